@@ -1,0 +1,39 @@
+# Everything here sets up what it needs first; a second call reuses what is there.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup demo test lab check clean
+
+help:
+	@echo "make demo    a whole study with a local model, no key needed, results under results/demo/"
+	@echo "make test    all tests"
+	@echo "make lab     JupyterLab on the notebooks"
+	@echo "make check   style, types, notebooks, docs"
+	@echo "make setup   only the environment (.venv), tshark and the demo model"
+	@echo "make clean   remove the environment and caches; results stay"
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: pyproject.toml constraints.txt scripts/setup.sh
+	@PYTHON=$(PYTHON) VENV=$(VENV) bash scripts/setup.sh
+	@touch $@
+
+demo: setup
+	@$(BIN)/toolkit demo
+
+test: setup
+	@$(BIN)/python -m pytest -q
+
+lab: setup
+	@$(BIN)/toolkit lab
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python scripts/check_docs.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
+	find toolkit tests -name __pycache__ -type d -exec rm -rf {} +

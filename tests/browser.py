@@ -1,0 +1,248 @@
+"""Drive a notebook in the real JupyterLab with headless Chromium: open, "Run All Cells", wait, look."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support import expected_conditions
+from selenium.webdriver.support.ui import WebDriverWait
+
+NEWS = "@jupyterlab/apputils-extension:announcements"
+CHROMIUM = ("google-chrome", "chromium-browser", "chromium")
+CHROMEDRIVER = ("chromedriver",)
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1400,1000",
+    "--force-device-scale-factor=1",
+)
+
+# What the page knows of the notebook; --expose-app-in-browser makes `jupyterapp` known to it.
+_NOTEBOOK = """
+const widget = window.jupyterapp && window.jupyterapp.shell.currentWidget;
+if (!widget || !widget.context || !widget.content || !widget.content.widgets) return null;
+const kernel = widget.sessionContext.session && widget.sessionContext.session.kernel;
+return {
+  ready: widget.context.isReady && !!kernel,
+  status: kernel ? kernel.status : null,
+  cells: widget.content.widgets.map(cell => {
+    const model = cell.model.sharedModel.toJSON();
+    return {
+      id: model.id || cell.model.id, type: model.cell_type, source: model.source,
+      count: cell.model.executionCount ?? null,
+      outputs: model.cell_type === "code" ? cell.model.outputs.toJSON() : []
+    };
+  })
+};
+"""
+
+
+@dataclass(frozen=True)
+class NotebookInBrowser:
+    """What JupyterLab held after "Run All Cells"."""
+
+    cells: tuple[dict[str, Any], ...]
+    errors: tuple[str, ...]
+    """``NAME: message`` of every output of an error, in the order of the cells."""
+    text: str
+    """All text that the cells printed."""
+    images: int
+    """How many pictures the cells show."""
+    title: str
+    """Of the window: JupyterLab's own, unless a cell got hold of it."""
+    screenshot: Path
+
+
+def run_in_jupyterlab(notebook: Path, screenshot: Path, *, timeout: float = 120.0) -> NotebookInBrowser:
+    """Open a notebook in JupyterLab, choose Run > Run All Cells and return what a person would see.
+
+    Parameters
+    ----------
+    notebook
+        Opened, never saved. Its folder becomes the root of JupyterLab.
+    screenshot
+        Where the PNG of the whole notebook goes.
+    timeout
+        Seconds for all cells together.
+
+    Raises
+    ------
+    RuntimeError
+        When Chromium or its driver is missing, or JupyterLab or the run does not come to its end.
+    """
+    chromium, driver = _need("chromium", CHROMIUM), _need("chromium-driver", CHROMEDRIVER)
+    screenshot.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="jupyterlab-", ignore_cleanup_errors=True) as scratch,
+        _jupyterlab(notebook.parent, Path(scratch)) as (base, token),
+        _browser(chromium, driver, Path(scratch)) as page,
+    ):
+        page.get(f"{base}/lab/tree/{notebook.name}?token={token}&reset")
+        _wait(lambda: (_state(page) or {}).get("ready"), 90, "JupyterLab opened no kernel for the notebook")
+        _choose(page, "Run", "Run All Cells")
+        _wait(lambda: _finished(_state(page)), timeout, "the cells did not come to their end")
+        state = _state(page)
+        if state is None:
+            raise RuntimeError("JupyterLab lost the notebook")
+        _photograph(page, screenshot)
+        return _summary(state["cells"], page.title, screenshot)
+
+
+def _need(package: str, names: tuple[str, ...]) -> str:
+    for name in reversed(names):
+        if found := shutil.which(name):
+            return found
+    raise RuntimeError(f"{names[-1]} is not installed, and this test needs it: apt-get install {package}")
+
+
+@contextlib.contextmanager
+def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
+    """Start JupyterLab on a free port of this machine, with its own settings; stop it with its kernels."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    token = secrets.token_hex(16)
+    page_config = scratch / "config" / "labconfig" / "page_config.json"
+    page_config.parent.mkdir(parents=True)
+    # No question about news over the notebook, and no request to the network.
+    page_config.write_text(json.dumps({"disabledExtensions": {NEWS: True}}))
+    folders = {
+        "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
+        "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "IPYTHONDIR": "ipython",
+    }  # fmt: skip
+    environment = {**os.environ, **{name: str(scratch / folder) for name, folder in folders.items()}}
+    environment["JUPYTER_TOKEN"] = token
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser",
+        "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={root}", "--LabApp.news_url=None", "--LabApp.extension_manager=readonly",
+        "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
+    ]  # fmt: skip
+    log = scratch / "server.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command, cwd=root, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        base = f"http://127.0.0.1:{port}"
+        try:
+            _wait(lambda: server.poll() is not None or _answers(f"{base}/api/status?token={token}"), 60, "")
+        except RuntimeError as late:
+            raise RuntimeError(f"JupyterLab did not answer within 60 s: {_tail(log)}") from late
+        if server.poll() is not None:
+            raise RuntimeError(f"JupyterLab ended with exit code {server.returncode}: {_tail(log)}")
+        yield base, token
+    finally:
+        server.terminate()  # it ends its kernels first
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5) as reply:
+            return reply.status == 200
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-800:]
+
+
+@contextlib.contextmanager
+def _browser(chromium: str, driver: str, scratch: Path) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={scratch / 'profile'}"):
+        options.add_argument(flag)
+    page = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
+    try:
+        yield page
+    finally:
+        page.quit()
+
+
+def _choose(page: webdriver.Chrome, menu: str, item: str) -> None:
+    """Click an item of the menu bar as a person does."""
+    wait = WebDriverWait(page, 30)
+    bar = f"//*[@role='menubar']//*[contains(@class,'lm-MenuBar-itemLabel') and normalize-space()='{menu}']"
+    entry = f"//*[contains(@class,'lm-Menu-itemLabel') and normalize-space()='{item}']"
+    wait.until(expected_conditions.element_to_be_clickable((By.XPATH, bar))).click()
+    wait.until(expected_conditions.element_to_be_clickable((By.XPATH, entry))).click()
+
+
+def _state(page: webdriver.Chrome) -> dict[str, Any] | None:
+    return page.execute_script(_NOTEBOOK)
+
+
+def _finished(state: dict[str, Any] | None) -> bool:
+    if state is None:
+        return False
+    if state["status"] in ("dead", "terminating", "autorestarting"):
+        raise RuntimeError(f"the kernel is {state['status']}")
+    code = [cell for cell in state["cells"] if cell["type"] == "code" and cell["source"].strip()]
+    stopped = any(output["output_type"] == "error" for cell in code for output in cell["outputs"])
+    return state["status"] == "idle" and (stopped or all(cell["count"] for cell in code))
+
+
+def _wait(reached: Callable[[], object], seconds: float, otherwise: str) -> None:
+    """Wait until something holds twice in a row, so that no moment between two messages counts."""
+    end, times = time.monotonic() + seconds, 0
+    while times < 2:
+        if time.monotonic() > end:
+            raise RuntimeError(f"{otherwise} within {seconds:.0f} s")
+        times = times + 1 if reached() else 0
+        time.sleep(0.3)
+
+
+def _photograph(page: webdriver.Chrome, screenshot: Path) -> None:
+    """Make the window as tall as the notebook, so that one picture shows all of it."""
+    for _ in range(3):  # cells further down get their height when they come into the window
+        height = page.execute_script(
+            "const top = document.querySelector('.jp-WindowedPanel-inner').getBoundingClientRect().top;"
+            "const cells = [...document.querySelectorAll('.jp-WindowedPanel-inner .jp-Cell')];"
+            "return Math.max(0, ...cells.map(cell => cell.getBoundingClientRect().bottom - top));"
+        )
+        page.set_window_size(1400, min(16000, max(900, int(height) + 320)))
+        time.sleep(0.7)
+        page.execute_script("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0;")
+        time.sleep(0.3)
+    page.save_screenshot(str(screenshot))
+
+
+def _summary(cells: list[dict[str, Any]], title: str, screenshot: Path) -> NotebookInBrowser:
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    errors = tuple(f"{o['ename']}: {o['evalue']}" for o in outputs if o["output_type"] == "error")
+    text = "".join("".join(o["text"]) for o in outputs if o["output_type"] == "stream")
+    images = sum("image/png" in o.get("data", {}) for o in outputs)
+    return NotebookInBrowser(tuple(cells), errors, text, images, title, screenshot)

@@ -1,0 +1,59 @@
+"""Fixtures that every room shares: an open store, a study file, and nothing of the user's surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from toolkit.store import embedded
+from toolkit.store.connection import Store, open_store
+
+STUDY = """
+name = "small"
+models = [{{ name = "scripted" }}]
+output = "results/small"
+scenarios = ["CTI_ANALYSIS"]
+{settings}
+[judges]
+primary = {{ name = "judge-a", provider = "scripted" }}
+secondary = {{ name = "judge-b", provider = "scripted" }}
+tertiary = {{ name = "judge-c", provider = "scripted" }}
+{judges}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's server, keys and batch mode out of the tests."""
+    for name in ("MONGODB_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOLKIT_BATCH"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def store_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder for an embedded store, whose server is stopped at the end."""
+    folder = tmp_path / "results" / ".store"
+    yield folder
+    embedded.stop(folder)
+
+
+@pytest.fixture
+def store(store_folder: Path) -> Iterator[Store]:
+    """An open embedded store, spoken to over the wire."""
+    opened = open_store(store_folder)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def study_file(tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
+    """Write a study of six runs and eighteen judgements by scripted models, and return its path."""
+
+    def write(settings: str = "", judges: str = "") -> Path:
+        path = tmp_path / "small.toml"
+        path.write_text(STUDY.format(settings=settings, judges=judges))
+        return path
+
+    return write

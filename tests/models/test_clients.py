@@ -1,0 +1,270 @@
+"""The real openai and anthropic clients against a loopback server: what is sent, and what a reply becomes."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from stub_server import StubServer
+
+from toolkit.errors import ModelError, StudyError
+from toolkit.models.base import Message
+from toolkit.models.catalogue import model_spec
+from toolkit.models.registry import default_concurrency, open_model
+
+OPENAI_LIKE = ("openai", "groq", "compatible")
+
+
+def spec_for(provider, server, **fields):
+    url = server.url if provider == "anthropic" else server.openai_url
+    return model_spec("m", provider=provider, base_url=url, **fields)
+
+
+def ask(spec, request, **options):
+    """Ask once, in a loop of its own, and close."""
+
+    async def once():
+        model = open_model(spec, env={"MY_KEY": "my-key"}, **options)
+        try:
+            return await model.ask(request)
+        finally:
+            await model.close()
+
+    return asyncio.run(once())
+
+
+@pytest.mark.parametrize("provider", [*OPENAI_LIKE, "anthropic"])
+def test_a_reply_comes_with_the_providers_usage_and_the_json_of_the_wire(provider, make_request):
+    with StubServer(answer=lambda body: "Ja \u2713 {json}") as server:
+        reply = ask(spec_for(provider, server), make_request(provider=provider, model="m"))
+    assert (reply.text, reply.finish_reason, reply.model) == ("Ja \u2713 {json}", "stop", "m")
+    assert (reply.usage.input, reply.usage.output, reply.usage.estimated) == (8, 3, False)
+    assert (server.input_tokens, server.output_tokens) == (8, 3)
+    assert reply.raw["id"] in ("chatcmpl-0", "msg_0")
+
+
+@pytest.mark.parametrize(
+    ("provider", "limit"),
+    [("openai", "max_completion_tokens"), ("groq", "max_completion_tokens"), ("compatible", "max_tokens")],
+)
+def test_an_openai_request_carries_the_sampling_parameters_under_the_providers_names(
+    provider, limit, make_request
+):
+    request = make_request(temperature=0.2, top_p=0.9, seed=3, max_tokens=77)
+    with StubServer() as server:
+        ask(spec_for(provider, server), request)
+    body = dict(server.seen[0].body)
+    assert [message["role"] for message in body.pop("messages")] == ["system", "user"]
+    assert body == {"model": "gpt-4o", limit: 77, "temperature": 0.2, "top_p": 0.9, "seed": 3}
+
+
+def test_an_anthropic_request_has_its_system_text_apart_and_pins_the_api_that_takes_a_temperature(
+    make_request,
+):
+    request = make_request(temperature=0.2, top_p=0.9, seed=3, max_tokens=77, response_schema="{}")
+    with StubServer() as server:
+        ask(spec_for("anthropic", server), request)
+    assert server.seen[0].headers["anthropic-version"] == "2023-06-01"
+    assert server.seen[0].body == {
+        "model": "gpt-4o",
+        "max_tokens": 77,
+        "messages": [{"role": "user", "content": "Is this mail phishing?"}],
+        "system": "You are an analyst.",
+        "temperature": 0.2,
+        "top_p": 0.9,
+    }
+
+
+def test_a_model_past_its_date_is_asked_without_a_warning(make_request):
+    """The client itself warns at every call of such a model; warnings are errors here."""
+    with StubServer() as server:
+        spec = model_spec("claude-3-5-haiku", base_url=server.url)
+        assert ask(spec, make_request(model=spec.model)).finish_reason == "stop"
+
+
+@pytest.mark.parametrize("provider", [*OPENAI_LIKE, "anthropic"])
+def test_what_is_not_set_is_not_sent(provider, make_request):
+    with StubServer() as server:
+        spec = spec_for(provider, server, seed_supported=False)
+        ask(spec, replace(make_request(seed=3), messages=(Message("user", "x"),)))
+    assert set(server.seen[0].body) <= {"model", "messages", "max_tokens", "max_completion_tokens"}
+
+
+@pytest.mark.parametrize("structured", [True, False])
+def test_a_schema_is_sent_only_where_the_provider_enforces_it(structured, make_request):
+    schema = {"type": "object", "properties": {"score": {"type": "integer"}}}
+    with StubServer() as server:
+        spec = spec_for("openai", server, structured=structured)
+        ask(spec, make_request(response_schema=json.dumps(schema)))
+    sent = server.seen[0].body.get("response_format")
+    expected = {"name": "reply", "strict": True, "schema": schema}
+    assert sent == ({"type": "json_schema", "json_schema": expected} if structured else None)
+
+
+@pytest.mark.parametrize(
+    ("finish", "ours"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("content_filter", "filter"),
+        ("tool_calls", "other"),
+        (None, "other"),
+    ],
+)
+def test_openai_finish_reasons_are_normalised(finish, ours, make_request):
+    def change(reply):
+        reply["choices"][0]["finish_reason"] = finish
+        return reply
+
+    with StubServer(change=change) as server:
+        assert ask(spec_for("openai", server), make_request()).finish_reason == ours
+
+
+@pytest.mark.parametrize(
+    ("finish", "ours"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("refusal", "refusal"),
+        ("tool_use", "other"),
+        (None, "other"),
+    ],
+)
+def test_anthropic_stop_reasons_are_normalised(finish, ours, make_request):
+    with StubServer(change=lambda reply: {**reply, "stop_reason": finish}) as server:
+        assert ask(spec_for("anthropic", server), make_request()).finish_reason == ours
+
+
+def test_a_refusal_is_kept_as_one(make_request):
+    def change(reply):
+        reply["choices"][0]["message"] = {"role": "assistant", "content": None, "refusal": "I cannot."}
+        return reply
+
+    with StubServer(change=change) as server:
+        reply = ask(spec_for("openai", server), make_request())
+    assert (reply.text, reply.finish_reason) == ("I cannot.", "refusal")
+
+
+@pytest.mark.parametrize("content", [None, "", []])
+def test_an_empty_reply_is_kept_with_its_finish_reason(content, make_request):
+    def change(reply):
+        reply["choices"][0].update(message={"content": content}, finish_reason="length")
+        return reply
+
+    with StubServer(change=change) as server:
+        reply = ask(spec_for("openai", server), make_request())
+    assert (reply.text, reply.finish_reason) == ("", "length")
+
+
+def test_text_in_blocks_is_joined_and_other_blocks_are_left_in_the_raw_reply(make_request):
+    blocks = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b"},
+    ]
+    with StubServer(change=lambda reply: {**reply, "content": blocks}) as server:
+        reply = ask(spec_for("anthropic", server), make_request())
+    assert reply.text == "ab"
+    assert reply.raw["content"] == blocks
+
+
+def test_tokens_of_the_providers_cache_are_input_too(make_request):
+    usage = {
+        "input_tokens": 1,
+        "cache_read_input_tokens": 20,
+        "cache_creation_input_tokens": 3,
+        "output_tokens": 4,
+    }
+    with StubServer(change=lambda reply: {**reply, "usage": usage}) as server:
+        reply = ask(spec_for("anthropic", server), make_request())
+    assert (reply.usage.input, reply.usage.output) == (24, 4)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    "usage", [None, {}, {"prompt_tokens": "9"}, {"input_tokens": -1, "output_tokens": 1}, []]
+)
+def test_without_a_usable_usage_the_tokens_are_our_estimate(provider, usage, make_request):
+    with StubServer(change=lambda reply: {**reply, "usage": usage}) as server:
+        reply = ask(spec_for(provider, server), make_request())
+    assert reply.usage.estimated
+    assert reply.usage.input > 0
+    assert reply.usage.output > 0
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("body", [[], 7, {}, {"choices": []}, {"choices": [{}]}, {"error": {"message": "x"}}])
+def test_json_that_is_no_reply_is_a_malformed_body(provider, body, make_request):
+    with StubServer(change=lambda reply: body) as server, pytest.raises(ModelError) as caught:
+        ask(spec_for(provider, server), make_request())
+    assert (caught.value.reason, caught.value.retryable) == ("malformed_body", True)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_prompt_that_is_no_text_fails_at_once(provider, make_request):
+    with StubServer() as server, pytest.raises(ModelError) as caught:
+        ask(spec_for(provider, server), make_request("half a pair: \ud800"))
+    assert (caught.value.reason, caught.value.retryable, server.count) == ("bad_request", False, 0)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_proxies_of_the_environment_do_not_divert_loopback_traffic(provider, make_request, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with StubServer() as server:
+        assert ask(spec_for(provider, server), make_request()).finish_reason == "stop"
+
+
+def test_the_organisation_of_an_openai_account_is_told_to_openai_only(make_request, monkeypatch):
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-1")
+    with StubServer() as server:
+        ask(spec_for("compatible", server), make_request())
+        ask(spec_for("openai", server), make_request())
+    assert "openai-organization" not in server.seen[0].headers
+    assert "openai-project" not in server.seen[0].headers
+    assert server.seen[1].headers["openai-organization"] == "org-1"
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_client_opens_no_more_connections_than_it_may(provider, make_request):
+    async def many(spec):
+        model = open_model(spec, connections=3)
+        try:
+            return await asyncio.gather(*(model.ask(make_request(repeat=n)) for n in range(12)))
+        finally:
+            await model.close()
+
+    with StubServer(latency=0.02) as server:
+        replies = asyncio.run(many(spec_for(provider, server)))
+    assert (len(replies), server.count, server.most_at_once) == (12, 12, 3)
+
+
+def test_a_model_that_was_never_asked_closes_cleanly():
+    with StubServer() as server:
+        for provider in ("openai", "anthropic"):
+            asyncio.run(open_model(spec_for(provider, server)).close())
+    asyncio.run(open_model(model_spec("smollm2-135m")).close())
+    asyncio.run(open_model(model_spec("scripted")).close())
+
+
+def test_a_provider_nobody_knows_is_refused():
+    with pytest.raises(StudyError, match="unknown provider 'azure'"):
+        open_model(replace(model_spec("gpt-4o", api_key_env=None), provider="azure"), env={})
+
+
+def test_a_local_model_is_asked_one_at_a_time_and_a_provider_ten():
+    assert default_concurrency(model_spec("smollm2-135m")) == 1
+    assert default_concurrency(model_spec("gpt-4o")) == 10
+
+
+def test_no_providers_client_is_imported_before_it_is_needed():
+    code = "import sys, toolkit.models.registry as registry\n"
+    code += "registry.open_model(registry.ModelSpec('s', 'scripted', 's', 's'), env={})\n"
+    code += "print([name for name in ('openai', 'anthropic', 'aiohttp', 'xllamacpp') if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"

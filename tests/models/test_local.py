@@ -1,0 +1,152 @@
+"""The real local model, briefly, through both real clients; and no server left behind."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from toolkit.errors import InputError, ModelError
+from toolkit.models.catalogue import model_spec
+from toolkit.models.local import LocalModel, start_local_server
+from toolkit.models.registry import open_model
+
+pytestmark = pytest.mark.model
+
+SCORE = {"type": "integer", "minimum": 0, "maximum": 5}
+SCHEMA = {
+    "type": "object",
+    "properties": {"score": SCORE},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+
+
+def ask(model, *requests):
+    async def all_of_them():
+        try:
+            return [await model.ask(request) for request in requests]
+        finally:
+            await model.close()
+
+    return asyncio.run(all_of_them())
+
+
+def is_alive(pid):
+    """Return whether a process is there and not merely waiting to be reaped."""
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(happened, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not happened() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return happened()
+
+
+def test_the_openai_client_gets_a_real_reply_that_follows_a_schema(local_server, make_request):
+    spec = model_spec(
+        "smollm2-135m", provider="compatible", base_url=f"{local_server.url}/v1", structured=True
+    )
+    short = make_request(max_tokens=3, temperature=0.2, seed=1)
+    scored = make_request(max_tokens=30, temperature=0.2, seed=1, response_schema=json.dumps(SCHEMA))
+    cut, whole = ask(open_model(spec, env={}), short, scored)
+    assert (cut.finish_reason, cut.usage.output, cut.usage.estimated) == ("length", 3, False)
+    assert whole.finish_reason == "stop"
+    assert json.loads(whole.text)["score"] in range(6)
+    assert whole.raw["object"] == "chat.completion"
+
+
+def test_the_anthropic_client_gets_a_real_reply(local_server, make_request):
+    spec = model_spec("smollm2-135m", provider="anthropic", base_url=local_server.url)
+    first, again = ask(open_model(spec, env={}), *[make_request(max_tokens=4, temperature=0.2)] * 2)
+    assert first.text
+    assert first.finish_reason == "length"
+    assert again.usage.input == first.usage.input, "a prompt from the server's cache counts in full"
+
+
+def test_the_server_starts_at_the_first_ask_is_shared_and_stops_with_its_last_user(make_request):
+    async def scenario():
+        spec = model_spec("smollm2-135m")
+        first, second = LocalModel(spec), LocalModel(spec)
+        assert first._server is None
+        await asyncio.gather(*(model.ask(make_request(max_tokens=2)) for model in (first, second)))
+        server = first._server
+        assert server is second._server
+        await first.close()
+        await first.close()
+        assert server.is_running()
+        await second.close()
+        assert not server.is_running()
+        assert not is_alive(server.pid)
+
+    asyncio.run(scenario())
+
+
+def test_a_server_that_was_killed_is_replaced_at_the_next_ask(make_request):
+    async def scenario():
+        model = LocalModel(model_spec("smollm2-135m"))
+        await model.ask(make_request(max_tokens=2))
+        os.kill(model._server.pid, signal.SIGKILL)
+        assert wait_until(lambda: not model._server.is_running())
+        reply = await model.ask(make_request(max_tokens=2))
+        await model.close()
+        return reply
+
+    assert asyncio.run(scenario()).usage.output == 2
+
+
+def test_no_server_outlives_an_owner_that_was_killed():
+    code = "from toolkit.models.local import start_local_server as start\n"
+    code += "server = start(); print(server.pid, server._folder, flush=True); input()"
+    owner = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with owner:
+        number, folder = owner.stdout.readline().split()
+        pid = int(number)
+        assert is_alive(pid)
+        owner.kill()
+    assert wait_until(lambda: not is_alive(pid))
+    assert not Path(folder).exists()
+
+
+def test_a_server_whose_parent_is_already_gone_does_not_start(tmp_path):
+    command = [sys.executable, "-m", "toolkit.models.local_server", "none.gguf"]
+    command += ["--port-file", str(tmp_path / "address"), "--parent", "1"]
+    assert subprocess.run(command, check=False, timeout=60).returncode == 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_no_gguf_is_one_line_and_leaves_nothing_running(tmp_path, make_request):
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"not a model")
+    with pytest.raises(ModelError, match=r"broken\.gguf did not start") as caught:
+        ask(open_model(model_spec("smollm2-135m", gguf=broken)), make_request())
+    assert caught.value.fatal_for_provider
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_that_are_not_there_are_missed_before_anything_starts(tmp_path):
+    gone = tmp_path / "gone.gguf"
+    with pytest.raises(InputError, match=r"gone\.gguf"):
+        open_model(model_spec("smollm2-135m", gguf=gone))
+    with pytest.raises(InputError, match=r"gone\.gguf"):
+        start_local_server(gone)
+
+
+def test_demo_weights_that_cannot_be_had_fail_the_call_and_stop_the_provider(
+    tmp_path, monkeypatch, make_request
+):
+    monkeypatch.setenv("TOOLKIT_DEMO_GGUF", str(tmp_path / "gone.gguf"))
+    with pytest.raises(ModelError, match="TOOLKIT_DEMO_GGUF") as caught:
+        ask(open_model(model_spec("smollm2-135m")), make_request())
+    assert caught.value.fatal_for_provider

@@ -1,0 +1,133 @@
+"""Token counts are exact, and never need a network or a home folder that was used before."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from toolkit.errors import InputError, StoreError
+from toolkit.models import tokens
+from toolkit.models.tokens import ENCODINGS, count_tokens
+
+WITHOUT_NETWORK = """
+import socket
+
+def refuse(*args, **kwargs):
+    raise SystemExit("a socket was opened")
+
+socket.socket.connect = refuse
+socket.create_connection = refuse
+socket.getaddrinfo = refuse
+
+from toolkit.models.tokens import ENCODINGS, count_tokens
+print(*(count_tokens("hello world, antidisestablishmentarianism", e) for e in ENCODINGS))
+"""
+
+
+def run_alone(home: Path, **extra: str) -> subprocess.CompletedProcess[str]:
+    """Count in a fresh interpreter whose home, caches and temporary files are all inside ``home``."""
+    home.mkdir(exist_ok=True)
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in {"TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR", "XDG_CACHE_HOME"}
+    }
+    environment = {**kept, "HOME": str(home), "TMPDIR": str(home), **extra}
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_NETWORK], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def no_cache_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Point every folder the module may use into ``tmp_path``, with none chosen by the user."""
+    monkeypatch.delenv("TIKTOKEN_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tokens.tempfile, "gettempdir", lambda: str(tmp_path / "temp"))
+    monkeypatch.setattr(tokens.platformdirs, "user_cache_dir", lambda name: str(tmp_path / "cache" / name))
+    return tmp_path
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_counts_agree_with_the_tokenizer_of_another_author(encoding: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the package opens its data the old way
+        import bpe_openai
+    oracle = bpe_openai.get_encoding(encoding)
+    for text in (
+        "",
+        "a",
+        "Host 192.0.2.17 beaconed.\n\n- 03:14 AEST\n",
+        "naïve Straße 漢字 🦘",
+        " " * 40 + "x",
+    ):
+        assert count_tokens(text, encoding) == len(oracle.encode(text)), text
+
+
+def test_text_of_special_tokens_is_counted_as_ordinary_text() -> None:
+    assert count_tokens("<|endoftext|>") > 1
+    assert count_tokens("<|endoftext|>", "cl100k_base") > 1
+
+
+def test_an_unknown_encoding_names_the_allowed_ones() -> None:
+    with pytest.raises(InputError, match=r"'p99k'.*o200k_base, cl100k_base"):
+        count_tokens("x", "p99k")
+
+
+def test_it_works_with_an_empty_home_and_no_network(tmp_path: Path) -> None:
+    done = run_alone(tmp_path / "home")
+    assert done.returncode == 0, done.stderr
+    first, second = (int(n) for n in done.stdout.split())
+    assert first == count_tokens("hello world, antidisestablishmentarianism", "o200k_base")
+    assert second == count_tokens("hello world, antidisestablishmentarianism", "cl100k_base")
+
+
+@pytest.mark.parametrize("chosen", ["", "{tmp}/nothing-here"])
+def test_a_chosen_folder_without_the_ranks_does_not_lead_to_the_network(tmp_path: Path, chosen: str) -> None:
+    done = run_alone(tmp_path / "home", TIKTOKEN_CACHE_DIR=chosen.format(tmp=tmp_path))
+    assert done.returncode == 0, done.stderr
+
+
+def test_several_processes_may_unpack_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        done = list(pool.map(lambda _: run_alone(tmp_path / "home"), range(3)))
+    assert {d.returncode for d in done} == {0}, [d.stderr for d in done]
+    assert len({d.stdout for d in done}) == 1
+    assert not list((tmp_path / "home").rglob("*.tmp"))
+
+
+def test_a_folder_the_user_chose_is_kept_when_it_holds_the_ranks(
+    no_cache_chosen: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tokens._ranks_folder()
+    chosen = made.rename(no_cache_chosen / "mine")
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(chosen))
+    assert tokens._ranks_folder() == chosen
+
+
+def test_a_damaged_file_is_written_again(no_cache_chosen: Path) -> None:
+    folder = tokens._ranks_folder()
+    damaged = folder / tokens._expected("o200k_base")[0]
+    damaged.write_bytes(b"cut short")
+    assert not tokens._is_intact(folder, "o200k_base")
+    assert tokens._ranks_folder() == folder
+    assert tokens._is_intact(folder, "o200k_base")
+
+
+def test_a_cache_that_cannot_be_written_falls_back_to_the_temporary_folder(no_cache_chosen: Path) -> None:
+    (no_cache_chosen / "cache").write_text("a file where the folder should be")
+    assert tokens._ranks_folder().is_relative_to(no_cache_chosen / "temp")
+
+
+def test_no_writable_folder_at_all_is_one_clear_line(no_cache_chosen: Path) -> None:
+    (no_cache_chosen / "cache").write_text("a file where the folder should be")
+    (no_cache_chosen / "temp").write_text("and another")
+    with pytest.raises(StoreError, match=r"cannot be unpacked.*XDG_CACHE_HOME or TMPDIR") as caught:
+        tokens._ranks_folder()
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,261 @@
+"""A call is asked once, kept before anyone hears of it, retried within bounds, and never over the budget."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolkit.errors import BudgetReached, ModelError
+from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
+from toolkit.models.catalogue import model_spec
+from toolkit.models.prices import Price
+from toolkit.runs.execution import each, run_anywhere
+from toolkit.runs.gateway import Endpoint, Gateway, RetryPolicy
+from toolkit.runs.ledger import Busy, Claim, Ledger
+from toolkit.store.connection import Store
+from toolkit.store.documents import Call
+
+REQUEST = ModelRequest("scripted", "scripted", (Message("user", "Which port?"),), max_tokens=10)
+PRICE = Price(1.0, 2.0, 1.5, "test", "test")
+QUICK = RetryPolicy(attempts=3, first_wait=0.0, longest_wait=0.0)
+
+
+class Counted:
+    """A model that counts how often it is asked and answers what it is told."""
+
+    def __init__(self, *outcomes: Exception | str) -> None:
+        self.asked = 0
+        self._outcomes = outcomes
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        outcome = self._outcomes[min(self.asked, len(self._outcomes) - 1)]
+        self.asked += 1
+        await asyncio.sleep(0.01)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return ModelReply(outcome, "stop", Usage(15, 10), "scripted-1", {"text": outcome})
+
+    async def close(self) -> None:
+        pass
+
+
+def in_gateway(
+    store: Store,
+    model: Counted,
+    work: Callable[[Gateway], Awaitable[Any]],
+    *,
+    study: str = "s",
+    **settings: Any,
+) -> Any:
+    """Open a gateway to one model, do the work, and close it."""
+
+    async def main() -> Any:
+        ledger = Ledger(store, study)
+        endpoint = Endpoint(model_spec("scripted"), PRICE, lambda: model, concurrency=4)
+        gateway = Gateway(ledger, [endpoint], retry=QUICK, **settings)
+        try:
+            return await work(gateway)
+        finally:
+            await gateway.close()
+            ledger.close()
+
+    return run_anywhere(main, threading.Event())
+
+
+def test_the_same_repeat_is_asked_once_and_another_repeat_again(store: Store) -> None:
+    """Identity includes the repeat index: ten repeats are ten calls, the same repeat twice is one."""
+    model = Counted("Port 22.")
+
+    async def work(gateway: Gateway) -> list[Answer]:
+        requests = [replace(REQUEST, repeat=n) for n in range(10)] * 2
+        return [await gateway.ask(request, purpose="run") for request in requests]
+
+    answers = in_gateway(store, model, work)
+    assert model.asked == 10
+    assert [answer.from_ledger for answer in answers] == [False] * 10 + [True] * 10
+
+
+def test_one_call_asked_by_many_at_once_is_sent_once(store: Store) -> None:
+    """Twenty tasks that want the same answer at the same time share one call."""
+    model = Counted("Port 22.")
+
+    async def work(gateway: Gateway) -> list[Answer]:
+        return await asyncio.gather(*(gateway.ask(REQUEST, purpose="run") for _ in range(20)))
+
+    answers = in_gateway(store, model, work)
+    assert model.asked == 1
+    assert {answer.reply.text for answer in answers} == {"Port 22."}
+
+
+def test_an_answer_comes_back_whole_from_the_ledger(store: Store) -> None:
+    """Text, raw reply, tokens, cost and latency are the same in a later process."""
+    first = in_gateway(store, Counted("Port 22."), lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    model = Counted("another reply")
+    second = in_gateway(
+        store, model, lambda gateway: gateway.ask(REQUEST, purpose="run"), study="other study"
+    )
+    assert model.asked == 0
+    assert second == replace(first, from_ledger=True)
+    assert second.aud_cost == pytest.approx((15 * 1.0 + 10 * 2.0) / 1e6 * 1.5, rel=1e-14)
+
+
+def test_texts_that_a_store_cannot_hold_are_kept(store: Store) -> None:
+    """NUL characters and lone surrogates in a reply neither fail nor change between now and later."""
+    text = "a\x00b \ud800 \U0001f600 \u202e end"
+    first = in_gateway(store, Counted(text), lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    later = in_gateway(store, Counted("x"), lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    assert later.reply.text == first.reply.text
+    assert first.reply.raw == {"text": text}
+    assert "\U0001f600" in first.reply.text
+
+
+def test_retries_are_counted_and_recorded(store: Store) -> None:
+    """Two failed attempts and a good one: one answer, three attempts in the ledger with their outcomes."""
+    busy = ModelError("slow down", reason="rate_limited", retryable=True)
+    model = Counted(busy, busy, "Port 22.")
+    answer = in_gateway(store, model, lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    assert (model.asked, answer.attempts) == (3, 3)
+    stored = store.objects(Call).get(call_id=answer.call_id)
+    assert [attempt["outcome"] for attempt in stored.attempts] == ["rate_limited", "rate_limited", "answered"]
+
+
+def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(store: Store) -> None:
+    """A bad request fails at once with its reason; running the study again gives it another chance."""
+    model = Counted(ModelError("no such model", reason="not_found"), "Port 22.")
+
+    async def work(gateway: Gateway) -> Answer:
+        with pytest.raises(ModelError, match="no such model"):
+            await gateway.ask(REQUEST, purpose="run")
+        return await gateway.ask(REQUEST, purpose="run")
+
+    assert in_gateway(store, model, work).reply.text == "Port 22."
+    assert model.asked == 2
+
+
+def test_retries_end(store: Store) -> None:
+    """A provider that stays down costs the attempts of the policy and no more."""
+    model = Counted(ModelError("down", reason="server_error", retryable=True))
+    with pytest.raises(ModelError, match="down"):
+        in_gateway(store, model, lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    assert model.asked == QUICK.attempts
+    assert store.objects(Call).get().failure["reason"] == "server_error"
+
+
+def test_a_wrong_key_stops_its_provider_after_the_first_reply(store: Store) -> None:
+    """Nine hundred runs are not sent to a provider that refuses the key."""
+    model = Counted(ModelError("wrong key", reason="wrong_key", fatal_for_provider=True))
+
+    async def work(gateway: Gateway) -> list[Any]:
+        calls = (gateway.ask(replace(REQUEST, repeat=n), purpose="run") for n in range(30))
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    ends = in_gateway(store, model, work)
+    assert model.asked <= 4  # what was in flight when the first refusal came
+    assert all(isinstance(end, ModelError) and end.reason == "wrong_key" for end in ends)
+
+
+def test_the_budget_is_a_cap_over_everything_ever_spent(store: Store) -> None:
+    """No call starts that could pass the budget, in this execution or the next."""
+    model = Counted("Port 22.")
+    budget = 0.0004  # each call costs 0.0000525 AUD
+
+    async def work(gateway: Gateway) -> int:
+        calls = [gateway.ask(replace(REQUEST, repeat=number), purpose="run") for number in range(20)]
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        return sum(isinstance(end, BudgetReached) and end.exit_code == 3 for end in ends)
+
+    assert in_gateway(store, model, work, budget_aud=budget) > 0
+    spent = sum(call.aud_cost or 0.0 for call in store.objects(Call))
+    assert 0 < spent <= budget
+    asked = model.asked
+    in_gateway(store, model, work, budget_aud=spent)
+    assert model.asked == asked
+
+
+def test_a_lease_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store: Store) -> None:
+    """A claim left by a killed process of this machine is free at once; one of a living process is waited for."""
+    ledger = Ledger(store, "s")
+
+    async def work() -> None:
+        claim = await ledger.claim(REQUEST, purpose="run", worst_aud=0.0)
+        assert isinstance(claim, Claim)
+        other = Ledger(store, "s")
+        assert isinstance(await other.claim(REQUEST, purpose="run", worst_aud=0.0), Busy)
+        host, pid, birth, tail = ledger.owner.rsplit(":", 3)
+        assert int(pid) == os.getpid()
+        dead = ":".join((host, pid, str(int(birth) + 1), tail))  # the pid lives, but is another process now
+        store.database["calls"].update_one({"_id": claim.call_id}, {"$set": {"owner": dead}})
+        assert isinstance(await other.claim(REQUEST, purpose="run", worst_aud=0.0), Claim)
+        elsewhere = "another-host:1:1:x"
+        lease: dict[str, Any] = {"owner": elsewhere, "lease_until": time.time() + 60}
+        store.database["calls"].update_one({"_id": claim.call_id}, {"$set": lease})
+        assert isinstance(await ledger.claim(REQUEST, purpose="run", worst_aud=0.0), Busy)
+        lease["lease_until"] = time.time() - 1
+        store.database["calls"].update_one({"_id": claim.call_id}, {"$set": lease})
+        assert isinstance(await ledger.claim(REQUEST, purpose="run", worst_aud=0.0), Claim)
+        other.close()
+
+    run_anywhere(work, threading.Event())
+    ledger.close()
+
+
+def test_run_anywhere_works_where_a_loop_is_running() -> None:
+    """In a notebook cell a loop is running already; the coroutine runs all the same and its error comes through."""
+
+    async def inner() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    async def broken() -> str:
+        raise ModelError("said no", reason="bad_request")
+
+    async def cell() -> str:
+        with pytest.raises(ModelError, match="said no"):
+            run_anywhere(broken, threading.Event())
+        return run_anywhere(inner, threading.Event())
+
+    assert asyncio.run(cell()) == "done"
+
+
+def test_each_begins_in_order_and_stops_when_told() -> None:
+    """Items are begun in order, never more at once than allowed, and none after a stop or a reached budget."""
+    begun: list[int] = []
+    running = 0
+    most = 0
+    stop = threading.Event()
+
+    async def work(number: int) -> None:
+        nonlocal running, most
+        begun.append(number)
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        if number == 20:
+            stop.set()
+        if number == 50:
+            raise BudgetReached("enough")
+
+    assert asyncio.run(each(range(100), work, at_once=5, stop=stop)) is None
+    assert begun == list(range(len(begun)))
+    assert 20 < len(begun) <= 25
+    assert most == 5
+    reached = asyncio.run(each(range(40, 100), work, at_once=5, stop=threading.Event()))
+    assert str(reached) == "enough"
+    assert begun[-1] < 56
+
+
+def test_each_of_nothing_does_nothing() -> None:
+    """No items, no work, no error."""
+
+    async def work(_: object) -> None:
+        raise ValueError("never called")
+
+    assert asyncio.run(each([], work, at_once=3, stop=threading.Event())) is None

@@ -1,0 +1,179 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from toolkit.errors import InputError
+from toolkit.stats.length import compare_lengths
+from toolkit.stats.multiplicity import holm
+from toolkit.stats.tables import COLUMNS
+
+
+def study(bases=8, models=("m1", "m2"), repeats=2, seed=4) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    rows = []
+    for base in range(bases):
+        difficulty = rng.normal(0, 0.6)
+        for model in models:
+            for length_bin, gain in zip("SML", (0, 0.3, 0.5), strict=True):
+                for repeat in range(repeats):
+                    score = 3 + difficulty + gain + rng.normal(0, 0.2)
+                    rows.append((f"b{base}", model, length_bin, repeat, score))
+    frame = pd.DataFrame(rows, columns=["base", "model", "length_bin", "repeat", "composite"])
+    bins = pd.CategoricalDtype(["S", "M", "L"], ordered=True)
+    return frame.assign(length_bin=frame["length_bin"].astype(bins))
+
+
+def base_means(runs: pd.DataFrame) -> pd.DataFrame:
+    return runs.groupby(["base", "length_bin"], observed=True)["composite"].mean().unstack()
+
+
+def test_contrasts_are_paired_t_tests_over_bases_with_holm():
+    runs = study()
+    comparison = compare_lengths(runs)
+    means = base_means(runs)
+    tests = [stats.ttest_rel(means[b], means[a]) for b, a in (("M", "S"), ("L", "M"), ("L", "S"))]
+    assert [one.name for one in comparison.contrasts] == ["M-S", "L-M", "L-S"]
+    for one, test in zip(comparison.contrasts, tests, strict=True):
+        interval = test.confidence_interval(0.95)
+        assert (one.low, one.high) == pytest.approx((interval.low, interval.high))
+        assert one.n == {"bases": 8}
+        assert one.correction == "Holm over 3 contrasts"
+        assert one.unit == "score points (0-5)"
+    assert [one.p_value for one in comparison.contrasts] == pytest.approx(
+        holm([test.pvalue for test in tests])
+    )
+
+
+def test_the_mean_of_a_bin_is_a_t_interval_over_bases():
+    runs = study()
+    for one in compare_lengths(runs).per_bin:
+        means = base_means(runs)[one.name]
+        expected = stats.t.interval(0.95, 7, means.mean(), stats.sem(means))
+        assert (one.low, one.high) == pytest.approx(expected)
+        assert one.n == {"bases": 8, "answers": 32}
+        assert one.p_value is None
+
+
+def test_effect_sizes_are_mean_over_spread_and_their_interval_inverts_the_non_central_t():
+    runs = study()
+    means = base_means(runs)
+    difference = (means["M"] - means["S"]).to_numpy()
+    one = compare_lengths(runs).effect_sizes[0]
+    d_z = difference.mean() / difference.std(ddof=1)
+    assert one.name == "d_z(M-S)"
+    assert one.estimate == pytest.approx(d_z)
+    t = d_z * np.sqrt(8)
+    assert stats.nct.cdf(t, 7, one.low * np.sqrt(8)) == pytest.approx(0.975, abs=1e-5)
+    assert stats.nct.cdf(t, 7, one.high * np.sqrt(8)) == pytest.approx(0.025, abs=1e-5)
+
+
+def test_repeats_do_not_count_as_bases():
+    once = study(repeats=1)
+    copied = pd.concat([once, once.assign(repeat=1)])
+    for first, second in zip(compare_lengths(once).contrasts, compare_lengths(copied).contrasts, strict=True):
+        assert (first.estimate, first.low, first.high) == pytest.approx(
+            (second.estimate, second.low, second.high)
+        )
+
+
+def test_a_run_without_a_score_is_missing_and_its_base_leaves_the_contrast():
+    runs = study(models=("m1",), repeats=1)
+    runs.loc[1, "composite"] = np.nan
+    comparison = compare_lengths(runs)
+    assert [one.missing for one in comparison.per_bin] == [0, 1, 0]
+    assert [(one.n["bases"], one.missing) for one in comparison.contrasts] == [(7, 1), (7, 1), (8, 0)]
+    rest = compare_lengths(runs[runs["base"] != "b0"])
+    assert comparison.contrasts[0].estimate == pytest.approx(rest.contrasts[0].estimate)
+    assert "1 of 24 runs have no composite and are left out" in comparison.notes
+    assert "1 of 8 bases lack a length bin and are left out of its contrasts" in comparison.notes
+
+
+def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():
+    runs = study(models=("weak", "strong"), repeats=1)
+    runs["composite"] = np.where(runs["model"] == "weak", 1.0, 4.0) + runs["composite"] / 100
+    failed = (runs["base"] == "b0") & (runs["model"] == "weak") & (runs["length_bin"] == "M")
+    runs.loc[failed, "composite"] = np.nan
+    comparison = compare_lengths(runs)
+    assert comparison.contrasts[0].n == {"bases": 8}
+    assert abs(comparison.contrasts[0].estimate) < 0.1
+    assert any("pairs of base and model" in note for note in comparison.notes)
+
+
+def test_one_comparison_per_model():
+    runs = study()
+    by_model = compare_lengths(runs, by="model")
+    assert list(by_model) == ["m1", "m2"]
+    alone = compare_lengths(runs[runs["model"] == "m1"])
+    assert by_model["m1"].to_dict() == alone.to_dict()
+
+
+def test_equal_differences_have_a_mean_and_no_p_value():
+    runs = study(models=("m1",), repeats=1)
+    runs["composite"] = 4.1 + runs["length_bin"].cat.codes * 0.1 + runs["base"].str[1:].astype(int) * 0.07
+    comparison = compare_lengths(runs)
+    for one, effect in zip(comparison.contrasts, comparison.effect_sizes, strict=True):
+        assert one.estimable
+        assert one.low is None
+        assert one.p_value is None
+        assert one.note == "no interval or p value: all 8 values are equal"
+        assert effect.estimate is None
+        assert effect.note == "not estimable: the differences are all equal"
+
+
+@pytest.mark.parametrize("runs", [study(bases=1), study(bases=0), study().query("length_bin == 'S'")])
+def test_too_few_bases_are_not_estimable(runs):
+    comparison = compare_lengths(runs)
+    for one in (*comparison.contrasts, *comparison.effect_sizes):
+        assert one.estimate is None
+        assert one.note.startswith("not estimable: ")
+    assert json.dumps(comparison.to_dict(), allow_nan=False)
+
+
+def test_the_frame_has_one_row_per_result():
+    frame = compare_lengths(study()).frame()
+    assert list(frame["comparison"]) == ["mean of bin"] * 3 + ["difference"] * 3 + ["effect size"] * 3
+    assert list(frame["name"][:4]) == ["S", "M", "L", "M-S"]
+    assert tuple(frame.columns) == ("comparison", *COLUMNS)
+
+
+@given(st.randoms(use_true_random=False))
+@settings(max_examples=10, deadline=None)
+def test_the_order_of_runs_changes_nothing(random):
+    runs = study(bases=4)
+    order = list(range(len(runs)))
+    random.shuffle(order)
+    first, second = compare_lengths(runs).frame(), compare_lengths(runs.iloc[order]).frame()
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_another_score_has_its_own_unit():
+    assert (
+        compare_lengths(study().rename(columns={"composite": "aud_cost"}), "aud_cost").per_bin[0].unit
+        == "aud_cost"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"length_bin": "XL"}, "length bin 'XL'"),
+        ({"composite": "good"}, "'good' is not a finite number"),
+        ({"composite": float("inf")}, "not a finite number"),
+        ({"base": None}, "a base is empty"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        compare_lengths(study().assign(**change))
+
+
+def test_a_missing_column_and_an_unknown_split_are_refused():
+    with pytest.raises(InputError, match="lack the column clarity"):
+        compare_lengths(study(), score="clarity")
+    with pytest.raises(InputError, match="not known"):
+        compare_lengths(study(), by="scenario")

@@ -1,0 +1,33 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
+
+from toolkit.errors import InputError
+from toolkit.stats.multiplicity import holm
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "holm_1979.json").read_text("utf-8"))
+
+
+def test_holm_gives_the_golden_values():
+    assert holm(GOLDEN["p"]) == pytest.approx(GOLDEN["holm"])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+@settings(max_examples=15, deadline=None)
+def test_holm_is_that_of_statsmodels(p_values):
+    assert holm(p_values) == pytest.approx(multipletests(p_values, method="holm")[1])
+
+
+def test_a_test_that_was_not_made_stays_missing_and_is_not_counted():
+    assert holm([0.01, None, float("nan"), 0.04]) == (0.02, None, None, 0.04)
+    assert holm([]) == ()
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.1])
+def test_a_p_value_that_cannot_be_is_refused(wrong):
+    with pytest.raises(InputError, match="p value"):
+        holm([0.5, wrong])

@@ -1,0 +1,68 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.stats.ratings import read_ratings
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "ratings.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_required_columns_are_read_and_others_are_ignored(tmp_path):
+    frame = read_ratings(written(tmp_path, "note,judge,target,score\nx,j1,t1,4.5\ny,j2,t1,3\n"))
+    assert frame.to_dict("list") == {"target": ["t1", "t1"], "judge": ["j1", "j2"], "score": [4.5, 3.0]}
+
+
+def test_dimension_and_base_are_read_where_they_are(tmp_path):
+    frame = read_ratings(written(tmp_path, "base,target,judge,dimension,score\nb,t1,j1,clarity,4\n"))
+    assert list(frame.columns) == ["target", "judge", "score", "dimension", "base"]
+
+
+def test_a_byte_order_mark_and_blank_lines_do_no_harm(tmp_path):
+    assert len(read_ratings(written(tmp_path, "\ufefftarget,judge,score\n\nt1,j1,4\n\n"))) == 1
+
+
+@pytest.mark.parametrize("cell", ["", " ", "NA", "nan", "NULL", "None"])
+def test_an_empty_score_is_missing(tmp_path, cell):
+    assert math.isnan(read_ratings(written(tmp_path, f"target,judge,score\nt1,j1,{cell}\n"))["score"][0])
+
+
+def test_duplicates_are_kept_for_the_analysis_to_find(tmp_path):
+    assert len(read_ratings(written(tmp_path, "target,judge,score\nt1,j1,4\nt1,j1,5\n"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("target,judge,score\n", "no ratings below"),
+        ("target,score\nt1,4\n", "lacks the column judge"),
+        ("target;judge;score\nt1;j1;4\n", "by commas"),
+        ("target,judge,score,score\nt1,j1,4,4\n", "more than once"),
+        ("target,judge,score\nt1,j1,4\nt2,j1,four\n", "line 3: score 'four'"),
+        ("target,judge,score\nt1,j1,5/5\n", "line 2: score '5/5'"),
+        ("target,judge,score\nt1,j1\n", "line 2: has 2 cells"),
+        ("target,judge,score\nt1,,4\n", "line 2: the judge is empty"),
+        ('target,judge,score\nt1,"j1,4\n', "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_one_clear_line(tmp_path, text, message):
+    with pytest.raises(InputError, match=message) as caught:
+        read_ratings(written(tmp_path, text))
+    assert "ratings.csv" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        read_ratings(tmp_path / "absent.csv")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_ratings(tmp_path)
+    (tmp_path / "latin.csv").write_bytes(b"target,judge,score\nt\xe9,j,4\n")
+    with pytest.raises(InputError, match="UTF-8"):
+        read_ratings(tmp_path / "latin.csv")

@@ -1,0 +1,452 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pingouin as pg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from toolkit.errors import InputError
+from toolkit.stats.icc import F_METHOD, agreement_words
+from toolkit.stats.icc_clustered import CLUSTERED_METHOD
+from toolkit.stats.mean_squares import FORMS, mean_squares
+from toolkit.stats.ratings import read_ratings
+from toolkit.stats.reliability import ROW_ORDER, Reliability, reliability
+from toolkit.stats.result import Estimate
+from toolkit.stats.tables import COLUMNS
+from toolkit.words import DIMENSIONS
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text("utf-8"))
+tables = st.integers(2, 6).flatmap(
+    lambda n: st.integers(2, 4).flatmap(
+        lambda k: st.lists(st.lists(st.integers(0, 10), min_size=k, max_size=k), min_size=n, max_size=n).map(
+            lambda rows: np.array(rows) / 2
+        )
+    )
+)
+
+
+def long(table, **more) -> pd.DataFrame:
+    rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(table) for j, score in enumerate(row)]
+    return pd.DataFrame(rows, columns=["target", "judge", "score"]).assign(**more)
+
+
+def clustered_table(bases=12, answers=3, seed=7) -> pd.DataFrame:
+    """Ratings of answers that share a base, by three judges of unequal leniency."""
+    rng = np.random.default_rng(seed)
+    shared = np.repeat(rng.normal(0, 0.8, bases), answers)[:, None]
+    own = rng.normal(0, 0.4, (bases * answers, 1))
+    scores = 3 + shared + own + np.array([0, 0.5, -0.3]) + rng.normal(0, 0.5, (bases * answers, 3))
+    ratings = long(scores)
+    return ratings.assign(base=[f"b{int(name[1:]) // answers}" for name in ratings["target"]])
+
+
+def values(result: Reliability, key="score") -> dict[str, float | None]:
+    return {one.name: one.estimate for one in result.icc[key]}
+
+
+def every(result: Reliability) -> list[Estimate]:
+    families = [*result.icc.values(), *result.icc_independent.values(), *result.pearson.values()]
+    over = [result.alpha_over_dimensions] if result.alpha_over_dimensions else []
+    return [one for family in families for one in family] + [*result.alpha_over_judges.values(), *over]
+
+
+def assert_never_made_up(result: Reliability) -> None:
+    """No number is NaN or infinite, and whatever is absent says why."""
+    for one in every(result):
+        numbers = [number for number in (one.estimate, one.low, one.high) if number is not None]
+        assert all(math.isfinite(number) for number in numbers), one
+        assert (one.low is None) == (one.high is None), one
+        if one.estimate is None:
+            assert one.low is None
+            assert one.note.startswith("not estimable: "), one
+        elif one.low is None:
+            assert "no interval: " in one.note, one
+        else:
+            assert one.low <= one.estimate <= one.high, one
+    json.dumps(result.to_dict(), allow_nan=False)
+
+
+def test_the_shrout_and_fleiss_table_gives_the_published_coefficients():
+    result = reliability(long(GOLDEN["ratings"]))
+    assert [one.name for one in result.icc["score"]] == list(FORMS)
+    for one in result.icc["score"]:
+        assert one.estimate == pytest.approx(GOLDEN["icc"][one.name], abs=1e-6)
+        assert (one.low, one.high) == pytest.approx(GOLDEN["ci95"][one.name], abs=1e-3)
+        assert one.n == {"answers": 6, "judges": 4}
+    alpha = result.alpha_over_judges["score"]
+    assert alpha.estimate == pytest.approx(GOLDEN["cronbach_alpha_over_judges"], abs=1e-6)
+    assert (alpha.low, alpha.high) == pytest.approx(GOLDEN["ci95"]["ICC(C,k)"], abs=1e-3)
+    assert_never_made_up(result)
+
+
+def test_the_mean_squares_are_the_published_ones():
+    ms = mean_squares(np.array(GOLDEN["ratings"]))
+    for name, published in GOLDEN["mean_squares"].items():
+        assert getattr(ms, name) == pytest.approx(published, abs=1e-4)
+
+
+def test_a_file_of_ratings_goes_straight_into_the_analysis(tmp_path):
+    path = tmp_path / "ratings.csv"
+    long(GOLDEN["ratings"]).to_csv(path, index=False)
+    assert values(reliability(read_ratings(path))) == values(reliability(long(GOLDEN["ratings"])))
+
+
+def test_rows_begin_with_absolute_agreement_and_carry_n_as_text():
+    frame = reliability(long(GOLDEN["ratings"])).frame()
+    assert tuple(frame.columns) == ("dimension", *COLUMNS)
+    assert tuple(frame["name"][:6]) == ROW_ORDER
+    assert ROW_ORDER[:2] == ("ICC(A,1)", "ICC(A,k)")
+    assert frame["n"][0] == "6 answers, 4 judges"
+    assert len(frame) == 6 + 1 + 6
+
+
+def test_the_option_of_pingouin_is_put_back():
+    before = pg.options["round.column.CI95"]
+    reliability(long(GOLDEN["ratings"]))
+    assert pg.options["round.column.CI95"] == before
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@given(tables)
+@settings(max_examples=60, deadline=None)
+def test_estimates_are_those_of_pingouin_and_are_never_made_up(table):
+    result = reliability(long(table))
+    assert_never_made_up(result)
+    if table.size < 5 or np.ptp(table, axis=0).max() == 0 or mean_squares(table).degenerate:
+        return
+    oracle = pg.intraclass_corr(long(table), targets="target", raters="judge", ratings="score").set_index(
+        "Type"
+    )
+    for one in result.icc["score"]:
+        if one.estimate is not None:
+            assert one.estimate == pytest.approx(oracle.at[one.name, "ICC"], abs=1e-8)
+        if one.low is not None:
+            assert (one.low, one.high) == pytest.approx(
+                tuple(oracle.at[one.name, "CI95"]), abs=0.0051, rel=1e-3
+            )
+    alpha = result.alpha_over_judges["score"]
+    assert alpha.estimate == pytest.approx(pg.cronbach_alpha(pd.DataFrame(table))[0], abs=1e-8)
+
+
+@given(tables, st.randoms(use_true_random=False))
+@settings(max_examples=30, deadline=None)
+def test_the_order_of_rows_and_the_names_of_judges_change_nothing(table, random):
+    ratings = long(table)
+    order = list(range(len(ratings)))
+    random.shuffle(order)
+    renamed = ratings.assign(judge=ratings["judge"].map({f"j{j}": f"judge {9 - j}" for j in range(4)})).iloc[
+        order
+    ]
+    first, second = values(reliability(ratings)), values(reliability(renamed))
+    for name, value in first.items():
+        assert second[name] == (None if value is None else pytest.approx(value, abs=1e-9))
+
+
+@given(tables, st.integers(1, 5))
+@settings(max_examples=30, deadline=None)
+def test_a_milder_judge_changes_agreement_and_not_consistency(table, gift):
+    milder = table.astype(float).copy()
+    milder[:, 0] += gift
+    before, after = values(reliability(long(table))), values(reliability(long(milder)))
+    for name in ("ICC(C,1)", "ICC(C,k)"):
+        if before[name] is not None and after[name] is not None:
+            assert after[name] == pytest.approx(before[name], abs=1e-7)
+
+
+def test_a_much_milder_judge_lowers_absolute_agreement():
+    milder = np.array(GOLDEN["ratings"]) + np.array([20, 0, 0, 0])
+    before, after = (values(reliability(long(table))) for table in (GOLDEN["ratings"], milder))
+    assert after["ICC(A,1)"] < before["ICC(A,1)"]
+    assert after["ICC(1,1)"] < before["ICC(1,1)"]
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e-3, 1e6, 1e300])
+def test_the_unit_of_the_scores_changes_nothing(factor):
+    scaled = np.array(GOLDEN["ratings"]) * factor
+    assert values(reliability(long(scaled))) == pytest.approx(GOLDEN["icc"], abs=1e-6)
+
+
+def test_constant_scores_are_not_estimable():
+    result = reliability(long([[3, 3, 3]] * 5))
+    assert all(one.estimate is None for one in every(result))
+    assert "every score is 3" in result.icc["score"][0].note
+    assert any("every score is 3" in note for note in result.notes)
+
+
+def test_scores_that_differ_by_rounding_only_are_constant():
+    result = reliability(long([[0.1 + 0.2, 0.3], [0.3, 0.3], [0.3, 0.3]]))
+    assert all(one.estimate is None for one in every(result))
+
+
+def test_judges_who_are_all_constant_are_not_estimable():
+    result = reliability(long([[1, 2, 3]] * 4))
+    assert all(one.estimate is None for one in every(result))
+    assert "each judge gave the same score" in result.icc["score"][0].note
+
+
+def test_one_constant_judge_is_said_and_has_no_correlation():
+    result = reliability(long([[1, 3, 1], [2, 3, 3], [4, 3, 4], [2, 3, 1]]))
+    assert_never_made_up(result)
+    assert "judge j1 gave the same score to every answer" in result.notes
+    by_pair = {one.name: one for one in result.pearson["score"]}
+    assert "judge j1" in by_pair["r(j0, j1)"].note
+    assert by_pair["r(j0, j2)"].estimable
+
+
+def test_one_judge_and_one_answer_are_not_estimable():
+    one_judge = reliability(long([[3], [4], [5]]))
+    assert "two judges" in one_judge.icc["score"][0].note
+    assert one_judge.pearson["score"] == ()
+    one_answer = reliability(long([[3, 4, 5]]))
+    assert "two answers" in one_answer.icc["score"][0].note
+    two_by_two = reliability(long([[3, 4], [5, 5]]))
+    assert "too few" in two_by_two.alpha_over_judges["score"].note
+    for result in (one_judge, one_answer, two_by_two):
+        assert all(one.estimate is None for one in every(result))
+        assert_never_made_up(result)
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), "absent row"])
+def test_a_missing_rating_leaves_its_answer_out_and_says_whose_it_is(gap):
+    ratings = long(GOLDEN["ratings"]).astype({"score": object})
+    hole = (ratings["target"] == "t2") & (ratings["judge"] == "j1")
+    if gap == "absent row":
+        ratings = ratings[~hole]
+    else:
+        ratings.loc[hole, "score"] = gap
+    result = reliability(ratings)
+    complete = [row for i, row in enumerate(GOLDEN["ratings"]) if i != 2]
+    assert values(result) == values(reliability(long(complete)))
+    assert result.icc["score"][0].missing == 1
+    assert result.icc["score"][0].n == {"answers": 5, "judges": 4}
+    assert "1 of 6 answers left out for a missing score (j1 1 missing)" in result.notes
+    pairs = {one.name: one for one in result.pearson["score"]}
+    assert (pairs["r(j0, j1)"].n["answers"], pairs["r(j0, j1)"].missing) == (5, 1)
+    assert (pairs["r(j0, j2)"].n["answers"], pairs["r(j0, j2)"].missing) == (6, 0)
+
+
+def test_a_judge_without_any_score_is_left_out_by_name():
+    table = np.array(GOLDEN["ratings"], dtype=float)
+    table[:, 3] = np.nan
+    result = reliability(long(table))
+    assert "judge j3 gave no score and was left out" in result.notes
+    assert result.icc["score"][0].n["judges"] == 3
+    assert values(result) == values(reliability(long(table[:, :3])))
+
+
+def test_no_score_at_all_is_not_estimable():
+    result = reliability(long([[float("nan")] * 2] * 3))
+    assert all(one.estimate is None for one in every(result))
+
+
+def test_duplicates_are_refused_and_not_averaged():
+    ratings = long(GOLDEN["ratings"])
+    result = reliability(pd.concat([ratings, ratings.iloc[[5, 3]]]))
+    assert all(one.estimate is None for one in every(result))
+    assert "2 duplicate rating(s), the first of target t1 by judge j1" in result.icc["score"][0].note
+    assert_never_made_up(result)
+
+
+def test_an_infinite_score_is_refused_by_name():
+    table = np.array(GOLDEN["ratings"], dtype=float)
+    table[2, 1] = np.inf
+    result = reliability(long(table))
+    assert all(one.estimate is None for one in every(result))
+    assert "infinite score of target t2 by judge j1" in result.icc["score"][0].note
+
+
+def test_perfect_agreement_is_one_without_an_interval():
+    result = reliability(long([[1, 1, 1], [2, 2, 2], [4, 4, 4]]))
+    assert {*values(result).values()} == {1.0}
+    assert all("agree exactly" in one.note for one in result.icc["score"])
+    assert_never_made_up(result)
+
+
+def test_judges_who_differ_by_a_constant_are_consistent_and_not_in_agreement():
+    result = reliability(long([[1, 2, 1.5], [2, 3, 2.5], [4, 5, 4.5]]))
+    assert values(result)["ICC(C,1)"] == 1.0
+    assert values(result)["ICC(A,1)"] < 1.0
+    assert_never_made_up(result)
+
+
+def test_answers_of_one_mean_give_the_least_correlation_and_no_average_form():
+    result = values(reliability(long([[1, 2], [2, 1], [1, 2], [2, 1]])))
+    assert result["ICC(1,1)"] == result["ICC(C,1)"] == -1.0
+    assert result["ICC(1,k)"] is None
+    assert result["ICC(C,k)"] is None
+
+
+def test_a_negative_correlation_is_kept():
+    result = reliability(long([[1, 3, 2], [2, 1, 3], [3, 2, 1.5]]))
+    assert values(result)["ICC(1,1)"] < 0
+    assert_never_made_up(result)
+
+
+def test_pearson_is_that_of_scipy_with_the_interval_of_fisher():
+    table = np.array(GOLDEN["ratings"], dtype=float)
+    by_pair = {one.name: one for one in reliability(long(table)).pearson["score"]}
+    oracle = stats.pearsonr(table[:, 0], table[:, 3])
+    interval = oracle.confidence_interval(0.95)
+    found = by_pair["r(j0, j3)"]
+    assert (found.estimate, found.low, found.high) == pytest.approx(
+        (oracle.statistic, interval.low, interval.high)
+    )
+
+
+def test_three_answers_have_a_correlation_and_no_interval():
+    found = reliability(long([[1, 2], [2, 1], [3, 4]])).pearson["score"][0]
+    assert found.estimable
+    assert "four answers" in found.note
+
+
+def test_each_dimension_is_analysed_apart_in_the_order_of_the_rubric():
+    rng = np.random.default_rng(1)
+    parts = [
+        long(rng.integers(0, 6, (8, 3)), dimension=name)
+        for name in ("wit", "composite", *reversed(DIMENSIONS))
+    ]
+    result = reliability(pd.concat(parts))
+    assert list(result.icc) == [*DIMENSIONS, "composite", "wit"]
+    over = result.alpha_over_dimensions
+    assert over.n == {"judgements": 24, "dimensions": 8}
+    items = (
+        pd.concat(part.reset_index()["score"] for part in (parts[0], *parts[2:])).to_numpy().reshape(8, 24).T
+    )
+    assert over.estimate == pytest.approx(pg.cronbach_alpha(pd.DataFrame(items))[0])
+    assert (over.low, over.high) == pytest.approx(
+        tuple(pg.cronbach_alpha(pd.DataFrame(items))[1]), abs=5.1e-4
+    )
+    assert_never_made_up(result)
+
+
+def test_alpha_over_dimensions_says_what_it_left_out_or_refused():
+    rng = np.random.default_rng(2)
+    clarity, relevance = (
+        long(rng.integers(0, 6, (8, 3)), dimension=name) for name in ("clarity", "relevance")
+    )
+    clarity["score"] = clarity["score"].astype(float)
+    clarity.loc[4, "score"] = np.nan
+    over = reliability(pd.concat([clarity, relevance])).alpha_over_dimensions
+    assert over.n["judgements"] == 23
+    assert "1 of 24 judgements left out" in over.note
+    twice = reliability(pd.concat([clarity, relevance, relevance.iloc[[0]]]))
+    assert "duplicate" in twice.alpha_over_dimensions.note
+    assert any(note.startswith("relevance: not estimable: 1 duplicate") for note in twice.notes)
+    flat = reliability(pd.concat([clarity, relevance]).assign(score=2.0)).alpha_over_dimensions
+    assert "every score is the same" in flat.note
+    infinite = reliability(pd.concat([clarity.assign(score=np.inf), relevance])).alpha_over_dimensions
+    assert "infinite" in infinite.note
+    alone = reliability(pd.concat([clarity, relevance]).query("target == 't0' and judge == 'j0'"))
+    assert "two are needed" in alone.alpha_over_dimensions.note
+    assert reliability(clarity).alpha_over_dimensions is None
+
+
+def test_without_bases_the_notes_say_that_answers_are_taken_as_independent():
+    assert (
+        "no base is known: all intervals take the answers as independent"
+        in reliability(long(GOLDEN["ratings"])).notes
+    )
+
+
+def test_answers_that_share_a_base_get_intervals_clustered_by_base():
+    result = reliability(clustered_table())
+    assert {one.method for one in result.icc["score"]} == {CLUSTERED_METHOD}
+    assert {one.method for one in result.icc_independent["score"]} == {F_METHOD}
+    assert result.icc["score"][0].n == {"bases": 12, "answers": 36, "judges": 3}
+    assert any("share a base" in note for note in result.notes)
+    clustered, independent = (
+        {one.name: one for one in f["score"]} for f in (result.icc, result.icc_independent)
+    )
+    assert all(clustered[name].estimate == independent[name].estimate for name in FORMS)
+    assert clustered["ICC(C,1)"].low < independent["ICC(C,1)"].low
+    assert_never_made_up(result)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_clustered_interval_is_the_jackknife_that_leaves_out_one_base_at_a_time():
+    """The oracle asks pingouin for ICC(A,1) without each base."""
+    ratings = clustered_table(bases=6)
+
+    def log_f(rows):
+        table = pg.intraclass_corr(rows, targets="target", raters="judge", ratings="score").set_index("Type")
+        icc = table.at["ICC(A,1)", "ICC"]
+        return np.log((1 + 2 * icc) / (1 - icc))
+
+    z = np.array([log_f(ratings[ratings["base"] != base]) for base in ratings["base"].unique()])
+    half = stats.t.ppf(0.975, 5) * np.sqrt(5 / 6 * ((z - z.mean()) ** 2).sum())
+    f = np.exp(log_f(ratings) + np.array([-half, half]))
+    found = {one.name: one for one in reliability(ratings).icc["score"]}
+    assert (found["ICC(A,1)"].low, found["ICC(A,1)"].high) == pytest.approx(tuple((f - 1) / (f + 2)))
+    assert (found["ICC(A,k)"].low, found["ICC(A,k)"].high) == pytest.approx(tuple(1 - 1 / f))
+
+
+def test_the_clustered_interval_covers_where_the_f_interval_does_not():
+    """Answers of a base that are nearly alike: 60 studies of 12 bases, where the true ICC(C,1) is .769."""
+    covered = {"clustered": 0, "independent": 0}
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        shared = np.repeat(rng.normal(0, 1, 12), 3)[:, None]
+        ratings = long(3 + shared + rng.normal(0, math.sqrt(0.3), (36, 3)))
+        ratings["base"] = [f"b{int(name[1:]) // 3}" for name in ratings["target"]]
+        result = reliability(ratings)
+        for name, family in (("clustered", result.icc), ("independent", result.icc_independent)):
+            one = next(one for one in family["score"] if one.name == "ICC(C,1)")
+            covered[name] += one.low <= 1 / 1.3 <= one.high
+    assert covered["clustered"] >= 53
+    assert covered["independent"] < covered["clustered"]
+
+
+def test_two_bases_are_too_few_for_a_clustered_interval():
+    result = reliability(clustered_table(bases=2))
+    assert all(one.low is None and one.estimable for one in result.icc["score"])
+    assert all(one.low is not None for one in result.icc_independent["score"])
+    assert_never_made_up(result)
+
+
+def test_one_answer_per_base_needs_no_clustering():
+    result = reliability(clustered_table(bases=12, answers=1))
+    assert {one.method for one in result.icc["score"]} == {F_METHOD}
+    assert result.icc_independent["score"] == ()
+
+
+def test_a_target_with_two_bases_leaves_bases_out_of_account():
+    ratings = clustered_table()
+    ratings.loc[0, "base"] = "elsewhere"
+    result = reliability(ratings)
+    assert any("more than one" in note for note in result.notes)
+    assert {one.method for one in result.icc["score"]} == {F_METHOD}
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        ((0.1, 0.49), "poor"),
+        ((0.3, 0.6), "poor to moderate"),
+        ((0.5, 0.8), "moderate to good"),
+        ((0.91, 1), "excellent"),
+    ],
+)
+def test_the_words_of_koo_and_li_name_both_ends_of_the_interval(interval, words):
+    assert agreement_words(*interval) == f"{words} (Koo & Li 2016)"
+
+
+@pytest.mark.parametrize(
+    ("ratings", "message"),
+    [
+        (pd.DataFrame({"target": ["t"], "score": [1]}), "lack the column judge"),
+        (pd.DataFrame({"target": [], "judge": [], "score": []}), "there are none"),
+        (pd.DataFrame({"target": ["t"], "judge": [None], "score": [1]}), "row 1: the judge is empty"),
+        (
+            pd.DataFrame({"target": ["t", "u"], "judge": ["j", "j"], "score": [1, "high"]}),
+            "row 2: score 'high'",
+        ),
+    ],
+)
+def test_a_frame_that_holds_no_ratings_is_refused_in_one_line(ratings, message):
+    with pytest.raises(InputError, match=message):
+        reliability(ratings)

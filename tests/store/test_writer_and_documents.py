@@ -1,0 +1,89 @@
+"""Writes are durable before they are acknowledged, duplicates are told apart, documents are checked."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import mongoengine as me
+import pytest
+from pymongo import InsertOne, UpdateOne
+
+from toolkit.errors import StoreError
+from toolkit.prompts.dataset import load_dataset
+from toolkit.store.connection import Store
+from toolkit.store.documents import Call, OutputBlob, Prompt, Run, utc_now
+from toolkit.store.writer import TOUCH, Duplicate
+
+
+def test_a_bulk_tells_each_writer_of_its_own_fate(store: Store) -> None:
+    """In one bulk the new documents are written and only the duplicates are refused."""
+    first = [store.writer.submit("calls", InsertOne({"_id": str(n)})) for n in range(100)]
+    second = [store.writer.submit("calls", InsertOne({"_id": str(n)})) for n in range(90, 110)]
+    assert [future.exception() for future in first] == [None] * 100
+    assert [type(future.exception()) for future in second] == [Duplicate] * 10 + [type(None)] * 10
+    assert store.database["calls"].count_documents({}) == 110
+
+
+def test_an_update_waits_for_the_insert_before_it(store: Store) -> None:
+    """Operations on one document take effect in the order in which they were handed in."""
+    for number in range(200):
+        store.writer.submit("calls", InsertOne({"_id": str(number), "state": "claimed"}))
+        last = store.writer.submit("calls", UpdateOne({"_id": str(number)}, {"$set": {"state": "done"}}))
+    last.result()
+    assert store.database["calls"].count_documents({"state": "done"}) == 200
+
+
+def test_closing_writes_what_is_queued(store: Store) -> None:
+    """Nothing that was handed in is lost at the end."""
+    futures = [store.writer.submit("calls", InsertOne({"_id": str(n)})) for n in range(1200)]
+    store.writer.close()
+    assert all(future.done() and future.exception() is None for future in futures)
+
+
+def test_prompts_are_stored_once_and_never_change_under_a_version(store: Store) -> None:
+    """The same prompt twice is one; another text under the same version is refused."""
+    prompts = load_dataset("demo").prompts[:3]
+    store.add_prompts(prompts)
+    store.add_prompts(prompts)
+    assert store.objects(Prompt).count() == 3
+    store.database["prompts"].update_one({"prompt_id": prompts[0].prompt_id}, {"$set": {"text": "other"}})
+    with pytest.raises(StoreError, match="new dataset_version"):
+        store.add_prompts(prompts)
+
+
+def test_seed_fields_are_there_to_the_letter() -> None:
+    """Prompt, Run and OutputBlob have every field of seed 002, section 3.1."""
+    prompt = "prompt_id text scenario category length_bin token_count dataset_version metadata created_at updated_at"
+    run = (
+        "run_id prompt_id model status prompt_length_bin tokens economics scores ensemble_evaluation output_blob_id "
+        "bias_controls created_at updated_at"
+    )
+    blob = "blob_id content metadata created_at"
+    for document, names in ((Prompt, prompt), (Run, run), (OutputBlob, blob)):
+        assert set(names.split()) <= set(document._fields)
+
+
+def test_a_wrong_document_is_refused_before_it_is_written() -> None:
+    """An unknown scenario, a short run id and a negative cost do not reach the store."""
+    with pytest.raises(me.ValidationError):
+        Prompt(
+            prompt_id="p",
+            text="t",
+            scenario="X",
+            category="c",
+            length_bin="S",
+            token_count=1,
+            dataset_version="v",
+        ).validate()
+    with pytest.raises(me.ValidationError):
+        Call(call_id="short", state="done", owner="o", lease_until=0.0).validate()
+
+
+def test_moments_come_back_in_utc(store: Store) -> None:
+    """A stored moment has a time zone and is the one that was written."""
+    now = utc_now()
+    store.writer.submit("calls", InsertOne({"_id": "x", "created_at": now, "updated_at": now})).result()
+    store.writer.submit("calls", UpdateOne({"_id": "x"}, {"$set": {"state": "done"}, **TOUCH})).result()
+    found = store.objects(Call).only("created_at", "updated_at").get(call_id="x")
+    assert found.created_at == now
+    assert now <= found.updated_at <= utc_now() + timedelta(seconds=1)

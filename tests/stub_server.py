@@ -1,0 +1,198 @@
+"""A loopback server of OpenAI chat and Anthropic messages that fails on command and counts what it saw.
+
+It runs in a thread of its own, so that a test, a study in a subprocess and a plain client can all reach it::
+
+    with StubServer(faults=[Fault(status=429, retry_after="2"), None]) as server:
+        ...  # the first request is refused, the second and all later ones are answered
+        assert server.count == 2
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from aiohttp import web
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong with one request.
+
+    ``kind`` is ``status`` (an error reply), ``hang`` (no reply), ``drop`` (the connection is cut before a
+    reply), ``cut`` (cut in the middle of the body), ``half`` (a complete reply with half a JSON body),
+    ``html`` (a page with status 200) or ``drip`` (a byte now and then, for ever).
+    """
+
+    kind: str = "status"
+    status: int = 500
+    retry_after: str | None = None
+    body: Any = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request as it arrived; names of headers in lower case."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+
+
+Faults = Callable[[int, dict[str, Any]], Fault | None] | Iterable[Fault | None]
+
+
+@dataclass
+class StubServer:
+    """The server; a context manager.
+
+    Parameters
+    ----------
+    faults
+        Fault of each request in turn, then none; or a function of the request's number and body.
+    latency
+        Seconds every reply takes.
+    answer
+        Text of a reply, from the request's body.
+    change
+        Last change of the reply's JSON before it is sent.
+    """
+
+    faults: Faults = ()
+    latency: float = 0.0
+    answer: Callable[[dict[str, Any]], str] = lambda body: "A stub's reply."
+    change: Callable[[dict[str, Any]], Any] = lambda reply: reply
+    seen: list[Seen] = field(default_factory=list)
+    input_tokens: int = 0
+    output_tokens: int = 0
+    most_at_once: int = 0
+    url: str = ""
+    _at_once: int = 0
+
+    @property
+    def count(self) -> int:
+        """Requests seen, failed ones included."""
+        return len(self.seen)
+
+    @property
+    def openai_url(self) -> str:
+        """Address for an OpenAI client."""
+        return f"{self.url}/v1"
+
+    def __enter__(self) -> Self:
+        self._queue = None if callable(self.faults) else iter(self.faults)
+        started = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)), daemon=True)
+        self._thread.start()
+        if not started.wait(10):
+            raise RuntimeError("the stub server did not start")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    async def _serve(self, started: threading.Event) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_post("/v1/chat/completions", self._handle)
+        app.router.add_post("/v1/messages", self._handle)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
+        await site.start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        started.set()
+        await self._stop.wait()
+        await runner.cleanup()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.seen.append(Seen(request.path, headers, body))
+        number = len(self.seen) - 1
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            if self.latency:
+                await asyncio.sleep(self.latency)
+            fault = (
+                self.faults(number, body) if callable(self.faults) else next(self._queue or iter(()), None)
+            )
+            if fault is not None:
+                return await self._fail(request, fault)
+            return web.json_response(self._reply(request.path, number, body))
+        finally:
+            self._at_once -= 1
+
+    def _reply(self, path: str, number: int, body: dict[str, Any]) -> Any:
+        """Return the JSON of a good reply and count its tokens; a word is a token here."""
+        text = self.answer(body)
+        sent = len(str(body.get("system", "")).split())
+        sent += sum(len(str(message["content"]).split()) for message in body["messages"])
+        got = len(text.split())
+        self.input_tokens += sent
+        self.output_tokens += got
+        if path.endswith("/messages"):
+            return self.change(
+                {
+                    "id": f"msg_{number}",
+                    "type": "message",
+                    "role": "assistant",
+                    "model": body["model"],
+                    "content": [{"type": "text", "text": text}],
+                    "stop_reason": "end_turn",
+                    "usage": {"input_tokens": sent, "output_tokens": got},
+                }
+            )
+        message = {"role": "assistant", "content": text}
+        return self.change(
+            {
+                "id": f"chatcmpl-{number}",
+                "object": "chat.completion",
+                "created": 0,
+                "model": body["model"],
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": sent, "completion_tokens": got, "total_tokens": sent + got},
+            }
+        )
+
+    async def _fail(self, request: web.Request, fault: Fault) -> web.StreamResponse:
+        match fault.kind:
+            case "status":
+                headers = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
+                body = fault.body or {"error": {"type": "stub", "message": "the stub was told to fail"}}
+                return web.json_response(body, status=fault.status, headers=headers)
+            case "hang":
+                await asyncio.sleep(3600)
+            case "half":
+                return web.Response(body=_HALF, content_type="application/json")
+            case "html":
+                return web.Response(text="<html>Sign in to the airport</html>", content_type="text/html")
+            case "cut" | "drip":
+                response = web.StreamResponse(headers={"Content-Type": "application/json"})
+                response.content_length = 10_000
+                await response.prepare(request)
+                await response.write(_HALF)
+                while fault.kind == "drip":
+                    await asyncio.sleep(0.02)
+                    await response.write(b" ")
+                _cut(request)
+                return response
+            case "drop":
+                _cut(request)
+            case _:
+                raise ValueError(f"unknown fault {fault.kind!r}")
+        return web.Response()
+
+
+_HALF = json.dumps({"id": "half", "choices": [{"message": {"content": "broken off"}}]}).encode()[:40]
+
+
+def _cut(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()

@@ -1,0 +1,105 @@
+"""A study file means what it says, and a fault in it is one line with the file, the key and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.errors import StudyError
+from toolkit.study import load_study_file
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "s.toml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults_are_the_seeds(tmp_path: Path) -> None:
+    """Temperature, lengths and judges of seed 002 hold when the file does not say otherwise."""
+    study, _ = load_study_file(write(tmp_path, 'name = "pilot"\nmodels = ["gpt-4o"]'))
+    assert (study.sampling.temperature, study.sampling.max_tokens) == (0.2, 2000)
+    assert (study.judges.temperature, study.judges.max_tokens) == (0.1, 1000)
+    judges = {role: judge.name for role, judge in study.judges.by_role().items()}
+    assert judges == {"primary": "gpt-4-turbo", "secondary": "claude-3-5-haiku", "tertiary": "llama-3.3-70b"}
+    assert study.concurrency == 10
+    assert study.output == tmp_path.resolve() / "results" / "pilot"
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study means the same wherever it is started from."""
+    text = 'name = "p"\nmodels = ["gpt-4o"]\noutput = "../out"\ndataset = "../prompts/mine.csv"'
+    (tmp_path / "a").mkdir()
+    path = write(tmp_path / "a", text)
+    first, _ = load_study_file(path)
+    monkeypatch.chdir(tmp_path / "a")
+    second, _ = load_study_file("s.toml")
+    assert first == second
+    assert first.output == tmp_path.resolve() / "out"
+    assert first.dataset == str(tmp_path.resolve() / "prompts" / "mine.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('name = "p"\nmodels = ["gpt-4o"]\nrepeat = 3', ["unknown key repeat", "repeats"]),
+        (
+            'name = "p"\nmodels = ["gpt-4o"]\n[sampling]\ntemprature = 1',
+            ["sampling.temprature", "temperature"],
+        ),
+        (
+            'name = "p"\nmodels = ["gpt-4o"]\n[judges]\nprimary = { name = "gpt-4o", temp = 1 }',
+            ["judges.primary.temp"],
+        ),
+        ('name = "p"\nmodels = [{ name = "gpt-4o", key = "x" }]', ["models[0].key", "api_key_env"]),
+        ('name = "p"\nmodels = ["gpt-5o"]', ["models[0]", "gpt-5o", "gpt-4o", "claude-3-5-haiku"]),
+        (
+            'name = "p"\nmodels = ["gpt-4o"]\n[judges]\ntertiary = "nobody"',
+            ["judges.tertiary", "nobody", "gpt-4o"],
+        ),
+        ('name = "p"\nmodels = ["gpt-4o"]\n[judges]\nrubric = "best"', ["judges.rubric", "best", "seed-v1"]),
+        (
+            'name = "p"\nmodels = ["gpt-4o"]\nlength_bins = ["S", "XL"]',
+            ["length_bins[1]", "XL", "'S', 'M' or 'L'"],
+        ),
+        ('name = "p"\nmodels = ["gpt-4o"]\nscenarios = ["SOC"]', ["scenarios[0]", "SOC_INCIDENT"]),
+        ('name = "p"\nmodels = ["gpt-4o"]\nrepeats = 0', ["repeats", "greater than or equal to 1", "0"]),
+        ('name = "p"\nmodels = ["gpt-4o"]\n[sampling]\ntemperature = nan', ["sampling.temperature"]),
+        ('name = "p"\nmodels = ["gpt-4o"]\n[budget]\naud = -1.0', ["budget.aud", "greater than 0"]),
+        ('name = "p"\nmodels = []', ["models", "at least 1"]),
+        ('name = "p"\nmodels = ["gpt-4o", "gpt-4o"]', ["named twice"]),
+        ('name = "p"\nmodels = ["llama-3.3-70b", "llama-3-3-70b"]', ["models[1]", "same model"]),
+        ('name = "a/b"\nmodels = ["gpt-4o"]', ["name"]),
+        ('models = ["gpt-4o"]', ["key name is missing"]),
+        ("name = ", ["not valid TOML"]),
+        ("", ["key name is missing"]),
+    ],
+)
+def test_a_fault_is_one_line_that_helps(tmp_path: Path, text: str, says: list[str]) -> None:
+    """The line names the file, the key, and the allowed values."""
+    path = write(tmp_path, text)
+    with pytest.raises(StudyError) as caught:
+        load_study_file(path)
+    line = str(caught.value)
+    assert "\n" not in line
+    for part in (str(path), *says):
+        assert part in line
+
+
+def test_a_missing_or_binary_file_is_one_line(tmp_path: Path) -> None:
+    """Neither a missing file nor a picture ends in a traceback of the library."""
+    with pytest.raises(StudyError, match="no such study file"):
+        load_study_file(tmp_path / "no.toml")
+    (tmp_path / "picture.toml").write_bytes(b"\x89PNG\xff\xfe")
+    with pytest.raises(StudyError, match="cannot be read as text"):
+        load_study_file(tmp_path / "picture.toml")
+    with pytest.raises(StudyError, match="cannot be read"):
+        load_study_file(tmp_path)
+
+
+def test_shipped_study_files_are_valid() -> None:
+    """Every study file in templates/ loads."""
+    templates = Path(__file__).resolve().parent.parent / "templates"
+    names = {load_study_file(path)[0].name for path in templates.glob("*.toml")}
+    assert names == {"demo", "rq1-prompt-length"}

@@ -1,0 +1,209 @@
+"""The command line: each command is one call of a function that stands elsewhere.
+
+Heavy packages are imported inside the commands, so that help is instant. Exit codes: 0 done, 1 done but some runs
+failed, 2 bad input, 3 budget reached, 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from toolkit import __version__
+from toolkit.errors import ToolkitError
+from toolkit.summary import Summary
+
+STUDY = click.argument("study", type=click.Path(path_type=Path))
+
+
+def _json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    return click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        help="Print one JSON object on standard output, progress on standard error.",
+    )(command)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="toolkit")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Evaluate language models on security work: ask, keep, judge, analyse."""
+
+
+@cli.command()
+@click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N of the 36 runs.")
+@_json_option
+def demo(limit: int | None, as_json: bool) -> int:
+    """Run a whole study with a local model, without a key, under results/demo/."""
+    from toolkit.demo import run_demo
+
+    return _finish(run_demo(limit=limit, progress=True), as_json)
+
+
+@cli.command()
+@_json_option
+def doctor(as_json: bool) -> int:
+    """Check what the toolkit needs on this machine and say what to do about it."""
+    from toolkit.doctor import examine
+
+    return _finish(examine(), as_json)
+
+
+@cli.command()
+@STUDY
+@_json_option
+def estimate(study: Path, as_json: bool) -> int:
+    """Say what STUDY will cost in AUD before anything is spent."""
+    from toolkit.runs.estimate import estimate_summary
+    from toolkit.workbench import Study
+
+    return _finish(estimate_summary(Study.load(study).estimate()), as_json)
+
+
+@cli.command()
+@STUDY
+@click.option("--yes", is_flag=True, help="Spend more than budget.confirm_above_aud without being asked.")
+@click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N planned runs.")
+@_json_option
+def run(study: Path, yes: bool, limit: int | None, as_json: bool) -> int:
+    """Ask and judge what is missing in STUDY; resumes where it stopped."""
+    from toolkit.runs.estimate import confirm_needed
+    from toolkit.workbench import Study
+
+    loaded = Study.load(study)
+    if not yes:
+        confirm_needed(loaded.estimate(), loaded.file.budget.confirm_above_aud)
+    return _finish(loaded.execute(limit=limit).summary(), as_json)
+
+
+@cli.command()
+@STUDY
+@_json_option
+def judge(study: Path, as_json: bool) -> int:
+    """Fill the judgements that STUDY still lacks, without asking any run again."""
+    from toolkit.workbench import Study
+
+    return _finish(Study.load(study).execute(only_judge=True).summary(), as_json)
+
+
+@cli.command()
+@STUDY
+@_json_option
+def status(study: Path, as_json: bool) -> int:
+    """Say how far STUDY is: done, failed, missing, and what was spent."""
+    from toolkit.runs.status import status_summary
+    from toolkit.workbench import Study
+
+    return _finish(status_summary(Study.load(study).status()), as_json)
+
+
+@cli.command()
+@STUDY
+@_json_option
+def figures(study: Path, as_json: bool) -> int:
+    """Write every figure and table of STUDY into its output folder."""
+    from toolkit.workbench import Study
+
+    paths = [str(path) for path in Study.load(study).figures()]
+    return _finish(Summary({"files": paths}, "\n".join(paths)), as_json)
+
+
+@cli.command()
+@click.argument("ratings", type=click.Path(path_type=Path))
+@_json_option
+def reliability(ratings: Path, as_json: bool) -> int:
+    """Print ICC (six forms), Cronbach's alpha and Pearson for RATINGS (columns target, judge, score[, dimension])."""
+    from toolkit.report.text import reliability_text
+    from toolkit.stats.ratings import read_ratings
+    from toolkit.stats.reliability import reliability as analyse
+
+    result = analyse(read_ratings(ratings))
+    return _finish(Summary(result.to_dict(), reliability_text(result)), as_json)
+
+
+@cli.command()
+@click.argument("expected", metavar="I1", type=int)
+@click.argument("unexpected", metavar="I0", type=int)
+@click.argument("hallucinated", metavar="H", type=int)
+@_json_option
+def score(expected: int, unexpected: int, hallucinated: int, as_json: bool) -> int:
+    """Score a one-shot test with I1 expected, I0 unexpected and H hallucinated answers."""
+    from toolkit.scoring.one_shot import one_shot_score
+
+    result = one_shot_score(expected, unexpected, hallucinated)
+    return _finish(Summary(result.to_dict(), result.sentence()), as_json)
+
+
+@cli.command()
+def lab() -> int:
+    """Open JupyterLab on the notebooks."""
+    import subprocess
+
+    folder = Path(__file__).resolve().parent.parent / "notebooks"
+    where = folder if folder.is_dir() else Path.cwd()
+    return subprocess.call([sys.executable, "-m", "jupyterlab", "--notebook-dir", str(where.parent)])
+
+
+def _finish(summary: Summary, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps(summary.fields, ensure_ascii=False, default=str, allow_nan=False))
+    else:
+        click.echo(summary.text)
+    return summary.exit_code
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: an error is one line, a traceback only with ``--debug``."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = cli.main(args=given, prog_name="toolkit", standalone_mode=False)
+    except (ToolkitError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
+        if "--debug" in given:
+            raise
+        click.echo(_line(error), err=True)
+        code = _exit_code(error)
+    except Exception as error:
+        if "--debug" in given:
+            raise
+        click.echo(
+            f"toolkit: unexpected {type(error).__name__}: {_one_line(str(error))}; run again with --debug",
+            err=True,
+        )
+        code = 2
+    sys.exit(code or 0)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _line(error: BaseException) -> str:
+    if isinstance(error, click.UsageError):
+        where = (
+            f" (toolkit {error.ctx.info_name} --help shows how)"
+            if error.ctx and error.ctx.parent
+            else " (toolkit --help)"
+        )
+        return f"toolkit: {_one_line(error.format_message())}{where}"
+    if isinstance(error, click.ClickException):
+        return f"toolkit: {_one_line(error.format_message())}"
+    if isinstance(error, click.Abort | KeyboardInterrupt):
+        return "toolkit: stopped; what was answered is kept, run the same command again to go on"
+    return f"toolkit: {_one_line(str(error))}"
+
+
+def _exit_code(error: BaseException) -> int:
+    if isinstance(error, ToolkitError):
+        return error.exit_code
+    return 130 if isinstance(error, click.Abort | KeyboardInterrupt) else 2
+
+
+if __name__ == "__main__":
+    main()

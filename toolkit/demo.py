@@ -1,0 +1,104 @@
+"""The demo: the whole main job with a local model and no key, ending in notebooks, figures and tables."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from toolkit.batch import Job, run_templates
+from toolkit.errors import InputError
+from toolkit.summary import Summary
+from toolkit.workbench import Study
+
+TEMPLATES = ("run_study", "judge_reliability", "prompt_length")
+
+
+def run_demo(*, limit: int | None = None, progress: bool = True) -> Summary:
+    """Run the demo study and everything that follows from it.
+
+    Parameters
+    ----------
+    limit
+        Ask only the first N runs.
+    progress
+        Whether to show progress on standard error.
+
+    Returns
+    -------
+    Summary
+        What was made, where, what it cost and what to do next.
+
+    Raises
+    ------
+    InputError
+        When the templates are not there, because this is no clone of the project.
+    """
+    started = time.monotonic()
+    templates = Path(__file__).resolve().parent.parent / "templates"
+    if not (templates / "demo.toml").is_file():
+        raise InputError(f"{templates}: no demo study here; run the demo from a clone of the project")
+    study = Study.load(templates / "demo.toml")
+    _say(
+        f"study {study.name}: {len(study.plan.runs)} runs, {len(study.plan.judges)} judges; asking what is missing"
+    )
+    outcome = study.execute(progress=progress, limit=limit)
+    _say("figures and tables")
+    files = study.figures()
+    _say(f"notebooks: {', '.join(TEMPLATES)} (papermill, a real kernel each)")
+    notebooks = run_templates(
+        [
+            Job(
+                templates / f"{name}.ipynb",
+                study.output / "notebooks" / f"{name}.ipynb",
+                {"study": str(study.path)},
+            )
+            for name in TEMPLATES
+        ]
+    )
+    status = study.status()
+    seconds = time.monotonic() - started
+    kinds = {suffix: sum(path.suffix == suffix for path in files) for suffix in (".pdf", ".png", ".tex")}
+    fields = {
+        **outcome.to_dict(),
+        "status": status,
+        "seconds": seconds,
+        "files": [str(path) for path in (*files, *notebooks)],
+    }
+    return Summary(
+        fields,
+        _last_screen(study, status, outcome.new_calls, kinds, len(notebooks), seconds),
+        outcome.exit_code,
+    )
+
+
+def _last_screen(
+    study: Study, status: dict, new_calls: int, kinds: dict[str, int], notebooks: int, seconds: float
+) -> str:
+    where = _short(study.output)
+    return f"""
+The demo is done in {seconds:.0f} s.
+
+  made   {status["runs"]["succeeded"]} runs and {status["judgements"]["done"]} judgements, {status["judgements"]["scored"]} with scores;
+         {new_calls} calls were asked just now
+         {kinds[".pdf"]} figures as PDF and PNG, {kinds[".tex"]} LaTeX tables, {notebooks} executed notebooks
+  where  {where}/ (figures/, tables/, notebooks/); every reply is kept in {_short(study.plan.store_folder)}/
+  cost   {status["spent_aud"]:.2f} AUD: the model ran on this machine
+  note   {study.note}
+
+  next   make lab                               open notebooks/00_start_here.ipynb
+         .venv/bin/toolkit status templates/demo.toml
+         copy templates/gpt4o_claude.toml, put your keys in .env, then
+         .venv/bin/toolkit estimate YOUR.toml   before a cent is spent
+"""
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _say(text: str) -> None:
+    print(f"demo: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,103 @@
+"""What the toolkit needs on a machine, what is there, and what to do about the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.errors import ToolkitError
+from toolkit.summary import Summary
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; ``needed`` says whether the demo fails without it."""
+
+    what: str
+    ok: bool
+    detail: str
+    needed: bool = True
+
+
+def examine() -> Summary:
+    """Look at everything the toolkit needs, a line for each; exit code 2 when something needed is missing."""
+    findings = [_python(), *(_looked(what, look) for what, look in _LOOKS.items()), _tshark(), *_keys()]
+    lines = [
+        f"{'ok     ' if f.ok else 'MISSING' if f.needed else 'absent '}  {f.what:<12} {f.detail}"
+        for f in findings
+    ]
+    bad = [f for f in findings if f.needed and not f.ok]
+    fields = {"findings": [vars(f) for f in findings], "ready": not bad}
+    return Summary(fields, "\n".join(lines), 2 if bad else 0)
+
+
+def _python() -> Finding:
+    return Finding("python", sys.version_info >= (3, 11), platform.python_version())
+
+
+def _looked(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except (ToolkitError, ImportError, OSError) as error:
+        return Finding(what, False, str(error))
+
+
+def _store() -> str:
+    from toolkit.store import embedded
+    from toolkit.store.connection import Store
+
+    uri = os.environ.get("MONGODB_URI")
+    if uri:
+        Store(uri, None).close()
+        return "the server of MONGODB_URI answers"
+    with tempfile.TemporaryDirectory() as folder:
+        Store(embedded.address(Path(folder)), Path(folder)).close()
+        embedded.stop(Path(folder))
+    return "the embedded server starts and answers"
+
+
+def _tokens() -> str:
+    from toolkit.models.tokens import ENCODINGS, count_tokens
+
+    for encoding in ENCODINGS:
+        count_tokens("counted offline", encoding)
+    return f"{' and '.join(ENCODINGS)} counted offline"
+
+
+def _demo_model() -> str:
+    from toolkit.models.weights import find_weights
+
+    return str(find_weights().name)
+
+
+def _tshark() -> Finding:
+    path = shutil.which("tshark")
+    return Finding(
+        "tshark", path is not None, path or "apt-get install tshark (for network captures)", needed=False
+    )
+
+
+def _keys() -> list[Finding]:
+    from toolkit.models.catalogue import model_names, model_spec
+    from toolkit.models.keys import read_environment
+
+    environment = read_environment()
+    names = {model_spec(name).api_key_env for name in model_names()} - {None}
+    return [
+        Finding(
+            str(name),
+            bool(environment.get(str(name))),
+            "set" if environment.get(str(name)) else "not set (environment or .env)",
+            needed=False,
+        )
+        for name in sorted(map(str, names))
+    ]
+
+
+_LOOKS: dict[str, Callable[[], str]] = {"store": _store, "tokens": _tokens, "demo model": _demo_model}

@@ -1,0 +1,59 @@
+"""One tree of errors: each is one line that says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class ToolkitError(Exception):
+    """Anything the user can act on; the command line prints it as one line without a traceback.
+
+    ``exit_code`` follows DESIGN section 9: 1 some runs failed, 2 bad input, 3 budget reached.
+    """
+
+    exit_code = 2
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython shows in a notebook in place of the traceback: the one line."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class InputError(ToolkitError):
+    """A file, a value or a table the user handed in cannot be used as it is."""
+
+
+class StudyError(InputError):
+    """A study file holds an unknown key, an unknown model or a value out of range."""
+
+
+class PriceError(InputError):
+    """A model has no price, so its cost cannot be counted."""
+
+
+class StoreError(ToolkitError):
+    """The store cannot be reached, or refuses what would break its integrity."""
+
+
+class BudgetReached(ToolkitError):
+    """The budget of the study allows no further call; running the study again resumes it."""
+
+    exit_code = 3
+
+
+class ModelError(ToolkitError):
+    """A model did not answer; ``reason`` is a short stable word, ``retryable`` says whether asking again may help."""
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        fatal_for_provider: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.fatal_for_provider = fatal_for_provider

@@ -1,0 +1,151 @@
+"""The request a judge is sent: the rubric's words around a fenced task and reply, and the answer's schema."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from toolkit.judges.rubric import Rubric, fill
+from toolkit.models.base import Message, ModelRequest
+
+FSP_DISABLED: Final = "(none: FSP disabled)"
+"""What stands under FOCUS SENTENCES when focus sentence prompting is off."""
+REASONS_LENGTH: Final = 160
+"""Longest reasons text a structured judge may write, in characters: output is what costs time and money."""
+
+
+@dataclass(frozen=True)
+class JudgeSpec:
+    """One judge of the ensemble: which model is asked, and how.
+
+    Parameters
+    ----------
+    role
+        ``primary``, ``secondary`` or ``tertiary``.
+    name
+        The model's name in the study.
+    provider, model, endpoint
+        Who is asked, under the provider's own name of the model, and where; see ``ModelRequest``.
+    temperature, max_tokens
+        Sampling parameters; the defaults are the seed's (seed 002, section 4.2).
+    structured
+        Whether the provider can hold the answer to a JSON schema.
+    seed, seed_supported
+        The study's seed, which also decides the fence code, and whether the provider takes one; repeat r is
+        asked with seed + r, or the repeats would all say the same.
+    repeat
+        Repeat index of the call. Two judges of the same model with the same parameters are two calls only
+        when their ``repeat`` differs, so whoever makes the specs gives each its place in the ensemble.
+    specialization
+        What the judge is said to be good at; recorded, and never used for weights by default.
+    """
+
+    role: str
+    name: str
+    provider: str
+    model: str
+    endpoint: str | None = None
+    temperature: float | None = 0.1
+    max_tokens: int = 1000
+    structured: bool = False
+    seed: int | None = None
+    seed_supported: bool = False
+    repeat: int = 0
+    specialization: str = ""
+
+
+def judge_request(judge: JudgeSpec, rubric: Rubric, *, task: str, response: str) -> ModelRequest:
+    """Return the request that asks one judge to score one reply.
+
+    Parameters
+    ----------
+    judge
+        The model that judges, with its sampling parameters.
+    rubric
+        What it is told.
+    task
+        The prompt that was answered; seen by the judge only when the rubric shows it.
+    response
+        The whole reply.
+
+    Returns
+    -------
+    ModelRequest
+        The same request for the same arguments, always: a resumed study finds the call in the ledger.
+
+    Examples
+    --------
+    >>> from toolkit.judges.rubric import load_rubric
+    >>> judge = JudgeSpec("primary", "demo", "scripted", "echo")
+    >>> request = judge_request(judge, load_rubric("default"), task="Name the port.", response="Port 22.")
+    >>> [message.role for message in request.messages], "Port 22." in request.messages[1].content
+    (['system', 'user'], True)
+    """
+    criteria = "\n".join(dimension.line() for dimension in rubric.dimensions)
+    values = {
+        "criteria": criteria,
+        "key_sentences": FSP_DISABLED,
+        "nonce": fence_code(task if rubric.shows_task else "", response, judge.seed),
+        "response_content": response,
+        "task": task,
+    }
+    messages = [Message("user", fill(rubric.template, values))]
+    if rubric.instructions:
+        messages.insert(0, Message("system", fill(rubric.instructions, {"criteria": criteria})))
+    return ModelRequest(
+        provider=judge.provider,
+        model=judge.model,
+        messages=tuple(messages),
+        temperature=judge.temperature,
+        max_tokens=judge.max_tokens,
+        seed=judge.seed + judge.repeat if judge.seed_supported and judge.seed is not None else None,
+        response_schema=answer_schema(rubric) if judge.structured else None,
+        endpoint=judge.endpoint,
+        repeat=judge.repeat,
+    )
+
+
+def fence_code(task: str, response: str, seed: int | None) -> str:
+    """Return the code of the fence: the same for the same material, and never part of it.
+
+    The code is a hash and not a random number, so that the call keeps its identity when a study is resumed.
+    To close the fence, a reply would have to hold its own hash; one that does by chance gets the next code.
+
+    Examples
+    --------
+    >>> fence_code("task", "reply", 1) == fence_code("task", "reply", 1)
+    True
+    """
+    material = (task + "\n" + response).lower()
+    return next(
+        code for n in itertools.count() if (code := _candidate(task, response, seed, n)) not in material
+    )
+
+
+def _candidate(task: str, response: str, seed: int | None, n: int) -> str:
+    # JSON keeps the parts apart: ("ab", "c") and ("a", "bc") are different material.
+    text = json.dumps([task, response, seed, n])
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+def answer_schema(rubric: Rubric) -> str:
+    """Return the JSON schema of a judge's answer as JSON text, reasons first where the rubric asks for them.
+
+    Scores are an enumeration in half steps: in llama.cpp ``number`` with bounds lets 8 and 12 through, as we
+    measured, while an enumeration holds. The order of the keys is the order in which the judge writes them.
+    """
+    steps = [score / 2 for score in range(int(2 * rubric.scale[0]), int(2 * rubric.scale[1]) + 1)]
+    score = {"type": "number", "enum": [int(step) if step.is_integer() else step for step in steps]}
+    properties: dict[str, object] = dict.fromkeys(rubric.names, score)
+    if rubric.asks_reasons:
+        properties = {"reasons": {"type": "string", "maxLength": REASONS_LENGTH}, **properties}
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return json.dumps(schema, separators=(",", ":"))

@@ -1,0 +1,178 @@
+"""What a judge said, read strictly: the scores of one JSON object, or the reason why there are none."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from toolkit.judges.rubric import Rubric
+
+REASONS: Final = (
+    "empty",
+    "refusal",
+    "filtered",
+    "truncated",
+    "prose",
+    "not an object",
+    "malformed",
+    "too deep",
+    "two objects",
+    "trailing text",
+    "duplicate key",
+    "nested",
+    "extra key",
+    "missing dimension",
+    "not a number",
+    "nan",
+    "out of scale",
+)
+"""The stable words a reason starts with; what follows a colon is detail."""
+REASON_KEYS: Final = ("reasons", "reason")
+FENCE: Final = "```"
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """One judge reply as read: either ``scores`` or a ``reason``, never both.
+
+    Parameters
+    ----------
+    scores
+        Score of each dimension, or ``None``.
+    reason
+        Why there are no scores: one of ``REASONS``, a colon, and what was seen; ``None`` when there are.
+    reasons
+        The judge's own reasons for its numbers, where it gave any.
+    """
+
+    scores: Mapping[str, float] | None
+    reason: str | None = None
+    reasons: str | None = None
+
+
+class _Unreadable(Exception):
+    """Raised inside this module only; becomes the reason of a ``Parsed``."""
+
+    def __init__(self, word: str, detail: str = "") -> None:
+        super().__init__(f"{word}: {detail}" if detail else word)
+
+
+def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> Parsed:
+    """Read one judge reply: exactly one JSON object with every dimension on the scale, or else a reason.
+
+    Nothing is repaired and nothing is guessed: a number fished out of prose would measure the parser. One
+    code fence around the whole reply is taken off, because it changes nothing about which object is meant. A
+    complete object counts even when the provider says that it stopped at the token limit.
+
+    Parameters
+    ----------
+    text
+        The reply as received; any string.
+    rubric
+        The rubric the judge was given: its dimensions, scale, and whether it asked for reasons.
+    finish_reason
+        How the reply ended, as in ``ModelReply``.
+
+    Returns
+    -------
+    Parsed
+        The scores in the order of the rubric, or the reason why there are none.
+
+    Examples
+    --------
+    >>> from toolkit.judges.rubric import load_rubric
+    >>> parse_judgement("I would give it 4 of 5.", load_rubric("default")).reason
+    "prose: 'I would give it 4 of 5.'"
+    """
+    try:
+        answer = _object(text, finish_reason)
+        reasons = _reasons(answer) if rubric.asks_reasons else None
+        return Parsed(_scores(answer, rubric), reasons=reasons)
+    except _Unreadable as error:
+        return Parsed(None, reason=str(error))
+
+
+def _object(text: str, finish_reason: str) -> dict[str, Any]:
+    if finish_reason == "refusal":
+        raise _Unreadable("refusal", _quote(text))
+    if finish_reason == "filter":
+        raise _Unreadable("filtered", _quote(text))
+    body = text.strip()
+    if body.startswith(FENCE) and body.endswith(FENCE) and len(body) >= 2 * len(FENCE):
+        body = body[len(FENCE) : -len(FENCE)].strip()
+        body = body[4:].strip() if body[:4].lower() == "json" else body
+    if not body:
+        raise _Unreadable("truncated" if finish_reason == "length" else "empty")
+    try:
+        value, end = _DECODER.raw_decode(body)
+    except json.JSONDecodeError as error:
+        raise _not_json(body, error, finish_reason) from error
+    except RecursionError as error:
+        raise _Unreadable("too deep") from error
+    if rest := body[end:].strip():
+        # A reply that starts with a bare number or word is prose that happens to begin like JSON.
+        if not isinstance(value, dict):
+            raise _Unreadable("prose", _quote(body))
+        raise _Unreadable("two objects" if rest[0] == "{" else "trailing text", _quote(rest))
+    if not isinstance(value, dict):
+        raise _Unreadable("not an object", _quote(body))
+    return value
+
+
+def _not_json(body: str, error: json.JSONDecodeError, finish_reason: str) -> _Unreadable:
+    # A decoder that ran out of text, inside a string or elsewhere, saw the beginning of something.
+    ran_out = error.pos >= len(body) or error.msg.startswith("Unterminated string")
+    if finish_reason == "length" or (body[0] in "{[" and ran_out):
+        return _Unreadable("truncated", _quote(body[-40:]))
+    if body[0] not in "{[":
+        return _Unreadable("prose", _quote(body))
+    return _Unreadable("malformed", _quote(body[max(0, error.pos - 20) : error.pos + 20]))
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    answer = dict(pairs)
+    if len(answer) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise _Unreadable("duplicate key", _quote(counts.most_common(1)[0][0]))
+    return answer
+
+
+# Integers are read as floats: int() refuses more than 4,300 digits, float() takes them.
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float, parse_constant=float)
+
+
+def _reasons(answer: dict[str, Any]) -> str | None:
+    found = [answer.pop(key) for key in REASON_KEYS if isinstance(answer.get(key), str)]
+    # A lone surrogate is legal in JSON and in no encoding, so the store could not keep it.
+    return " ".join(found).encode("utf-8", "replace").decode("utf-8") or None
+
+
+def _scores(answer: dict[str, Any], rubric: Rubric) -> dict[str, float]:
+    for key, value in answer.items():
+        if isinstance(value, dict | list):
+            raise _Unreadable("nested", _quote(key))
+    if extra := [key for key in answer if key not in rubric.names]:
+        raise _Unreadable("extra key", _quote(", ".join(extra)))
+    if missing := [name for name in rubric.names if name not in answer]:
+        raise _Unreadable("missing dimension", ", ".join(missing))
+    return {name: _score(name, answer[name], rubric.scale) for name in rubric.names}
+
+
+def _score(name: str, value: object, scale: tuple[float, float]) -> float:
+    # Every JSON number is a float here, so true, false, null and text are told apart by type alone.
+    if not isinstance(value, float):
+        raise _Unreadable("not a number", f"{name} is {_quote(json.dumps(value))}")
+    if math.isnan(value):
+        raise _Unreadable("nan", name)
+    if not scale[0] <= value <= scale[1]:
+        raise _Unreadable("out of scale", f"{name} is {value:g}, the scale is {scale[0]:g} to {scale[1]:g}")
+    return value + 0.0  # -0.0 becomes 0.0
+
+
+def _quote(text: str) -> str:
+    short = " ".join(text.split())
+    return repr(short if len(short) <= 60 else short[:59] + "…")

@@ -1,0 +1,128 @@
+"""What every model is asked and what it answers: plain frozen objects, and the identity of a call."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a conversation; ``role`` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One request to one model: everything that decides what may come back, and nothing else.
+
+    Parameters
+    ----------
+    provider
+        Who is asked: ``openai``, ``anthropic``, ``groq``, ``compatible``, ``local`` or ``scripted``.
+    model
+        The provider's own name of the model.
+    messages
+        The conversation, oldest first.
+    temperature, max_tokens, top_p, seed
+        Sampling parameters; ``None`` leaves the provider's default.
+    response_schema
+        JSON schema the reply must follow, where the provider can enforce one; canonical JSON text.
+    endpoint
+        Address of the server for ``compatible`` models; part of the identity because two servers may
+        serve different weights under one name.
+    repeat
+        Repeat index: ten repeats are ten calls, the same repeat twice is one (DESIGN decision 1).
+    """
+
+    provider: str
+    model: str
+    messages: tuple[Message, ...]
+    temperature: float | None = None
+    max_tokens: int = 2000
+    top_p: float | None = None
+    seed: int | None = None
+    response_schema: str | None = None
+    endpoint: str | None = None
+    repeat: int = 0
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the request as plain JSON types, the form that is hashed and stored."""
+        return {
+            "provider": self.provider,
+            "model": self.model,
+            "messages": [{"role": m.role, "content": m.content} for m in self.messages],
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "response_schema": self.response_schema,
+            "endpoint": self.endpoint,
+            "repeat": self.repeat,
+        }
+
+    def identity(self) -> str:
+        """Return the SHA-256 of the canonical request: the name under which the call is paid for once."""
+        text = json.dumps(self.canonical(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of one call; ``estimated`` until the provider's own usage replaced our count."""
+
+    input: int
+    output: int
+    estimated: bool = False
+
+    @property
+    def total(self) -> int:
+        """Input and output tokens together."""
+        return self.input + self.output
+
+
+@dataclass(frozen=True)
+class ModelReply:
+    """What came back: the text, why it ended, the tokens, and the raw reply as received.
+
+    ``finish_reason`` is normalised to ``stop``, ``length``, ``filter``, ``refusal`` or ``other``.
+    """
+
+    text: str
+    finish_reason: str
+    usage: Usage
+    model: str
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Model(Protocol):
+    """The one small interface of a model: a request in, a reply out, or a ``ModelError``."""
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Send one request, without retries of its own."""
+        ...
+
+    async def close(self) -> None:
+        """Release connections and servers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A reply that is safely in the ledger: what everything downstream of the gateway works from."""
+
+    call_id: str
+    reply: ModelReply
+    aud_cost: float
+    latency_ms: float
+    attempts: int
+    from_ledger: bool
+
+
+Ask = Callable[[ModelRequest], Awaitable[Answer]]
+"""What judges, prompts and protocols are handed in place of a model: a request in, a kept reply out."""

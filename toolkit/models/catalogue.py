@@ -1,0 +1,193 @@
+"""Which models exist, who serves them, and what each can do; a study names one or describes its own."""
+
+from __future__ import annotations
+
+import hashlib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolkit.errors import StudyError
+
+PROVIDERS = ("openai", "anthropic", "groq", "compatible", "local", "scripted")
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """One model as a study sees it.
+
+    Parameters
+    ----------
+    name
+        The study's name of the model.
+    provider
+        One of ``PROVIDERS``.
+    model
+        The provider's own id, sent over the wire.
+    family
+        Maker's family, such as ``gpt`` or ``claude``: a judge should not share that of the judged model.
+    encoding
+        Public tokenizer of the model; ``None`` where there is none, and then a count is an estimate.
+    base_url
+        Address of the server; ``None`` for ``local`` and ``scripted``, which have none of their own.
+    api_key_env
+        Name of the variable that holds the key; ``None`` when no key is sent.
+    structured
+        Whether the provider enforces a JSON schema on the reply.
+    seed_supported
+        Whether the provider takes a sampling seed.
+    usd_per_million_input, usd_per_million_output
+        The study's own price in USD per million tokens; ``None`` leaves the price table in charge.
+    context_tokens
+        Longest prompt and reply together, in tokens.
+    gguf
+        Weights of a ``local`` model; ``None`` takes the demo weights.
+    replies
+        Texts of a ``scripted`` model.
+    retired
+        ISO date from which the provider no longer answers for this id, where that was announced.
+    """
+
+    name: str
+    provider: str
+    model: str
+    family: str
+    encoding: str | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    structured: bool = False
+    seed_supported: bool = False
+    usd_per_million_input: float | None = None
+    usd_per_million_output: float | None = None
+    context_tokens: int | None = None
+    gguf: Path | None = None
+    replies: tuple[str, ...] = ()
+    retired: str | None = None
+
+    @property
+    def endpoint(self) -> str | None:
+        """What a request must carry, beside provider and model, to say whose reply this is.
+
+        Two servers may serve different weights under one name, and so may two GGUF files and two scripts;
+        without this their calls would share one identity in the ledger.
+        """
+        if self.gguf is not None:
+            return f"gguf:{self.gguf.name}"
+        if self.replies:
+            return f"replies:{hashlib.sha256(repr(self.replies).encode()).hexdigest()[:16]}"
+        default = _tables()["providers"][self.provider].get("base_url")
+        return None if self.base_url == default else self.base_url
+
+
+def model_names() -> tuple[str, ...]:
+    """Return the names a study may use without describing the model."""
+    return tuple(_tables()["models"])
+
+
+def model_spec(name: str, **overrides: Any) -> ModelSpec:
+    """Return the model of that name, with the study's own fields laid over the catalogue's.
+
+    Parameters
+    ----------
+    name
+        A catalogue name or one of its aliases; any other name needs ``provider`` among the overrides.
+    **overrides
+        Fields of ``ModelSpec``. A ``base_url`` of one's own also drops the provider's key variable, because a
+        key must not travel to another server unasked: give ``api_key_env`` to send one.
+
+    Returns
+    -------
+    ModelSpec
+        The model, with ``name`` as the study wrote it.
+
+    Raises
+    ------
+    StudyError
+        The name, a field or the provider is unknown, or a ``compatible`` model has no address.
+
+    Examples
+    --------
+    >>> model_spec("gpt-4o").encoding
+    'o200k_base'
+    >>> model_spec("llama-3-3-70b-versatile").provider
+    'groq'
+    >>> model_spec("mine", provider="compatible", base_url="http://127.0.0.1:8080/v1").model
+    'mine'
+    """
+    _refuse_unknown_fields(name, overrides)
+    entry = _entry(name)
+    provider = overrides.get("provider", entry.get("provider"))
+    if provider is None:
+        raise StudyError(
+            f"unknown model {name!r}: use one of {', '.join(model_names())}, "
+            f"or describe it with provider = one of {', '.join(PROVIDERS)}"
+        )
+    if provider not in PROVIDERS:
+        raise StudyError(
+            f"model {name!r} has the unknown provider {provider!r}: use one of {', '.join(PROVIDERS)}"
+        )
+    if provider != entry.get("provider", provider):
+        # The weights stay what they are; what the server can do is another provider's business.
+        entry = {key: entry[key] for key in ("model", "family", "encoding", "context_tokens") if key in entry}
+    known: dict[str, Any] = {"model": name, "family": name, **_tables()["providers"][provider], **entry}
+    if "base_url" in overrides:
+        known.pop("api_key_env", None)
+        known.pop("retired", None)
+    if "model" in overrides:
+        known.pop("retired", None)
+    return _checked(ModelSpec(**{**known, **_converted(overrides), "name": name, "provider": provider}))
+
+
+def _checked(spec: ModelSpec) -> ModelSpec:
+    """Return the spec, or say what keeps it from being asked."""
+    if spec.provider == "compatible" and not spec.base_url:
+        raise StudyError(f"model {spec.name!r} is compatible with OpenAI but has no address: give base_url")
+    if spec.base_url is not None and not _is_address(spec.base_url):
+        raise StudyError(
+            f"model {spec.name!r} has the base_url {spec.base_url!r}: write http(s)://host[:port]/path"
+        )
+    return spec
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return False
+
+
+def _refuse_unknown_fields(name: str, overrides: Mapping[str, Any]) -> None:
+    allowed = [field.name for field in fields(ModelSpec) if field.name != "name"]
+    for key in overrides:
+        if key not in allowed:
+            raise StudyError(f"model {name!r} has the unknown field {key!r}: use {', '.join(allowed)}")
+
+
+def _converted(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the overrides with the types that TOML cannot write."""
+    converted = dict(overrides)
+    if converted.get("gguf") is not None:
+        converted["gguf"] = Path(converted["gguf"])
+    if "replies" in converted:
+        converted["replies"] = tuple(converted["replies"])
+    return converted
+
+
+def _entry(name: str) -> dict[str, Any]:
+    """Return the catalogue's entry under a name or an alias; empty when there is none."""
+    models: dict[str, dict[str, Any]] = _tables()["models"]
+    for known, entry in models.items():
+        if name == known or name in entry.get("aliases", ()):
+            return {key: value for key, value in entry.items() if key != "aliases"}
+    return {}
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads((files("toolkit.models") / "catalogue.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,196 @@
+"""What went wrong with a call, told alike for every provider, and never with a key in it."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from toolkit.errors import ModelError
+from toolkit.models.catalogue import ModelSpec
+
+_KEY_LIKE = re.compile(r"\b(?:sk|gsk|pk|rk)[-_][\w*.\-]+|\bBearer\s+\S+|\b\w*\*{3,}\w*", re.IGNORECASE)
+_OUT_OF_MONEY = ("insufficient_quota", "billing_error", "billing_hard_limit_reached")
+
+
+def status_failure(
+    spec: ModelSpec, status: int, headers: Mapping[str, str], body: Any, *, key: str | None = None
+) -> ModelError:
+    """Return the failure behind an HTTP status.
+
+    Parameters
+    ----------
+    spec
+        The model that was asked.
+    status
+        HTTP status code.
+    headers
+        Headers of the reply, looked up by lower-case name.
+    body
+        Body of the reply as parsed by the client, or its text.
+    key
+        The key that was sent, to be blacked out wherever the provider repeats it.
+
+    Returns
+    -------
+    ModelError
+        With ``reason`` rate_limited, server_error, timeout, conflict, wrong_key, out_of_money, not_found or
+        bad_request.
+    """
+    where = f"{spec.provider} model {spec.model!r}"
+    error = _error_of(body)
+    said = _said(error.get("message"), key)
+    if status in (401, 403):
+        # Nothing of the provider's text: OpenAI's repeats the first and last letters of the key.
+        variable = spec.api_key_env or "a key, and none was sent"
+        return ModelError(
+            f"{where}: the key was refused (HTTP {status}); check {variable}",
+            reason="wrong_key",
+            fatal_for_provider=True,
+        )
+    if status == 402 or _is_out_of_money(error):
+        return ModelError(
+            f"{where}: the account has no credit left (HTTP {status}); top it up, then run the study again",
+            reason="out_of_money",
+            fatal_for_provider=True,
+        )
+    if status == 429:
+        return ModelError(
+            f"{where}: too many requests (HTTP 429){said}",
+            reason="rate_limited",
+            retryable=True,
+            retry_after=retry_after(headers),
+        )
+    if status in (408, 409) or status >= 500:
+        reason = {408: "timeout", 409: "conflict"}.get(status, "server_error")
+        return ModelError(
+            f"{where}: the server could not answer (HTTP {status}){said}",
+            reason=reason,
+            retryable=True,
+            retry_after=retry_after(headers),
+        )
+    if status == 404:
+        gone = f"; it was retired on {spec.retired}" if spec.retired else ""
+        return ModelError(
+            f"{where} was not found (HTTP 404){gone}; give another model or base_url in the study{said}",
+            reason="not_found",
+        )
+    return ModelError(f"{where}: the request was refused (HTTP {status}){said}", reason="bad_request")
+
+
+def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
+    """Return the failure behind a call that brought no HTTP reply.
+
+    Parameters
+    ----------
+    spec
+        The model that was asked.
+    error
+        What the client raised.
+
+    Returns
+    -------
+    ModelError
+        With ``reason`` timeout or connection, both retryable.
+    """
+    import aiohttp
+
+    # The openai client calls a dropped connection a time-out; what aiohttp said is further down the chain.
+    link: BaseException | None = error
+    late = "Timeout" in type(error).__name__
+    while link is not None:
+        if isinstance(link, aiohttp.ClientError):
+            late = isinstance(link, TimeoutError)
+            break
+        link = link.__cause__ or link.__context__
+    if late:
+        return timeout_failure(spec)
+    what = type(link or error).__name__
+    return ModelError(
+        f"{spec.provider} model {spec.model!r}: the connection failed or broke off ({what})",
+        reason="connection",
+        retryable=True,
+    )
+
+
+def timeout_failure(spec: ModelSpec, seconds: float | None = None) -> ModelError:
+    """Return the failure of a call that took too long."""
+    within = "in time" if seconds is None else f"within {seconds:g} s"
+    return ModelError(
+        f"{spec.provider} model {spec.model!r}: no reply {within}", reason="timeout", retryable=True
+    )
+
+
+def body_failure(spec: ModelSpec, what: str) -> ModelError:
+    """Return the failure of a reply with status 200 whose body is not what the provider promises."""
+    return ModelError(
+        f"{spec.provider} model {spec.model!r}: the reply {what}", reason="malformed_body", retryable=True
+    )
+
+
+def unsendable(spec: ModelSpec) -> ModelError:
+    """Return the failure of a request that cannot be written as JSON, as one with half a surrogate pair."""
+    return ModelError(
+        f"{spec.provider} model {spec.model!r}: the prompt or a parameter cannot be sent as JSON; "
+        "look for broken characters or a number that is not finite",
+        reason="bad_request",
+    )
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds the server asks to wait, or ``None`` where it says nothing usable.
+
+    Parameters
+    ----------
+    headers
+        Headers of the reply; ``retry-after-ms`` goes before ``retry-after``, which holds seconds or a date.
+
+    Examples
+    --------
+    >>> retry_after({"retry-after": "1.5"})
+    1.5
+    >>> retry_after({"retry-after": "soon"}) is None
+    True
+    """
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        text = headers.get(name)
+        if text is None:
+            continue
+        try:
+            seconds = float(text) * unit
+        except ValueError:
+            continue
+        return max(0.0, seconds) if math.isfinite(seconds) else None
+    try:
+        moment = parsedate_to_datetime(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return max(0.0, moment.timestamp() - time.time())
+
+
+def _error_of(body: Any) -> Mapping[str, Any]:
+    """Return the error object of a body: under ``error`` on the wire, unwrapped by openai's client."""
+    if not isinstance(body, Mapping):
+        return {}
+    inner = body.get("error", body)
+    return inner if isinstance(inner, Mapping) else {"message": inner}
+
+
+def _is_out_of_money(error: Mapping[str, Any]) -> bool:
+    words = (error.get("code"), error.get("type"))
+    # Anthropic answers 400 invalid_request_error for an empty account; only the text tells.
+    return any(word in _OUT_OF_MONEY for word in words) or "credit balance is too low" in str(
+        error.get("message")
+    )
+
+
+def _said(message: Any, key: str | None) -> str:
+    """Return the provider's own words, on one line, short, and without anything that looks like a key."""
+    if not isinstance(message, str) or not message.strip():
+        return ""
+    text = message if not key else message.replace(key, "[key]")
+    text = _KEY_LIKE.sub("[key]", " ".join(text.split()))
+    return f": {text[:300]}"

@@ -1,0 +1,83 @@
+"""Where keys come from: the environment, or a ``.env`` file that git ignores; never from a study file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from toolkit.errors import InputError
+from toolkit.models.catalogue import ModelSpec
+
+
+def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
+    """Return the variables that keys are looked up in, without changing the process's own environment.
+
+    Parameters
+    ----------
+    study_folder
+        Folder of the study file; its ``.env`` counts where the working folder's does not say otherwise.
+
+    Returns
+    -------
+    Mapping[str, str]
+        The study's ``.env``, over it the working folder's, over both the environment.
+
+    Raises
+    ------
+    InputError
+        A ``.env`` file cannot be read.
+    """
+    from dotenv import dotenv_values
+
+    merged: dict[str, str] = {}
+    for folder in (study_folder, Path.cwd()):
+        path = None if folder is None else Path(folder) / ".env"
+        if path is None or not path.is_file():
+            continue
+        try:
+            # Without interpolation: a key may hold a dollar sign.
+            values = dotenv_values(path, interpolate=False)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"{path} cannot be read ({type(error).__name__}): make it a readable UTF-8 file"
+            ) from None
+        merged |= {name: value for name, value in values.items() if value}
+    # An exported but empty variable must not hide the file's.
+    return merged | {name: value for name, value in os.environ.items() if value.strip() or name not in merged}
+
+
+def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None) -> str | None:
+    """Return the key of a model's provider.
+
+    Parameters
+    ----------
+    spec
+        The model; ``api_key_env`` names the variable.
+    env
+        Variables to look in; ``None`` reads the environment and ``.env`` of the working folder.
+
+    Returns
+    -------
+    str or None
+        The key, or ``None`` for a model that needs none.
+
+    Raises
+    ------
+    InputError
+        The key is missing, or is not a word that could be sent as one.
+    """
+    if spec.api_key_env is None:
+        return None
+    key = (read_environment() if env is None else env).get(spec.api_key_env, "").strip()
+    if not key:
+        raise InputError(
+            f"model {spec.name!r} needs {spec.api_key_env}: export it, or write {spec.api_key_env}=... "
+            "into a .env file in the working folder or beside the study"
+        )
+    # Checked here because the error a client raises about such a header carries the whole key.
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise InputError(
+            f"{spec.api_key_env} is not a key: it holds spaces or characters no key has; paste it again"
+        )
+    return key

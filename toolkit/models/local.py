@@ -1,0 +1,254 @@
+"""A real model without an account: a GGUF served on this machine, started when it is first asked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from toolkit.errors import InputError, ModelError
+from toolkit.models.base import ModelReply, ModelRequest
+from toolkit.models.catalogue import ModelSpec
+from toolkit.models.openai_client import OpenAIModel
+from toolkit.models.transport import LOCAL_LIMITS, Limits
+from toolkit.models.weights import demo_gguf
+
+START_SECONDS = 120.0
+"""Longest the server may take to load: the demo model needs half a second, a large one a minute."""
+
+_lock = threading.Lock()
+_running: dict[tuple[Path, str, int, int], LocalServer] = {}
+_borrowers: Counter[tuple[Path, str, int, int]] = Counter()
+
+
+class LocalServer:
+    """A running server process; a context manager that stops it.
+
+    Parameters
+    ----------
+    process
+        The process.
+    url
+        Its address, without a path: the OpenAI endpoint is at ``/v1``, Anthropic's at ``/v1/messages``.
+    folder
+        Folder with its log, removed when it stops.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
+        self.url = url
+        self._process = process
+        self._folder = folder
+
+    @property
+    def pid(self) -> int:
+        """Number of the server's process."""
+        return self._process.pid
+
+    def is_running(self) -> bool:
+        """Return whether the process is still there."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Stop the process and remove its log; doing it twice does no harm."""
+        _stop(self._process)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        """Return the server itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop the server."""
+        self.close()
+
+
+def start_local_server(
+    gguf: Path | None = None, *, name: str = "smollm2-135m", slots: int = 1, context: int = 8192
+) -> LocalServer:
+    """Start a server process for a GGUF file and return it once it listens on 127.0.0.1.
+
+    Parameters
+    ----------
+    gguf
+        Weights; ``None`` takes the demo model's.
+    name
+        Name the model answers to.
+    slots
+        Requests worked on at once.
+    context
+        Longest prompt and reply together, in tokens, of each slot.
+
+    Returns
+    -------
+    LocalServer
+        To be closed; it also ends when this process does.
+
+    Raises
+    ------
+    InputError
+        There are no weights.
+    ModelError
+        The server did not start.
+    """
+    path = demo_gguf() if gguf is None else gguf
+    if not path.is_file():
+        raise InputError(f"there are no weights at {path}: correct gguf in the study")
+    folder = Path(tempfile.mkdtemp(prefix="toolkit-local-"))
+    port_file, log = folder / "address", folder / "log"
+    command = [sys.executable, "-m", "toolkit.models.local_server", str(path.resolve())]
+    command += ["--port-file", str(port_file), "--parent", str(os.getpid()), "--name", name]
+    command += ["--slots", str(slots), "--context", str(context), "--remove", str(folder)]
+    with log.open("wb") as sink:
+        # A session of its own: Ctrl-C in the terminal must not kill the server while replies are awaited.
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    deadline = time.monotonic() + START_SECONDS
+    while not port_file.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            _stop(process)
+            said = _last_line(log)
+            shutil.rmtree(folder, ignore_errors=True)
+            raise ModelError(
+                f"the local server for {path.name} did not start ({said}): check that the file is a GGUF",
+                reason="local_server",
+                fatal_for_provider=True,
+            )
+        time.sleep(0.02)
+    return LocalServer(process, port_file.read_text(encoding="utf-8").strip(), folder)
+
+
+class LocalModel:
+    """A GGUF on this machine; models of one process with the same weights share one server.
+
+    Parameters
+    ----------
+    spec
+        The model; ``gguf`` names its weights, ``None`` takes the demo model's.
+    slots
+        Requests the server works on at once.
+    limits
+        Connections and time.
+    """
+
+    def __init__(self, spec: ModelSpec, *, slots: int = 1, limits: Limits = LOCAL_LIMITS) -> None:
+        if spec.gguf is not None and not spec.gguf.is_file():
+            raise InputError(f"model {spec.name!r} has no weights at {spec.gguf}: correct gguf in the study")
+        self._spec = spec
+        self._slots = slots
+        self._limits = limits
+        self._starting = asyncio.Lock()
+        self._server: LocalServer | None = None
+        self._client: OpenAIModel | None = None
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Send one request, starting the server if none is running.
+
+        Parameters
+        ----------
+        request
+            What to ask.
+
+        Returns
+        -------
+        ModelReply
+            The reply, with the JSON that was on the wire.
+
+        Raises
+        ------
+        ModelError
+            The server did not start, or there is no usable reply.
+        """
+        async with self._starting:
+            client = await self._ready()
+        return await client.ask(request)
+
+    async def close(self) -> None:
+        """Close the connections, and stop the server if no other model of this process uses it."""
+        async with self._starting:
+            await self._let_go()
+
+    async def _ready(self) -> OpenAIModel:
+        """Return a client of a running server; one that was killed is replaced."""
+        if self._client is not None and self._server is not None and self._server.is_running():
+            return self._client
+        await self._let_go()
+        try:
+            await asyncio.to_thread(self._borrow)
+        except InputError as error:
+            raise ModelError(str(error), reason="local_server", fatal_for_provider=True) from None
+        if self._server is None:
+            raise ModelError(
+                "the local server was stopped while it started", reason="local_server", retryable=True
+            )
+        spec = replace(self._spec, base_url=f"{self._server.url}/v1", api_key_env=None)
+        self._client = OpenAIModel(spec, limits=self._limits)
+        return self._client
+
+    async def _let_go(self) -> None:
+        client, self._client = self._client, None
+        server, self._server = self._server, None
+        if client is not None:
+            await client.close()
+        if server is not None:
+            await asyncio.to_thread(_give_back, server)
+
+    def _borrow(self) -> None:
+        """Take a share in a server; kept here at once, so that ``close`` gives back a cancelled start too."""
+        path = self._spec.gguf or demo_gguf()
+        self._server = _borrow(
+            path.resolve(), self._spec.model, self._slots, self._spec.context_tokens or 8192
+        )
+
+
+def _borrow(gguf: Path, name: str, slots: int, context: int) -> LocalServer:
+    """Return this process's server for these weights, started if there is none, and count one more user."""
+    key = (gguf, name, slots, context)
+    with _lock:
+        server = _running.get(key)
+        if server is None or not server.is_running():
+            if server is not None:
+                server.close()
+            _borrowers.pop(key, None)
+            server = _running[key] = start_local_server(gguf, name=name, slots=slots, context=context)
+        _borrowers[key] += 1
+        return server
+
+
+def _give_back(server: LocalServer) -> None:
+    """Count one user less and stop the server after the last one."""
+    with _lock:
+        key = next((key for key, running in _running.items() if running is server), None)
+        if key is None:
+            return
+        _borrowers[key] -= 1
+        if _borrowers[key] <= 0:
+            del _running[key], _borrowers[key]
+            server.close()
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process, by force if it does not listen, and reap it."""
+    process.terminate()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1][:200] if lines else "its log is empty"

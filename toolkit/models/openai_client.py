@@ -1,0 +1,111 @@
+"""OpenAI's chat API through OpenAI's own client: for OpenAI, Groq, compatible servers and the local one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx2
+import openai
+
+from toolkit.models.base import ModelReply, ModelRequest
+from toolkit.models.catalogue import ModelSpec
+from toolkit.models.replies import from_chat_completion
+from toolkit.models.transport import HTTP_LIMITS, Limits, is_loopback, json_reply
+
+
+class OpenAIModel:
+    """A model behind an OpenAI chat endpoint; belongs to the event loop that first asks it.
+
+    Parameters
+    ----------
+    spec
+        The model, with its ``base_url``.
+    key
+        The key to send, or ``None`` for a server that wants none.
+    limits
+        Connections and time.
+    """
+
+    def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
+        self._spec = spec
+        self._key = key
+        self._limits = limits
+        self._client = openai.AsyncOpenAI(
+            # The client insists on a key; servers that want none ignore this word.
+            api_key=key or "none",
+            base_url=spec.base_url,
+            max_retries=0,
+            timeout=httpx2.Timeout(limits.seconds, connect=limits.connect_seconds),
+            http_client=openai.DefaultAioHttpClient(
+                limits=httpx2.Limits(
+                    max_connections=limits.connections, max_keepalive_connections=limits.connections
+                ),
+                trust_env=not is_loopback(spec.base_url),
+            ),
+        )
+        if spec.provider != "openai":
+            # Read from OPENAI_ORG_ID and OPENAI_PROJECT_ID, and nobody else's business.
+            self._client.organization = None
+            self._client.project = None
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Send one request, without retries.
+
+        Parameters
+        ----------
+        request
+            What to ask.
+
+        Returns
+        -------
+        ModelReply
+            The reply, with the JSON that was on the wire.
+
+        Raises
+        ------
+        ModelError
+            There is no usable reply; it says whether asking again may help.
+        """
+        # `post` and not `chat.completions.create`: the body is kept as it came, nothing is built from it.
+        sent = self._client.post(
+            "/chat/completions", cast_to=httpx2.Response, body=request_body(self._spec, request)
+        )
+        raw = await json_reply(sent, sdk=openai, spec=self._spec, key=self._key, seconds=self._limits.seconds)
+        return from_chat_completion(self._spec, request, raw)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
+    """Return the body of a chat completion request; parameters that are ``None`` are left to the provider.
+
+    Parameters
+    ----------
+    spec
+        The model.
+    request
+        What to ask.
+    """
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+        # OpenAI and Groq deprecate max_tokens and newer models refuse it; older compatible servers know only
+        # max_tokens and would silently ignore the new name.
+        "max_completion_tokens" if spec.provider in ("openai", "groq") else "max_tokens": request.max_tokens,
+    }
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.top_p is not None:
+        body["top_p"] = request.top_p
+    if request.seed is not None and spec.seed_supported:
+        body["seed"] = request.seed
+    if request.response_schema is not None and spec.structured:
+        schema = json.loads(request.response_schema)
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "strict": True, "schema": schema},
+        }
+    return body

@@ -1,0 +1,99 @@
+"""From a description of a model to one that can be asked; a client is imported when it is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from toolkit.errors import StudyError
+from toolkit.models.base import Model
+from toolkit.models.catalogue import ModelSpec
+from toolkit.models.keys import api_key, read_environment
+
+LOCAL_SLOTS = 1
+"""Requests the local server works on at once: more would share the same cores and lose the cached prompt."""
+
+
+def open_model(
+    spec: ModelSpec,
+    *,
+    env: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    connections: int | None = None,
+    seconds: float | None = None,
+) -> Model:
+    """Return a model that can be asked; nothing is sent, and no server is started, before the first request.
+
+    Parameters
+    ----------
+    spec
+        The model.
+    env
+        Variables in which its key is looked up; ``None`` reads the environment and the ``.env`` files.
+    folder
+        Folder of the study, whose ``.env`` is read too.
+    connections
+        Connections open at once; ``None`` takes the default.
+    seconds
+        Longest one call may take; ``None`` takes the default, 180 s, or 900 s for ``local``.
+
+    Returns
+    -------
+    Model
+        To be asked in one event loop, and closed in it.
+
+    Raises
+    ------
+    InputError
+        The key or the weights are missing.
+    StudyError
+        The provider is unknown.
+
+    Examples
+    --------
+    >>> from toolkit.models.catalogue import model_spec
+    >>> type(open_model(model_spec("scripted"))).__name__
+    'ScriptedModel'
+    """
+    if spec.provider == "scripted":
+        from toolkit.models.scripted import ScriptedModel
+
+        return ScriptedModel(spec.replies or None, spec=spec)
+
+    from toolkit.models.transport import HTTP_LIMITS, LOCAL_LIMITS
+
+    variables = read_environment(folder) if env is None else env
+    limits = LOCAL_LIMITS if spec.provider == "local" else HTTP_LIMITS
+    limits = replace(limits, connections=connections or limits.connections, seconds=seconds or limits.seconds)
+    match spec.provider:
+        case "local":
+            from toolkit.models.local import LocalModel
+
+            return LocalModel(spec, slots=LOCAL_SLOTS, limits=limits)
+        case "anthropic":
+            from toolkit.models.anthropic_client import AnthropicModel
+
+            return AnthropicModel(spec, key=api_key(spec, variables), limits=limits)
+        case "openai" | "groq" | "compatible":
+            from toolkit.models.openai_client import OpenAIModel
+
+            return OpenAIModel(spec, key=api_key(spec, variables), limits=limits)
+    raise StudyError(f"model {spec.name!r} has the unknown provider {spec.provider!r}")
+
+
+def default_concurrency(spec: ModelSpec) -> int:
+    """Return how many requests to send to a model at once when the study does not say.
+
+    Parameters
+    ----------
+    spec
+        The model.
+
+    Examples
+    --------
+    >>> from toolkit.models.catalogue import model_spec
+    >>> default_concurrency(model_spec("smollm2-135m")), default_concurrency(model_spec("gpt-4o"))
+    (1, 10)
+    """
+    return LOCAL_SLOTS if spec.provider == "local" else 10

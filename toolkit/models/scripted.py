@@ -1,0 +1,136 @@
+"""A model that asks nobody: the same request always gets the same reply, for tests and dry runs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from toolkit.models.base import ModelReply, ModelRequest
+from toolkit.models.catalogue import ModelSpec, model_spec
+from toolkit.models.replies import estimated_usage
+
+Answer = str | ModelReply
+Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
+
+
+class ScriptedModel:
+    """A model whose replies are decided by a function, by a list of texts, or by the request alone.
+
+    Parameters
+    ----------
+    script
+        A function from request to text, reply or awaitable of either, which may raise; or texts, of which a
+        hash of the request's identity picks one; or ``None``: a short text, or JSON that follows the schema
+        of the request.
+    spec
+        The model; ``None`` takes the catalogue's ``scripted``.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> from toolkit.models.base import Message
+    >>> request = ModelRequest("scripted", "scripted", (Message("user", "Is it phishing?"),))
+    >>> asyncio.run(ScriptedModel(lambda request: "Yes.").ask(request)).text
+    'Yes.'
+    """
+
+    def __init__(
+        self, script: Script | Sequence[str] | None = None, *, spec: ModelSpec | None = None
+    ) -> None:
+        self._script = script
+        self._spec = spec or model_spec("scripted")
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Return the scripted reply.
+
+        Parameters
+        ----------
+        request
+            What to ask.
+
+        Returns
+        -------
+        ModelReply
+            The same for the same request, as far as the script is; tokens are counted and marked estimated.
+        """
+        answer = self._answer(request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, ModelReply):
+            return answer
+        return ModelReply(
+            text=answer,
+            finish_reason="stop",
+            usage=estimated_usage(self._spec, request, answer),
+            model=self._spec.model,
+            raw={"scripted": answer},
+        )
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def _answer(self, request: ModelRequest) -> Answer | Awaitable[Answer]:
+        if callable(self._script):
+            return self._script(request)
+        dice = random.Random(request.identity())
+        if self._script:
+            return self._script[dice.randrange(len(self._script))]
+        if request.response_schema is not None:
+            return json.dumps(example_of(json.loads(request.response_schema), dice))
+        return f"Scripted reply {request.identity()[:12]}."
+
+
+def example_of(schema: Mapping[str, Any], dice: random.Random, root: Mapping[str, Any] | None = None) -> Any:
+    """Return a value that follows a JSON schema, the same for the same dice.
+
+    Parameters
+    ----------
+    schema
+        JSON schema: const, enum, anyOf, oneOf, local ``$ref``, and the seven types with their bounds.
+    dice
+        Seeded generator; moved on by the call.
+    root
+        Schema in which ``$ref`` is looked up; the schema itself at the top.
+
+    Examples
+    --------
+    >>> schema = {"type": "object", "properties": {"score": {"type": "integer", "minimum": 0, "maximum": 5}}}
+    >>> example_of(schema, random.Random(7))
+    {'score': 2}
+    """
+    root = schema if root is None else root
+    if "$ref" in schema:
+        target: Any = root
+        for part in schema["$ref"].removeprefix("#/").split("/"):
+            target = target[part]
+        return example_of(target, dice, root)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return dice.choice(schema["enum"])
+    for choice in ("anyOf", "oneOf"):
+        if choice in schema:
+            return example_of(dice.choice(schema[choice]), dice, root)
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    match kind[0] if isinstance(kind, list) else kind:
+        case "object":
+            return {name: example_of(part, dice, root) for name, part in schema.get("properties", {}).items()}
+        case "array":
+            low = schema.get("minItems", 1)
+            size = dice.randint(low, max(low, schema.get("maxItems", low)))
+            return [example_of(schema.get("items", {}), dice, root) for _ in range(size)]
+        case "integer":
+            low = schema.get("minimum", 0)
+            return dice.randint(low, schema.get("maximum", low + 5))
+        case "number":
+            low = schema.get("minimum", 0.0)
+            return round(dice.uniform(low, schema.get("maximum", low + 5.0)), 1)
+        case "boolean":
+            return dice.random() < 0.5
+        case "null":
+            return None
+        case _:
+            return f"scripted {dice.randrange(10_000)}"[: schema.get("maxLength")]

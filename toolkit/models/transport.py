@@ -1,0 +1,107 @@
+"""The way out and back, the same for every provider: limits, proxies, and one place where a call can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from toolkit.errors import ModelError
+from toolkit.models.catalogue import ModelSpec
+from toolkit.models.failures import status_failure, timeout_failure, transport_failure, unsendable
+from toolkit.models.replies import json_object
+
+if TYPE_CHECKING:
+    import httpx2
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one client may use.
+
+    Parameters
+    ----------
+    connections
+        Connections open at once.
+    seconds
+        Longest a call may take in all, from waiting for a connection to the last byte; a server that sends
+        a byte now and then does not stretch it.
+    connect_seconds
+        Longest the connection itself may take.
+    """
+
+    connections: int = 100
+    seconds: float = 180.0
+    connect_seconds: float = 10.0
+
+
+HTTP_LIMITS = Limits()
+# A small machine answers one request at a time, so a call may wait behind many others.
+LOCAL_LIMITS = Limits(connections=10, seconds=900.0)
+
+
+def is_loopback(url: str | None) -> bool:
+    """Return whether an address is on this machine, where no proxy has any business.
+
+    Parameters
+    ----------
+    url
+        Address of a server.
+
+    Examples
+    --------
+    >>> is_loopback("http://127.0.0.1:8080/v1"), is_loopback("http://localhost/v1"), is_loopback("https://example.org")
+    (True, True, False)
+    """
+    host = urlsplit(url or "").hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def json_reply(
+    sent: Awaitable[httpx2.Response], *, sdk: ModuleType, spec: ModelSpec, key: str | None, seconds: float
+) -> dict[str, Any]:
+    """Wait for a call of a provider's client and return the JSON object it brought.
+
+    Parameters
+    ----------
+    sent
+        The client's call.
+    sdk
+        The client's module, ``openai`` or ``anthropic``: their errors have the same names.
+    spec
+        The model that is asked.
+    key
+        The key that is sent, so that it can be blacked out of what the provider says.
+    seconds
+        Longest wait in all.
+
+    Raises
+    ------
+    ModelError
+        There is no usable reply; it says whether asking again may help.
+    """
+    failure: ModelError
+    try:
+        async with asyncio.timeout(seconds):
+            response = await sent
+    except sdk.APIStatusError as error:
+        failure = status_failure(spec, error.status_code, error.response.headers, error.body, key=key)
+    except sdk.APIConnectionError as error:
+        failure = transport_failure(spec, error)
+    except TimeoutError:
+        failure = timeout_failure(spec, seconds)
+    except ValueError:
+        failure = unsendable(spec)
+    else:
+        return json_object(spec, response.content)
+    # Raised here and not above: the client's error holds the request with its key and must not ride along.
+    raise failure

@@ -1,0 +1,196 @@
+"""What a test is: it makes items, says who annotates the replies, measures each item, and aggregates.
+
+The words are those of seed 001. A test never meets a model: it is handed replies, and an ``ask``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+from toolkit.errors import InputError
+from toolkit.models.base import Ask
+from toolkit.stats.result import Estimate
+
+Result: TypeAlias = Estimate
+"""A number about a whole test, with its interval."""
+
+
+@dataclass(frozen=True)
+class PromptWithContext:
+    """One prompt, named uniquely in its test, and the context of its reply, which the model never sees."""
+
+    prompt_id: str
+    text: str
+    context: Any = None
+
+
+@dataclass(frozen=True)
+class TestItem:
+    """The smallest measurable piece: prompts that are read together, and the context they share.
+
+    Parameters
+    ----------
+    item_id
+        Name of the item, unique in the test.
+    prompts
+        What the model sees, each prompt on its own.
+    context
+        What the model never sees: an expected word, a base, a length bin.
+    """
+
+    __test__: ClassVar[bool] = False  # pytest collects classes that begin with Test
+
+    item_id: str
+    prompts: tuple[PromptWithContext, ...]
+    context: Any = None
+
+
+@dataclass(frozen=True)
+class PromptReply:
+    """What one run answered to one prompt.
+
+    Parameters
+    ----------
+    prompt
+        What was asked.
+    text
+        The reply; ``None`` when the run failed, and then ``failure`` says why.
+    run_id, model, repeat
+        The run, the model's name in the study, and the repeat index.
+    failure
+        Why there is no reply.
+    """
+
+    prompt: PromptWithContext
+    text: str | None
+    run_id: str
+    model: str
+    repeat: int = 0
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class TestItemAnnotations:
+    """One item as one model answered it in one repeat, with what every annotator said.
+
+    Parameters
+    ----------
+    item
+        The item.
+    replies
+        One per prompt, in the order of the prompts.
+    annotations
+        For each annotator one annotation per reply, in the same order; ``None`` where there was no reply.
+    """
+
+    __test__: ClassVar[bool] = False
+
+    item: TestItem
+    replies: tuple[PromptReply, ...]
+    annotations: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A number about one item; ``value`` is ``None`` when it is missing, and then ``reason`` says why."""
+
+    name: str
+    value: float | None
+    unit: str = "none"
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class MeasuredTestItem:
+    """An item with its measurements: one model, one repeat."""
+
+    item: TestItem
+    measurements: tuple[Measurement, ...]
+    model: str
+    repeat: int = 0
+
+    def value(self, name: str) -> float | None:
+        """Return the value of one measurement; ``None`` when it is missing."""
+        for measurement in self.measurements:
+            if measurement.name == name:
+                return measurement.value
+        raise InputError(
+            f"item {self.item.item_id} has no measurement {name!r}; ask for one that its test makes"
+        )
+
+
+@dataclass(frozen=True)
+class ResultType:
+    """A result that a test will produce, known before it runs."""
+
+    name: str
+    unit: str
+
+
+Annotator: TypeAlias = Callable[[PromptReply, Ask], Awaitable[Any]]
+"""A judge or a function: a reply and an ``ask`` in, a frozen object out."""
+
+
+class PromptResponseTest(ABC):
+    """A test of single-turn prompts: everything it will ask is known before the first request is sent."""
+
+    name: str
+
+    @abstractmethod
+    def make_test_items(self) -> tuple[TestItem, ...]:
+        """Return all items, the same ones at every call."""
+
+    def annotators(self) -> Mapping[str, Annotator]:
+        """Return who annotates the replies, by name; a test that reads replies by itself has none."""
+        return {}
+
+    @abstractmethod
+    def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
+        """Return the numbers of one item; a missing one is ``None`` with its reason."""
+
+    @abstractmethod
+    def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
+        """Return the results over all items of one model, one for each of `result_types`."""
+
+    @abstractmethod
+    def result_types(self) -> tuple[ResultType, ...]:
+        """Return what `aggregate_measurements` will produce, in its order."""
+
+
+async def annotate(
+    test: PromptResponseTest, item: TestItem, replies: Sequence[PromptReply], ask: Ask
+) -> TestItemAnnotations:
+    """Have every annotator of a test annotate every reply of one item, all at once.
+
+    Parameters
+    ----------
+    test
+        Whose annotators are asked.
+    item
+        The item.
+    replies
+        One per prompt of the item, in order; a failed one is not shown to anybody.
+    ask
+        Request in, kept answer out.
+
+    Returns
+    -------
+    TestItemAnnotations
+        The annotations. An error of one annotator is raised only after the others have come home.
+    """
+    annotators = test.annotators()
+    answered = [place for place, reply in enumerate(replies) if reply.text is not None]
+    asked = [(name, place) for name in annotators for place in answered]
+    found = await asyncio.gather(
+        *(annotators[name](replies[place], ask) for name, place in asked), return_exceptions=True
+    )
+    for annotation in found:
+        if isinstance(annotation, BaseException):
+            raise annotation
+    by_place = dict(zip(asked, found, strict=True))
+    annotations = {name: tuple(by_place.get((name, n)) for n in range(len(replies))) for name in annotators}
+    return TestItemAnnotations(item, tuple(replies), annotations)

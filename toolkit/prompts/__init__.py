@@ -1,0 +1,1 @@
+"""The dataset: prompts of three lengths that ask for the same work, loaded and checked."""

@@ -1,0 +1,1 @@
+"""The tests that ship, each a ``PromptResponseTest``."""

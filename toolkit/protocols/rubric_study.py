@@ -1,0 +1,177 @@
+"""The rubric study: every reply is scored by an ensemble of judges, and lengths are compared over bases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+from scipy import stats
+
+from toolkit.errors import InputError
+from toolkit.judges.ask import JudgeSpec
+from toolkit.judges.ensemble import ensemble_evaluation
+from toolkit.judges.judgement import Judgement, judge
+from toolkit.judges.rubric import Rubric
+from toolkit.models.base import Ask
+from toolkit.prompt_test import (
+    Annotator,
+    MeasuredTestItem,
+    Measurement,
+    PromptReply,
+    PromptResponseTest,
+    PromptWithContext,
+    Result,
+    ResultType,
+    TestItem,
+    TestItemAnnotations,
+)
+from toolkit.stats.length import compare_lengths
+from toolkit.stats.result import Estimate
+from toolkit.words import DIMENSIONS, LENGTH_BINS
+
+if TYPE_CHECKING:
+    from toolkit.prompts.dataset import Prompt
+
+POINTS: Final = "score points (0-5)"
+SHARE: Final = "share of runs"
+UNJUDGED: Final = "unjudged share"
+COMPOSITES: Final = ("composite", "composite_strict")
+SCORES: Final = (*DIMENSIONS, *COMPOSITES)
+RUN_STRIDE: Final = 1000
+"""Distance of a judge's repeat index between repeats of a run: two runs that happen to give the same reply
+are judged twice, and the index does not depend on how many judges there are."""
+
+
+class RubricStudy(PromptResponseTest):
+    """Quality of replies by length bin, as an ensemble of judges sees it.
+
+    Parameters
+    ----------
+    prompts
+        The prompts of the dataset; each becomes one test item with the prompt as its context.
+    judges
+        The ensemble; each judge has its own role, and its own ``repeat`` where models are the same.
+    rubric
+        What the judges are told.
+    """
+
+    name = "rubric_study"
+
+    def __init__(self, prompts: Sequence[Prompt], judges: Sequence[JudgeSpec], rubric: Rubric) -> None:
+        roles = [spec.role for spec in judges]
+        if len(set(roles)) < len(roles):
+            raise InputError(f"judges {', '.join(roles)}: a role is used twice; give each judge its own")
+        self.prompts = tuple(prompts)
+        self.judges = tuple(judges)
+        self.rubric = rubric
+
+    def make_test_items(self) -> tuple[TestItem, ...]:
+        """Return one item per prompt."""
+        return tuple(
+            TestItem(prompt.prompt_id, (PromptWithContext(prompt.prompt_id, prompt.text),), prompt)
+            for prompt in self.prompts
+        )
+
+    def annotators(self) -> Mapping[str, Annotator]:
+        """Return the judges by role."""
+        return {spec.role: partial(self._annotate, spec) for spec in self.judges}
+
+    async def _annotate(self, spec: JudgeSpec, reply: PromptReply, ask: Ask) -> Judgement:
+        spec = judge_of_run(spec, reply.repeat)
+        return await judge(reply.text or "", reply.prompt.text, judge=spec, rubric=self.rubric, ask=ask)
+
+    def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
+        """Return composites and dimensions, means over the judges that count, and how many they are."""
+        judgements = [found[0] for found in item_annotations.annotations.values() if found[0] is not None]
+        aggregated = ensemble_evaluation(judgements)["aggregated"]
+        reason = None if aggregated["judged"] else self._why_unjudged(item_annotations.replies[0], judgements)
+        return [
+            *(Measurement(name, aggregated["mean_scores"][name], POINTS, reason) for name in SCORES),
+            Measurement("zeros", aggregated["zeros"], "scores", reason),
+            Measurement("judge_count", aggregated["judge_count"], "judges"),
+        ]
+
+    def _why_unjudged(self, reply: PromptReply, judgements: Sequence[Judgement]) -> str:
+        if reply.text is None:
+            return f"run failed: {reply.failure}"
+        failed = "".join(f"; {found.judge}: {found.reason}" for found in judgements if found.failed)
+        counting = sum(not found.failed for found in judgements)
+        return f"unjudged: {counting} of {len(self.judges)} judges count{failed}"
+
+    def result_types(self) -> tuple[ResultType, ...]:
+        """Return the mean of both composites for each length bin of the dataset, and the unjudged share."""
+        return (
+            *(ResultType(f"mean {score}, {name}", POINTS) for score in COMPOSITES for name in self._bins()),
+            ResultType(UNJUDGED, SHARE),
+        )
+
+    def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
+        """Return the results of one model, with intervals over bases: the prompts of a base are one block."""
+        models = {measured.model for measured in measured_items}
+        if len(models) > 1:
+            raise InputError(
+                f"results of {', '.join(sorted(models))} are not pooled; aggregate each model alone"
+            )
+        runs = pd.DataFrame(
+            {
+                "base": pd.Series(
+                    [measured.item.context.base for measured in measured_items], dtype="object"
+                ),
+                "length_bin": [measured.item.context.length_bin for measured in measured_items],
+                **{name: _values(name, measured_items) for name in (*COMPOSITES, "zeros")},
+            }
+        )
+        means = [mean for score in COMPOSITES for mean in self._means(runs, score)]
+        return [*means, _unjudged_share(runs)]
+
+    def _means(self, runs: pd.DataFrame, score: str) -> list[Result]:
+        means = {mean.name: mean for mean in compare_lengths(runs, score).per_bin}
+        results = []
+        for name in self._bins():
+            note = means[name].note
+            if score == "composite":  # the seed's composite leaves out true zeros, so say how many
+                zeros = int(runs.loc[runs["length_bin"] == name, "zeros"].sum())
+                note = "; ".join(filter(None, [note, f"{zeros} scores of 0 left out"]))
+            results.append(replace(means[name], name=f"mean {score}, {name}", note=note))
+        return results
+
+    def _bins(self) -> list[str]:
+        present = {prompt.length_bin for prompt in self.prompts}
+        return [name for name in LENGTH_BINS if name in present]
+
+
+def judge_of_run(spec: JudgeSpec, repeat: int) -> JudgeSpec:
+    """Return the judge of one repeat of a run: the same judge, with a call of its own for every repeat."""
+    return replace(spec, repeat=spec.repeat + RUN_STRIDE * repeat)
+
+
+def _values(name: str, measured_items: Sequence[MeasuredTestItem]) -> pd.Series:
+    return pd.Series([measured.value(name) for measured in measured_items], dtype="float64")
+
+
+def _unjudged_share(runs: pd.DataFrame) -> Result:
+    """Return the share of runs without a composite, with an interval that exists for 0 and for 1 too.
+
+    Clopper-Pearson with the number of bases in place of the number of runs: as wide as if the runs of a base
+    were all judged or all unjudged together (Korn & Graubard 1998, with the largest design effect).
+    """
+    missing = runs["composite"].isna()
+    bases = runs["base"].nunique()
+    counts = {"runs": len(runs), "bases": bases}
+    if not len(runs):
+        return Estimate(UNJUDGED, None, unit=SHARE, n=counts, note="there are no runs")
+    share = float(missing.mean())
+    hits = share * bases
+    return Estimate(
+        UNJUDGED,
+        share,
+        low=float(stats.beta.ppf(0.025, hits, bases - hits + 1)) if share > 0 else 0.0,
+        high=float(stats.beta.ppf(0.975, hits + 1, bases - hits)) if share < 1 else 1.0,
+        method="Clopper-Pearson over bases",
+        unit=SHARE,
+        n=counts,
+        note="failed runs are unjudged too",
+    )

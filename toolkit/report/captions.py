@@ -1,0 +1,186 @@
+"""The sentences under figures and tables: n, intervals, what is missing, where the numbers come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import pandas as pd
+
+from toolkit.stats.result import Estimate
+
+_PLURALS = {"bases": "base", "answers": "answer", "models": "model", "judges": "judge", "repeats": "repeat"}
+
+
+def judged_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs that have a composite score, in the order of their ids.
+
+    Parameters
+    ----------
+    runs
+        The ``runs`` frame, one row a run.
+
+    Returns
+    -------
+    DataFrame
+        Succeeded and judged runs with a finite composite; possibly empty.
+    """
+    if runs.empty:
+        return runs
+    good = (runs["status"] == "succeeded") & runs["judged"].astype(bool) & runs["composite"].notna()
+    return runs[good].sort_values("run_id", kind="stable")
+
+
+def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
+    """Count what a figure rests on.
+
+    Parameters
+    ----------
+    judged
+        Rows of the ``runs`` frame that are drawn.
+    repeats
+        How many repeats the study asked for; counted from the rows when not given.
+
+    Returns
+    -------
+    dict of str to int
+        bases, answers, models, judges (the most that judged one answer) and repeats.
+    """
+    if judged.empty:
+        return {"bases": 0, "answers": 0, "models": 0, "judges": 0, "repeats": repeats or 0}
+    return {
+        "bases": int(judged["base"].nunique()),
+        "answers": len(judged),
+        "models": int(judged["model"].nunique()),
+        "judges": int(judged["judge_count"].max()),
+        "repeats": repeats if repeats is not None else int(judged["repeat"].nunique()),
+    }
+
+
+def n_words(n: Mapping[str, int]) -> str:
+    """Say the counts, singular where there is one.
+
+    Examples
+    --------
+    >>> n_words({"bases": 12, "answers": 36, "judges": 3, "repeats": 1})
+    'n = 12 bases, 36 answers, 3 judges, 1 repeat'
+    """
+    return "n = " + ", ".join(f"{v} {_PLURALS.get(k, k) if v == 1 else k}" for k, v in n.items())
+
+
+def interval_words(estimates: Iterable[Estimate]) -> str:
+    """Say what the drawn intervals are and how they were made, or that there are none.
+
+    Examples
+    --------
+    >>> interval_words([Estimate("S", 3.0, 2.5, 3.5, method="t over 12 bases")])
+    '95% intervals: t over 12 bases.'
+    >>> interval_words([])
+    'No interval could be estimated.'
+    """
+    drawn = [e for e in estimates if e.estimate is not None and e.low is not None and e.high is not None]
+    kinds = list(dict.fromkeys((e.confidence, e.method) for e in drawn))
+    if not kinds:
+        return "No interval could be estimated."
+    return "; ".join(f"{level:.0%} intervals: {method}" for level, method in kinds) + "."
+
+
+def estimates_n_words(estimates: Iterable[Estimate]) -> str:
+    """Say n once where all estimates agree, and its range where they differ.
+
+    Examples
+    --------
+    >>> estimates_n_words([Estimate("a", 1.0, n={"bases": 12}), Estimate("b", 1.0, n={"bases": 11})])
+    'n = 11 to 12 bases'
+    """
+    seen: dict[str, list[int]] = {}
+    for one in estimates:
+        for what, count in one.n.items():
+            seen.setdefault(what, []).append(count)
+    told = [
+        n_words({what: c[0]}).removeprefix("n = ") if len(set(c)) == 1 else f"{min(c)} to {max(c)} {what}"
+        for what, c in seen.items()
+    ]
+    return "n = " + (", ".join(told) or "0")
+
+
+def not_estimable_words(estimates: Iterable[Estimate]) -> str:
+    """Say how much was missing before the estimates, and which of them there is none of and why.
+
+    Examples
+    --------
+    >>> not_estimable_words([Estimate("ICC(A,1)", None, missing=2, note="one judge")])
+    'Up to 2 ratings or answers were missing. Not estimable: ICC(A,1) (one judge).'
+    """
+    told = list(estimates)
+    lost = max((e.missing for e in told), default=0)
+    silent = [e for e in told if e.estimate is None]
+    whys = [e.note.removeprefix("not estimable: ") for e in silent]
+    names = dict.fromkeys(f"{e.name} ({why})" if why else e.name for e, why in zip(silent, whys, strict=True))
+    return join(
+        f"Up to {lost} {'rating or answer was' if lost == 1 else 'ratings or answers were'} missing."
+        * (lost > 0),
+        f"Not estimable: {'; '.join(names)}." if names else "",
+    )
+
+
+def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
+    """Say how many runs are not in the figure and why; a failure is missing and never a zero.
+
+    Parameters
+    ----------
+    runs
+        All runs of the study.
+    judged
+        Those that are drawn.
+
+    Returns
+    -------
+    str
+        One sentence, empty when nothing is missing.
+    """
+    if len(runs) == len(judged):
+        return ""
+    failed = int((runs["status"] == "failed").sum())
+    other = len(runs) - len(judged) - failed
+    parts = [f"{failed} failed"] * (failed > 0) + [f"{other} unjudged or without a number"] * (other > 0)
+    return f"Of {len(runs)} runs {' and '.join(parts)}: missing here, not zero."
+
+
+def zeros_words(judged: pd.DataFrame) -> str:
+    """Say how many true zeros the composite of the seed left out (DESIGN, section 8)."""
+    left_out = int(judged["zeros"].fillna(0).sum()) if "zeros" in judged and not judged.empty else 0
+    if left_out == 0:
+        return "No dimension score of 0 had to be left out of the composite."
+    plural = "score" if left_out == 1 else "scores"
+    return f"The composite leaves out {left_out} dimension {plural} of 0; composite_strict counts them."
+
+
+def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> str:
+    """Say which study and which version of the dataset the numbers come from."""
+    names = sorted(str(name) for name in runs["study"].dropna().unique()) if "study" in runs else []
+    study = study_name or ", ".join(names)
+    words = f"Study {study}" if study else "Study not named"
+    return f"{words}, dataset version {dataset_version}." if dataset_version else f"{words}."
+
+
+def join(*sentences: str) -> str:
+    """Join the sentences that say something.
+
+    Examples
+    --------
+    >>> join("One.", "", " Two. ")
+    'One. Two.'
+    """
+    return " ".join(sentence.strip() for sentence in sentences if sentence.strip())
+
+
+def shorten(name: str, limit: int = 34) -> str:
+    r"""Return a name on one line that fits a legend.
+
+    Examples
+    --------
+    >>> shorten("a\nvery long name", 8)
+    'a very …'
+    """
+    line = " ".join(str(name).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,207 @@
+"""Quality by prompt length: the mean of each bin with its interval over the paired lines of the bases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from toolkit.report import captions
+from toolkit.report.saving import FigureWithCaption
+from toolkit.report.style import (
+    COLUMN_MM,
+    GREY,
+    INK,
+    ModelStyle,
+    message_figure,
+    model_styles,
+    new_figure,
+    score_axis,
+    settle,
+    thesis_style,
+)
+from toolkit.stats.result import Estimate
+from toolkit.words import LENGTH_BINS
+
+if TYPE_CHECKING:
+    from toolkit.stats.length import LengthComparison
+
+NAME: Final = "quality_by_length"
+_BINS: Final = tuple(LENGTH_BINS)
+
+
+def quality_by_length(
+    runs: pd.DataFrame,
+    comparison: LengthComparison | None,
+    *,
+    by_model: Mapping[str, LengthComparison] | None = None,
+    note: str = "",
+    study_name: str = "",
+    dataset_version: str = "",
+    repeats: int | None = None,
+) -> FigureWithCaption:
+    """Draw the mean quality of each length bin with its interval, and one thin line for each base.
+
+    The design is paired: S, M and L of one base ask for the same work, so the slope of the thin lines is the
+    finding and their height is the difficulty of the base.
+
+    Parameters
+    ----------
+    runs
+        The ``runs`` frame, one row a run.
+    comparison
+        What ``compare_lengths`` made of the same frame; ``None`` draws the lines only.
+    by_model
+        ``compare_lengths(runs, by="model")``: gives the points of several models an interval too.
+    note
+        Appended to the caption.
+    study_name, dataset_version
+        For the caption; the name is read from the frame when not given.
+    repeats
+        Repeats the study asked for; counted from the frame when not given.
+
+    Returns
+    -------
+    FigureWithCaption
+        85 mm wide; its data has one row for each mark: ``kind`` base, model or mean.
+    """
+    judged = captions.judged_runs(runs)
+    estimates = comparison.per_bin if comparison is not None else ()
+    own = {name: one.per_bin for name, one in (by_model or {}).items()}
+    n = captions.counts(judged, repeats)
+    source = captions.source_words(runs, study_name, dataset_version)
+    missing = captions.missing_words(runs, judged)
+    data = _marks(judged, estimates, own)
+    if data.empty:
+        caption = captions.join("Quality by prompt length: no judged runs.", missing, source, note)
+        with thesis_style():
+            figure = message_figure(COLUMN_MM, 40, "no judged runs")
+        return FigureWithCaption(NAME, figure, caption, "No judged runs, so nothing is drawn.", data, n)
+
+    with thesis_style():
+        figure = _draw(data)
+    absent = [b for b in _BINS if b not in set(data["length_bin"])]
+    without = [f"{e.name}: {e.note}" for e in estimates if e.estimate is None]
+    several = n["models"] > 1
+    caption = captions.join(
+        f"Quality by prompt length ({captions.n_words(n)}).",
+        "Thin grey lines: one base each, the mean of its answers.",
+        "Black points: mean over bases, of all models." if several else "Points: mean over bases.",
+        f"Coloured points: mean of each model, with{'' if own else 'out'} interval." if several else "",
+        captions.interval_words([*estimates, *(e for bins in own.values() for e in bins)]),
+        f"No judged run in bin {', '.join(absent)}." if absent else "",
+        f"Not estimable: {'; '.join(without)}." if without else "",
+        missing,
+        captions.zeros_words(judged),
+        source,
+        note,
+    )
+    return FigureWithCaption(NAME, figure, caption, _alt_text(data, n), data, n)
+
+
+def _marks(
+    judged: pd.DataFrame, estimates: Iterable[Estimate], by_model: Mapping[str, Iterable[Estimate]]
+) -> pd.DataFrame:
+    """Return one row for each mark: lines of bases, means of models, means of bins with their interval."""
+    rows = [] if judged.empty else _group_means(judged, "base")
+    if by_model:
+        rows += [_row("model", name, e) for name, bins in by_model.items() for e in bins if e.estimable]
+    elif not judged.empty:
+        rows += _group_means(judged, "model")
+    rows += [_row("mean", "all", e) for e in estimates if e.estimable]
+    return pd.DataFrame(rows, columns=["kind", "name", "length_bin", "composite", "low", "high", "answers"])
+
+
+def _group_means(judged: pd.DataFrame, key: str) -> list[dict[str, Any]]:
+    means = (
+        judged.groupby([key, "length_bin"], observed=True)["composite"].agg(["mean", "size"]).reset_index()
+    )
+    return [
+        {"kind": key, "name": str(n), "length_bin": str(b), "composite": float(mean), "answers": int(size)}
+        for n, b, mean, size in means.itertuples(index=False)
+    ]
+
+
+def _row(kind: str, name: str, one: Estimate) -> dict[str, Any]:
+    row = {"kind": kind, "name": name, "length_bin": one.name, "composite": one.estimate}
+    return {**row, "low": one.low, "high": one.high, "answers": one.n.get("answers")}
+
+
+def _draw(data: pd.DataFrame) -> Figure:
+    placed = data.assign(x=data["length_bin"].map({name: float(i) for i, name in enumerate(_BINS)}))
+    models, bases = placed[placed["kind"] == "model"], placed[placed["kind"] == "base"]
+    styles = model_styles(models["name"])
+    several = len(styles) > 1
+    # A long name takes a line of the legend for itself.
+    stacked = several or any(len(name) > 14 for name in styles)
+    figure = new_figure(COLUMN_MM, 70 + 4 * len(styles) * stacked)
+    axes = figure.subplots()
+    handles = []
+
+    if not bases.empty:
+        thin = {"color": GREY, "alpha": 0.55, "linewidth": 0.6, "marker": ".", "markersize": 3}
+        sns.lineplot(
+            data=bases, x="x", y="composite", units="name", estimator=None, legend=False, ax=axes,
+            markeredgewidth=0, zorder=1, **thin,
+        )  # fmt: skip
+        handles.append(Line2D([], [], color=GREY, linewidth=0.6, marker=".", markersize=3, label="one base"))
+    means = _draw_means(axes, placed[placed["kind"] == "mean"], styles)
+    handles += means
+    for place, (name, style) in enumerate(styles.items() if several else ()):
+        own = models[models["name"] == name]
+        # Beside the mean of the bin, so that no model hides another one or the interval.
+        shift = 0.09 * (place - (len(styles) - 1) / 2)
+        shift += 0.09 if shift >= 0 else -0.09
+        axes.errorbar(
+            own["x"] + shift, own["composite"], yerr=_bars(own), color=style.color, marker=style.marker,
+            linestyle=style.line, linewidth=0.8, elinewidth=0.8, markersize=4, zorder=3,
+        )  # fmt: skip
+        look = Line2D([], [], color=style.color, marker=style.marker, linestyle=style.line, linewidth=0.8)
+        look.set_label(captions.shorten(name))
+        handles.append(look)
+
+    ticks = [f"{name}\n{low}–{high}" for name, (low, high) in LENGTH_BINS.items()]
+    axes.set_xticks(range(len(_BINS)), ticks)
+    axes.set_xlim(-0.4, len(_BINS) - 0.6)
+    axes.set_xlabel("Length of the prompt (tokens)")
+    score_axis(axes)
+    figure.legend(handles=handles, loc="outside upper center", ncols=1 if stacked else 2, borderaxespad=0.2)
+    return settle(figure)
+
+
+def _draw_means(axes: Axes, means: pd.DataFrame, styles: dict[str, ModelStyle]) -> list[Line2D]:
+    """Draw the estimates of the bins and return their entry in the legend; several models share black."""
+    if means.empty:
+        return []
+    only = next(iter(styles.values())) if len(styles) == 1 else None
+    color, marker = (only.color, only.marker) if only else (INK, "o")
+    means = means.sort_values("x")
+    axes.errorbar(
+        means["x"], means["composite"], yerr=_bars(means), color=color, marker=marker, markersize=5.5,
+        linewidth=1.4, elinewidth=1.2, capsize=3, zorder=4,
+    )  # fmt: skip
+    whose = captions.shorten(next(iter(styles)), 24) + ", " if only else "all models, "
+    look = Line2D([], [], color=color, marker=marker, markersize=5.5, linewidth=1.4)
+    look.set_label(f"{whose}mean and interval")
+    return [look]
+
+
+def _bars(marks: pd.DataFrame) -> list[pd.Series]:
+    """Return how far each interval reaches below and above; without an interval there is no bar."""
+    below = marks["composite"] - marks["low"].astype(float)
+    above = marks["high"].astype(float) - marks["composite"]
+    return [below.fillna(0.0), above.fillna(0.0)]
+
+
+def _alt_text(data: pd.DataFrame, n: dict[str, int]) -> str:
+    means = data[data["kind"] == "mean"]
+    said = "; ".join(f"{row.length_bin} {row.composite:.2f}" for row in means.itertuples()) or "not estimated"
+    return (
+        "Line chart of the composite score from 0 to 5 against prompt length S, M and L, one line for each "
+        f"of {n['bases']} bases. Means: {said}."
+    )

@@ -1,0 +1,92 @@
+"""Run many askings at once, in any surroundings: a script, a notebook cell with a running loop, papermill."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
+
+from toolkit.errors import BudgetReached
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+IN_ORDER_UP_TO = 10
+"""Up to this many runs are asked one after the other (seed 002, section 1.2)."""
+
+
+async def each(
+    items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int, stop: threading.Event
+) -> BudgetReached | None:
+    """Work on every item, at most ``at_once`` at the same time, begun in the given order.
+
+    When the budget is reached or ``stop`` is set no further item is begun and those under way finish; the budget's
+    error is returned. Any other error ends the whole: ``work`` records the failures it expects by itself.
+    """
+    waiting = iter(items)
+    reached: list[BudgetReached] = []
+
+    async def worker() -> None:
+        for item in waiting:  # one iterator shared by all workers hands out each item once
+            if reached or stop.is_set():
+                return
+            try:
+                await work(item)
+            except BudgetReached as error:
+                reached.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(worker())
+    return reached[0] if reached else None
+
+
+def run_anywhere(main: Callable[[], Coroutine[Any, Any, R]], stop: threading.Event) -> R:
+    """Run a coroutine to its end in a thread with a loop of its own, and return what it returns.
+
+    A notebook cell has a loop running already, where ``asyncio.run`` is refused; a thread of its own works
+    everywhere. The first Ctrl-C sets ``stop``, so that what is in flight, and perhaps paid for, still comes home;
+    the second cancels.
+    """
+    loop = asyncio.new_event_loop()
+    outcome: list[R] = []
+    failure: list[BaseException] = []
+    tasks: list[asyncio.Task[Any]] = []
+
+    async def supervised() -> R:
+        task = asyncio.current_task()
+        if task is not None:
+            tasks.append(task)
+        return await main()
+
+    def in_thread() -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                outcome.append(runner.run(supervised()))
+        except BaseException as error:  # carried over to the caller's thread, whatever it is
+            failure.append(error)
+
+    thread = threading.Thread(target=in_thread, name="toolkit-loop", daemon=True)
+    thread.start()
+    interrupted = False
+    while thread.is_alive():
+        try:
+            thread.join(0.2)  # with a time, so that Ctrl-C is heard on every platform
+        except KeyboardInterrupt:
+            if interrupted and tasks:
+                loop.call_soon_threadsafe(tasks[0].cancel)
+            interrupted = True
+            stop.set()
+    if interrupted:
+        raise KeyboardInterrupt
+    if failure:
+        raise _only(failure[0])
+    return outcome[0]
+
+
+def _only(error: BaseException) -> BaseException:
+    """Return the one error inside a group of one: a user reads an error, not the task group it came from."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

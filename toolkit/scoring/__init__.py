@@ -1,0 +1,1 @@
+"""From the numbers of judgements and experiments to scores: composite, ensemble, efficiency, one-shot."""

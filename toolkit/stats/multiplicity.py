@@ -1,0 +1,50 @@
+"""P values of several tests, corrected for being several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolkit.errors import InputError
+
+
+def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
+    r"""Return Holm's step-down p values, which bound the chance of one false finding among all tests.
+
+    With :math:`p_{(1)} \le \dots \le p_{(m)}`, the corrected value is
+    :math:`\tilde p_{(i)} = \min(1, \max_{j \le i} (m - j + 1)\, p_{(j)})`.
+
+    Parameters
+    ----------
+    p_values
+        P values; None or NaN for a test that could not be made. Such a test stays None and is not counted in
+        m.
+
+    Returns
+    -------
+    tuple of float or None
+        Corrected p values in the order given.
+
+    Raises
+    ------
+    InputError
+        If a p value is not between 0 and 1.
+
+    References
+    ----------
+    Holm (1979), Scandinavian Journal of Statistics 6, 65-70.
+
+    Examples
+    --------
+    >>> [round(p, 4) for p in holm([0.5, 0.003, 0.32, 0.054, 0.0003])]
+    [0.64, 0.012, 0.64, 0.162, 0.0015]
+    """
+    made = [(p, position) for position, p in enumerate(p_values) if p is not None and p == p]
+    outside = [p for p, _ in made if not 0 <= p <= 1]
+    if outside:
+        raise InputError(f"Holm: p value {outside[0]:g} is not between 0 and 1; correct it")
+    corrected: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (p, position) in enumerate(sorted(made)):
+        largest = max(largest, (len(made) - rank) * p)
+        corrected[position] = min(1.0, largest)
+    return tuple(corrected)

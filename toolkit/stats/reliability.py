@@ -1,0 +1,193 @@
+"""How far the judges agree: ICC, Cronbach's alpha and Pearson, with intervals and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.stats.alpha import alpha_over_dimensions, alpha_over_judges
+from toolkit.stats.icc import icc_estimates
+from toolkit.stats.icc_clustered import clustered_icc
+from toolkit.stats.pearson import pearson_between_judges
+from toolkit.stats.rating_matrix import RatingMatrix, rating_matrix
+from toolkit.stats.result import Estimate
+from toolkit.stats.tables import estimates_frame
+from toolkit.words import DIMENSIONS
+
+# Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
+ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
+_KEY_ORDER: Final = (*DIMENSIONS, "composite", "composite_strict")
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """What is known of the agreement of the judges.
+
+    Parameters
+    ----------
+    icc
+        Dimension (``score`` where there is none) to ICC(1,1), ICC(A,1), ICC(C,1), ICC(1,k), ICC(A,k),
+        ICC(C,k). The intervals are clustered by base where a base has several answers, and F intervals
+        otherwise.
+    icc_independent
+        The same with F intervals by pingouin, which take the answers as independent; an empty tuple where
+        ``icc`` holds these already.
+    alpha_over_judges
+        Dimension to Cronbach's alpha with the judges as items.
+    alpha_over_dimensions
+        Cronbach's alpha with the dimensions as items; None where there are fewer than two.
+    pearson
+        Dimension to one correlation per pair of judges.
+    notes
+        What was left out, refused or unusual, in sentences.
+    """
+
+    icc: Mapping[str, tuple[Estimate, ...]]
+    icc_independent: Mapping[str, tuple[Estimate, ...]]
+    alpha_over_judges: Mapping[str, Estimate]
+    alpha_over_dimensions: Estimate | None
+    pearson: Mapping[str, tuple[Estimate, ...]]
+    notes: tuple[str, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per result (columns of ``toolkit.stats.tables``), ICC(A,.) before other forms."""
+        return estimates_frame(self._rows(), "dimension")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every result as plain JSON types."""
+        over_dimensions = self.alpha_over_dimensions
+        return {
+            "icc": _dicts(self.icc),
+            "icc_independent": _dicts(self.icc_independent),
+            "alpha_over_judges": {key: result.to_dict() for key, result in self.alpha_over_judges.items()},
+            "alpha_over_dimensions": None if over_dimensions is None else over_dimensions.to_dict(),
+            "pearson": _dicts(self.pearson),
+            "notes": list(self.notes),
+        }
+
+    def _rows(self) -> Iterator[tuple[str, Estimate]]:
+        for key, results in self.icc.items():
+            for family in (results, self.icc_independent[key]):
+                ordered = sorted(family, key=lambda result: ROW_ORDER.index(result.name))
+                yield from ((key, result) for result in ordered)
+            yield key, self.alpha_over_judges[key]
+            yield from ((key, result) for result in self.pearson[key])
+        if self.alpha_over_dimensions is not None:
+            yield "all dimensions", self.alpha_over_dimensions
+
+
+def reliability(ratings: pd.DataFrame) -> Reliability:
+    """Measure the agreement of the judges, for each dimension apart.
+
+    Answers that not every judge scored are left out of ICC and alpha (complete cases) and counted; a missing
+    rating is never a zero. Duplicates and infinite scores are refused with a reason, not averaged or dropped.
+    Where the data support no number there is none, and the note says why. P values are left out on purpose:
+    that a reliability is zero is nobody's hypothesis.
+
+    Parameters
+    ----------
+    ratings
+        One row per rating with target, judge, score (NaN where missing), and optionally dimension, and base
+        where several targets belong together.
+
+    Returns
+    -------
+    Reliability
+
+    Raises
+    ------
+    InputError
+        If a column is missing, there are no rows, a target, judge or dimension is empty, or a score is not a
+        number.
+
+    References
+    ----------
+    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. McGraw & Wong (1996), Psychological Methods 1,
+    30-46. Koo & Li (2016), Journal of Chiropractic Medicine 15, 155-163.
+
+    Examples
+    --------
+    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
+    >>> result = reliability(pd.DataFrame(rows, columns=["target", "judge", "score"]))
+    >>> [round(one.estimate, 4) for one in result.icc["score"]]
+    [0.1657, 0.2898, 0.7148, 0.4428, 0.6201, 0.9093]
+    """
+    checked = _checked(ratings)
+    targets = sorted(checked["target"].unique(), key=str)
+    judges = sorted(checked["judge"].unique(), key=str)
+    matrices = {key: rating_matrix(rows, targets, judges) for key, rows in _by_dimension(checked)}
+    independent = {key: icc_estimates(matrix) for key, matrix in matrices.items()}
+    clustered = {key: clustered_icc(matrix, independent[key]) for key, matrix in matrices.items()}
+    return Reliability(
+        icc={key: clustered[key] or independent[key] for key in matrices},
+        icc_independent={key: independent[key] if clustered[key] else () for key in matrices},
+        alpha_over_judges={key: alpha_over_judges(matrix) for key, matrix in matrices.items()},
+        alpha_over_dimensions=alpha_over_dimensions(checked) if "dimension" in checked else None,
+        pearson={key: pearson_between_judges(matrix) for key, matrix in matrices.items()},
+        notes=_notes(matrices, is_clustered=any(clustered.values())),
+    )
+
+
+def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
+    absent = [name for name in ("target", "judge", "score") if name not in ratings]
+    if absent:
+        raise InputError(f"ratings: lack the column {', '.join(absent)}; give target, judge and score")
+    if ratings.empty:
+        raise InputError("ratings: there are none; give one row per rating")
+    columns = [name for name in ("target", "judge", "score", "dimension", "base") if name in ratings]
+    checked = ratings[columns].reset_index(drop=True)
+    for name in columns:
+        empty = checked[name].isna()
+        if name not in ("score", "base") and empty.any():
+            row = int(empty.to_numpy().argmax())
+            raise InputError(f"ratings, row {row + 1}: the {name} is empty; every rating needs one")
+    numbers = pd.to_numeric(checked["score"], errors="coerce")
+    wrong = numbers.isna() & checked["score"].notna()
+    if wrong.any():
+        row = int(wrong.to_numpy().argmax())
+        raise InputError(
+            f"ratings, row {row + 1}: score {checked['score'][row]!r} is not a number; "
+            "give a number or leave it empty"
+        )
+    return checked.assign(score=numbers.astype("float64"))
+
+
+def _by_dimension(checked: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the ratings of each dimension: the rubric's in its order, then the composites, then others."""
+    if "dimension" not in checked:
+        yield "score", checked
+        return
+    names = checked["dimension"].unique()
+    known = [name for name in _KEY_ORDER if name in names]
+    others = sorted((name for name in names if name not in _KEY_ORDER), key=str)
+    for name in (*known, *others):
+        yield str(name), checked[checked["dimension"] == name]
+
+
+def _dicts(results: Mapping[str, tuple[Estimate, ...]]) -> dict[str, list[dict[str, Any]]]:
+    return {key: [result.to_dict() for result in family] for key, family in results.items()}
+
+
+def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[str, ...]:
+    """Say each thing once, with the dimensions it is true of where it is not true of all."""
+    about: dict[str, list[str]] = {}
+    for key, matrix in matrices.items():
+        said = (*matrix.notes, f"not estimable: {matrix.problem}" if matrix.problem else "")
+        for note in filter(None, said):
+            about.setdefault(note, []).append(key)
+    notes = [
+        note if len(keys) == len(matrices) else f"{', '.join(keys)}: {note}" for note, keys in about.items()
+    ]
+    if is_clustered:
+        notes.append(
+            "several answers share a base: ICC intervals are clustered by base and hold for these judges; "
+            "F, Feldt and Fisher intervals take the answers as independent, which can make them too narrow"
+        )
+    elif all(matrix.bases is None for matrix in matrices.values()):
+        notes.append("no base is known: all intervals take the answers as independent")
+    return tuple(notes)

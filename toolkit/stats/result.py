@@ -1,0 +1,88 @@
+"""The frozen result every statistic returns: estimate, interval, method, n, what was missing, and its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One number about a study with everything a reader needs to trust it; never rounded.
+
+    Parameters
+    ----------
+    name
+        What was estimated, in the field's term, e.g. ``ICC(A,1)``.
+    estimate, low, high
+        The value and its interval; ``None`` where it cannot be estimated, and then ``note`` says why.
+    method
+        How the interval was made, e.g. ``F distribution (McGraw & Wong 1996)``.
+    unit
+        Unit of the estimate, e.g. ``score points (0-5)``, ``AUD``, or ``none``.
+    n
+        What the estimate rests on, e.g. ``{"bases": 12, "answers": 36, "judges": 3}``.
+    missing
+        How many ratings or answers were missing before the estimate was made.
+    confidence
+        Coverage of the interval.
+    correction
+        Correction for multiplicity, ``none`` where one test was made.
+    p_value
+        P value of the test that belongs to the estimate, if there is one.
+    note
+        What was done to the data, or why there is no estimate.
+    """
+
+    name: str
+    estimate: float | None
+    low: float | None = None
+    high: float | None = None
+    method: str = ""
+    unit: str = "none"
+    n: Mapping[str, int] = field(default_factory=dict)
+    missing: int = 0
+    confidence: float = 0.95
+    correction: str = "none"
+    p_value: float | None = None
+    note: str = ""
+
+    @property
+    def estimable(self) -> bool:
+        """Whether there is a number at all."""
+        return self.estimate is not None
+
+    def sentence(self) -> str:
+        """Return the result in words ready for the thesis, rounded only here."""
+        counts = ", ".join(f"{value} {key}" for key, value in self.n.items())
+        if self.estimate is None:
+            return f"{self.name}: not estimable ({self.note}); n = {counts}."
+        text = f"{self.name} = {self.estimate:.3f}"
+        if self.low is not None and self.high is not None:
+            text += f", {self.confidence:.0%} interval [{self.low:.3f}, {self.high:.3f}] ({self.method})"
+        if self.p_value is not None:
+            text += f", p = {self.p_value:.3g}"
+            if self.correction != "none":
+                text += f" ({self.correction})"
+        text += f"; n = {counts}"
+        if self.missing:
+            text += f"; {self.missing} missing"
+        return text + (f". {self.note}" if self.note else "") + ("" if self.note.endswith(".") else ".")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain JSON types."""
+        return {
+            "name": self.name,
+            "estimate": self.estimate,
+            "low": self.low,
+            "high": self.high,
+            "confidence": self.confidence,
+            "method": self.method,
+            "unit": self.unit,
+            "n": dict(self.n),
+            "missing": self.missing,
+            "correction": self.correction,
+            "p_value": self.p_value,
+            "note": self.note,
+        }

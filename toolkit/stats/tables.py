@@ -1,0 +1,54 @@
+"""Rows of a table made from results, the same columns for every statistic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from toolkit.stats.result import Estimate
+
+COLUMNS = ("name", "estimate", "low", "high", "p_value", "method", "n", "missing", "correction", "note")
+
+
+def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataFrame:
+    """Return one row per result, with a leading column that says what the result is about.
+
+    Parameters
+    ----------
+    keyed
+        Pairs of key (a dimension, a comparison) and result.
+    key
+        Name of the leading column.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The key, then name, estimate, low, high, p_value (floats, NaN where there is none), method, n (text
+        such as ``36 answers, 3 judges``), missing, correction and note.
+
+    Examples
+    --------
+    >>> frame = estimates_frame([("clarity", Estimate("ICC(A,1)", 0.5, n={"answers": 36}))], "dimension")
+    >>> frame.loc[0, "n"]
+    '36 answers'
+    """
+    rows = [
+        {
+            key: about,
+            "name": result.name,
+            "estimate": result.estimate,
+            "low": result.low,
+            "high": result.high,
+            "p_value": result.p_value,
+            "method": result.method,
+            "n": ", ".join(f"{count} {what}" for what, count in result.n.items()),
+            "missing": result.missing,
+            "correction": result.correction,
+            "note": result.note,
+        }
+        for about, result in keyed
+    ]
+    frame = pd.DataFrame(rows, columns=[key, *COLUMNS])
+    numbers = ["estimate", "low", "high", "p_value"]
+    return frame.astype(dict.fromkeys(numbers, "float64"))

@@ -1,0 +1,1 @@
+"""Documents, connection, embedded server and tidy frames."""

@@ -1,0 +1,142 @@
+"""Open a store: the server named by ``MONGODB_URI``, or the embedded one of a results folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import mongoengine as me
+from mongoengine.connection import get_db
+from mongoengine.queryset import QuerySet
+from pymongo import InsertOne
+from pymongo.errors import PyMongoError
+
+from toolkit.errors import StoreError
+from toolkit.prompts.dataset import Prompt as DatasetPrompt
+from toolkit.store import embedded
+from toolkit.store.documents import DOCUMENTS, Prompt
+from toolkit.store.writer import BulkWriter, Duplicate
+
+DATABASE = "toolkit"
+CHUNK = 5000  # ids in one $in
+_opening = threading.Lock()
+_default_follows = [""]  # the store that ``Run.objects`` of the documents asks
+
+
+class Store:
+    """An open store: collections, a durable writer, and queries through mongoengine.
+
+    Open it with `open_store`. ``Run.objects`` of the documents follow the store opened last in this process;
+    ``store.objects(Run)`` always asks this one.
+    """
+
+    def __init__(self, uri: str, folder: Path | None) -> None:
+        self.uri = uri
+        self.folder = folder
+        with _opening:
+            self._alias = f"store-{uuid.uuid4()}"
+            me.disconnect("default")
+            _default_follows[0] = self._alias
+            for alias in ("default", self._alias):
+                me.connect(
+                    db=DATABASE,
+                    host=uri,
+                    alias=alias,
+                    tz_aware=True,
+                    uuidRepresentation="standard",
+                    serverSelectionTimeoutMS=10_000,
+                )
+            self.database = get_db(self._alias)
+            try:
+                for document in DOCUMENTS:
+                    document.ensure_indexes()
+            except PyMongoError as error:
+                raise StoreError(
+                    f"{_without_password(uri)}: the store does not answer ({_without_password(str(error))[:200]}); "
+                    "check MONGODB_URI or remove it to use the embedded server"
+                ) from None
+        self.writer = BulkWriter(self.database)
+
+    def objects(self, document: type[me.Document]) -> QuerySet:
+        """Return mongoengine's query set of a document class, bound to this store."""
+        return QuerySet(document, self.database[document._meta["collection"]])
+
+    def find_by(
+        self, document: type[me.Document], field: str, values: Iterable[str], leave_out: Iterable[str] = ()
+    ) -> list[dict[str, Any]]:
+        """Return the raw documents whose ``field`` is one of ``values``, in chunks that any server takes."""
+        ids = list(dict.fromkeys(values))
+        collection = self.database[document._meta["collection"]]
+        projection = dict.fromkeys(leave_out, 0) or None
+        found: list[dict[str, Any]] = []
+        for start in range(0, len(ids), CHUNK):
+            found += collection.find({field: {"$in": ids[start : start + CHUNK]}}, projection)
+        return found
+
+    def add_prompts(self, prompts: Sequence[DatasetPrompt]) -> None:
+        """Store prompts once per dataset version; the same id with another text is refused.
+
+        Raises
+        ------
+        StoreError
+            When a stored prompt of the same version has another text: a dataset version never changes.
+        """
+        stored = {
+            (found["prompt_id"], found["dataset_version"]): found["text"]
+            for found in self.find_by(Prompt, "prompt_id", (prompt.prompt_id for prompt in prompts))
+        }
+        writes = []
+        for prompt in prompts:
+            fields = asdict(prompt)
+            fields.pop("base")  # it is metadata.base_scenario, as the seed has it
+            known = stored.get((prompt.prompt_id, prompt.dataset_version))
+            if known is None:
+                document = Prompt(**fields)
+                document.validate()
+                writes.append(self.writer.submit("prompts", InsertOne(document.to_mongo().to_dict())))
+            elif known != prompt.text:
+                raise StoreError(
+                    f"prompt {prompt.prompt_id}: version {prompt.dataset_version} is stored with another text; "
+                    "give the changed dataset a new dataset_version"
+                )
+        for write in writes:
+            with contextlib.suppress(Duplicate):  # another process was first with the same prompt
+                write.result()
+
+    def close(self) -> None:
+        """Write what is queued and disconnect."""
+        self.writer.close()
+        with _opening:
+            # A client that outlives its server would hold up whoever opens the next store.
+            if _default_follows[0] == self._alias:
+                me.disconnect("default")
+                _default_follows[0] = ""
+            me.disconnect(self._alias)
+
+
+def open_store(folder: Path) -> Store:
+    """Open the store of a results folder, or the one that ``MONGODB_URI`` names.
+
+    Parameters
+    ----------
+    folder
+        Where the embedded server keeps its data when no ``MONGODB_URI`` is set.
+
+    Raises
+    ------
+    StoreError
+        When the server does not answer.
+    """
+    uri = os.environ.get("MONGODB_URI")
+    return Store(uri, None) if uri else Store(embedded.address(folder), folder)
+
+
+def _without_password(text: str) -> str:
+    return re.sub(r"//[^/@\s]*@", "//***@", text)

@@ -1,0 +1,183 @@
+"""The documents of the store: Prompt, Run and OutputBlob as seed 002 section 3.1 has them, Judgement and Call.
+
+The field names of the first three are kept to the letter; what the toolkit adds stands below a comment.
+Nothing outside ``toolkit.store`` handles these objects: plain frozen objects and frames travel between rooms.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import mongoengine as me
+
+from toolkit.words import JUDGE_ROLES, LENGTH_BINS, SCENARIOS
+
+
+def utc_now() -> datetime:
+    """Return the present moment in UTC, to the millisecond that MongoDB keeps."""
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+class Prompt(me.Document):
+    """One text of a base at one length bin; belongs to a dataset version."""
+
+    prompt_id = me.StringField(required=True)
+    text = me.StringField(required=True)
+    scenario = me.StringField(required=True, choices=SCENARIOS)
+    category = me.StringField(required=True)
+    length_bin = me.StringField(required=True, choices=tuple(LENGTH_BINS))
+    token_count = me.IntField(required=True, min_value=1)
+    dataset_version = me.StringField(required=True)
+    metadata = me.DictField()
+    created_at = me.DateTimeField(required=True, default=utc_now)
+    updated_at = me.DateTimeField(required=True, default=utc_now)
+
+    meta = {  # noqa: RUF012 - mongoengine reads this class attribute
+        "collection": "prompts",
+        "auto_create_index": False,
+        "indexes": [
+            {"fields": ["prompt_id", "dataset_version"], "unique": True},
+            ["dataset_version", "scenario", "length_bin"],
+        ],
+    }
+
+
+class OutputBlob(me.Document):
+    """The text of a reply, stored once under the hash of its content."""
+
+    blob_id = me.StringField(required=True, unique=True)
+    content = me.StringField(required=True)
+    metadata = me.DictField()
+    created_at = me.DateTimeField(required=True, default=utc_now)
+
+    meta = {"collection": "output_blobs", "auto_create_index": False}  # noqa: RUF012
+
+
+class Tokens(me.EmbeddedDocument):
+    """Tokens of one run."""
+
+    input = me.IntField(required=True, min_value=0)
+    output = me.IntField(required=True, min_value=0)
+    total = me.IntField(required=True, min_value=0)
+    # added: whether these are our count rather than the provider's
+    estimated = me.BooleanField(required=True, default=False)
+
+
+class Economics(me.EmbeddedDocument):
+    """What one run cost and how long its reply took."""
+
+    aud_cost = me.FloatField(required=True, min_value=0)
+    latency_ms = me.FloatField(required=True, min_value=0)
+
+
+class Run(me.Document):
+    """A prompt, a model, a repeat, and the call that answered it."""
+
+    run_id = me.StringField(required=True, unique=True, min_length=26, max_length=26)
+    prompt_id = me.StringField(required=True)
+    model = me.StringField(required=True)
+    status = me.StringField(required=True, choices=("succeeded", "failed"))
+    prompt_length_bin = me.StringField(choices=tuple(LENGTH_BINS))
+    tokens = me.EmbeddedDocumentField(Tokens)
+    economics = me.EmbeddedDocumentField(Economics)
+    scores = me.DictField()
+    ensemble_evaluation = me.DictField()
+    output_blob_id = me.StringField()
+    bias_controls = me.DictField()
+    created_at = me.DateTimeField(required=True, default=utc_now)
+    updated_at = me.DateTimeField(required=True, default=utc_now)
+    # added: which study and test asked, which call answered, and why it failed
+    study = me.StringField(required=True)
+    test = me.StringField(required=True)
+    test_item = me.StringField(required=True)
+    dataset_version = me.StringField(required=True)
+    repeat = me.IntField(required=True, min_value=0)
+    call_id = me.StringField(required=True)
+    finish_reason = me.StringField()
+    attempts = me.IntField(min_value=0)
+    failure = me.StringField()
+
+    meta = {  # noqa: RUF012
+        "collection": "runs",
+        "auto_create_index": False,
+        "indexes": [
+            {"fields": ["study", "test", "prompt_id", "model", "repeat", "call_id"], "unique": True},
+            ["study", "status"],
+            "call_id",
+            "output_blob_id",
+        ],
+    }
+
+
+class Judgement(me.Document):
+    """What one judge said of one run under one rubric; re-judging adds, it never overwrites another version."""
+
+    run_id = me.StringField(required=True)
+    judge = me.StringField(required=True)
+    model = me.StringField(required=True)
+    rubric = me.StringField(required=True)
+    rubric_hash = me.StringField(required=True)
+    call_id = me.StringField(required=True)
+    scores = me.DictField(null=True)
+    composite = me.FloatField(null=True)
+    composite_strict = me.FloatField(null=True)
+    zeros = me.IntField(null=True)
+    failed = me.BooleanField(required=True)
+    reason = me.StringField(null=True)
+    reasons = me.StringField(null=True)
+    answered = me.BooleanField(required=True)
+    aud_cost = me.FloatField(null=True)
+    latency_ms = me.FloatField(null=True)
+    input_tokens = me.IntField(null=True)
+    output_tokens = me.IntField(null=True)
+    study = me.StringField(required=True)
+    created_at = me.DateTimeField(required=True, default=utc_now)
+    updated_at = me.DateTimeField(required=True, default=utc_now)
+
+    meta = {  # noqa: RUF012
+        "collection": "judgements",
+        "auto_create_index": False,
+        "indexes": [
+            {"fields": ["run_id", "judge", "call_id"], "unique": True},
+            ["study", "rubric_hash"],
+        ],
+    }
+    ROLES = JUDGE_ROLES
+
+
+class Call(me.Document):
+    """One request to one model and its raw reply: claimed before it is sent, paid for once, kept for ever."""
+
+    call_id = me.StringField(primary_key=True, min_length=64, max_length=64)
+    state = me.StringField(required=True, choices=("claimed", "done", "failed"))
+    owner = me.StringField(required=True)
+    lease_until = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
+    study = me.StringField(required=True)
+    purpose = me.StringField(required=True)
+    provider = me.StringField(required=True)
+    model = me.StringField(required=True)
+    request = me.DictField(required=True)
+    worst_aud = me.FloatField(required=True, min_value=0)
+    text = me.StringField()
+    finish_reason = me.StringField()
+    answered_by = me.StringField()
+    raw = me.StringField()
+    input_tokens = me.IntField(min_value=0)
+    output_tokens = me.IntField(min_value=0)
+    tokens_estimated = me.BooleanField()
+    aud_cost = me.FloatField(min_value=0)
+    latency_ms = me.FloatField(min_value=0)
+    attempts = me.ListField(me.DictField())
+    failure = me.DictField()
+    created_at = me.DateTimeField(required=True, default=utc_now)
+    updated_at = me.DateTimeField(required=True, default=utc_now)
+
+    meta = {  # noqa: RUF012
+        "collection": "calls",
+        "auto_create_index": False,
+        "indexes": [["study", "state"], ["owner", "state"]],
+    }
+
+
+DOCUMENTS = (Prompt, OutputBlob, Run, Judgement, Call)

@@ -1,0 +1,175 @@
+"""The embedded server: MongoDB's wire protocol over SQLite on loopback, shared by all kernels of a results folder.
+
+``address(folder)`` returns the URI of the running server, starting one when there is none. Two locks keep
+it single: a starter holds ``start.lock`` while it looks and starts; the server holds ``server.lock`` for life,
+so no second server can open the same data. The server ends by itself when nobody has been connected for a while.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolkit.errors import StoreError
+
+IDLE_SECONDS = 600.0
+START_SECONDS = 30.0
+
+
+def address(folder: Path, *, idle_seconds: float = IDLE_SECONDS) -> str:
+    """Return the ``mongodb://`` address of the server whose data is in ``folder``, starting it if needed.
+
+    Parameters
+    ----------
+    folder
+        Data folder; created when missing.
+    idle_seconds
+        How long a newly started server stays when nobody is connected.
+
+    Raises
+    ------
+    StoreError
+        When the folder cannot be written or the server does not come up.
+    """
+    folder = folder.resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(
+            f"{folder}: the store cannot be created ({error.strerror}); choose another `output` in the study file"
+        ) from error
+    with _locked(folder / "start.lock"):
+        uri = _running(folder)
+        return uri if uri else _start(folder, idle_seconds)
+
+
+def stop(folder: Path) -> bool:
+    """Ask the embedded server of ``folder`` to end, and return whether there was one."""
+    import signal
+
+    record = _record(folder.resolve())
+    if record is None or _running(folder.resolve()) is None:
+        return False
+    os.kill(record["pid"], signal.SIGTERM)
+    for _ in range(200):
+        if not _held(folder.resolve() / "server.lock"):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _held(path: Path) -> bool:
+    """Whether another process holds the lock file: true exactly while a server lives."""
+    if not path.exists():
+        return False
+    with path.open("r") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _record(folder: Path) -> dict | None:
+    try:
+        record = json.loads((folder / "server.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return record if isinstance(record, dict) and {"pid", "port"} <= record.keys() else None
+
+
+def _running(folder: Path) -> str | None:
+    # The lock, not the pid, decides: pids are used again, a lock dies with its holder.
+    record = _record(folder)
+    if record is None or not _held(folder / "server.lock"):
+        return None
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", record["port"]), timeout=5):
+        return f"mongodb://127.0.0.1:{record['port']}"
+    return None
+
+
+def _start(folder: Path, idle_seconds: float) -> str:
+    log = folder / "server.log"
+    with log.open("ab") as sink:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "toolkit.store.embedded", str(folder), "--idle", str(idle_seconds)],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            start_new_session=True,  # Ctrl-C in one kernel must not end the store of the others
+        )
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        record = _record(folder)
+        if record and record["pid"] == child.pid and (uri := _running(folder)):
+            # Not waited for: the server outlives us on purpose, so silence the destructor's complaint.
+            child.returncode = 0
+            return uri
+        if child.poll() is not None:
+            break
+        time.sleep(0.02)
+    raise StoreError(f"{folder}: the embedded store did not start; see {log} or set MONGODB_URI")
+
+
+def serve(folder: Path, idle_seconds: float) -> None:
+    """Serve ``folder`` until nobody has been connected for ``idle_seconds``; blocks."""
+    lock = (folder / "server.lock").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StoreError(f"{folder}: another embedded server already serves this folder") from None
+    logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    from nx_27017.handler import NeoSQLiteHandler
+    from nx_27017.server import run_server
+
+    handler = NeoSQLiteHandler(data_dir=str(folder / "data"))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    asyncio.run(_serve(folder, handler, run_server, port, idle_seconds))
+
+
+async def _serve(folder: Path, handler, run_server, port: int, idle_seconds: float) -> None:  # type: ignore[no-untyped-def]
+    import signal
+
+    server = asyncio.create_task(run_server("127.0.0.1", port, handler))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, server.cancel)
+    draft = folder / "server.json.new"
+    draft.write_text(json.dumps({"pid": os.getpid(), "port": port}))
+    draft.replace(folder / "server.json")
+    last_used = time.monotonic()
+    while not server.done():
+        await asyncio.wait([server], timeout=min(1.0, idle_seconds))
+        if handler._active_connections > 0:  # the handler has no public count
+            last_used = time.monotonic()
+        elif time.monotonic() - last_used > idle_seconds:
+            server.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await server
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=serve.__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--idle", type=float, default=IDLE_SECONDS)
+    arguments = parser.parse_args()
+    serve(arguments.folder, arguments.idle)

@@ -1,0 +1,182 @@
+"""`Study`: what a notebook holds in hand. Every method is one call of a function that stands elsewhere."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit.plan import Plan, make_plan
+from toolkit.study import StudyFile, load_study_file
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.pipeline import Outcome
+    from toolkit.stats.length import LengthComparison
+    from toolkit.stats.reliability import Reliability
+    from toolkit.store.connection import Store
+
+
+class Study:
+    """A study in hand: estimate it, run it, look at it, analyse it.
+
+    Parameters
+    ----------
+    file
+        The checked study file.
+    path
+        Where it was read from.
+
+    Examples
+    --------
+    ``study = Study.load("templates/demo.toml"); study.run(); study.runs()``
+    """
+
+    def __init__(self, file: StudyFile, path: Path) -> None:
+        self.file = file
+        self.path = path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Study:
+        """Read and check a study file; raises ``StudyError`` in one line when something is wrong with it."""
+        return cls(*load_study_file(path))
+
+    def __repr__(self) -> str:
+        """Say what the study asks."""
+        models = ", ".join(entry.name for entry in self.file.models)
+        return (
+            f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}, judged by {len(self.plan.judges)}"
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the study."""
+        return self.file.name
+
+    @property
+    def note(self) -> str:
+        """What every caption of this study must say besides its numbers."""
+        return self.file.note
+
+    @property
+    def output(self) -> Path:
+        """Folder of figures, tables and manifests."""
+        return self.plan.output
+
+    @cached_property
+    def plan(self) -> Plan:
+        """Every run of the study, before anything is sent."""
+        return make_plan(self.file, self.path.parent)
+
+    @cached_property
+    def store(self) -> Store:
+        """The open store."""
+        from toolkit.store.connection import open_store
+
+        return open_store(self.plan.store_folder)
+
+    def estimate(self) -> pd.DataFrame:
+        """Return what is still to be asked and what it will cost, per model and judge, in AUD."""
+        from toolkit.runs.estimate import estimate_frame
+
+        return estimate_frame(self.plan, self.store)
+
+    def run(self, *, progress: bool = True, limit: int | None = None) -> dict[str, Any]:
+        """Ask and judge what is missing, and return the status; a finished study makes no call.
+
+        Parameters
+        ----------
+        progress
+            Whether to show progress.
+        limit
+            Ask at most this many of the planned runs.
+        """
+        return self.execute(progress=progress, limit=limit).to_dict()
+
+    def execute(
+        self, *, progress: bool = True, limit: int | None = None, only_judge: bool = False
+    ) -> Outcome:
+        """Do what `run` does and return the outcome as an object; ``only_judge`` fills judgements alone."""
+        from toolkit.pipeline import run_plan
+
+        return run_plan(self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge)
+
+    def status(self) -> dict[str, Any]:
+        """Return how far the study is: runs and judgements done, failed and missing, and AUD spent."""
+        from toolkit.runs.status import study_status
+
+        return study_status(self.plan, self.store)
+
+    def runs(self) -> pd.DataFrame:
+        """Return one row a run; see `toolkit.store.frames`."""
+        from toolkit.store.frames import runs_frame
+
+        return runs_frame(self.store, self.plan.call_ids, study=self.name)
+
+    def judgements(self) -> pd.DataFrame:
+        """Return one row a judgement of the ensemble and rubric of this study."""
+        from toolkit.store.frames import judgements_frame
+
+        judges = {role: judge.name for role, judge in self.plan.judges.items()}
+        return judgements_frame(self.store, self.runs(), rubric_hash=self.plan.rubric.digest, judges=judges)
+
+    def dimensions(self) -> pd.DataFrame:
+        """Return one row per judgement and dimension."""
+        from toolkit.store.frames import dimensions_frame
+
+        return dimensions_frame(self.judgements())
+
+    def reply(self, run_id: str) -> str:
+        """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
+        from toolkit.store.records import reply_text
+
+        return reply_text(self.store, run_id)
+
+    def prompt(self, prompt_id: str) -> str:
+        """Return the text of a prompt."""
+        from toolkit.errors import InputError
+
+        for prompt in self.plan.dataset.prompts:
+            if prompt.prompt_id == prompt_id:
+                return prompt.text
+        raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
+
+    def reliability(self) -> Reliability:
+        """Return ICC, Cronbach's alpha and Pearson between judges, per dimension and for the composite."""
+        from toolkit.stats.reliability import reliability
+        from toolkit.store.frames import ratings_frame
+
+        return reliability(ratings_frame(self.judgements()))
+
+    def length(self, score: str = "composite") -> LengthComparison:
+        """Return the comparison of S, M and L within bases (RQ1)."""
+        from toolkit.stats.length import compare_lengths
+
+        return compare_lengths(self.runs(), score=score)
+
+    def figures(self, folder: Path | str | None = None) -> list[Path]:
+        """Write every figure and table of the study and return their paths."""
+        from toolkit.report.study_report import write_figures
+        from toolkit.stats.length import compare_lengths
+
+        runs, judgements = self.runs(), self.judgements()
+        judged = bool(runs["judged"].any())
+        return write_figures(
+            runs,
+            judgements,
+            reliability=self.reliability() if judged else None,
+            comparison=self.length() if judged else None,
+            by_model=compare_lengths(runs, by="model") if judged else None,
+            folder=Path(folder) if folder is not None else self.output,
+            note=self.note,
+            study_name=self.name,
+            dataset_version=self.plan.dataset.version,
+            repeats=self.file.repeats,
+        )
+
+    def manifest(self, **parameters: Any) -> dict[str, Any]:
+        """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""
+        from toolkit.report.manifest import manifest
+
+        return manifest(self.plan, self.path, parameters)
