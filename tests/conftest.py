@@ -9,6 +9,7 @@ import pytest
 
 from toolkit.store import embedded
 from toolkit.store.connection import Store, open_store
+from toolkit.workbench import Study
 
 STUDY = """
 name = "small"
@@ -22,6 +23,8 @@ secondary = {{ name = "judge-b", provider = "scripted" }}
 tertiary = {{ name = "judge-c", provider = "scripted" }}
 {judges}
 """
+
+CTI_ONLY = 'scenarios = ["CTI_ANALYSIS"]'
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +48,21 @@ def store(store_folder: Path) -> Iterator[Store]:
     opened = open_store(store_folder)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def demo_like_study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The study file of a finished study of 36 runs and 108 judgements by scripted models."""
+    folder = tmp_path_factory.mktemp("demo-like")
+    path = folder / "small.toml"
+    path.write_text(
+        STUDY.format(settings='note = "Scripted models answer and judge."', judges="").replace(CTI_ONLY, "")
+    )
+    study = Study.load(path)
+    assert study.execute(progress=False).judged == 36
+    study.store.close()
+    yield path
+    embedded.stop(folder / "results" / ".store")
 
 
 @pytest.fixture

@@ -76,10 +76,11 @@ def _last_screen(
     study: Study, status: dict, new_calls: int, kinds: dict[str, int], notebooks: int, seconds: float
 ) -> str:
     where = _short(study.output)
+    runs, judgements = status["runs"]["succeeded"], status["judgements"]
     return f"""
 The demo is done in {seconds:.0f} s.
 
-  made   {status["runs"]["succeeded"]} runs and {status["judgements"]["done"]} judgements, {status["judgements"]["scored"]} with scores;
+  made   {runs} runs and {judgements["done"]} judgements, {judgements["scored"]} with scores;
          {new_calls} calls were asked just now
          {kinds[".pdf"]} figures as PDF and PNG, {kinds[".tex"]} LaTeX tables, {notebooks} executed notebooks
   where  {where}/ (figures/, tables/, notebooks/); every reply is kept in {_short(study.plan.store_folder)}/

@@ -43,7 +43,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``who`` (model or judge role), ``model``, ``calls`` (still to be asked), ``paid_calls``, ``input_tokens`` (of the
+        ``who`` (model or judge role), ``model``, ``calls`` (to be asked), ``paid_calls``, ``input_tokens`` (of the
         calls still to be asked), ``expected_aud``, ``worst_aud``.
 
     Raises

@@ -1,0 +1,184 @@
+"""Every command: one call of a function, one line for an error, JSON on request, the exit codes of the design."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolkit.cli import main
+
+GOLDEN = json.loads((Path(__file__).parent / "golden" / "shrout_fleiss_1979.json").read_text())
+
+
+@pytest.fixture
+def toolkit(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Call the command line; returns exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
+
+
+def write_ratings(folder: Path, rows: list[tuple[object, ...]], header: str = "target,judge,score") -> Path:
+    path = folder / "ratings.csv"
+    with path.open("w", newline="") as sink:
+        writer = csv.writer(sink)
+        writer.writerow(header.split(","))
+        writer.writerows(rows)
+    return path
+
+
+def table(ratings: list[list[float]]) -> list[tuple[object, ...]]:
+    return [(f"t{i}", f"j{j}", score) for i, row in enumerate(ratings) for j, score in enumerate(row)]
+
+
+def test_reliability_on_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: Path) -> None:
+    """The six coefficients and alpha of Shrout & Fleiss (1979), Table 2, as published."""
+    code, out, _ = toolkit("reliability", write_ratings(tmp_path, table(GOLDEN["ratings"])))
+    assert code == 0
+    for name, value in {
+        "ICC(1,1)": "0.1657",
+        "ICC(A,1)": "0.2898",
+        "ICC(C,1)": "0.7148",
+        "ICC(1,k)": "0.4428",
+        "ICC(A,k)": "0.6201",
+        "ICC(C,k)": "0.9093",
+        "alpha over judges": "0.9093",
+    }.items():
+        assert any(line.strip().startswith(name) and f" {value} " in line for line in out.splitlines()), name
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (table([[3, 3, 3]] * 4), "not estimable"),
+        (table([[1], [2], [3]]), "not estimable"),
+        ([*table([[1, 2], [2, 3], [4, 4], [5, 4]]), ("t9", "j0", "")], "left out"),
+        ([*table([[1, 2], [2, 3], [4, 4]]), ("t0", "j0", 5)], "t0"),
+    ],
+    ids=["constant", "one judge", "missing", "duplicate"],
+)
+def test_reliability_says_what_it_did(toolkit: Callable, tmp_path: Path, rows: list, says: str) -> None:
+    """Constant scores, one judge, a missing rating and duplicates are said in words, never made up."""
+    code, out, _ = toolkit("reliability", write_ratings(tmp_path, rows))
+    assert code == 0
+    assert says in out
+    assert "nan" not in out.lower()
+
+
+def test_reliability_json_is_one_object(toolkit: Callable, tmp_path: Path) -> None:
+    """Standard output is JSON and nothing else, unrounded, with null for what cannot be estimated."""
+    path = write_ratings(tmp_path, table(GOLDEN["ratings"]))
+    fields = json.loads(toolkit("reliability", path, "--json")[1])
+    values = {estimate["name"]: estimate["estimate"] for estimate in fields["icc"]["score"]}
+    assert values["ICC(A,1)"] == pytest.approx(GOLDEN["icc"]["ICC(A,1)"], abs=1e-6)
+    fields = json.loads(toolkit("reliability", write_ratings(tmp_path, table([[3, 3]] * 4)), "--json")[1])
+    assert {estimate["estimate"] for estimate in fields["icc"]["score"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("counts", "raw", "score"), [((6, 1, 3), 0.45, 0.45), ((0, 0, 10), -0.5, 0.0), ((10, 0, 0), 1.0, 1.0)]
+)
+def test_score(toolkit: Callable, counts: tuple[int, ...], raw: float, score: float) -> None:
+    """The one-shot score of seed 000, third term read as H/N: raw and clamped, in words and as JSON."""
+    code, out, _ = toolkit("score", *counts)
+    assert code == 0
+    assert f"score {score:.3f}, raw {raw:.3f}" in out
+    fields = json.loads(toolkit("score", *counts, "--json")[1])
+    assert (fields["raw"], fields["score"]) == (pytest.approx(raw), pytest.approx(score))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("score", "1", "x", "2"), "'x' is not a valid integer"),
+        (("score", "0", "0", "0"), "N"),
+        (("run", "nowhere.toml"), "nowhere.toml: no such study file"),
+        (("reliability", "nowhere.csv"), "nowhere.csv"),
+        (("fly",), "No such command 'fly'"),
+        (("run",), "Missing argument"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    toolkit: Callable, arguments: tuple[str, ...], says: str
+) -> None:
+    """One line on standard error, nothing on standard output, no traceback."""
+    code, out, err = toolkit(*arguments)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_debug_shows_the_traceback() -> None:
+    """With --debug the error itself is raised."""
+    with pytest.raises(Exception, match="no such study file"):
+        main(["--debug", "run", "nowhere.toml"])
+
+
+def test_a_study_from_estimate_to_figures(toolkit: Callable, study_file: Callable[..., Path]) -> None:
+    """estimate, run, status, judge and figures on a scripted study, each as JSON with progress elsewhere."""
+    path = study_file()
+    estimate = json.loads(toolkit("estimate", path, "--json")[1])
+    assert (estimate["calls"], estimate["worst_aud"]) == (24, 0.0)
+    code, out, err = toolkit("run", path, "--json")
+    assert (code, json.loads(out)["judged"]) == (0, 6)
+    assert "runs" in err
+    status = json.loads(toolkit("status", path, "--json")[1])
+    assert status["runs"] == {"planned": 6, "succeeded": 6, "failed": 0, "missing": 0}
+    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0}
+    assert json.loads(toolkit("estimate", path, "--json")[1])["calls"] == 0
+    assert json.loads(toolkit("judge", path, "--json")[1])["new_calls"] == 0
+    files = [Path(file) for file in json.loads(toolkit("figures", path, "--json")[1])["files"]]
+    assert all(file.stat().st_size > 0 for file in files)
+    assert {file.suffix for file in files} >= {".pdf", ".png", ".tex", ".csv"}
+    for command in ("estimate", "status"):
+        assert toolkit(command, path)[0] == 0
+
+
+def test_limit_asks_the_first_runs_only(toolkit: Callable, study_file: Callable[..., Path]) -> None:
+    """--limit 3 asks three runs and judges them; without it the rest follows."""
+    path = study_file()
+    assert json.loads(toolkit("run", path, "--limit", 3, "--json")[1])["new_calls"] == 12
+    assert json.loads(toolkit("status", path, "--json")[1])["runs"]["missing"] == 3
+    assert json.loads(toolkit("run", path, "--json")[1])["new_calls"] == 12
+
+
+def test_a_study_above_the_threshold_asks_for_yes(toolkit: Callable, study_file: Callable[..., Path]) -> None:
+    """What may cost more than budget.confirm_above_aud does not start without --yes."""
+    path = study_file()
+    path.write_text(
+        path.read_text().replace('{ name = "scripted" }', '"gpt-4o"') + "[budget]\nconfirm_above_aud = 0.01\n"
+    )
+    code, _, err = toolkit("run", path)
+    assert code == 2
+    assert "confirm_above_aud" in err
+    assert "--yes" in err
+
+
+def test_doctor_says_what_is_there(toolkit: Callable) -> None:
+    """The doctor starts a store, counts tokens and looks for the demo model."""
+    code, out, _ = toolkit("doctor", "--json")
+    findings = {finding["what"]: finding["ok"] for finding in json.loads(out)["findings"]}
+    assert findings["store"]
+    assert findings["tokens"]
+    assert code == (0 if findings["demo model"] else 2)
+
+
+def test_help_and_import_load_nothing_heavy() -> None:
+    """Help and `import toolkit` stay instant because heavy packages are loaded when they are needed."""
+    heavy = ["pandas", "numpy", "scipy", "matplotlib", "pingouin", "openai", "anthropic"]
+    heavy += ["mongoengine", "pymongo", "tiktoken", "pydantic", "papermill"]
+    for code in ("import toolkit", "import toolkit.cli as c; c.cli.main(['--help'], standalone_mode=False)"):
+        script = f"import sys; {code}; print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert done.stderr.strip() == "[]"
