@@ -15,7 +15,7 @@ help:
 
 setup: $(VENV)/.ready
 
-$(VENV)/.ready: pyproject.toml constraints.txt scripts/setup.sh
+$(VENV)/.ready: pyproject.toml constraints.txt scripts/setup.sh scripts/apt_install.sh
 	@PYTHON=$(PYTHON) VENV=$(VENV) bash scripts/setup.sh
 	@touch $@
 
@@ -23,6 +23,8 @@ demo: setup
 	@$(BIN)/toolkit demo
 
 test: setup
+	@bash scripts/apt_install.sh chromium chromium
+	@bash scripts/apt_install.sh chromedriver chromium-driver
 	@$(BIN)/python -m pytest -q
 
 lab: setup

@@ -160,7 +160,7 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
     --------
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp(), "s.toml")
-    >>> _ = file.write_text('name = "pilot"\\nmodels = ["gpt-4o"]')
+    >>> _ = file.write_text('name = "pilot"\nmodels = ["gpt-4o"]')
     >>> study, _ = load_study_file(file)
     >>> study.sampling.temperature, study.judges.max_tokens
     (0.2, 1000)

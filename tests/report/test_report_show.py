@@ -83,4 +83,4 @@ def test_a_study_without_results_stops_the_notebook_with_one_line():
     ) as caught:
         need_results({"study": "demo", "done": 0})
     assert isinstance(caught.value, ToolkitError)
-    assert caught.value._render_traceback_() == [str(caught.value)]
+    assert caught.value._render_traceback_() == [f"NothingToShow: {caught.value}"]

@@ -1,0 +1,33 @@
+"""The local model really answers and judges: through the engine, the ledger and the openai client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.workbench import Study
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("rubric", ["default", "seed-v1"])
+def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, rubric: str) -> None:
+    """One short prompt, three judges: every judgement is a score or a reason, and tokens are the server's own."""
+    text = (ROOT / "templates" / "demo.toml").read_text(encoding="utf-8")
+    text = text.replace("../results/demo", "results/demo").replace("rubrics/demo.toml", rubric)
+    path = tmp_path / "local.toml"
+    path.write_text(
+        text.replace("[sampling]", 'scenarios = ["CTI_ANALYSIS"]\nlength_bins = ["S"]\n[sampling]')
+    )
+    study = Study.load(path)
+    outcome = study.execute(progress=False, limit=1)
+    runs, judgements = study.runs(), study.judgements()
+    study.store.close()
+    assert (outcome.succeeded, outcome.failed, len(judgements)) == (1, 0, 3)
+    assert not runs["tokens_estimated"].any()
+    assert (runs["output_tokens"] > 0).all()
+    assert (runs["latency_ms"] > 0).all()
+    assert (judgements["composite"].notna() != judgements["reason"].notna()).all()
+    assert judgements["composite"].dropna().between(0, 5).all()
