@@ -51,7 +51,8 @@ def run_demo(*, limit: int | None = None, progress: bool = True) -> Summary:
             Job(
                 templates / f"{name}.ipynb",
                 study.output / "notebooks" / f"{name}.ipynb",
-                {"study": str(study.path)},
+                # Without the limit run_study would ask the runs that were left out.
+                {"study": str(study.path)} | ({"limit": limit} if name == "run_study" else {}),
             )
             for name in TEMPLATES
         ]

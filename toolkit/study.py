@@ -7,7 +7,6 @@ and papermill.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -268,8 +267,3 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in get_args(annotation) for model in _models_in(part)]
-
-
-def as_document(study: StudyFile) -> Mapping[str, Any]:
-    """Return the study as plain JSON types, the form that goes into manifests."""
-    return study.model_dump(mode="json")

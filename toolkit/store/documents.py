@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import mongoengine as me
 
-from toolkit.words import JUDGE_ROLES, LENGTH_BINS, SCENARIOS
+from toolkit.words import LENGTH_BINS, SCENARIOS
 
 
 def utc_now() -> datetime:
@@ -143,7 +143,6 @@ class Judgement(me.Document):
             ["study", "rubric_hash"],
         ],
     }
-    ROLES = JUDGE_ROLES
 
 
 class Call(me.Document):
