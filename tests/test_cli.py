@@ -165,6 +165,19 @@ def test_a_study_above_the_threshold_asks_for_yes(toolkit: Callable, study_file:
     assert "--yes" in err
 
 
+def test_a_missing_key_is_one_line_that_names_the_variable(
+    toolkit: Callable, study_file: Callable[..., Path]
+) -> None:
+    """Many runs of a provider without a key are one line, not a group of errors, and the study can be resumed."""
+    path = study_file("repeats = 5")
+    path.write_text(path.read_text().replace('{ name = "scripted" }', '"gpt-4o"'))
+    code, out, err = toolkit("run", path, "--yes")
+    assert (code, out) == (2, "")
+    assert "OPENAI_API_KEY" in err.strip().splitlines()[-1]
+    assert "unexpected" not in err
+    assert toolkit("status", path)[0] == 0
+
+
 def test_doctor_says_what_is_there(toolkit: Callable) -> None:
     """The doctor starts a store, counts tokens and looks for the demo model."""
     code, out, _ = toolkit("doctor", "--json")

@@ -252,3 +252,53 @@ def test_two_processes_on_one_study_pay_once(tmp_path: Path, store_folder: Path)
         assert study.store.objects(Run).count() == 12
         assert study.store.objects(Judgement).count() == 36
         study.store.close()
+
+
+def test_replay_makes_everything_again_without_a_network(tmp_path: Path, store_folder: Path) -> None:
+    """With runs and judgements gone and the server off, the ledger alone gives the same scores."""
+    with StubServer(answer=lambda body: REASONED if is_judge(body) else str(body["messages"])) as server:
+        study = Study.load(stub_study(tmp_path, server.openai_url))
+        study.run(progress=False)
+        before, said = study.runs(), study.judgements()
+    for name in ("runs", "judgements", "output_blobs"):
+        study.store.database[name].delete_many({})
+    outcome = study.execute(progress=False, replay=True)
+    assert (outcome.succeeded, outcome.judged, outcome.new_calls, outcome.exit_code) == (6, 6, 0, 0)
+    new = ["run_id", "created_at"]
+    assert study.runs().drop(columns=new).equals(before.drop(columns=new))
+    assert study.judgements().drop(columns=new).equals(said.drop(columns=new))
+    study.store.close()
+
+
+def test_replay_leaves_alone_what_the_ledger_lacks(tmp_path: Path, store_folder: Path) -> None:
+    """A study that was never asked replays to nothing, and no server is spoken to."""
+    with StubServer() as server:
+        study = Study.load(stub_study(tmp_path, server.openai_url))
+        outcome = study.execute(progress=False, replay=True)
+        assert (outcome.succeeded, outcome.failed, server.count) == (0, 0, 0)
+    study.store.close()
+
+
+def test_a_key_appears_nowhere(tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that a server echoes in its refusal is in no document, no file of the store, no output and no traceback."""
+    canary = "sk-canary-0123456789abcdef"
+    monkeypatch.setenv("CANARY_KEY", canary)
+    echo = Fault(status=401, body={"error": {"message": f"Incorrect API key provided: {canary}"}})
+    with StubServer(
+        faults=lambda number, body: echo if number > 3 else None, answer=lambda body: REASONED
+    ) as server:
+        path = stub_study(tmp_path, server.openai_url)
+        path.write_text(
+            path.read_text().replace(
+                'provider = "compatible"', 'provider = "compatible", api_key_env = "CANARY_KEY"'
+            )
+        )
+        command = [sys.executable, "-m", "toolkit.cli", "--debug", "run", str(path), "--yes"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert any(canary in value for seen in server.seen for value in seen.headers.values())
+    assert done.returncode == 1
+    assert "wrong_key" in done.stdout
+    assert canary not in done.stdout + done.stderr
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert any(file.suffix == ".db" for file in files)
+    assert not [file for file in files if canary.encode() in file.read_bytes()]

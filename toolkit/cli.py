@@ -71,16 +71,19 @@ def estimate(study: Path, as_json: bool) -> int:
 @STUDY
 @click.option("--yes", is_flag=True, help="Spend more than budget.confirm_above_aud without being asked.")
 @click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N planned runs.")
+@click.option(
+    "--replay", is_flag=True, help="Make all runs and judgements again from the ledger, without a network."
+)
 @_json_option
-def run(study: Path, yes: bool, limit: int | None, as_json: bool) -> int:
+def run(study: Path, yes: bool, limit: int | None, replay: bool, as_json: bool) -> int:
     """Ask and judge what is missing in STUDY; resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed
     from toolkit.workbench import Study
 
     loaded = Study.load(study)
-    if not yes:
+    if not (yes or replay):
         confirm_needed(loaded.estimate(), loaded.file.budget.confirm_above_aud)
-    return _finish(loaded.execute(limit=limit).summary(), as_json)
+    return _finish(loaded.execute(limit=limit, replay=replay).summary(), as_json)
 
 
 @cli.command()

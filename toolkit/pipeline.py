@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,6 +20,7 @@ from toolkit.models.base import Answer, ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import price_of
 from toolkit.models.registry import default_concurrency, open_model
+from toolkit.outcome import Outcome
 from toolkit.plan import Plan
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItem, TestItemAnnotations, annotate
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
@@ -28,7 +28,6 @@ from toolkit.runs.gateway import Endpoint, Gateway
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.plan import PlannedRun
 from toolkit.runs.progress import Progress
-from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
 from toolkit.store.records import (
     Stored,
@@ -39,44 +38,6 @@ from toolkit.store.records import (
     stored_runs,
 )
 from toolkit.study import ModelEntry
-from toolkit.summary import Summary
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one execution of a study did, and where the study stands after it."""
-
-    planned: int
-    succeeded: int
-    failed: int
-    judged: int
-    new_calls: int
-    spent_aud: float
-    failures: Mapping[str, int]
-    budget: str | None
-    results: tuple[tuple[str, Estimate], ...]
-
-    @property
-    def exit_code(self) -> int:
-        """0 done, 1 done but some runs failed, 3 budget reached."""
-        return 3 if self.budget else int(self.failed > 0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the outcome as plain JSON types."""
-        fields = {name: value for name, value in vars(self).items() if name != "results"}
-        return {**fields, "results": [{"model": model, **result.to_dict()} for model, result in self.results]}
-
-    def summary(self) -> Summary:
-        """Return what the command line says at the end."""
-        lines = [
-            f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
-            f"judged  {self.judged} by two judges or more",
-            f"calls   {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
-            *(f"failed  {count} x {reason}" for reason, count in self.failures.items()),
-            *(f"{model}: {result.sentence()}" for model, result in self.results),
-            *([self.budget] if self.budget else []),
-        ]
-        return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
 
 
 @dataclass(frozen=True)
@@ -89,6 +50,7 @@ class _Work:
     gateway: Gateway
     progress: bool
     stop: threading.Event
+    replay: bool
 
     def stored(self, **what: Any) -> dict[tuple[str, str, int], Stored]:
         """Return the runs as they stand in the store."""
@@ -101,7 +63,13 @@ class _Work:
 
 
 def run_plan(
-    plan: Plan, store: Store, *, progress: bool = True, limit: int | None = None, only_judge: bool = False
+    plan: Plan,
+    store: Store,
+    *,
+    progress: bool = True,
+    limit: int | None = None,
+    only_judge: bool = False,
+    replay: bool = False,
 ) -> Outcome:
     """Ask and judge what is missing in a plan, measure and aggregate.
 
@@ -117,6 +85,8 @@ def run_plan(
         Consider only the first this many runs.
     only_judge
         Ask no run, only fill missing judgements.
+    replay
+        Make every run and judgement again from the ledger, with no network: what the ledger lacks stays as it is.
 
     Returns
     -------
@@ -135,8 +105,10 @@ def run_plan(
         store.add_prompts(plan.dataset.prompts)
         ledger = Ledger(store, plan.study.name)
         budget = plan.study.budget.aud
-        gateway = Gateway(ledger, endpoints, budget_aud=budget, seed=plan.study.seed, stop=stop)
-        work = _Work(plan, plan.runs[:limit], store, gateway, progress, stop)
+        gateway = Gateway(
+            ledger, endpoints, budget_aud=budget, seed=plan.study.seed, stop=stop, replay=replay
+        )
+        work = _Work(plan, plan.runs[:limit], store, gateway, progress, stop, replay)
         try:
             reached = None if only_judge else await ask_runs(work)
             reached = reached or await judge_runs(work)
@@ -151,7 +123,7 @@ def run_plan(
 async def ask_runs(work: _Work) -> BudgetReached | None:
     """Ask every run that is not answered yet; a failed one is recorded with its reason."""
     stored = work.stored()
-    missing = [run for run in work.runs if run.key not in stored or stored[run.key].failure]
+    missing = [run for run in work.runs if work.replay or run.key not in stored or stored[run.key].failure]
     await work.gateway.prefetch(run.request for run in missing)
     bar = Progress("runs", len(missing), shown=work.progress)
 
@@ -160,7 +132,8 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
         try:
             answer = await work.gateway.ask(run.request, purpose="run")
         except ModelError as error:
-            await work.store.writer.write(*failed_run_write(key, fields, f"{error.reason}: {error}"))
+            if not work.replay:
+                await work.store.writer.write(*failed_run_write(key, fields, f"{error.reason}: {error}"))
         else:
             for write in run_writes(key, fields, answer):  # one after the other: no run without its text
                 await work.store.writer.write(*write)
@@ -186,7 +159,7 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
         for run in work.runs
         if run.key in stored
         and not stored[run.key].failure
-        and stored[run.key].ensemble_key != plan.ensemble_key
+        and (work.replay or stored[run.key].ensemble_key != plan.ensemble_key)
     ]
     bar = Progress("judged runs", len(missing), shown=work.progress)
 
@@ -210,6 +183,8 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
 async def _keep(work: _Work, run_id: str, judgements: list[Judgement]) -> None:
     """Write the judgements of one run, and then what the ensemble makes of them."""
     writer, study = work.store.writer, work.plan.study.name
+    if work.replay and not any(judgement.answered for judgement in judgements):
+        return
     await asyncio.gather(
         *(writer.write(*judgement_write(run_id, study, judgement)) for judgement in judgements)
     )

@@ -12,7 +12,7 @@ from toolkit.study import StudyFile, load_study_file
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.pipeline import Outcome
+    from toolkit.outcome import Outcome
     from toolkit.stats.length import LengthComparison
     from toolkit.stats.reliability import Reliability
     from toolkit.store.connection import Store
@@ -82,7 +82,7 @@ class Study:
 
         return estimate_frame(self.plan, self.store)
 
-    def run(self, *, progress: bool = True, limit: int | None = None) -> dict[str, Any]:
+    def run(self, *, progress: bool = True, limit: int | None = None, replay: bool = False) -> dict[str, Any]:
         """Ask and judge what is missing, and return the status; a finished study makes no call.
 
         Parameters
@@ -91,16 +91,25 @@ class Study:
             Whether to show progress.
         limit
             Ask at most this many of the planned runs.
+        replay
+            Make every run and judgement again from the ledger, with no network.
         """
-        return self.execute(progress=progress, limit=limit).to_dict()
+        return self.execute(progress=progress, limit=limit, replay=replay).to_dict()
 
     def execute(
-        self, *, progress: bool = True, limit: int | None = None, only_judge: bool = False
+        self,
+        *,
+        progress: bool = True,
+        limit: int | None = None,
+        only_judge: bool = False,
+        replay: bool = False,
     ) -> Outcome:
         """Do what `run` does and return the outcome as an object; ``only_judge`` fills judgements alone."""
         from toolkit.pipeline import run_plan
 
-        return run_plan(self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge)
+        return run_plan(
+            self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
+        )
 
     def status(self) -> dict[str, Any]:
         """Return how far the study is: runs and judgements done, failed and missing, and AUD spent."""

@@ -81,12 +81,12 @@ def run_anywhere(main: Callable[[], Coroutine[Any, Any, R]], stop: threading.Eve
     if interrupted:
         raise KeyboardInterrupt
     if failure:
-        raise _only(failure[0])
+        raise _first(failure[0])
     return outcome[0]
 
 
-def _only(error: BaseException) -> BaseException:
-    """Return the one error inside a group of one: a user reads an error, not the task group it came from."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+def _first(error: BaseException) -> BaseException:
+    """Return the first error of a group: workers that meet the same wall at once are one error to a user."""
+    while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -76,6 +76,8 @@ class Gateway:
         Seed of the jitter.
     stop
         When set, a failed attempt is not repeated.
+    replay
+        Answer from the ledger only: no model is opened, nothing is sent.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Gateway:
         retry: RetryPolicy | None = None,
         seed: int = 0,
         stop: threading.Event | None = None,
+        replay: bool = False,
     ) -> None:
         self._ledger = ledger
         self._endpoints = {(e.spec.provider, e.spec.model, e.spec.endpoint): e for e in endpoints}
@@ -98,7 +101,8 @@ class Gateway:
         self._retry = retry or RetryPolicy()
         self._jitter = random.Random(seed)
         self._stop = stop or threading.Event()
-        self._known: dict[str, Answer] = {}
+        self._replay = replay
+        self._known: dict[str, Answer] = ledger.kept() if replay else {}
         self.counters = Counters()
 
     async def prefetch(self, requests: Iterable[ModelRequest]) -> None:
@@ -123,10 +127,14 @@ class Gateway:
         BudgetReached
             When this call could pass the budget; nothing was sent.
         """
-        known = self._known.pop(request.identity(), None)
+        if self._replay and request.identity() not in self._known:
+            await self.prefetch([request])  # another study may have paid for it
+        known = self._known.get(request.identity())
         if known is not None:
             self.counters.from_ledger += 1
             return known
+        if self._replay:
+            raise ModelError("not in the ledger, and a replay asks nobody", reason="not_in_ledger")
         endpoint = self._endpoints[request.provider, request.model, request.endpoint]
         self._refuse_stopped(endpoint)
         worst = aud_cost(_worst_usage(request, endpoint.spec), endpoint.price)

@@ -67,6 +67,11 @@ class Ledger:
         documents = self._store.find_by(Call, "_id", call_ids, leave_out=("request", "raw"))
         return {d["_id"]: answer_of(d) for d in documents if d["state"] == "done"}
 
+    def kept(self) -> dict[str, Answer]:
+        """Return every answer this study has paid for, by call id."""
+        found = self._calls.find({"study": self._study, "state": "done"}, {"request": 0, "raw": 0})
+        return {document["_id"]: answer_of(document) for document in found}
+
     def spent(self) -> float:
         """Return the AUD this study has paid for calls so far."""
         found = self._calls.find({"study": self._study}, {"aud_cost": 1, "_id": 0})
