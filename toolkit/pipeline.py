@@ -19,7 +19,7 @@ from toolkit.judges.judgement import Judgement
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import price_of
-from toolkit.models.registry import default_concurrency, open_model
+from toolkit.models.registry import LOCAL_SLOTS, open_model
 from toolkit.outcome import Outcome
 from toolkit.plan import Plan
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItem, TestItemAnnotations, annotate
@@ -32,12 +32,15 @@ from toolkit.store.connection import Store
 from toolkit.store.records import (
     Stored,
     evaluation_write,
-    failed_run_write,
-    judgement_write,
-    run_writes,
+    failed_run_record,
+    judgement_record,
+    run_records,
     stored_runs,
 )
 from toolkit.study import ModelEntry
+
+AHEAD = 20
+"""Runs that may wait for the store beside those that wait for a model."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,8 @@ class _Work:
 
     @property
     def at_once(self) -> int:
-        # Twice the limit of the gateway: while replies are being written, others are under way.
-        return 1 if len(self.runs) <= IN_ORDER_UP_TO else 2 * self.plan.study.concurrency
+        # More than the gateway lets out: claims are made ahead and replies written while others are under way.
+        return 1 if len(self.runs) <= IN_ORDER_UP_TO else 3 * self.plan.study.concurrency + AHEAD
 
 
 def run_plan(
@@ -133,10 +136,9 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
             answer = await work.gateway.ask(run.request, purpose="run")
         except ModelError as error:
             if not work.replay:
-                await work.store.writer.write(*failed_run_write(key, fields, f"{error.reason}: {error}"))
+                await work.store.writer.keep(failed_run_record(key, fields, f"{error.reason}: {error}"))
         else:
-            for write in run_writes(key, fields, answer):  # one after the other: no run without its text
-                await work.store.writer.write(*write)
+            await asyncio.gather(*map(work.store.writer.keep, run_records(key, fields, answer)))
         bar.step(work.gateway.note())
 
     # One group for each provider: a slow one must not hold up the others.
@@ -186,7 +188,7 @@ async def _keep(work: _Work, run_id: str, judgements: list[Judgement]) -> None:
     if work.replay and not any(judgement.answered for judgement in judgements):
         return
     await asyncio.gather(
-        *(writer.write(*judgement_write(run_id, study, judgement)) for judgement in judgements)
+        *(writer.keep(judgement_record(run_id, study, judgement)) for judgement in judgements)
     )
     evaluation = ensemble_evaluation(judgements)
     # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
@@ -269,7 +271,8 @@ def _endpoints(plan: Plan) -> list[Endpoint]:
             spec=spec,
             price=price_of(spec),
             open=partial(open_model, spec, folder=plan.folder),
-            concurrency=entry.concurrency or min(plan.study.concurrency, default_concurrency(spec)),
+            concurrency=entry.concurrency
+            or (LOCAL_SLOTS if spec.provider == "local" else plan.study.concurrency),
         )
         for entry, spec in named
     ]

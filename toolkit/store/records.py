@@ -17,7 +17,7 @@ from toolkit.models.base import Answer
 from toolkit.store import documents
 from toolkit.store.connection import Store
 from toolkit.store.documents import utc_now
-from toolkit.store.writer import TOUCH
+from toolkit.store.writer import TOUCH, Record
 from toolkit.words import DIMENSIONS
 
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
@@ -94,10 +94,8 @@ def stored_runs(
     return stored
 
 
-def run_writes(
-    key: Mapping[str, Any], fields: Mapping[str, Any], answer: Answer
-) -> list[tuple[str, UpdateOne]]:
-    """Return the writes of a run that was answered, as collection and write: its text first, then the run.
+def run_records(key: Mapping[str, Any], fields: Mapping[str, Any], answer: Answer) -> tuple[Record, Record]:
+    """Return the records of a run that was answered: its text, then the run.
 
     Parameters
     ----------
@@ -111,6 +109,7 @@ def run_writes(
     text, usage = answer.reply.text, answer.reply.usage
     blob_id = hashlib.sha256(text.encode()).hexdigest()
     blob = {
+        "blob_id": blob_id,
         "content": text,
         "metadata": {
             "content_length": len(text),
@@ -131,22 +130,20 @@ def run_writes(
         "finish_reason": answer.reply.finish_reason,
         "attempts": answer.attempts,
     }
-    return [
-        ("output_blobs", UpdateOne({"blob_id": blob_id}, {"$setOnInsert": blob}, upsert=True)),
-        ("runs", _upsert(documents.Run, key, run, run_id=str(ULID()))),
-    ]
+    return (
+        Record("output_blobs", blob, {"blob_id": blob_id}, None),
+        _record(documents.Run, key, run, run_id=str(ULID())),
+    )
 
 
-def failed_run_write(
-    key: Mapping[str, Any], fields: Mapping[str, Any], failure: str
-) -> tuple[str, UpdateOne]:
-    """Return the write of a run that got no reply, with its reason."""
+def failed_run_record(key: Mapping[str, Any], fields: Mapping[str, Any], failure: str) -> Record:
+    """Return the record of a run that got no reply, with its reason."""
     run = {**fields, "status": "failed", "failure": failure}
-    return "runs", _upsert(documents.Run, key, run, run_id=str(ULID()))
+    return _record(documents.Run, key, run, run_id=str(ULID()))
 
 
-def judgement_write(run_id: str, study: str, judgement: Judgement) -> tuple[str, UpdateOne]:
-    """Return the write of one judgement."""
+def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
+    """Return the record of one judgement."""
     key = {"run_id": run_id, "judge": judgement.judge, "call_id": judgement.call_id}
     fields = {
         "study": study,
@@ -166,7 +163,7 @@ def judgement_write(run_id: str, study: str, judgement: Judgement) -> tuple[str,
         "input_tokens": judgement.input_tokens,
         "output_tokens": judgement.output_tokens,
     }
-    return "judgements", _upsert(documents.Judgement, key, fields)
+    return _record(documents.Judgement, key, fields)
 
 
 def evaluation_write(run_id: str, evaluation: Mapping[str, Any]) -> tuple[str, UpdateOne]:
@@ -212,24 +209,15 @@ def _judgement(said: Mapping[str, Any]) -> Judgement:
     return Judgement(rubric_digest=said["rubric_hash"], **fields)
 
 
-def _upsert(document: Any, key: Mapping[str, Any], fields: Mapping[str, Any], **first: Any) -> UpdateOne:
-    """Return an upsert whose content the document class has checked; what is None now is removed."""
+def _record(document: Any, key: Mapping[str, Any], fields: Mapping[str, Any], **first: Any) -> Record:
+    """Return a record whose content the document class has checked; ``first`` is never changed afterwards."""
     checked = document(**key, **fields, **first)
     checked.validate()
-    content = checked.to_mongo().to_dict()
-    content.pop("updated_at")
-    on_insert = {name: content.pop(name) for name in ("created_at", *first)}
+    whole = checked.to_mongo().to_dict()
+    kept = {"created_at", "updated_at", *key, *first}
+    change: dict[str, Any] = {"$set": {name: whole[name] for name in whole if name not in kept}, **TOUCH}
     # A field that this version lacks must not survive from the last: a success keeps no failure.
-    gone = [
-        name
-        for name in document._db_field_map
-        if name not in {**content, **on_insert, "id": 0, "updated_at": 0}
-    ]
-    change: dict[str, Any] = {
-        "$set": {name: value for name, value in content.items() if name not in key},
-        "$setOnInsert": on_insert,
-        **TOUCH,
-    }
+    gone = [name for name in document._db_field_map if name not in {**whole, "id": 0}]
     if gone:
         change["$unset"] = dict.fromkeys(gone, "")
-    return UpdateOne(dict(key), change, upsert=True)
+    return Record(document._meta["collection"], whole, key, change)
