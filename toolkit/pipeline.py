@@ -19,7 +19,7 @@ from toolkit.judges.judgement import Judgement
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import price_of
-from toolkit.models.registry import LOCAL_SLOTS, open_model
+from toolkit.models.registry import default_concurrency, open_model
 from toolkit.outcome import Outcome
 from toolkit.plan import Plan
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItem, TestItemAnnotations, annotate
@@ -155,6 +155,8 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
 async def judge_runs(work: _Work) -> BudgetReached | None:
     """Have every judge judge every answered run that it has not judged yet."""
     plan = work.plan
+    if not plan.judges:
+        return None
     stored = work.stored(texts=True)
     missing = [
         run
@@ -271,8 +273,7 @@ def _endpoints(plan: Plan) -> list[Endpoint]:
             spec=spec,
             price=price_of(spec),
             open=partial(open_model, spec, folder=plan.folder),
-            concurrency=entry.concurrency
-            or (LOCAL_SLOTS if spec.provider == "local" else plan.study.concurrency),
+            concurrency=entry.concurrency or default_concurrency(spec, plan.study.concurrency),
         )
         for entry, spec in named
     ]

@@ -82,13 +82,15 @@ def open_model(
     raise StudyError(f"model {spec.name!r} has the unknown provider {spec.provider!r}")
 
 
-def default_concurrency(spec: ModelSpec) -> int:
+def default_concurrency(spec: ModelSpec, others: int = 10) -> int:
     """Return how many requests to send to a model at once when the study does not say.
 
     Parameters
     ----------
     spec
         The model.
+    others
+        What holds for every model that is not on this machine.
 
     Examples
     --------
@@ -96,4 +98,4 @@ def default_concurrency(spec: ModelSpec) -> int:
     >>> default_concurrency(model_spec("smollm2-135m")), default_concurrency(model_spec("gpt-4o"))
     (1, 10)
     """
-    return LOCAL_SLOTS if spec.provider == "local" else 10
+    return LOCAL_SLOTS if spec.provider == "local" else others

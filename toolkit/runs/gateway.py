@@ -137,7 +137,10 @@ class Gateway:
             raise ModelError("not in the ledger, and a replay asks nobody", reason="not_in_ledger")
         endpoint = self._endpoints[request.provider, request.model, request.endpoint]
         self._refuse_stopped(endpoint)
-        worst = aud_cost(_worst_usage(request, endpoint.spec), endpoint.price)
+        # Counting tokens takes longer than everything else here, and only a budget needs it.
+        worst = 0.0
+        if self._budget is not None:
+            worst = aud_cost(_worst_usage(request, endpoint.spec), endpoint.price)
         self._reserve(worst)
         try:
             claimed = await self._ledger.claim(request, purpose=purpose, worst_aud=worst)

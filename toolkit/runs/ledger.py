@@ -161,7 +161,9 @@ class Ledger:
         }
         # By identity alone: a paid reply is kept even if our lease was taken over meanwhile.
         await self._store.writer.write(
-            "calls", UpdateOne({"_id": claim.call_id}, {"$set": fields, "$unset": {"failure": ""}, **TOUCH})
+            "calls",
+            UpdateOne({"_id": claim.call_id}, {"$set": fields, "$unset": {"failure": ""}, **TOUCH}),
+            flush=True,
         )
         return Answer(claim.call_id, reply, aud_cost, latency_ms, len(attempts), from_ledger=False)
 

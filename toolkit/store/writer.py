@@ -1,7 +1,7 @@
 """One thread that writes what has arrived in one bulk, and only then tells the writers.
 
-A reply must be on disk before anyone hears of it, and a bulk of a hundred costs little more than one write.
-While a bulk is under way the next one gathers, so the bulk size follows the load by itself.
+A reply must be on disk before anyone hears of it, and one bulk of many costs less than many writes. While a bulk is
+under way the next one gathers, so the bulk size follows the load by itself.
 
 What the embedded server does to a top-level value that ``$set`` changes in an existing document, found by trying: a
 date becomes a text and a float keeps 15 significant digits. So moments are set by ``TOUCH`` or kept as seconds.
@@ -10,6 +10,7 @@ date becomes a text and a float keeps 15 significant digits. So moments are set 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
 from collections import defaultdict
@@ -21,7 +22,7 @@ from typing import Any
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
+from pymongo.errors import BulkWriteError, PyMongoError
 from pymongo.write_concern import WriteConcern
 
 from toolkit.errors import StoreError
@@ -61,34 +62,51 @@ class Record:
     change: Mapping[str, Any] | None
 
 
+@dataclass(frozen=True)
+class _Entry:
+    """An operation on its way, and who waits for it: a future of a loop, or of a thread when ``loop`` is ``None``."""
+
+    collection: str
+    operation: Operation
+    future: Future[None] | asyncio.Future[None]
+    loop: asyncio.AbstractEventLoop | None
+    flush: bool = False
+
+
 class BulkWriter:
-    """Gathers operations from any thread or loop and writes them in durable bulks.
+    """Gathers operations from any thread or loop and writes them in bulks.
+
+    A write that is acknowledged survives the death of this process and of the server. What was paid for is also
+    flushed to the disk first (``flush``), so that it survives the machine; that doubles the price of a write, and
+    everything else can be made again from the ledger.
 
     Parameters
     ----------
     database
-        A pymongo database; every bulk is acknowledged after the journal is on disk.
+        A pymongo database.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._queue: queue.SimpleQueue[tuple[str, Operation, Future] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
         self._thread.start()
 
     def submit(self, collection: str, operation: Operation) -> Future[None]:
-        """Queue one operation; the future resolves when it is durable, or raises ``Duplicate`` or ``StoreError``."""
+        """Queue one operation; its future ends when it is acknowledged, or holds ``Duplicate`` or ``StoreError``."""
         future: Future[None] = Future()
-        self._queue.put((collection, operation, future))
+        self._queue.put(_Entry(collection, operation, future, None))
         return future
 
-    async def write(self, collection: str, operation: Operation) -> None:
-        """Write one operation and return when it is durable."""
-        # Shielded: a cancelled caller must not take back a write that is already on its way.
-        await asyncio.shield(asyncio.wrap_future(self.submit(collection, operation)))
+    async def write(self, collection: str, operation: Operation, *, flush: bool = False) -> None:
+        """Write one operation and return when it is acknowledged; a cancelled caller does not take it back."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._queue.put(_Entry(collection, operation, future, loop, flush))
+        await future
 
     async def keep(self, record: Record) -> None:
-        """Write a record and return when it is durable."""
+        """Write a record and return when it is acknowledged."""
         try:
             await self.write(record.collection, InsertOne(dict(record.document)))
         except Duplicate:
@@ -106,39 +124,58 @@ class BulkWriter:
             batch = [self._queue.get()]
             while len(batch) < LARGEST_BULK and not self._queue.empty():
                 batch.append(self._queue.get())
-            by_collection: dict[str, list[tuple[Operation, Future]]] = defaultdict(list)
+            bulks: dict[tuple[str, bool], list[_Entry]] = defaultdict(list)
             for entry in batch:
                 if entry is None:
                     closing = True
                 else:
-                    by_collection[entry[0]].append(entry[1:])
-            # By name, so that texts (output_blobs) and prompts are there before the runs that point to them.
-            for name in sorted(by_collection):
-                self._write(name, by_collection[name])
+                    bulks[entry.collection, entry.flush].append(entry)
+            # By name, so that texts (output_blobs) and prompts are there before the runs that point to them, and
+            # what is flushed after what is not: a claim before its reply.
+            for name, flush in sorted(bulks):
+                _settle(bulks[name, flush], self._write(name, flush, bulks[name, flush]))
 
-    def _write(self, name: str, entries: list[tuple[Operation, Future]]) -> None:
+    def _write(self, name: str, flush: bool, entries: list[_Entry]) -> dict[int, Exception]:
+        """Write one bulk and return what failed, by place."""
         collection: Collection[Any] = self._database.get_collection(
-            name, write_concern=WriteConcern(w=1, j=True)
+            name, write_concern=WriteConcern(w=1, j=flush)
         )
-        failures: dict[int, Exception] = {}
         try:
-            # Insertions go as one insert_many: the server writes them in one transaction.
-            collection.bulk_write([operation for operation, _ in entries], ordered=False)
+            collection.bulk_write([entry.operation for entry in entries], ordered=False)
         except BulkWriteError as error:
-            for item in error.details["writeErrors"]:
-                duplicate = item.get("code") == DUPLICATE_KEY
-                failures[item["index"]] = (
-                    Duplicate(name)
-                    if duplicate
-                    else StoreError(f"{name}: the store refused a write: {item['errmsg']}")
-                )
-        except DuplicateKeyError:
-            failures = {0: Duplicate(name)}
+            return {item["index"]: _failure(name, item) for item in error.details["writeErrors"]}
         except PyMongoError as error:
             failure = StoreError(f"{name}: the store did not take a write ({error}); is it still running?")
-            failures = dict.fromkeys(range(len(entries)), failure)
-        for index, (_, future) in enumerate(entries):
-            if index in failures:
-                future.set_exception(failures[index])
-            else:
-                future.set_result(None)
+            return dict.fromkeys(range(len(entries)), failure)
+        return {}
+
+
+def _failure(name: str, item: Mapping[str, Any]) -> Exception:
+    if item.get("code") == DUPLICATE_KEY:
+        return Duplicate(name)
+    return StoreError(f"{name}: the store refused a write: {item['errmsg']}")
+
+
+def _settle(entries: list[_Entry], failures: Mapping[int, Exception]) -> None:
+    """Tell everybody who waits, each loop once: waking a loop costs more than the write of a document."""
+    of_loop: dict[asyncio.AbstractEventLoop, list[tuple[Any, Exception | None]]] = defaultdict(list)
+    for place, entry in enumerate(entries):
+        if entry.loop is None:
+            _resolve([(entry.future, failures.get(place))])
+        else:
+            of_loop[entry.loop].append((entry.future, failures.get(place)))
+    for loop, ended in of_loop.items():
+        with contextlib.suppress(
+            RuntimeError
+        ):  # the loop is closed: nobody waits any more, the write is done
+            loop.call_soon_threadsafe(_resolve, ended)
+
+
+def _resolve(ended: list[tuple[Any, Exception | None]]) -> None:
+    for future, failure in ended:
+        if future.done():
+            continue
+        if failure is None:
+            future.set_result(None)
+        else:
+            future.set_exception(failure)
