@@ -23,10 +23,14 @@ def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, 
     )
     study = Study.load(path)
     outcome = study.execute(progress=False, limit=1)
-    runs, judgements = study.runs(), study.judgements()
+    runs, judgements, status = study.runs(), study.judgements(), study.status()
+    captions = [path.read_text() for path in study.figures() if path.suffix == ".txt"]
     study.store.close()
     assert (outcome.succeeded, outcome.failed, len(judgements)) == (1, 0, 3)
     assert not runs["tokens_estimated"].any()
+    # 64 tokens are not enough for a whole answer, and every caption says so.
+    assert status["finish_reasons"] == {"length": 1}
+    assert all("1 of 1 answers were cut off at max_tokens." in caption for caption in captions)
     assert (runs["output_tokens"] > 0).all()
     assert (runs["latency_ms"] > 0).all()
     assert (judgements["composite"].notna() != judgements["reason"].notna()).all()

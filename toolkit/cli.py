@@ -7,6 +7,7 @@ failed, 2 bad input, 3 budget reached, 130 stopped by Ctrl-C.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -149,9 +150,14 @@ def lab() -> int:
     """Open JupyterLab on the notebooks."""
     import subprocess
 
-    folder = Path(__file__).resolve().parent.parent / "notebooks"
-    where = folder if folder.is_dir() else Path.cwd()
-    return subprocess.call([sys.executable, "-m", "jupyterlab", "--notebook-dir", str(where.parent)])
+    root = Path(__file__).resolve().parent.parent
+    folder = root if (root / "notebooks").is_dir() else Path.cwd()
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # whoever is root in a container has no other account to use
+    if (folder / "notebooks" / "00_start_here.ipynb").is_file():
+        command.append("--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb")
+    return subprocess.call(command)
 
 
 def _finish(summary: Summary, as_json: bool) -> int:

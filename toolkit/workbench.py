@@ -171,6 +171,9 @@ class Study:
 
         runs, judgements = self.runs(), self.judgements()
         judged = bool(runs["judged"].any())
+        # A reply that was cut off is scored for what is there; no reader may take it for a whole one.
+        cut = int((runs["finish_reason"] == "length").sum())
+        notes = [self.note, f"{cut} of {len(runs)} answers were cut off at max_tokens." if cut else ""]
         return write_figures(
             runs,
             judgements,
@@ -178,7 +181,7 @@ class Study:
             comparison=self.length() if judged else None,
             by_model=compare_lengths(runs, by="model") if judged else None,
             folder=Path(folder) if folder is not None else self.output,
-            note=self.note,
+            note=" ".join(note for note in notes if note),
             study_name=self.name,
             dataset_version=self.plan.dataset.version,
             repeats=self.file.repeats,

@@ -66,6 +66,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "calls": dict(states),
         "spent_aud": spent,
         "failures": dict(failures),
+        "finish_reasons": dict(Counter(run.get("finish_reason") or "unknown" for run in succeeded)),
         "judgement_failures": dict(unread),
         "output": str(plan.output),
     }
@@ -80,6 +81,11 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         f"            {runs['failed']} failed, {runs['missing']} not asked",
         f"judgements  {judgements['done']} of {judgements['planned']} answered, {judgements['scored']} with scores",
         f"spent       {status['spent_aud']:.4f} AUD in {sum(status['calls'].values())} calls",
+        *(
+            f"not whole   {count} x {reason}"
+            for reason, count in status["finish_reasons"].items()
+            if reason != "stop"
+        ),
         *(f"failed      {count} x {reason}" for reason, count in status["failures"].items()),
         *(f"unscored    {count} x {reason}" for reason, count in status["judgement_failures"].items()),
         f"results     {status['output']}",
