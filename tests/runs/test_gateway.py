@@ -135,8 +135,11 @@ def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(s
             await gateway.ask(REQUEST, purpose="run")
         return await gateway.ask(REQUEST, purpose="run")
 
-    assert in_gateway(store, model, work).reply.text == "Port 22."
-    assert model.asked == 2
+    answer = in_gateway(store, model, work)
+    assert (answer.reply.text, answer.attempts, model.asked) == ("Port 22.", 2, 2)
+    stored = store.objects(Call).get()
+    assert [attempt["outcome"] for attempt in stored.attempts] == ["not_found", "answered"]
+    assert not stored.failure
 
 
 def test_retries_end(store: Store) -> None:

@@ -169,7 +169,7 @@ class Gateway:
         self._models.clear()
 
     async def _send(self, request: ModelRequest, endpoint: Endpoint, claim: Claim) -> Answer:
-        attempts: list[dict[str, Any]] = []
+        attempts = [dict(attempt) for attempt in claim.earlier]
         try:
             reply, latency_ms = await self._attempts(request, endpoint, attempts)
         except ModelError as error:

@@ -31,9 +31,10 @@ HEARTBEAT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to send one call, held by this process until its lease ends."""
+    """The right to send one call, held by this process until its lease ends; ``earlier`` are attempts before it."""
 
     call_id: str
+    earlier: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,8 @@ class Ledger:
                 **TOUCH,
             },
         )
-        return Claim(call_id) if taken else Busy(call_id)
+        # A call that failed before keeps its attempts: the ledger knows of every request that was ever sent.
+        return Claim(call_id, tuple(found.get("attempts", ()))) if taken else Busy(call_id)
 
     @staticmethod
     def _abandoned(document: Mapping[str, Any]) -> bool:
