@@ -175,7 +175,7 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
         item = replace(run.item, prompts=(run.prompt,))
         found = await annotate(plan.test, item, (reply,), ask)
         judgements = [annotation for (annotation,) in found.annotations.values() if annotation is not None]
-        await _keep(work, reply.run_id, judgements)
+        await _keep(work, stored[run.key], judgements)
         bar.step(work.gateway.note())
 
     try:
@@ -184,19 +184,19 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
         bar.close()
 
 
-async def _keep(work: _Work, run_id: str, judgements: list[Judgement]) -> None:
+async def _keep(work: _Work, run: Stored, judgements: list[Judgement]) -> None:
     """Write the judgements of one run, and then what the ensemble makes of them."""
     writer, study = work.store.writer, work.plan.study.name
     if work.replay and not any(judgement.answered for judgement in judgements):
         return
     await asyncio.gather(
-        *(writer.keep(judgement_record(run_id, study, judgement)) for judgement in judgements)
+        *(writer.keep(judgement_record(run.run_id, study, judgement)) for judgement in judgements)
     )
     evaluation = ensemble_evaluation(judgements)
     # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
     whole = all(judgement.answered for judgement in judgements)
     evaluation["key"] = work.plan.ensemble_key if whole else None
-    await writer.write(*evaluation_write(run_id, evaluation))
+    await writer.write(*evaluation_write(run.document_id, evaluation))
 
 
 def measure(work: _Work, reached: BudgetReached | None) -> Outcome:

@@ -27,10 +27,12 @@ _SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
 class Stored:
     """A run as it stands in the store; ``text`` and ``judgements`` are read only when they are asked for.
 
+    ``document_id`` is the store's own key: the embedded server finds a document to change six times faster by it.
     ``failure`` says why there is no reply. ``ensemble_key`` is what the run was judged under, ``None`` when a judge has
     still to answer.
     """
 
+    document_id: Any
     run_id: str
     prompt_id: str
     model: str
@@ -81,6 +83,7 @@ def stored_runs(
         evaluation = run.get("ensemble_evaluation") or {}
         text = contents.get(run.get("output_blob_id", ""))
         stored[run["prompt_id"], run["model"], run["repeat"]] = Stored(
+            document_id=run["_id"],
             run_id=run["run_id"],
             prompt_id=run["prompt_id"],
             model=run["model"],
@@ -166,14 +169,14 @@ def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
     return _record(documents.Judgement, key, fields)
 
 
-def evaluation_write(run_id: str, evaluation: Mapping[str, Any]) -> tuple[str, UpdateOne]:
+def evaluation_write(document_id: Any, evaluation: Mapping[str, Any]) -> tuple[str, UpdateOne]:
     """Return the write of what the ensemble found into its run; ``scores`` are the means over the judges."""
     means = evaluation["aggregated"]["mean_scores"]
     changes = {
         "ensemble_evaluation": dict(evaluation),
         "scores": {name: means[name] for name in (*DIMENSIONS, "composite", "composite_strict")},
     }
-    return "runs", UpdateOne({"run_id": run_id}, {"$set": changes, **TOUCH})
+    return "runs", UpdateOne({"_id": document_id}, {"$set": changes, **TOUCH})
 
 
 def reply_text(store: Store, run_id: str) -> str:

@@ -110,8 +110,13 @@ class BulkWriter:
         try:
             await self.write(record.collection, InsertOne(dict(record.document)))
         except Duplicate:
-            if record.change is not None:
-                await self.write(record.collection, UpdateOne(record.key, record.change))
+            if record.change is None:
+                return
+            # Found first and changed by its id: the embedded server reads a whole collection to change by other keys.
+            found = await asyncio.to_thread(
+                self._database[record.collection].find_one, dict(record.key), {"_id": 1}
+            )
+            await self.write(record.collection, UpdateOne(found or dict(record.key), dict(record.change)))
 
     def close(self) -> None:
         """Write what is queued and end the thread."""
