@@ -23,7 +23,7 @@ demo: setup
 	@$(BIN)/toolkit demo
 
 test: setup
-	@bash scripts/apt_install.sh chromium chromium
+	@bash scripts/apt_install.sh chromium chromium fonts-dejavu-core
 	@bash scripts/apt_install.sh chromedriver chromium-driver
 	@$(BIN)/python -m pytest -q
 

@@ -27,11 +27,13 @@ tertiary = {{ name = "judge-c", provider = "scripted" }}
 CTI_ONLY = 'scenarios = ["CTI_ANALYSIS"]'
 
 
-@pytest.fixture(autouse=True)
-def _own_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the user's server, keys and batch mode out of the tests."""
-    for name in ("MONGODB_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOLKIT_BATCH"):
-        monkeypatch.delenv(name, raising=False)
+@pytest.fixture(scope="session", autouse=True)
+def _own_surroundings() -> Iterator[None]:
+    """Keep the user's server, keys and batch mode out of the tests, of fixtures of the session too."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MONGODB_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOLKIT_BATCH"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.fixture
