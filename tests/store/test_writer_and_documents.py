@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import mongoengine as me
@@ -9,10 +10,13 @@ import pytest
 from pymongo import InsertOne, UpdateOne
 
 from toolkit.errors import StoreError
+from toolkit.judges.ensemble import ensemble_evaluation
+from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run, utc_now
-from toolkit.store.writer import TOUCH, Duplicate
+from toolkit.store.records import evaluation_write, failed_run_record, run_records
+from toolkit.store.writer import TOUCH, Duplicate, Record
 
 
 def test_a_bulk_tells_each_writer_of_its_own_fate(store: Store) -> None:
@@ -87,3 +91,29 @@ def test_moments_come_back_in_utc(store: Store) -> None:
     found = store.objects(Call).only("created_at", "updated_at").get(call_id="x")
     assert found.created_at == now
     assert now <= found.updated_at <= utc_now() + timedelta(seconds=1)
+
+
+def test_a_run_written_again_keeps_what_its_judges_found(store: Store) -> None:
+    """A second process that writes the same run late takes nothing away from it, and a success keeps no failure."""
+    key = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
+    fields = {"test_item": "p", "dataset_version": "v", "bias_controls": {}}
+    answer = Answer("c", ModelReply("Block it.", "stop", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
+
+    def keep(*records: Record) -> None:
+        asyncio.run(keep_all(records))
+
+    async def keep_all(records: tuple[Record, ...]) -> None:
+        for record in records:
+            await store.writer.keep(record)
+
+    keep(failed_run_record(key, fields, "timeout: no reply"))
+    keep(*run_records(key, fields, answer))
+    (before,) = store.objects(Run)
+    assert (before.status, before.failure) == ("succeeded", None)
+    evaluation = ensemble_evaluation([])
+    store.writer.submit(*evaluation_write(before.id, evaluation)).result()
+    keep(*run_records(key, fields, answer))
+    (after,) = store.objects(Run)
+    assert after.run_id == before.run_id
+    assert after.ensemble_evaluation == evaluation
+    assert store.objects(OutputBlob).count() == 1

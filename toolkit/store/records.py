@@ -27,7 +27,7 @@ _SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
 class Stored:
     """A run as it stands in the store; ``text`` and ``judgements`` are read only when they are asked for.
 
-    ``document_id`` is the store's own key: the embedded server finds a document to change six times faster by it.
+    ``document_id`` is the store's own key, by which the embedded server finds a document to change fastest.
     ``failure`` says why there is no reply. ``ensemble_key`` is what the run was judged under, ``None`` when a judge has
     still to answer.
     """
@@ -217,10 +217,10 @@ def _record(document: Any, key: Mapping[str, Any], fields: Mapping[str, Any], **
     checked = document(**key, **fields, **first)
     checked.validate()
     whole = checked.to_mongo().to_dict()
-    kept = {"created_at", "updated_at", *key, *first}
-    change: dict[str, Any] = {"$set": {name: whole[name] for name in whole if name not in kept}, **TOUCH}
-    # A field that this version lacks must not survive from the last: a success keeps no failure.
-    gone = [name for name in document._db_field_map if name not in {**whole, "id": 0}]
+    # Only what was given is changed: what the ensemble found of the same call stays, because another process may
+    # have judged the run meanwhile. A field that this version lacks goes: a success keeps no failure.
+    change: dict[str, Any] = {"$set": {name: whole[name] for name in fields if name in whole}, **TOUCH}
+    gone = [name for name in document._db_field_map if name not in whole and name != "id"]
     if gone:
         change["$unset"] = dict.fromkeys(gone, "")
     return Record(document._meta["collection"], whole, key, change)
