@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from aiohttp import web
+from stub_batches import StubBatch, StubBatches
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,34 @@ class Fault:
     status: int = 500
     retry_after: str | None = None
     body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+
+class DrawnFaults:
+    """Faults of requests drawn by a seeded generator; ``drawn`` keeps what each request met, by its number.
+
+    Parameters
+    ----------
+    seed
+        Seed of the generator.
+    shares
+        Share of requests that meet one of these faults, each as likely as the others; the rest is answered.
+    """
+
+    def __init__(self, seed: int, shares: Mapping[tuple[Fault, ...], float]) -> None:
+        self.shares = shares
+        self.drawn: dict[int, Fault | None] = {}
+        self._random = random.Random(seed)
+
+    def __call__(self, number: int, body: dict[str, Any]) -> Fault | None:
+        """Return what goes wrong with a request."""
+        chance, fault = self._random.random(), None
+        for faults, share in self.shares.items():
+            if 0 <= chance < share:
+                fault = self._random.choice(faults)
+            chance -= share
+        self.drawn[number] = fault
+        return fault
 
 
 @dataclass(frozen=True)
@@ -55,17 +85,36 @@ class StubServer:
     faults
         Fault of each request in turn, then none; or a function of the request's number and body.
     latency
-        Seconds every reply takes.
+        Seconds every reply takes, or a function that says it for each.
     answer
         Text of a reply, from the request's body.
     change
         Last change of the reply's JSON before it is sent.
+    batch_polls
+        Polls until a batch has ended.
+    batch_fault
+        What becomes of a batch's request, by custom id: ``None`` (an answer), ``error``, ``expired`` or ``missing``.
+    batch_refusal
+        What OpenAI says when it fails a whole batch.
+    batch_http_fault
+        Fault of a request to the batch endpoints, by method and path; one that is no status loses the reply only.
+    batch_page
+        Batches listed at once, at most.
+    bills_broken
+        Whether tokens are counted for replies that never arrive whole too: every fault but an error status.
     """
 
     faults: Faults = ()
-    latency: float = 0.0
+    latency: float | Callable[[], float] = 0.0
     answer: Callable[[dict[str, Any]], str] = lambda body: "A stub's reply."
     change: Callable[[dict[str, Any]], Any] = lambda reply: reply
+    batch_polls: int = 1
+    batch_fault: Callable[[str], str | None] = lambda custom_id: None
+    batch_refusal: str | None = None
+    batch_http_fault: Callable[[str, str], Fault | None] = lambda method, path: None
+    batch_page: int = 100
+    bills_broken: bool = False
+    batch_requests: int = 0
     seen: list[Seen] = field(default_factory=list)
     input_tokens: int = 0
     output_tokens: int = 0
@@ -79,11 +128,22 @@ class StubServer:
         return len(self.seen)
 
     @property
+    def under_way(self) -> int:
+        """Requests that have arrived and are not answered yet."""
+        return self._at_once
+
+    @property
+    def batches(self) -> list[StubBatch]:
+        """Batches that arrived, oldest first."""
+        return list(self._batches.batches.values())
+
+    @property
     def openai_url(self) -> str:
         """Address for an OpenAI client."""
         return f"{self.url}/v1"
 
     def __enter__(self) -> Self:
+        self._batches = StubBatches(self)
         self._queue = None if callable(self.faults) else iter(self.faults)
         started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)), daemon=True)
@@ -101,6 +161,7 @@ class StubServer:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", self._handle)
         app.router.add_post("/v1/messages", self._handle)
+        self._batches.add_routes(app)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0, backlog=1024)
@@ -119,13 +180,15 @@ class StubServer:
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
             if self.latency:
-                await asyncio.sleep(self.latency)
+                await asyncio.sleep(self.latency() if callable(self.latency) else self.latency)
             fault = (
                 self.faults(number, body) if callable(self.faults) else next(self._queue or iter(()), None)
             )
-            if fault is not None:
-                return await self._fail(request, fault)
-            return web.json_response(self._reply(request.path, number, body))
+            if fault is None:
+                return web.json_response(self._reply(request.path, number, body))
+            if self.bills_broken and fault.kind != "status":
+                self._reply(request.path, number, body)
+            return await self._fail(request, fault)
         finally:
             self._at_once -= 1
 
@@ -164,7 +227,8 @@ class StubServer:
     async def _fail(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         match fault.kind:
             case "status":
-                headers = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
+                wait = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
+                headers = {**wait, **fault.headers}
                 body = fault.body or {"error": {"type": "stub", "message": "the stub was told to fail"}}
                 return web.json_response(body, status=fault.status, headers=headers)
             case "hang":

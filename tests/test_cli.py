@@ -143,6 +143,9 @@ def test_a_study_from_estimate_to_figures(toolkit: Callable, study_file: Callabl
     assert {file.suffix for file in files} >= {".pdf", ".png", ".tex", ".csv"}
     for command in ("estimate", "status"):
         assert toolkit(command, path)[0] == 0
+    # Nobody works on it, so watching ends after the first look, and JSON stays one object.
+    code, out, _ = toolkit("status", path, "--watch", "60", "--json")
+    assert (code, json.loads(out)["at_work"]) == (0, False)
 
 
 def test_limit_asks_the_first_runs_only(toolkit: Callable, study_file: Callable[..., Path]) -> None:

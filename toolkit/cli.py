@@ -99,13 +99,24 @@ def judge(study: Path, as_json: bool) -> int:
 
 @cli.command()
 @STUDY
+@click.option(
+    "--watch",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Look again every SECONDS until no process works on STUDY.",
+)
 @_json_option
-def status(study: Path, as_json: bool) -> int:
-    """Say how far STUDY is: done, failed, missing, and what was spent."""
-    from toolkit.runs.status import status_summary
+def status(study: Path, watch: float | None, as_json: bool) -> int:
+    """Say how far STUDY is: done, failed, in flight, missing, time left, and what was spent."""
+    from toolkit.runs.status import status_summary, statuses
     from toolkit.workbench import Study
 
-    return _finish(status_summary(Study.load(study).status()), as_json)
+    found = statuses(Study.load(study).status, watch)
+    for look in list(found)[-1:] if as_json else found:
+        if watch:
+            click.clear()  # does nothing where standard output is no terminal
+        code = _finish(status_summary(look), as_json)
+    return code
 
 
 @cli.command()

@@ -17,6 +17,7 @@ class Outcome:
     planned: int
     succeeded: int
     failed: int
+    excluded: Mapping[str, int]
     judged: int
     new_calls: int
     spent_aud: float
@@ -41,6 +42,7 @@ class Outcome:
             f"judged  {self.judged} by two judges or more",
             f"calls   {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
             *(f"failed  {count} x {reason}" for reason, count in self.failures.items()),
+            *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),
             *(f"{model}: {result.sentence()}" for model, result in self.results),
             *([self.budget] if self.budget else []),
         ]

@@ -8,44 +8,41 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from toolkit.errors import BudgetReached, ModelError
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement
+from toolkit.measuring import measure, reply_of
 from toolkit.models.base import Answer, ModelRequest
-from toolkit.models.catalogue import ModelSpec
-from toolkit.models.prices import price_of
-from toolkit.models.registry import default_concurrency, open_model
 from toolkit.outcome import Outcome
 from toolkit.plan import Plan
-from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItem, TestItemAnnotations, annotate
+from toolkit.prompt_test import annotate
+from toolkit.runs.access import endpoints_of, open_desk
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
-from toolkit.runs.gateway import Endpoint, Gateway
+from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.plan import PlannedRun
 from toolkit.runs.progress import Progress
+from toolkit.runs.whole import ask_whole
 from toolkit.store.connection import Store
-from toolkit.store.records import (
-    Stored,
-    evaluation_write,
-    failed_run_record,
-    judgement_record,
-    run_records,
-    stored_runs,
-)
-from toolkit.study import ModelEntry
+from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
+from toolkit.store.stored import NOTHING_KEPT, Kept, Stored, kept_documents, reply_texts, stored_runs
+from toolkit.store.writer import Record
 
 AHEAD = 20
 """Runs that may wait for the store beside those that wait for a model."""
+LARGEST_BATCH = 20_000
+"""Runs that may be gathered at once in batch mode; the rest follows in further batches."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Work:
-    """What the steps of one execution share."""
+    """What the steps of one execution share; ``stored`` is how the runs stand, as far as this process knows."""
 
     plan: Plan
     runs: tuple[PlannedRun, ...]
@@ -54,14 +51,38 @@ class _Work:
     progress: bool
     stop: threading.Event
     replay: bool
+    stored: dict[tuple[str, str, int], Stored] = field(default_factory=dict)
+    wrote: bool = False
+    kept: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
 
-    def stored(self, **what: Any) -> dict[tuple[str, str, int], Stored]:
-        """Return the runs as they stand in the store."""
-        return stored_runs(self.store, self.plan.study.name, (run.call_id for run in self.runs), **what)
+    def look(self) -> None:
+        """Read how the runs stand in the store."""
+        ids = [run.call_id for run in self.runs]
+        if self.replay:
+            self.kept = kept_documents(self.store, self.plan.study.name, ids)
+            self.stored = self.kept.stored()
+        else:
+            self.stored = stored_runs(self.store, self.plan.study.name, ids)
+
+    async def settle(self) -> None:
+        """Wait until everything is kept, and look at it where anything was written."""
+        await self.store.writer.settled()
+        if self.wrote:
+            self.look()
+        self.wrote = False
+
+    def post(self, record: Record) -> None:
+        """Write a record, unless it is there as it is."""
+        known = self.kept.of(record)
+        if known is None or record.changes(known):
+            self.store.writer.post(record, known)
+            self.wrote = True
 
     @property
     def at_once(self) -> int:
         # More than the gateway lets out: claims are made ahead and replies written while others are under way.
+        if self.plan.study.mode == "batch":
+            return LARGEST_BATCH
         return 1 if len(self.runs) <= IN_ORDER_UP_TO else 3 * self.plan.study.concurrency + AHEAD
 
 
@@ -102,44 +123,72 @@ def run_plan(
         When a model has no price; before the first call.
     """
     stop = threading.Event()
-    endpoints = _endpoints(plan)
+    endpoints = endpoints_of(plan)
 
     async def execute() -> Outcome:
         store.add_prompts(plan.dataset.prompts)
         ledger = Ledger(store, plan.study.name)
         budget = plan.study.budget.aud
+        desk = None if replay or plan.study.mode == "single" else open_desk(plan, store, stop)
         gateway = Gateway(
-            ledger, endpoints, budget_aud=budget, seed=plan.study.seed, stop=stop, replay=replay
+            ledger,
+            endpoints,
+            budget_aud=budget,
+            seed=plan.study.seed,
+            stop=stop,
+            replay=replay,
+            desk=desk,
         )
+        if desk:
+            await desk.open()
         work = _Work(plan, plan.runs[:limit], store, gateway, progress, stop, replay)
+        work.look()
         try:
             reached = None if only_judge else await ask_runs(work)
             reached = reached or await judge_runs(work)
         finally:
             await gateway.close()
-            ledger.close()
-        return measure(work, reached)
+        counters = gateway.counters
+        return measure(plan, work.runs, store, work.stored, counters.asked, counters.spent_aud, reached)
 
     return run_anywhere(execute, stop)
 
 
 async def ask_runs(work: _Work) -> BudgetReached | None:
     """Ask every run that is not answered yet; a failed one is recorded with its reason."""
-    stored = work.stored()
-    missing = [run for run in work.runs if work.replay or run.key not in stored or stored[run.key].failure]
-    await work.gateway.prefetch(run.request for run in missing)
-    bar = Progress("runs", len(missing), shown=work.progress)
+    replies = work.plan.study.replies
+    policies = replies.model_dump(exclude={"retries"})
+    missing = [
+        run for run in work.runs if work.replay or not _is_answered(work.stored.get(run.key), policies)
+    ]
+    if not missing:
+        return None
+    if not work.replay:  # a replay has read them all
+        await work.gateway.prefetch(run.request for run in missing)
+    bar = Progress("runs", len(missing), shown=work.progress, since=work.gateway.counters)
+    writer = work.store.writer
+    ask_gateway = partial(work.gateway.ask, purpose="run")
 
     async def ask(run: PlannedRun) -> None:
         key, fields = _run_fields(work.plan, run)
         try:
-            answer = await work.gateway.ask(run.request, purpose="run")
+            whole = await ask_whole(run.request, ask_gateway, policies=policies, retries=replies.retries)
         except ModelError as error:
-            if not work.replay:
-                await work.store.writer.keep(failed_run_record(key, fields, f"{error.reason}: {error}"))
+            if not work.replay and error.reason != "stopped":
+                work.post(failed_run_record(key, fields, f"{error.reason}: {error}"))
         else:
-            await asyncio.gather(*map(work.store.writer.keep, run_records(key, fields, answer)))
-        bar.step(work.gateway.note())
+            for record in run_records(
+                key,
+                fields,
+                whole.answer,
+                aud_cost=whole.aud_cost,
+                attempts=whole.attempts,
+                defect=whole.defect,
+                policy=whole.policy,
+            ):
+                work.post(record)
+        writer.check()
+        bar.step(work.gateway.counters)
 
     # One group for each provider: a slow one must not hold up the others.
     groups: dict[tuple[str, str | None], list[PlannedRun]] = defaultdict(list)
@@ -150,96 +199,65 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
         return next((end for end in await asyncio.gather(*ends) if end is not None), None)
     finally:
         bar.close()
+        await work.settle()
 
 
 async def judge_runs(work: _Work) -> BudgetReached | None:
     """Have every judge judge every answered run that it has not judged yet."""
     plan = work.plan
-    if not plan.judges:
-        return None
-    stored = work.stored(texts=True)
     missing = [
         run
         for run in work.runs
-        if run.key in stored
-        and not stored[run.key].failure
-        and (work.replay or stored[run.key].ensemble_key != plan.ensemble_key)
+        if plan.judges
+        and (stored := work.stored.get(run.key))
+        and not (stored.failure or stored.excluded)
+        and (work.replay or stored.ensemble_key != plan.ensemble_key)
     ]
-    bar = Progress("judged runs", len(missing), shown=work.progress)
+    if not missing:
+        return None
+    texts = reply_texts(work.store, (work.stored[run.key] for run in missing))
+    bar = Progress("judged runs", len(missing), shown=work.progress, since=work.gateway.counters)
 
     async def ask(request: ModelRequest) -> Answer:
         return await work.gateway.ask(request, purpose="judge")
 
     async def judge(run: PlannedRun) -> None:
-        reply = _reply(run, stored[run.key])
+        stored = work.stored[run.key]
         item = replace(run.item, prompts=(run.prompt,))
-        found = await annotate(plan.test, item, (reply,), ask)
-        judgements = [annotation for (annotation,) in found.annotations.values() if annotation is not None]
-        await _keep(work, stored[run.key], judgements)
-        bar.step(work.gateway.note())
+        found = await annotate(plan.test, item, (reply_of(run, stored, texts),), ask)
+        _keep(work, stored, [said for (said,) in found.annotations.values() if said is not None])
+        work.store.writer.check()
+        bar.step(work.gateway.counters)
 
     try:
         return await each(missing, judge, at_once=work.at_once, stop=work.stop)
     finally:
         bar.close()
+        await work.settle()
 
 
-async def _keep(work: _Work, run: Stored, judgements: list[Judgement]) -> None:
-    """Write the judgements of one run, and then what the ensemble makes of them."""
-    writer, study = work.store.writer, work.plan.study.name
+def _is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
+    """Whether a run needs no asking: it has a whole reply, or one that was treated as the study says now."""
+    if stored is None or stored.failure:
+        return False
+    return stored.policy is None or stored.policy == policies.get(stored.defect or "")
+
+
+def _keep(work: _Work, run: Stored, judgements: list[Judgement]) -> None:
+    """Write the judgements of one run, and behind them what the ensemble makes of them."""
     if work.replay and not any(judgement.answered for judgement in judgements):
         return
-    await asyncio.gather(
-        *(writer.keep(judgement_record(run.run_id, study, judgement)) for judgement in judgements)
-    )
+    for judgement in judgements:
+        work.post(judgement_record(run.run_id, work.plan.study.name, judgement))
     evaluation = ensemble_evaluation(judgements)
     # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
     whole = all(judgement.answered for judgement in judgements)
-    evaluation["key"] = work.plan.ensemble_key if whole else None
-    await writer.write(*evaluation_write(run.document_id, evaluation))
-
-
-def measure(work: _Work, reached: BudgetReached | None) -> Outcome:
-    """Measure every item, aggregate over items for each model, and say where the study stands."""
-    test, stored = work.plan.test, work.stored(texts=True, rubric_hash=work.plan.rubric.digest)
-    groups: dict[tuple[str, int, str], list[PlannedRun]] = defaultdict(list)
-    items: dict[str, TestItem] = {}
-    for run in work.runs:
-        groups[run.model, run.repeat, run.item.item_id].append(run)
-        items[run.item.item_id] = run.item
-    measured: dict[str, list[MeasuredTestItem]] = defaultdict(list)
-    roles = tuple(test.annotators())
-    for (model, repeat, item_id), runs in groups.items():
-        replies = tuple(_reply(run, stored.get(run.key)) for run in runs)
-        said = [stored[run.key].judgements if run.key in stored else {} for run in runs]
-        annotations = {role: tuple(judgements.get(role) for judgements in said) for role in roles}
-        found = test.measure_quality(TestItemAnnotations(items[item_id], replies, annotations))
-        measured[model].append(MeasuredTestItem(items[item_id], tuple(found), model, repeat))
-    failures = Counter(s.failure.split(":")[0] for s in stored.values() if s.failure)
-    return Outcome(
-        planned=len(work.runs),
-        succeeded=sum(not s.failure for s in stored.values()),
-        failed=sum(failures.values()),
-        judged=sum(s.judged for s in stored.values()),
-        new_calls=work.gateway.counters.asked,
-        spent_aud=work.gateway.counters.spent_aud,
-        failures=dict(failures),
-        budget=str(reached) if reached else None,
-        results=tuple(
-            (model, result)
-            for model, found in measured.items()
-            for result in test.aggregate_measurements(found)
-        ),
-    )
-
-
-def _reply(run: PlannedRun, stored: Stored | None) -> PromptReply:
-    if stored is None:
-        return PromptReply(run.prompt, None, "", run.model, run.repeat, "not asked yet")
-    failure = stored.failure or (None if stored.text and stored.text.strip() else "empty reply")
-    return PromptReply(
-        run.prompt, None if failure else stored.text, stored.run_id, run.model, run.repeat, failure
-    )
+    key = work.plan.ensemble_key if whole else None
+    changes = evaluation_fields(evaluation, key, run.blob_id)
+    known = work.kept.runs and work.kept.by_id[run.document_id]
+    if not known or any(known.get(name) != value for name, value in changes.items()):
+        work.store.writer.post_change("runs", run.document_id, changes)
+        work.wrote = True
 
 
 def _run_fields(plan: Plan, run: PlannedRun) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -259,21 +277,3 @@ def _run_fields(plan: Plan, run: PlannedRun) -> tuple[dict[str, Any], dict[str, 
         "bias_controls": plan.study.bias_controls.model_dump(),
     }
     return key, fields
-
-
-def _endpoints(plan: Plan) -> list[Endpoint]:
-    """Return every model that may be asked; one without a price is refused here, before the first call."""
-    judges = plan.study.judges.by_role()
-    named: list[tuple[ModelEntry, ModelSpec]] = [
-        *((entry, plan.models[entry.name]) for entry in plan.study.models),
-        *((judges[role], spec) for role, spec in plan.judge_models.items()),
-    ]
-    return [
-        Endpoint(
-            spec=spec,
-            price=price_of(spec),
-            open=partial(open_model, spec, folder=plan.folder),
-            concurrency=entry.concurrency or default_concurrency(spec, plan.study.concurrency),
-        )
-        for entry, spec in named
-    ]

@@ -7,6 +7,7 @@ and papermill.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -18,6 +19,7 @@ from toolkit.words import JUDGE_ROLES, SCENARIOS
 
 LengthBin = Literal["S", "M", "L"]
 Scenario = Literal["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"]
+Provider = Literal["openai", "anthropic", "groq", "compatible", "local", "scripted"]
 Entry = TypeVar("Entry", bound="ModelEntry")
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 
@@ -33,7 +35,7 @@ class ModelEntry(_Strict):
     """
 
     name: str
-    provider: Literal["openai", "anthropic", "groq", "compatible", "local", "scripted"] | None = None
+    provider: Provider | None = None
     model: str | None = None
     family: str | None = None
     encoding: Literal["o200k_base", "cl100k_base"] | None = None
@@ -104,6 +106,28 @@ class Budget(_Strict):
     confirm_above_aud: float = Field(10.0, ge=0)
 
 
+class Replies(_Strict):
+    """What becomes of a reply that is not whole: it is marked, and never scored as if it were.
+
+    ``keep`` has it judged as it is, ``exclude`` keeps it unjudged, ``retry`` asks again with twice ``max_tokens``,
+    up to ``retries`` times, and excludes it when it still is not whole.
+    """
+
+    truncated: Literal["keep", "retry", "exclude"] = "exclude"
+    empty: Literal["retry", "exclude"] = "exclude"
+    refused: Literal["keep", "exclude"] = "exclude"
+    filtered: Literal["keep", "exclude"] = "exclude"
+    retries: int = Field(2, ge=1, le=5)
+
+
+class Limit(_Strict):
+    """What one provider may be sent: requests at once, and requests and tokens a minute."""
+
+    concurrency: int | None = Field(None, ge=1, le=1000)
+    requests_per_minute: float | None = Field(None, gt=0)
+    tokens_per_minute: float | None = Field(None, gt=0)
+
+
 class StudyFile(_Strict):
     """Everything a researcher decides before the first call."""
 
@@ -116,8 +140,13 @@ class StudyFile(_Strict):
     repeats: int = Field(1, ge=1, le=1000)
     seed: int = Field(20250107, ge=0, lt=2**31)
     concurrency: int = Field(10, ge=1, le=1000)
+    mode: Literal["single", "batch"] = "single"
+    batch_poll_seconds: float = Field(60.0, gt=0)
+    timeout_seconds: float | None = Field(None, gt=0)
     output: Path | None = None
     note: str = ""
+    replies: Replies = Replies()
+    limits: Mapping[Provider, Limit] = Field(default_factory=dict)
     sampling: Sampling = Sampling()
     judges: Judges = Judges()
     bias_controls: BiasControls = BiasControls()
@@ -127,6 +156,10 @@ class StudyFile(_Strict):
     @classmethod
     def _names_are_enough(cls, value: Any) -> Any:
         return [_named(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def limit(self, provider: str) -> Limit:
+        """Return what the study says a provider may be sent; nothing where it says nothing."""
+        return next((limit for name, limit in self.limits.items() if name == provider), Limit())
 
     @model_validator(mode="after")
     def _names_differ(self) -> StudyFile:
@@ -257,9 +290,8 @@ def _table(fault: ErrorDetails) -> type[BaseModel]:
     """Return the table of the study file in which an unknown key stands."""
     table: type[BaseModel] = StudyFile
     for part in fault["loc"][:-1]:
-        if isinstance(part, int):
-            continue
-        table = _models_in(table.model_fields[str(part)].annotation)[0]
+        if str(part) in table.model_fields:  # not a place in a list, nor the name of a provider
+            table = _models_in(table.model_fields[str(part)].annotation)[0]
     return table
 
 

@@ -138,7 +138,7 @@ class Study:
 
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
-        from toolkit.store.records import reply_text
+        from toolkit.store.stored import reply_text
 
         return reply_text(self.store, run_id)
 
@@ -166,14 +166,14 @@ class Study:
 
     def figures(self, folder: Path | str | None = None) -> list[Path]:
         """Write every figure and table of the study and return their paths."""
+        from toolkit.report.captions import defects_note
         from toolkit.report.study_report import write_figures
         from toolkit.stats.length import compare_lengths
 
         runs, judgements = self.runs(), self.judgements()
         judged = bool(runs["judged"].any())
-        # A reply that was cut off is scored for what is there; no reader may take it for a whole one.
-        cut = int((runs["finish_reason"] == "length").sum())
-        notes = [self.note, f"{cut} of {len(runs)} answers were cut off at max_tokens." if cut else ""]
+        # Where the study has replies judged that are not whole, no reader may take them for whole ones.
+        notes = [self.note, defects_note(runs)]
         return write_figures(
             runs,
             judgements,

@@ -1,8 +1,10 @@
-"""Wall time and CPU of N durable runs against the bare openai client, on the same loopback server, in one process run.
+"""Wall time and CPU of N durable runs against the bare clients, on the same loopback server and prompts.
 
-    python tests/benchmarks/gateway.py [--runs 1000] [--latency 0.05] [--connections 10 100]
+    python tests/benchmarks/gateway.py [--client both] [--runs 1000] [--latency 0.05] [--connections 10 100]
 
-Prints one line per contender and the ratios; the server runs in a process of its own and counts what it saw.
+The contenders take turns for ``--rounds`` rounds and the medians count, because a machine is never quiet. The wall
+time of the toolkit includes planning, starting the store's server and closing it, "asking" does not; CPU is that of
+this process.
 """
 
 from __future__ import annotations
@@ -10,159 +12,243 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import multiprocessing
-import resource
+import os
+import platform
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from server import JUDGE, loopback, own_cost, seen
+
+if TYPE_CHECKING:
+    from toolkit.workbench import Study
+
+ASKED_OF_DEFAULT = {10: 1.0, 100: 0.9}  # issue 3: wall of ours / bare client, by connections
+ASKED_OF_AIOHTTP = 1.25  # the same against the client on aiohttp
+ASKED_CPU_MS = 1.0  # CPU a call above the client on aiohttp
+DEFAULT, AIOHTTP, OURS = "bare, default transport", "bare, aiohttp transport", "toolkit, all durable"
+WARM_UP = 24
 
 
-def serve(ready: Any, latency: float) -> None:
-    """Answer every chat completion after ``latency`` seconds; ``/count`` says how many there were."""
-    from aiohttp import web
+@dataclass(frozen=True)
+class Taken:
+    """What one contender took in one round: seconds in all and of the asking alone, CPU milliseconds a run."""
 
-    count = 0
-    reply = {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "bench",
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": "stop",
-                "message": {"role": "assistant", "content": "Isolate the host. " * 20},
-            }
-        ],
-        "usage": {"prompt_tokens": 200, "completion_tokens": 80, "total_tokens": 280},
-    }
-    body = json.dumps(reply).encode()
-
-    async def chat(request: web.Request) -> web.Response:
-        nonlocal count
-        count += 1
-        await request.read()
-        await asyncio.sleep(latency)
-        return web.Response(body=body, content_type="application/json")
-
-    async def counted(_: web.Request) -> web.Response:
-        return web.json_response(count)
-
-    async def main() -> None:
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", chat)
-        app.router.add_get("/count", counted)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        ready.put(runner.addresses[0][1])
-        await asyncio.Event().wait()
-
-    asyncio.run(main())
+    wall: float
+    asking: float
+    cpu_ms: float
 
 
-async def bare(url: str, runs: int, connections: int, *, aiohttp: bool) -> None:
+@dataclass(frozen=True)
+class Limit:
+    """A number, and the most it may be; ``None`` where nothing is asked."""
+
+    name: str
+    value: float
+    asked: float | None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        """Say the number, the limit and whether it holds."""
+        unit = f" {self.unit}" if self.unit else ""
+        if self.asked is None:
+            return f"{self.name}: {self.value:.2f}{unit} (nothing asked)"
+        verdict = "holds" if self.value <= self.asked else "MISSED"
+        return f"{self.name}: {self.value:.2f}{unit}, asked at most {self.asked:.2f}{unit}: {verdict}"
+
+
+def bench_study(
+    url: str, folder: Path, *, runs: int, connections: int, client: str = "openai", judge: bool = False
+) -> Study:
+    """Return a study of at least ``runs`` runs: the 12 S prompts of the demo, as often as it takes."""
+    from toolkit.study import Judge, Judges, ModelEntry, StudyFile
+    from toolkit.workbench import Study
+
+    price = {"usd_per_million_input": 1.0, "usd_per_million_output": 1.0}
+    served = {"provider": "compatible", "base_url": f"{url}/v1", **price}
+    asked = served if client == "openai" else {"provider": "anthropic", "base_url": url, **price}
+    primary = Judge(name=JUDGE, **served) if judge else None
+    prompts = 12
+    file = StudyFile(
+        name="bench",
+        models=(ModelEntry(name="bench", **asked),),
+        length_bins=("S",),
+        repeats=-(-runs // prompts),
+        concurrency=connections,
+        judges=Judges(primary=primary, secondary=None, tertiary=None),
+        output=folder / "results" / "bench",
+    )
+    return Study(file, folder / "bench.toml")
+
+
+def texts(runs: int) -> list[str]:
+    """Return the prompts that the study sends, in its order, for whoever is compared with it."""
+    study = bench_study("http://127.0.0.1", Path(), runs=runs, connections=1)
+    return [run.request.messages[0].content for run in study.plan.runs[:runs]]
+
+
+async def bare_openai(url: str, prompts: Sequence[str], connections: int, *, aiohttp: bool) -> None:
     """Ask with the openai client alone: nothing is kept."""
     import openai
 
-    client = openai.AsyncOpenAI(
-        api_key="none",
-        base_url=url,
-        max_retries=0,
-        http_client=openai.DefaultAioHttpClient() if aiohttp else None,
-    )
-    room = asyncio.Semaphore(connections)
+    transport = openai.DefaultAioHttpClient() if aiohttp else None
+    client = openai.AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0, http_client=transport)
 
-    async def ask(number: int) -> None:
-        async with room:
-            await client.chat.completions.create(
-                model="bench", messages=[{"role": "user", "content": f"{number}: what now?"}], max_tokens=100
-            )
+    async def ask(prompt: str) -> None:
+        await client.chat.completions.create(
+            model="bench", messages=[{"role": "user", "content": prompt}], max_tokens=2000
+        )
 
-    await asyncio.gather(*(ask(number) for number in range(runs)))
+    await _all(ask, prompts, connections)
     await client.close()
 
 
-def ours(url: str, runs: int, connections: int, folder: Path) -> None:
-    """Ask through plan, gateway, ledger and store: every reply and every run is durable at the end."""
-    from toolkit.pipeline import run_plan
-    from toolkit.plan import make_plan
-    from toolkit.store.connection import open_store
-    from toolkit.study import Judges, ModelEntry, StudyFile
+async def bare_anthropic(url: str, prompts: Sequence[str], connections: int, *, aiohttp: bool) -> None:
+    """Ask with the anthropic client alone: nothing is kept."""
+    import anthropic
 
-    entry = ModelEntry(
-        name="bench",
-        provider="compatible",
-        base_url=url,
-        usd_per_million_input=1.0,
-        usd_per_million_output=1.0,
-    )
-    study = StudyFile(
-        name="bench",
-        models=(entry,),
-        length_bins=("S",),
-        repeats=-(-runs // 12),
-        concurrency=connections,
-        judges=Judges(primary=None, secondary=None, tertiary=None),
-        output=folder / "results" / "bench",
-    )
-    plan = make_plan(study, folder)
-    store = open_store(plan.store_folder)
+    transport = anthropic.DefaultAioHttpClient() if aiohttp else None
+    client = anthropic.AsyncAnthropic(api_key="none", base_url=url, max_retries=0, http_client=transport)
+
+    async def ask(prompt: str) -> None:
+        await client.messages.create(
+            model="bench", messages=[{"role": "user", "content": prompt}], max_tokens=2000
+        )
+
+    await _all(ask, prompts, connections)
+    await client.close()
+
+
+async def _all(ask: Callable[[str], Any], prompts: Sequence[str], connections: int) -> None:
+    room = asyncio.Semaphore(connections)
+
+    async def one(prompt: str) -> None:
+        async with room:
+            await ask(prompt)
+
+    await asyncio.gather(*map(one, prompts))
+
+
+def ours(study: Study, runs: int) -> float:
+    """Ask through plan, gateway, ledger and store, all durable at the end; return the seconds of the asking alone."""
+    from toolkit.pipeline import run_plan
+
+    plan, store = study.plan, study.store  # both are made when they are first asked for
     started = time.perf_counter()
     outcome = run_plan(plan, store, progress=False, limit=runs)
-    print(f"    (asking and keeping {outcome.succeeded} runs: {time.perf_counter() - started:.2f} s)")
+    asking = time.perf_counter() - started
     store.close()
+    if outcome.succeeded != runs:
+        raise SystemExit(
+            f"toolkit: {outcome.succeeded} of {runs} runs succeeded; failures {outcome.failures}"
+        )
+    return asking
 
 
-def measured(name: str, work: Callable[[], Any], runs: int) -> tuple[float, float]:
-    """Return wall seconds and CPU milliseconds a run of this process, and print them."""
-    before = resource.getrusage(resource.RUSAGE_SELF)
-    started = time.perf_counter()
-    done = work()
-    if isinstance(done, Awaitable):
-        asyncio.run(done)  # type: ignore[arg-type]
-    wall = time.perf_counter() - started
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / runs * 1000
-    print(
-        f"{name:<32} {wall:6.2f} s  {cpu:5.2f} ms CPU a run  peak {after.ru_maxrss / 1024:.0f} MB", flush=True
-    )
-    return wall, cpu
+def taken(url: str, contender: str, client: str, prompts: Sequence[str], connections: int) -> Taken:
+    """Let one contender ask every prompt, and return what it took; the server must have seen each once."""
+    bare = bare_openai if client == "openai" else bare_anthropic
+    with tempfile.TemporaryDirectory() as name:
+        folder, runs, before = Path(name), len(prompts), seen(url)
+        cost, started = own_cost(), time.perf_counter()
+        if contender == OURS:
+            study = bench_study(url, folder, runs=runs, connections=connections, client=client)
+            asking = ours(study, runs)
+        else:
+            asyncio.run(bare(url, prompts, connections, aiohttp=contender == AIOHTTP))
+            asking = time.perf_counter() - started
+        wall, cpu = time.perf_counter() - started, own_cost().cpu - cost.cpu
+        if contender == OURS:
+            from toolkit.store import embedded
+
+            embedded.stop(study.plan.store_folder)
+    if seen(url) - before != runs:
+        raise SystemExit(
+            f"{client}, {contender}: the server saw {seen(url) - before} requests for {runs} runs"
+        )
+    return Taken(wall, asking, cpu / runs * 1000)
+
+
+def limits(name: str, connections: int, rounds: dict[str, list[Taken]]) -> list[Limit]:
+    """Return the ratios and differences that issue 3 limits: each made within a round, then the median."""
+
+    def middle(other: str, compare: Callable[[Taken, Taken], float]) -> float:
+        return median(compare(own, bare) for own, bare in zip(rounds[OURS], rounds[other], strict=True))
+
+    asked = ASKED_OF_DEFAULT.get(connections)
+    wall = partial(middle, compare=lambda own, bare: own.wall / bare.wall)
+    asking = partial(middle, compare=lambda own, bare: own.asking / bare.asking)
+    cpu = middle(AIOHTTP, lambda own, bare: own.cpu_ms - bare.cpu_ms)
+    return [
+        Limit(f"{name}: wall, toolkit / default transport", wall(DEFAULT), asked),
+        Limit(f"{name}: wall, toolkit / aiohttp transport", wall(AIOHTTP), ASKED_OF_AIOHTTP),
+        Limit(f"{name}: asking alone, toolkit / default transport", asking(DEFAULT), None),
+        Limit(f"{name}: asking alone, toolkit / aiohttp transport", asking(AIOHTTP), None),
+        Limit(f"{name}: CPU a run above aiohttp transport", cpu, ASKED_CPU_MS, "ms"),
+    ]
+
+
+def surroundings() -> dict[str, Any]:
+    """Return what the numbers depend on: cores, Python and clients."""
+    packages = {name: version(name) for name in ("openai", "anthropic", "aiohttp")}
+    return {"cores": os.cpu_count(), "python": platform.python_version(), **packages}
 
 
 def main() -> None:
-    """Run every contender at every number of connections."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run every contender of every client at every number of connections."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--client", choices=("openai", "anthropic", "both"), default="both")
     parser.add_argument("--runs", type=int, default=1000)
-    parser.add_argument("--latency", type=float, default=0.05)
+    parser.add_argument("--latency", type=float, default=0.05, help="seconds")
     parser.add_argument("--connections", type=int, nargs="+", default=[10, 100])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write every number to this file")
     options = parser.parse_args()
-    context = multiprocessing.get_context("spawn")
-    ready = context.Queue()
-    server = context.Process(target=serve, args=(ready, options.latency), daemon=True)
-    server.start()
-    url = f"http://127.0.0.1:{ready.get()}/v1"
-    asyncio.run(bare(url, 20, 10, aiohttp=True))  # imports and warm-up
-    with tempfile.TemporaryDirectory() as warm:
-        ours(url, 12, 10, Path(warm))
-    for connections in options.connections:
-        print(f"-- {options.runs} runs, {connections} connections, {options.latency * 1000:.0f} ms")
-        n, runs = connections, options.runs
-        default, _ = measured(
-            "bare openai, default transport", partial(bare, url, runs, n, aiohttp=False), runs
-        )
-        aio, cpu = measured("bare openai, aiohttp transport", partial(bare, url, runs, n, aiohttp=True), runs)
-        with tempfile.TemporaryDirectory() as folder:
-            wall, own = measured(
-                "toolkit, every reply durable", partial(ours, url, runs, n, Path(folder)), runs
-            )
-        print(f"ratio {wall / default:.2f} to the default transport, {wall / aio:.2f} to aiohttp")
-        print(f"{own - cpu:+.2f} ms CPU a run above the aiohttp-backed client")
-    server.terminate()
+    clients = ("openai", "anthropic") if options.client == "both" else (options.client,)
+    prompts, table, found, raw = texts(options.runs), [], [], []
+    with loopback(options.latency) as url:
+        for client in clients:
+            for contender in (DEFAULT, AIOHTTP, OURS):  # imports and warm-up
+                taken(url, contender, client, prompts[:WARM_UP], 10)
+            for connections in options.connections:
+                rounds: dict[str, list[Taken]] = {DEFAULT: [], AIOHTTP: [], OURS: []}
+                for number in range(options.rounds):
+                    order = list(rounds)
+                    for contender in order[number % 3 :] + order[: number % 3]:
+                        one = taken(url, contender, client, prompts, connections)
+                        rounds[contender].append(one)
+                        where = f"{client}, {connections} connections, round {number + 1}"
+                        print(f"{where}: {contender} {one.wall:.2f} s", flush=True)
+                for contender, results in rounds.items():
+                    wall, asking, cpu = (
+                        median(getattr(r, name) for r in results) for name in ("wall", "asking", "cpu_ms")
+                    )
+                    row = f"{client:<10}{connections:>12}  {contender:<24}"
+                    table.append(f"{row}{wall:>7.2f}{asking:>8.2f}{cpu:>13.2f}")
+                    raw += [
+                        {"client": client, "connections": connections, "contender": contender, **asdict(r)}
+                        for r in results
+                    ]
+                found += limits(f"{client}, {connections} connections", connections, rounds)
+    print(
+        f"\n{options.runs} runs, {options.latency * 1000:.0f} ms, median of {options.rounds}; {surroundings()}"
+    )
+    print(
+        f"{'client':<10}{'connections':>12}  {'contender':<24}{'wall s':>7}{'asking':>8}{'CPU ms a run':>13}"
+    )
+    print(*table, "", *found, sep="\n")
+    if options.json:
+        kept = {**surroundings(), "runs": options.runs, "latency": options.latency}
+        limited = [asdict(limit) for limit in found]
+        options.json.write_text(json.dumps({**kept, "rounds": raw, "limits": limited}, indent=1))
 
 
 if __name__ == "__main__":

@@ -53,14 +53,14 @@ def failure(provider, request, *faults, url=None, seconds=5.0):
         (402, "out_of_money", False, True),
         (403, "wrong_key", False, True),
         (404, "not_found", False, False),
-        (408, "timeout", True, False),
+        (408, "request_timeout", True, False),
         (409, "conflict", True, False),
         (413, "bad_request", False, False),
         (422, "bad_request", False, False),
         (429, "rate_limited", True, False),
         (500, "server_error", True, False),
         (503, "server_error", True, False),
-        (529, "server_error", True, False),
+        (529, "overloaded", True, False),
     ],
 )
 def test_every_status_has_its_reason(provider, status, reason, retryable, fatal, make_request):
@@ -97,7 +97,7 @@ def test_a_server_that_is_not_there_is_a_broken_connection(provider, make_reques
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
         error = failure(provider, make_request(), url=url)
-    assert (error.reason, error.retryable) == ("connection", True)
+    assert (error.reason, error.retryable) == ("unreachable", True)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -13,7 +13,7 @@ import pytest
 
 from toolkit.errors import InputError, StoreError
 from toolkit.models import tokens
-from toolkit.models.tokens import ENCODINGS, count_tokens
+from toolkit.models.tokens import ENCODINGS, count_all, count_tokens
 
 WITHOUT_NETWORK = """
 import socket
@@ -25,7 +25,7 @@ socket.socket.connect = refuse
 socket.create_connection = refuse
 socket.getaddrinfo = refuse
 
-from toolkit.models.tokens import ENCODINGS, count_tokens
+from toolkit.models.tokens import ENCODINGS, count_all, count_tokens
 print(*(count_tokens("hello world, antidisestablishmentarianism", e) for e in ENCODINGS))
 """
 
@@ -131,3 +131,21 @@ def test_no_writable_folder_at_all_is_one_clear_line(no_cache_chosen: Path) -> N
     with pytest.raises(StoreError, match=r"cannot be unpacked.*XDG_CACHE_HOME or TMPDIR") as caught:
         tokens._ranks_folder()
     assert "\n" not in str(caught.value)
+
+
+def test_counts_are_remembered_and_a_broken_memory_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second count needs no encoder; a memory that is cut off, of another length or unwritable counts again."""
+    monkeypatch.setattr(tokens.platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    texts = ["Isolate the host.", "", "\ud800"]
+    counted = count_all(texts)
+    (file,) = tmp_path.rglob("*.json")
+    monkeypatch.setattr(tokens, "count_tokens", lambda text, encoding: -1)
+    assert count_all(texts) == counted
+    for broken in ("[5, 0", "[5]", '{"a": 1}', "[5, 0, true]"):
+        file.write_text(broken)
+        assert count_all(texts) == [-1] * 3
+    assert count_all([]) == []
+    monkeypatch.setattr(tokens.platformdirs, "user_cache_dir", lambda name: str(file / "no folder"))
+    assert count_all(["other"]) == [-1]

@@ -16,9 +16,11 @@ from toolkit.errors import BudgetReached, ModelError
 from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import Price
+from toolkit.runs.endpoint import Endpoint
 from toolkit.runs.execution import each, run_anywhere
-from toolkit.runs.gateway import Endpoint, Gateway, RetryPolicy
+from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Busy, Claim, Ledger
+from toolkit.runs.retries import RetryPolicy
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 
@@ -182,31 +184,47 @@ def test_the_budget_is_a_cap_over_everything_ever_spent(store: Store) -> None:
     assert model.asked == asked
 
 
-def test_a_lease_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store: Store) -> None:
-    """A claim left by a killed process of this machine is free at once; one of a living process is waited for."""
-    ledger = Ledger(store, "s")
+def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store: Store) -> None:
+    """A claim of a killed process of this machine is free at once, one of another machine when its lease is over.
+
+    What was in flight when the owner died may have been paid for: it stays in the ledger as a lost attempt.
+    """
+    ledger, other = Ledger(store, "s"), Ledger(store, "s")
+    owners = store.database["owners"]
+
+    def owned_by(host: str, birth: str, lease: float) -> None:
+        name = f"{host}:{os.getpid()}:{birth}:x"
+        owners.delete_many({})
+        owners.insert_one({"_id": name, "study": "s", "lease_until": time.time() + lease})
+        store.database["calls"].update_one(
+            {"_id": REQUEST.identity()}, {"$set": {"owner": name, "worst_aud": 0.25}}
+        )
+
+    async def claimed(by: Ledger) -> Claim | Answer | Busy:
+        return await by.claim(REQUEST, purpose="run", worst_aud=0.5)
 
     async def work() -> None:
-        claim = await ledger.claim(REQUEST, purpose="run", worst_aud=0.0)
-        assert isinstance(claim, Claim)
-        other = Ledger(store, "s")
-        assert isinstance(await other.claim(REQUEST, purpose="run", worst_aud=0.0), Busy)
-        host, pid, birth, tail = ledger.owner.rsplit(":", 3)
-        assert int(pid) == os.getpid()
-        dead = ":".join((host, pid, str(int(birth) + 1), tail))  # the pid lives, but is another process now
-        store.database["calls"].update_one({"_id": claim.call_id}, {"$set": {"owner": dead}})
-        assert isinstance(await other.claim(REQUEST, purpose="run", worst_aud=0.0), Claim)
-        elsewhere = "another-host:1:1:x"
-        lease: dict[str, Any] = {"owner": elsewhere, "lease_until": time.time() + 60}
-        store.database["calls"].update_one({"_id": claim.call_id}, {"$set": lease})
-        assert isinstance(await ledger.claim(REQUEST, purpose="run", worst_aud=0.0), Busy)
-        lease["lease_until"] = time.time() - 1
-        store.database["calls"].update_one({"_id": claim.call_id}, {"$set": lease})
-        assert isinstance(await ledger.claim(REQUEST, purpose="run", worst_aud=0.0), Claim)
-        other.close()
+        first = await claimed(ledger)
+        assert isinstance(first, Claim)
+        assert (first.lost, first.earlier, first.inherited_aud) == (None, (), 0.0)
+        assert isinstance(await claimed(other), Busy)
+        host, _, birth, _ = ledger.owner.name.rsplit(":", 3)
+        owned_by(host, str(int(birth) + 1), 60)  # the pid lives, but is another process now
+        taken = await claimed(other)
+        assert isinstance(taken, Claim)
+        assert (taken.lost is None, taken.earlier, taken.inherited_aud) == (False, (), 0.0)
+        found = store.objects(Call).get()
+        assert ([attempt["outcome"] for attempt in found.attempts], found.unsure_aud) == (["lost"], 0.5)
+        owned_by("another-host", "1", 60)
+        assert isinstance(await claimed(ledger), Busy)
+        owned_by("another-host", "1", -1)
+        again = await claimed(ledger)
+        assert isinstance(again, Claim)
+        assert (len(again.earlier), again.inherited_aud) == (1, 0.5)  # and the second is lost now
 
     run_anywhere(work, threading.Event())
     ledger.close()
+    other.close()
 
 
 def test_run_anywhere_works_where_a_loop_is_running() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import mongoengine as me
@@ -11,11 +12,13 @@ from pymongo import InsertOne, UpdateOne
 
 from toolkit.errors import StoreError
 from toolkit.judges.ensemble import ensemble_evaluation
+from toolkit.judges.judgement import Judgement
 from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run, utc_now
-from toolkit.store.records import evaluation_write, failed_run_record, run_records
+from toolkit.store.documents import Judgement as JudgementDocument
+from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
 from toolkit.store.writer import TOUCH, Duplicate, Record
 
 
@@ -80,7 +83,7 @@ def test_a_wrong_document_is_refused_before_it_is_written() -> None:
             dataset_version="v",
         ).validate()
     with pytest.raises(me.ValidationError):
-        Call(call_id="short", state="done", owner="o", lease_until=0.0).validate()
+        Call(call_id="short", state="done", owner="o").validate()
 
 
 def test_moments_come_back_in_utc(store: Store) -> None:
@@ -100,20 +103,58 @@ def test_a_run_written_again_keeps_what_its_judges_found(store: Store) -> None:
     answer = Answer("c", ModelReply("Block it.", "stop", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
 
     def keep(*records: Record) -> None:
-        asyncio.run(keep_all(records))
-
-    async def keep_all(records: tuple[Record, ...]) -> None:
         for record in records:
-            await store.writer.keep(record)
+            store.writer.post(record)
+        asyncio.run(store.writer.settled())
 
     keep(failed_run_record(key, fields, "timeout: no reply"))
     keep(*run_records(key, fields, answer))
     (before,) = store.objects(Run)
     assert (before.status, before.failure) == ("succeeded", None)
     evaluation = ensemble_evaluation([])
-    store.writer.submit(*evaluation_write(before.id, evaluation)).result()
+    store.writer.post_change("runs", before.id, evaluation_fields(evaluation, "k", before.output_blob_id))
     keep(*run_records(key, fields, answer))
     (after,) = store.objects(Run)
     assert after.run_id == before.run_id
     assert after.ensemble_evaluation == evaluation
     assert store.objects(OutputBlob).count() == 1
+
+
+def test_records_built_by_hand_are_what_the_document_classes_say() -> None:
+    """Runs, texts and judgements pass their own class's checks, and hold no field that it does not know."""
+    key = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
+    fields = {"test_item": "p", "dataset_version": "v", "bias_controls": {}, "prompt_length_bin": "S"}
+    answer = Answer("c", ModelReply("Block", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
+    blob, run = run_records(key, fields, answer, defect="truncated", policy="keep")
+    failed = failed_run_record(key, {**fields, "prompt_length_bin": None}, "timeout: no reply")
+    good = Judgement(
+        "primary", "m", "default", "h", scores={"clarity": 4.0}, composite=4.0, composite_strict=4.0
+    )
+    bad = Judgement("primary", "m", "default", "h", reason="prose: no numbers")
+    said = [judgement_record("r", "s", replace(judgement, zeros=0, call_id="c")) for judgement in (good, bad)]
+    for record, document in [
+        (blob, OutputBlob),
+        (run, Run),
+        (failed, Run),
+        *((r, JudgementDocument) for r in said),
+    ]:
+        assert record.collection == document._meta["collection"]
+        assert set(record.document) <= set(document._fields)
+        document(**record.document).validate()
+    assert "failure" not in run.document
+    assert "tokens" not in failed.document
+    assert "failure" in run.change["$unset"]
+
+
+def test_nothing_is_written_after_a_record_that_could_not_be_kept(store: Store) -> None:
+    """A refused record is told to whoever settles, and what stands behind it in the queue is not written."""
+    store.writer.post(
+        Record("output_blobs", {"blob_id": "a", "$bad": {"$x": 1}, "b": {1: 2}}, {"blob_id": "a"}, None)
+    )
+    with pytest.raises(StoreError):
+        asyncio.run(store.writer.settled())
+    store.writer.post(Record("output_blobs", {"blob_id": "b", "content": ""}, {"blob_id": "b"}, None))
+    with pytest.raises(StoreError):
+        asyncio.run(store.writer.settled())
+    assert store.objects(OutputBlob).count() == 0
+    store.writer.submit("calls", InsertOne({"_id": "paid"})).result()  # what was paid for is still taken

@@ -68,8 +68,14 @@ class ModelRequest:
 
     def identity(self) -> str:
         """Return the SHA-256 of the canonical request: the name under which the call is paid for once."""
+        known = self.__dict__.get("_identity")
+        if known is not None:
+            return str(known)
         text = json.dumps(self.canonical(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        identity = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        # Remembered, because it is asked for at every step of a call; a replaced request is a new object.
+        object.__setattr__(self, "_identity", identity)
+        return identity
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ def status_failure(
     Returns
     -------
     ModelError
-        With ``reason`` rate_limited, server_error, timeout, conflict, wrong_key, out_of_money, not_found or
-        bad_request.
+        With ``reason`` rate_limited, overloaded, server_error, request_timeout, conflict, wrong_key, out_of_money,
+        not_found or bad_request.
     """
     where = f"{spec.provider} model {spec.model!r}"
     error = _error_of(body)
@@ -65,7 +65,8 @@ def status_failure(
             retry_after=retry_after(headers),
         )
     if status in (408, 409) or status >= 500:
-        reason = {408: "timeout", 409: "conflict"}.get(status, "server_error")
+        # 529 is Anthropic's word for too much to do. A 408 is a refusal and not a time-out of ours: nothing is billed.
+        reason = {408: "request_timeout", 409: "conflict", 529: "overloaded"}.get(status, "server_error")
         return ModelError(
             f"{where}: the server could not answer (HTTP {status}){said}",
             reason=reason,
@@ -94,7 +95,7 @@ def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
     Returns
     -------
     ModelError
-        With ``reason`` timeout or connection, both retryable.
+        With ``reason`` timeout, unreachable (nothing was sent) or connection, all retryable.
     """
     import aiohttp
 
@@ -108,6 +109,12 @@ def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
         link = link.__cause__ or link.__context__
     if late:
         return timeout_failure(spec)
+    if isinstance(link, aiohttp.ClientConnectorError):
+        return ModelError(
+            f"{spec.provider} model {spec.model!r}: nothing answers at its address; check the network and base_url",
+            reason="unreachable",
+            retryable=True,
+        )
     what = type(link or error).__name__
     return ModelError(
         f"{spec.provider} model {spec.model!r}: the connection failed or broke off ({what})",

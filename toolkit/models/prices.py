@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -106,6 +106,38 @@ def aud_cost(usage: Usage, price: Price) -> float:
     """
     usd = usage.input * price.usd_per_million_input + usage.output * price.usd_per_million_output
     return usd / 1e6 * price.aud_per_usd
+
+
+def batch_price(price: Price, provider: str) -> Price:
+    """Return what a model costs when it is asked through its provider's batch endpoint.
+
+    Parameters
+    ----------
+    price
+        Price of a single call.
+    provider
+        Whose batch endpoint it is.
+
+    Returns
+    -------
+    Price
+        The table's share of both prices, half of them; a provider without a batch endpoint keeps its price.
+
+    Examples
+    --------
+    >>> half = batch_price(Price(2.5, 10.0, 1.5, "list", "today"), "openai")
+    >>> half.usd_per_million_input, half.usd_per_million_output, half.source
+    (1.25, 5.0, 'list; batch, half price')
+    """
+    share = _table()["batch"].get(provider)
+    if share is None:
+        return price
+    return replace(
+        price,
+        usd_per_million_input=price.usd_per_million_input * share,
+        usd_per_million_output=price.usd_per_million_output * share,
+        source=f"{price.source}; batch, half price",
+    )
 
 
 def _usd(spec: ModelSpec, table: dict[str, Any]) -> tuple[float, float, str]:

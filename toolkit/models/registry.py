@@ -8,9 +8,12 @@ from pathlib import Path
 
 from toolkit.errors import StudyError
 from toolkit.models.base import Model
+from toolkit.models.batches import BatchClient
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.keys import api_key, read_environment
 
+BATCH_PROVIDERS = ("openai", "anthropic")
+"""Providers with a batch endpoint; the others are asked singly in batch mode too."""
 LOCAL_SLOTS = 1
 """Requests the local server works on at once: more would share the same cores and lose the cached prompt."""
 
@@ -63,7 +66,6 @@ def open_model(
 
     from toolkit.models.transport import HTTP_LIMITS, LOCAL_LIMITS
 
-    variables = read_environment(folder) if env is None else env
     limits = LOCAL_LIMITS if spec.provider == "local" else HTTP_LIMITS
     limits = replace(limits, connections=connections or limits.connections, seconds=seconds or limits.seconds)
     match spec.provider:
@@ -74,12 +76,54 @@ def open_model(
         case "anthropic":
             from toolkit.models.anthropic_client import AnthropicModel
 
-            return AnthropicModel(spec, key=api_key(spec, variables), limits=limits)
+            return AnthropicModel(spec, key=_key(spec, env, folder), limits=limits)
         case "openai" | "groq" | "compatible":
             from toolkit.models.openai_client import OpenAIModel
 
-            return OpenAIModel(spec, key=api_key(spec, variables), limits=limits)
+            return OpenAIModel(spec, key=_key(spec, env, folder), limits=limits)
     raise StudyError(f"model {spec.name!r} has the unknown provider {spec.provider!r}")
+
+
+def open_batch_client(
+    spec: ModelSpec, *, env: Mapping[str, str] | None = None, folder: Path | None = None
+) -> BatchClient | None:
+    """Return the batch endpoint of a model, or ``None`` where its provider has none; nothing is sent.
+
+    Parameters
+    ----------
+    spec
+        The model; with a ``base_url`` of its own that server must have the provider's batch endpoint.
+    env
+        Variables in which its key is looked up; ``None`` reads the environment and the ``.env`` files.
+    folder
+        Folder of the study, whose ``.env`` is read too.
+
+    Returns
+    -------
+    BatchClient or None
+        To be used in one event loop, and closed in it.
+
+    Raises
+    ------
+    InputError
+        The key is missing.
+
+    Examples
+    --------
+    >>> from toolkit.models.catalogue import model_spec
+    >>> open_batch_client(model_spec("scripted")) is None
+    True
+    """
+    match spec.provider:
+        case "openai":
+            from toolkit.models.batch_openai import OpenAIBatches
+
+            return OpenAIBatches(spec, key=_key(spec, env, folder))
+        case "anthropic":
+            from toolkit.models.batch_anthropic import AnthropicBatches
+
+            return AnthropicBatches(spec, key=_key(spec, env, folder))
+    return None
 
 
 def default_concurrency(spec: ModelSpec, others: int = 10) -> int:
@@ -99,3 +143,7 @@ def default_concurrency(spec: ModelSpec, others: int = 10) -> int:
     (1, 10)
     """
     return LOCAL_SLOTS if spec.provider == "local" else others
+
+
+def _key(spec: ModelSpec, env: Mapping[str, str] | None, folder: Path | None) -> str | None:
+    return api_key(spec, read_environment(folder) if env is None else env)

@@ -8,12 +8,15 @@ to the network.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
+import json
 import os
 import re
 import tempfile
 import uuid
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -60,6 +63,38 @@ def count_tokens(text: str, encoding: str = "o200k_base") -> int:
     """
     # encode_ordinary and not encode: the latter refuses a prompt that quotes "<|endoftext|>".
     return len(_encoder(encoding).encode_ordinary(text))
+
+
+def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
+    """Return how many tokens each text has, remembered on disk under the hash of all of them.
+
+    An encoder takes 0.3 s and 75 MB to load, which a command that opens a known dataset need not spend.
+
+    Parameters
+    ----------
+    texts
+        The texts.
+    encoding
+        One of ``ENCODINGS``.
+
+    Examples
+    --------
+    >>> count_all(["Isolate the host.", ""])
+    [5, 0]
+    """
+    digest = hashlib.sha256(json.dumps([encoding, *texts]).encode()).hexdigest()
+    file = Path(platformdirs.user_cache_dir("llm-security-toolkit")) / "counts" / f"{digest}.json"
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(file.read_text())
+        if isinstance(known, list) and len(known) == len(texts) and all(type(n) is int for n in known):
+            return known
+    counts = [count_tokens(text, encoding) for text in texts]
+    with contextlib.suppress(OSError):  # a cache that cannot be written is no loss
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_suffix(f".{uuid.uuid4().hex}.tmp")
+        draft.write_text(json.dumps(counts))
+        draft.replace(file)
+    return counts
 
 
 @lru_cache(maxsize=len(ENCODINGS))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolkit.errors import InputError
-from toolkit.models.tokens import count_tokens
+from toolkit.models.tokens import count_all
 from toolkit.prompts.bases import read_folder
 from toolkit.prompts.tables import read_table
 from toolkit.words import LENGTH_BINS, SCENARIOS
@@ -89,8 +89,10 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
         )
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}
-    for where, row in rows:
-        prompt = _prompt(where, row, version, check_ranges)
+    found = list(rows)
+    counts = count_all([row["text"] for _, row in found])
+    for (where, row), tokens in zip(found, counts, strict=True):
+        prompt = _prompt(where, row, version, tokens, check_ranges)
         if prompt.prompt_id in seen:
             first = seen[prompt.prompt_id]
             raise InputError(f"{where}: key 'prompt_id': '{prompt.prompt_id}' is already used in {first}")
@@ -135,7 +137,7 @@ def digest_of(prompts: tuple[Prompt, ...]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _prompt(where: str, row: Mapping[str, Any], version: str, check_ranges: bool) -> Prompt:
+def _prompt(where: str, row: Mapping[str, Any], version: str, tokens: int, check_ranges: bool) -> Prompt:
     """Return the prompt of one row, whatever file it came from."""
     for key, allowed in (("scenario", SCENARIOS), ("length_bin", tuple(LENGTH_BINS))):
         if row[key] not in allowed:
@@ -143,7 +145,6 @@ def _prompt(where: str, row: Mapping[str, Any], version: str, check_ranges: bool
                 f"{where}: key '{key}': unknown value '{row[key]}', allowed are {', '.join(allowed)}"
             )
     length_bin = row["length_bin"]
-    tokens = count_tokens(row["text"])
     low, high = LENGTH_BINS[length_bin]
     if check_ranges and not low <= tokens <= high:
         raise InputError(

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pandas as pd
-from scipy import stats
+from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.judges.ask import JudgeSpec
@@ -168,8 +168,8 @@ def _unjudged_share(runs: pd.DataFrame) -> Result:
     return Estimate(
         UNJUDGED,
         share,
-        low=float(stats.beta.ppf(0.025, hits, bases - hits + 1)) if share > 0 else 0.0,
-        high=float(stats.beta.ppf(0.975, hits + 1, bases - hits)) if share < 1 else 1.0,
+        low=float(special.betaincinv(hits, bases - hits + 1, 0.025)) if share > 0 else 0.0,
+        high=float(special.betaincinv(hits + 1, bases - hits, 0.975)) if share < 1 else 1.0,
         method="Clopper-Pearson over bases",
         unit=SHARE,
         n=counts,

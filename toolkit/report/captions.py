@@ -56,6 +56,27 @@ def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
     }
 
 
+def defects_note(runs: pd.DataFrame) -> str:
+    """Say how many answers are not whole, those that were judged all the same and those that were not.
+
+    Parameters
+    ----------
+    runs
+        The ``runs`` frame.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"defect": ["truncated", "refused", None], "excluded": [False, True, False]})
+    >>> defects_note(runs)
+    '1 of 3 answers were judged though truncated. 1 of 3 answers were not judged because refused.'
+    """
+    said = []
+    for excluded, words in ((False, "judged though"), (True, "not judged because")):
+        kinds = runs.loc[(runs["excluded"] == excluded) & runs["defect"].notna(), "defect"].value_counts()
+        said += [f"{count} of {len(runs)} answers were {words} {kind}." for kind, count in kinds.items()]
+    return " ".join(said)
+
+
 def n_words(n: Mapping[str, int]) -> str:
     """Say the counts, singular where there is one.
 

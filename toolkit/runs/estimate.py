@@ -1,17 +1,35 @@
-"""What a study will cost, before a cent is spent: per model and judge, expected and at worst, in AUD."""
+"""What a study will cost and how long it takes, before a cent is spent: per model and judge, low, expected and worst.
+
+What is paid for already is asked of the store, run by run; what is ahead is counted in `toolkit.runs.lengths`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.judges.ask import judge_request
-from toolkit.models.base import ModelRequest, Usage
+from toolkit.models.base import Usage
 from toolkit.models.catalogue import ModelSpec
-from toolkit.models.prices import aud_cost, price_of
+from toolkit.models.prices import aud_cost, batch_price, price_of
+from toolkit.models.registry import default_concurrency
 from toolkit.models.tokens import count_tokens
-from toolkit.store.documents import Call, Run
+from toolkit.runs.execution import IN_ORDER_UP_TO
+from toolkit.runs.lengths import (
+    NOTHING,
+    Experience,
+    Tokens,
+    experience_of,
+    judge_calls,
+    run_calls,
+    total_tokens,
+)
+from toolkit.runs.progress import duration
+from toolkit.runs.standing import calls_by_state, judge_requests, runs_ahead
 from toolkit.summary import Summary
 
 if TYPE_CHECKING:
@@ -20,18 +38,21 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
     from toolkit.store.connection import Store
 
-EXPECTED_REPLY_TOKENS: Final = 587
-"""Output tokens of the reply that the architecture document shows (seed 002, section 3.1)."""
-EXPECTED_JUDGE_TOKENS: Final = 120
-"""Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
-COLUMNS: Final = ("who", "model", "calls", "paid_calls", "input_tokens", "expected_aud", "worst_aud")
+BATCH_SECONDS: Final = 86_400.0
+"""What a batch endpoint promises: an answer within a day."""
+COLUMNS: Final = (
+    *("who", "model", "provider", "calls", "paid_calls", "input_tokens"),
+    *("low_aud", "expected_aud", "worst_aud", "seconds", "worst_seconds", "basis"),
+)
+
+Room = tuple[str, str | None]
 
 
 def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     """Return what is still to be asked, one row per model and judge.
 
-    Expected costs assume replies of 587 tokens and judgements of 120, never more than ``max_tokens``; at worst every
-    reply is as long as ``max_tokens`` allows.
+    At worst every reply is as long as ``max_tokens`` allows, every one that may be asked again is, judges read all
+    of it, and a batch brings nothing, so that its calls are sent singly at the full price.
 
     Parameters
     ----------
@@ -43,8 +64,11 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``who`` (model or judge role), ``model``, ``calls`` (to be asked), ``paid_calls``, ``input_tokens`` (of the
-        calls still to be asked), ``expected_aud``, ``worst_aud``.
+        ``who`` (model or judge role), ``model``, ``provider``, ``calls`` (to be asked), ``paid_calls``,
+        ``input_tokens`` (expected, of the calls to be asked), ``low_aud``, ``expected_aud``, ``worst_aud``, ``seconds``
+        (expected, without waits for a provider in trouble; missing where a batch decides), ``worst_seconds`` (known
+        for batches only) and ``basis`` (``measured`` or ``assumed`` lengths and latencies, ``paid`` where nothing is
+        to be asked). Its ``attrs`` hold ``seconds`` and ``worst_seconds`` of the whole, ``budget_aud``, ``spent_aud``.
 
     Raises
     ------
@@ -53,81 +77,70 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     """
     import pandas as pd
 
-    paid = {
-        call["_id"]
-        for call in store.find_by(Call, "_id", plan.call_ids, ("raw", "request", "text"))
-        if call["state"] == "done"
-    }
-    rows = []
+    ahead = runs_ahead(plan, store)
+    count = cache(count_tokens)  # 10,000 runs of 100 prompts are 100 texts
+    known: dict[str, Experience] = {}
+    rows, phases = [], []
     for name, spec in plan.models.items():
-        requests = [run.request for run in plan.runs if run.model == name]
-        open_requests = [run.request for run in plan.runs if run.model == name and run.call_id not in paid]
-        expected = min(EXPECTED_REPLY_TOKENS, plan.study.sampling.max_tokens)
-        rows.append(_row("model", name, spec, open_requests, len(requests), expected))
-    judged = sum(
-        bool(run.get("ensemble_evaluation", {}).get("key") == plan.ensemble_key)
-        for run in store.find_by(Run, "call_id", plan.call_ids, ("scores",))
-        if run["study"] == plan.study.name
-    )
+        of_model = [one for one in ahead if one.standing.run.model == name]
+        asked = [one for one in of_model if one.request is not None]
+        if asked:
+            known[name] = experience_of(plan, store, spec, "run")
+        tokens = total_tokens(run_calls(asked, spec, known[name], count)) if asked else NOTHING
+        rows.append(_row(plan, "model", name, spec, tokens, len(of_model) - len(asked), known.get(name)))
+        phases.append(("runs", spec))
     for role, judge in plan.judges.items():
-        # The reply is not there yet; a text of the expected length stands in for it.
-        length = min(EXPECTED_REPLY_TOKENS, plan.study.sampling.max_tokens)
-        worst_extra = plan.study.sampling.max_tokens - length
-        requests = [
-            judge_request(judge, plan.rubric, task=run.prompt.text, response="word " * length)
-            for run in plan.runs
-        ][judged:]
-        expected = min(EXPECTED_JUDGE_TOKENS, judge.max_tokens)
-        rows.append(
-            _row(role, judge.name, plan.judge_models[role], requests, len(plan.runs), expected, worst_extra)
-        )
-    return pd.DataFrame(rows, columns=list(COLUMNS))
-
-
-def _row(
-    who: str,
-    name: str,
-    spec: ModelSpec,
-    requests: Sequence[ModelRequest],
-    planned: int,
-    expected: int,
-    worst_extra: int = 0,
-) -> dict[str, object]:
-    price = price_of(spec)
-    counts = [
-        sum(count_tokens(m.content, spec.encoding or "o200k_base") for m in r.messages) for r in requests
-    ]
-    return {
-        "who": who,
-        "model": name,
-        "calls": len(requests),
-        "paid_calls": planned - len(requests),
-        "input_tokens": sum(counts),
-        "expected_aud": sum(aud_cost(Usage(count, expected), price) for count in counts),
-        "worst_aud": sum(
-            aud_cost(Usage(count + worst_extra, r.max_tokens), price)
-            for count, r in zip(counts, requests, strict=True)
-        ),
-    }
+        spec = plan.judge_models[role]
+        seen = [one for one in ahead if one.judged]
+        asked = [one for one in seen if not (role in one.standing.said and one.standing.said[role].answered)]
+        experience, tokens = None, NOTHING
+        if asked:
+            experience = experience_of(plan, store, spec, "judge")
+            tokens = total_tokens(judge_calls(plan, role, asked, known, experience, count))
+            # What a judge will read is a part of the basis too.
+            read = all(one.request is None or known[one.standing.run.model].measured for one in asked)
+            experience = replace(experience, measured=experience.measured and read)
+        paid = (len(seen) - len(asked)) * len(judge_requests(plan, role, task="", response=""))
+        rows.append(_row(plan, role, judge.name, spec, tokens, paid, experience))
+        phases.append(("judges", spec))
+    frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
+    frame.attrs.update(
+        seconds=_whole_seconds(rows, phases),
+        worst_seconds=BATCH_SECONDS
+        * len({p for (p, _), row in zip(phases, rows, strict=True) if row["worst_seconds"]})
+        or None,
+        budget_aud=plan.study.budget.aud,
+        spent_aud=sum(c.aud + c.unsure_aud for c in calls_by_state(store, plan.study.name).values()),
+    )
+    return frame
 
 
 def estimate_summary(frame: pd.DataFrame) -> Summary:
-    """Return the estimate as the command line shows it."""
-    total = frame[["calls", "expected_aud", "worst_aud"]].sum()
-    fields = {
-        "rows": frame.to_dict("records"),
-        "calls": int(total["calls"]),
-        "expected_aud": float(total["expected_aud"]),
-        "worst_aud": float(total["worst_aud"]),
+    """Return the estimate as the command line shows it.
+
+    Parameters
+    ----------
+    frame
+        What `estimate_frame` returned.
+    """
+    rows = [
+        {name: None if value != value else value for name, value in row.items()}  # NaN is no JSON
+        for row in frame.to_dict("records")
+    ]
+    total = {name: float(frame[name].sum()) for name in ("low_aud", "expected_aud", "worst_aud")}
+    budget, spent = frame.attrs.get("budget_aud"), frame.attrs.get("spent_aud", 0.0)
+    fields: dict[str, Any] = {
+        "rows": rows,
+        "calls": int(frame["calls"].sum()),
+        **total,
+        "seconds": frame.attrs.get("seconds"),
+        "worst_seconds": frame.attrs.get("worst_seconds"),
+        "spent_aud": spent,
+        "budget_aud": budget,
+        "expected_fits": None if budget is None else spent + total["expected_aud"] <= budget,
+        "worst_fits": None if budget is None else spent + total["worst_aud"] <= budget,
     }
-    table = frame.to_string(
-        index=False, formatters=dict.fromkeys(("expected_aud", "worst_aud"), "{:.4f}".format)
-    )
-    text = (
-        f"{table}\n\n{fields['calls']} calls still to be asked: about {fields['expected_aud']:.2f} AUD, "
-        f"at worst {fields['worst_aud']:.2f} AUD"
-    )
-    return Summary(fields, text)
+    return Summary(fields, "\n\n".join([_table(frame), *_sentences(fields)]))
 
 
 def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
@@ -144,3 +157,100 @@ def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
             f"this study may cost {worst:.2f} AUD, more than budget.confirm_above_aud = {threshold_aud:.2f}; "
             "look at `toolkit estimate` and add --yes"
         )
+
+
+def _row(
+    plan: Plan, who: str, name: str, spec: ModelSpec, tokens: Tokens, paid: int, known: Experience | None
+) -> dict[str, Any]:
+    full = price_of(spec)
+    price = batch_price(full, spec.provider) if plan.study.mode == "batch" else full
+    batch = price != full and tokens.calls > 0
+    low, expected, worst = (
+        Usage(math.ceil(sent), math.ceil(got)) for sent, got in zip(tokens.sent, tokens.got, strict=True)
+    )
+    return {
+        "who": who,
+        "model": name,
+        "provider": spec.provider,
+        "calls": tokens.calls,
+        "paid_calls": paid,
+        "input_tokens": expected.input,
+        "low_aud": aud_cost(low, price),
+        "expected_aud": aud_cost(expected, price),
+        "worst_aud": aud_cost(worst, full),
+        "seconds": None
+        if batch
+        else _seconds(plan, spec, tokens.calls, expected.total, known, judge=who != "model"),
+        "worst_seconds": BATCH_SECONDS if batch else None,
+        "basis": "paid" if known is None else "measured" if known.measured else "assumed",
+    }
+
+
+def _seconds(
+    plan: Plan, spec: ModelSpec, calls: int, tokens: int, known: Experience | None, *, judge: bool
+) -> float:
+    """Return the expected time of a row that has its provider to itself: the slowest of latency and both rates."""
+    if known is None:
+        return 0.0
+    judges = plan.study.judges.by_role()
+    entries = [(entry, plan.models[entry.name]) for entry in plan.study.models]
+    entries += [(judges[role], found) for role, found in plan.judge_models.items()]
+    limit = plan.study.limit(spec.provider)
+    at_once = min(
+        entry.concurrency or limit.concurrency or default_concurrency(found, plan.study.concurrency)
+        for entry, found in entries
+        if _room(found) == _room(spec)
+    )
+    if len(plan.runs) <= IN_ORDER_UP_TO:  # one run after the other, but its judges together
+        together = sum(_room(found) == _room(spec) for found in plan.judge_models.values())
+        at_once = min(at_once, together if judge else 1)
+    times = [known.seconds * max(calls / at_once, 1.0)]
+    times += [60 * calls / limit.requests_per_minute] if limit.requests_per_minute else []
+    times += [60 * tokens / limit.tokens_per_minute] if limit.tokens_per_minute else []
+    return max(times)
+
+
+def _whole_seconds(
+    rows: Sequence[Mapping[str, Any]], phases: Sequence[tuple[str, ModelSpec]]
+) -> float | None:
+    """Return the expected time of everything: one provider's rows add up, providers go side by side, judges last."""
+    if any(row["seconds"] is None for row in rows):
+        return None
+    sums: dict[str, dict[Room, float]] = defaultdict(lambda: defaultdict(float))
+    for row, (phase, spec) in zip(rows, phases, strict=True):
+        sums[phase][_room(spec)] += row["seconds"]
+    return sum(max(rooms.values()) for rooms in sums.values())
+
+
+def _room(spec: ModelSpec) -> Room:
+    """Return what shares limits: one provider at one address."""
+    return spec.provider, spec.endpoint
+
+
+def _table(frame: pd.DataFrame) -> str:
+    money: dict[Any, Callable[..., str]] = dict.fromkeys(
+        ("low_aud", "expected_aud", "worst_aud"), "{:.4f}".format
+    )
+    times = ["within a day" if seconds != seconds else duration(seconds) for seconds in frame["seconds"]]
+    shown = frame.drop(columns=["seconds", "worst_seconds"])
+    shown.insert(len(shown.columns) - 1, "time", times)
+    return shown.to_string(index=False, formatters=money)
+
+
+def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
+    spent, budget = fields["spent_aud"], fields["budget_aud"]
+    if budget is not None:
+        verdict = {True: "fits", False: "does not fit"}
+        yield (
+            f"budget.aud = {budget:.2f}, {spent:.4f} AUD of it are spent: the expected cost "
+            f"{verdict[fields['expected_fits']]}, the worst {verdict[fields['worst_fits']]}"
+        )
+    if not fields["calls"]:
+        yield "Nothing is left to be asked."
+        return
+    batch = fields["worst_seconds"]
+    time = f"within {duration(batch)}" if batch else f"in about {duration(fields['seconds'])}"
+    yield (
+        f"{fields['calls']} calls still to be asked: about {fields['expected_aud']:.4f} AUD, at least "
+        f"{fields['low_aud']:.4f} and at worst {fields['worst_aud']:.4f} AUD, {time}"
+    )

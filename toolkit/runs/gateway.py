@@ -6,57 +6,24 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from toolkit.errors import BudgetReached, ModelError
-from toolkit.models.base import Answer, Model, ModelReply, ModelRequest, Usage
-from toolkit.models.catalogue import ModelSpec
-from toolkit.models.prices import Price, aud_cost
-from toolkit.models.tokens import count_tokens
+from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
+from toolkit.models.prices import aud_cost, batch_price
+from toolkit.runs.batch_exchange import STILL_OPEN
+from toolkit.runs.batches import BatchDesk
+from toolkit.runs.budget import Account
+from toolkit.runs.endpoint import Endpoint, limiters, most_tokens, worst_aud
 from toolkit.runs.ledger import Busy, Claim, Ledger
+from toolkit.runs.retries import UNSURE, RetryPolicy
+from toolkit.runs.sending import Counters, Sending
 from toolkit.store.documents import utc_now
 
 POLL_SECONDS = 0.5
-MESSAGE_TOKENS = 16  # what chat formats add around a message, rounded up, for the worst case
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How often and how long a call is tried: exponential backoff with full jitter under one deadline."""
-
-    attempts: int = 6
-    first_wait: float = 0.5
-    longest_wait: float = 30.0
-    deadline: float = 600.0
-
-    def wait(self, attempt: int, retry_after: float | None, jitter: random.Random) -> float:
-        """Return the seconds to wait after attempt number ``attempt`` (1 is the first)."""
-        backoff = jitter.uniform(0, min(self.longest_wait, self.first_wait * 2 ** (attempt - 1)))
-        return max(backoff, retry_after or 0.0)
-
-
-@dataclass
-class Counters:
-    """What a gateway has done since it opened; shown as progress."""
-
-    asked: int = 0
-    from_ledger: int = 0
-    failed: int = 0
-    retried: int = 0
-    spent_aud: float = 0.0
-    reserved_aud: float = 0.0
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """A model that can be asked: its description, its price and how to reach it."""
-
-    spec: ModelSpec
-    price: Price
-    open: Callable[[], Model]
-    concurrency: int
+REFUSED_FOR_RATE = ("rate_limited", "overloaded")
 
 
 class Gateway:
@@ -67,17 +34,19 @@ class Gateway:
     ledger
         Where calls are claimed and kept.
     endpoints
-        The models that may be asked, by (provider, provider's model name, address).
+        The models that may be asked; those of one provider at one address share the narrowest of their limits.
     budget_aud
-        Hard cap over everything this study has ever paid, ``None`` for no cap.
+        Hard cap over everything this study has ever paid and may have paid, ``None`` for no cap.
     retry
         How failed attempts are repeated.
     seed
         Seed of the jitter.
     stop
-        When set, a failed attempt is not repeated.
+        When set, nothing more is sent and a failed attempt is not repeated.
     replay
         Answer from the ledger only: no model is opened, nothing is sent.
+    desk
+        Where calls become batches, for endpoints that say so; what a batch does not answer is asked singly.
     """
 
     def __init__(
@@ -90,18 +59,21 @@ class Gateway:
         seed: int = 0,
         stop: threading.Event | None = None,
         replay: bool = False,
+        desk: BatchDesk | None = None,
     ) -> None:
         self._ledger = ledger
-        self._endpoints = {(e.spec.provider, e.spec.model, e.spec.endpoint): e for e in endpoints}
+        self._endpoints = {endpoint.key: endpoint for endpoint in endpoints}
         self._models: dict[tuple[str, str, str | None], Model] = {}
-        self._rooms: dict[tuple[str, str | None], asyncio.Semaphore] = {}
+        self._limiters = limiters(self._endpoints.values())
         self._stopped: dict[tuple[str, str | None], ModelError] = {}
-        self._budget = budget_aud
-        self._paid_before = ledger.spent() if budget_aud is not None else 0.0
+        self._account: Account | None = None
+        if budget_aud is not None:
+            self._account = Account(ledger.store, ledger.study, ledger.owner, budget_aud)
         self._retry = retry or RetryPolicy()
         self._jitter = random.Random(seed)
         self._stop = stop or threading.Event()
         self._replay = replay
+        self._desk = desk
         self._known: dict[str, Answer] = ledger.kept() if replay else {}
         self.counters = Counters()
 
@@ -123,7 +95,8 @@ class Gateway:
         Raises
         ------
         ModelError
-            When the model gave no reply within the retry policy; the attempts are in the ledger.
+            When the model gave no reply within the retry policy; the attempts are in the ledger. Its reason is
+            ``stopped`` when nothing was sent because the study was stopped.
         BudgetReached
             When this call could pass the budget; nothing was sent.
         """
@@ -137,116 +110,187 @@ class Gateway:
             raise ModelError("not in the ledger, and a replay asks nobody", reason="not_in_ledger")
         endpoint = self._endpoints[request.provider, request.model, request.endpoint]
         self._refuse_stopped(endpoint)
-        # Counting tokens takes longer than everything else here, and only a budget needs it.
-        worst = 0.0
-        if self._budget is not None:
-            worst = aud_cost(_worst_usage(request, endpoint.spec), endpoint.price)
-        self._reserve(worst)
+        # Counting tokens takes longer than everything else here, and only a budget needs it beforehand.
+        worst = worst_aud(request, endpoint) if self._account else 0.0
+        sending = Sending(request, endpoint, worst)
         try:
+            await self._reserve(sending)
             claimed = await self._ledger.claim(request, purpose=purpose, worst_aud=worst)
             while isinstance(claimed, Busy):
-                await asyncio.sleep(POLL_SECONDS)
+                await self._sleep(POLL_SECONDS)
+                self._refuse_after_stop()
                 claimed = await self._ledger.claim(request, purpose=purpose, worst_aud=worst)
             if isinstance(claimed, Answer):
                 self.counters.from_ledger += 1
                 return claimed
-            return await self._send(request, endpoint, claimed)
+            return await self._send(claimed, sending)
         finally:
-            self.counters.reserved_aud -= worst
-
-    def note(self) -> str:
-        """Return in a few words what a progress line shows."""
-        c = self.counters
-        parts = [f"{c.spent_aud:.4f} AUD"]
-        parts += [f"{c.retried} retried"] if c.retried else []
-        parts += [f"{c.failed} failed"] if c.failed else []
-        return ", ".join(parts)
+            self._settle(sending)
 
     async def close(self) -> None:
-        """Close every model that was opened."""
+        """Close every model that was opened, end the claims, and give back what is left of the budget."""
+        if self._desk:
+            await self._desk.close()
         for model in self._models.values():
             await model.close()
         self._models.clear()
+        self._ledger.close()
+        if self._account:
+            self._account.close()
 
-    async def _send(self, request: ModelRequest, endpoint: Endpoint, claim: Claim) -> Answer:
-        attempts = [dict(attempt) for attempt in claim.earlier]
+    async def _send(self, claim: Claim, sending: Sending) -> Answer:
+        if claim.lost and not (self._desk and self._desk.holds(claim.call_id)):
+            # Its owner died with the call in flight; only a batch is known to go on.
+            worst = sending.worst_aud or worst_aud(claim.request, sending.endpoint)
+            lost = {"at": claim.lost, "outcome": "lost"}
+            claim = replace(claim, earlier=(*claim.earlier, lost), inherited_aud=claim.inherited_aud + worst)
+        before = [dict(attempt) for attempt in claim.earlier]
         try:
-            reply, latency_ms = await self._attempts(request, endpoint, attempts)
-        except ModelError as error:
-            self.counters.failed += 1
-            if error.fatal_for_provider:
-                self._stopped[_room(endpoint)] = error
-            await self._ledger.fail(claim, reason=error.reason, message=str(error), attempts=attempts)
+            reply = await self._in_batch(sending) or await self._attempts(sending)
+        except (ModelError, BudgetReached, asyncio.CancelledError) as error:
+            reason = getattr(error, "reason", "stopped")
+            if sending.in_batch and reason in STILL_OPEN:
+                raise  # the claim stays: whoever takes it over finds the batch
+            if sending.attempts:
+                self.counters.failed += 1
+                done = self._ledger.fail(
+                    claim,
+                    reason=reason,
+                    message=str(error),
+                    attempts=before + sending.attempts,
+                    unsure_aud=claim.inherited_aud + sending.unsure_aud,
+                )
+            else:  # nothing was sent, so nothing happened
+                done = self._ledger.withdraw(claim)
+            await asyncio.shield(done)
             raise
-        cost = aud_cost(reply.usage, endpoint.price)
+        price = sending.endpoint.price
+        cost = aud_cost(
+            reply.usage, batch_price(price, claim.request.provider) if sending.in_batch else price
+        )
+        sending.spent_aud = cost
         self.counters.asked += 1
         self.counters.spent_aud += cost
         # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
-        return await asyncio.shield(
-            self._ledger.complete(claim, reply, aud_cost=cost, latency_ms=latency_ms, attempts=attempts)
-        )
-
-    async def _attempts(
-        self, request: ModelRequest, endpoint: Endpoint, attempts: list[dict[str, Any]]
-    ) -> tuple[ModelReply, float]:
-        deadline = time.monotonic() + self._retry.deadline
-        for number in range(1, self._retry.attempts + 1):
-            async with self._room(endpoint):
-                self._refuse_stopped(endpoint)
-                model = self._model(endpoint)
-                started = time.monotonic()
-                attempt = {"at": utc_now(), "outcome": "answered"}
-                attempts.append(attempt)
-                try:
-                    reply = await model.ask(request)
-                    latency_ms = (time.monotonic() - started) * 1000
-                    attempt["ms"] = latency_ms
-                    return reply, latency_ms
-                except ModelError as error:
-                    attempt["outcome"] = error.reason
-                    attempt["ms"] = (time.monotonic() - started) * 1000
-                    wait = self._retry.wait(number, error.retry_after, self._jitter)
-                    last = number == self._retry.attempts or time.monotonic() + wait > deadline
-                    if not error.retryable or error.fatal_for_provider or last or self._stop.is_set():
-                        raise
-            # The place is given back while waiting, so that others are not held up.
-            self.counters.retried += 1
-            await asyncio.sleep(wait)
-        raise AssertionError("the last attempt returns or raises")
-
-    def _reserve(self, worst: float) -> None:
-        spent = self._paid_before + self.counters.spent_aud
-        if self._budget is not None and spent + self.counters.reserved_aud + worst > self._budget:
-            raise BudgetReached(
-                f"budget.aud: {self._budget:.2f} AUD could be passed by the next call ({spent:.4f} AUD spent); "
-                "raise it in the study file and run again"
+        answer = await asyncio.shield(
+            self._ledger.complete(
+                claim,
+                reply,
+                aud_cost=cost,
+                latency_ms=sending.attempts[-1]["ms"],
+                attempts=before + sending.attempts,
+                unsure_aud=claim.inherited_aud + sending.unsure_aud,
             )
-        self.counters.reserved_aud += worst
+        )
+        if sending.in_batch and self._desk:
+            await self._desk.kept(claim.call_id)
+        return answer
+
+    async def _in_batch(self, sending: Sending) -> ModelReply | None:
+        """Return the reply of a batch; ``None`` when there is no batch, or it brought none and never will."""
+        if self._desk is None or not sending.endpoint.batch:
+            return None
+        self._refuse_stopped(sending.endpoint)
+        attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True}
+        started = time.monotonic()
+        sending.in_batch = True
+        try:
+            return await self._desk.ask(sending.request, sending.endpoint.spec)
+        except ModelError as error:
+            attempt["outcome"] = error.reason
+            if error.fatal_for_provider:
+                self._stopped[sending.endpoint.room] = error
+            if error.reason in STILL_OPEN or error.fatal_for_provider:
+                raise
+            sending.in_batch = False
+            return None
+        finally:
+            attempt["ms"] = (time.monotonic() - started) * 1000
+            if attempt["outcome"] not in (*STILL_OPEN, "no_batch"):
+                sending.attempts.append(attempt)
+
+    async def _attempts(self, sending: Sending) -> ModelReply:
+        deadline = time.monotonic() + self._retry.deadline
+        number = 1
+        while True:
+            try:
+                return await self._attempt(sending)
+            except ModelError as error:
+                wait = self._retry.wait(number, error.retry_after, self._jitter)
+                last = number >= self._retry.attempts or time.monotonic() + wait > deadline
+                if not error.retryable or last or self._stop.is_set():
+                    raise
+            number += 1
+            self.counters.retried += 1
+            # The place is given back while waiting, so that others are not held up.
+            await self._sleep(wait)
+            await self._reserve(sending)
+
+    async def _attempt(self, sending: Sending) -> ModelReply:
+        """Send a request once, when its provider has a place for it; every request that is sent is noted."""
+        request, endpoint = sending.request, sending.endpoint
+        limiter = self._limiters[endpoint.room]
+        slot = await limiter.enter(most_tokens(request, endpoint) if limiter.counts_tokens else 0.0)
+        came: dict[str, Any] = {}
+        started = time.monotonic()
+        try:
+            self._refuse_after_stop()
+            self._refuse_stopped(endpoint)
+            attempt = {"at": utc_now(), "outcome": "cancelled"}
+            model = self._model(endpoint)
+            sending.attempts.append(attempt)
+            try:
+                reply = await model.ask(request)
+                attempt["outcome"] = "answered"
+                came = {"answered": True, "tokens": reply.usage.total}
+                return reply
+            except ModelError as error:
+                attempt["outcome"] = error.reason
+                if error.fatal_for_provider:
+                    self._stopped[endpoint.room] = error
+                came = {"refused": error.reason in REFUSED_FOR_RATE, "retry_after": error.retry_after}
+                raise
+            finally:
+                attempt["ms"] = (time.monotonic() - started) * 1000
+                if attempt["outcome"] in UNSURE:
+                    self._count_unsure(sending)
+        finally:
+            limiter.leave(slot, **came)
+
+    async def _reserve(self, sending: Sending) -> None:
+        if self._account and not sending.reserved_aud:
+            await self._account.reserve(sending.worst_aud)
+            sending.reserved_aud = sending.worst_aud
+
+    def _count_unsure(self, sending: Sending) -> None:
+        """Count an attempt that may have been billed as if it had been, at its worst."""
+        worst = sending.worst_aud or worst_aud(sending.request, sending.endpoint)
+        sending.unsure_aud += worst
+        if self._account:
+            self._account.settle(sending.reserved_aud, worst)
+            sending.reserved_aud = 0.0
+
+    def _settle(self, sending: Sending) -> None:
+        if self._account:
+            self._account.settle(sending.reserved_aud, sending.spent_aud)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep, or stop sleeping when the study is stopped."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and not self._stop.is_set():
+            await asyncio.sleep(min(left, POLL_SECONDS))
+
+    def _refuse_after_stop(self) -> None:
+        if self._stop.is_set():
+            raise ModelError("stopped before it was sent", reason="stopped")
 
     def _refuse_stopped(self, endpoint: Endpoint) -> None:
-        stopped = self._stopped.get(_room(endpoint))
+        stopped = self._stopped.get(endpoint.room)
         if stopped is not None:
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
 
-    def _room(self, endpoint: Endpoint) -> asyncio.Semaphore:
-        return self._rooms.setdefault(_room(endpoint), asyncio.Semaphore(endpoint.concurrency))
-
     def _model(self, endpoint: Endpoint) -> Model:
         # Per model and not per room: a client knows what its model can do.
-        key = (endpoint.spec.provider, endpoint.spec.model, endpoint.spec.endpoint)
-        if key not in self._models:
-            self._models[key] = endpoint.open()
-        return self._models[key]
-
-
-def _room(endpoint: Endpoint) -> tuple[str, str | None]:
-    """Return what shares limits and a connection: one provider at one address."""
-    return endpoint.spec.provider, endpoint.spec.endpoint
-
-
-def _worst_usage(request: ModelRequest, spec: ModelSpec) -> Usage:
-    text = sum(
-        count_tokens(m.content, spec.encoding or "o200k_base") + MESSAGE_TOKENS for m in request.messages
-    )
-    # Without a public tokenizer our count may be low; half as much again covers what we have seen.
-    return Usage(text if spec.encoding else text * 3 // 2, request.max_tokens, estimated=True)
+        if endpoint.key not in self._models:
+            self._models[endpoint.key] = endpoint.open()
+        return self._models[endpoint.key]

@@ -1,20 +1,33 @@
-"""How far a study is, read from the store without asking anything."""
+"""How far a study is, read from the store without asking anything: from another terminal while it runs, or later."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 
+from toolkit.runs.owners import living
+from toolkit.runs.progress import duration
+from toolkit.runs.standing import Standing, calls_by_state, standings
+from toolkit.store.documents import utc_now
 from toolkit.summary import Summary
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
     from toolkit.store.connection import Store
 
+RATE_SECONDS: Final = 300.0
+"""The rate is that of the last five minutes."""
+RATE_CALLS: Final = 1000
+"""Newest calls that are enough for a rate: reading more takes longer than a fast study's next thousand."""
+ANSWERED: Final = "answered"
+"""Outcome of an attempt that brought a reply."""
+
 
 def study_status(plan: Plan, store: Store) -> dict[str, Any]:
-    """Return runs and judgements done, failed and missing, AUD spent, and what keeps failing.
+    """Return how far a study is, what it has spent, what is under way and what keeps failing.
 
     Parameters
     ----------
@@ -22,65 +35,97 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         The planned study.
     store
         Its open store.
-    """
-    from toolkit.store.documents import Judgement, Run
 
-    name = plan.study.name
-    runs = [
-        run
-        for run in store.find_by(Run, "call_id", plan.call_ids, leave_out=("ensemble_evaluation",))
-        if run["study"] == name
-    ]
-    succeeded = [run for run in runs if run["status"] == "succeeded"]
-    judges = {role: judge.name for role, judge in plan.judges.items()}
-    judgements = [
-        found
-        for found in store.find_by(
-            Judgement, "run_id", (run["run_id"] for run in succeeded), leave_out=("reasons",)
-        )
-        if found["rubric_hash"] == plan.rubric.digest and judges.get(found["judge"]) == found["model"]
-    ]
-    calls = store.database["calls"].find({"study": name}, {"aud_cost": 1, "state": 1, "_id": 0})
-    states: Counter[str] = Counter()
-    spent = 0.0
-    for call in calls:
-        states[call["state"]] += 1
-        spent += call.get("aud_cost") or 0.0
-    failures = Counter(run["failure"].split(":")[0] for run in runs if run["status"] == "failed")
-    unread = Counter((found["reason"] or "unknown").split(":")[0] for found in judgements if found["failed"])
+    Returns
+    -------
+    dict
+        Plain JSON types. ``runs`` and ``judgements`` count against the plan, judgements without those of
+        ``excluded`` replies; ``calls`` are those that ended; ``in_flight`` those under way by purpose, ``abandoned``
+        those that a dead process left; ``at_work`` whether a process works on the study; ``retried`` attempts beyond
+        the first of each call, ``attempts`` all by outcome; ``spent_aud`` and ``unsure_aud`` (may have been billed
+        besides); ``budget_left_aud`` without what is under way at its worst; ``calls_per_minute`` lately and
+        ``seconds_left`` at that rate, ``None`` when no call has ended in the last five minutes.
+    """
+    name, budget = plan.study.name, plan.study.budget.aud
+    runs = standings(plan, store)
+    succeeded = [one for one in runs if one.status == "succeeded"]
+    failed = [one for one in runs if one.status == "failed"]
+    excluded = Counter(one.excluded for one in succeeded if one.excluded)
+    said = [judgement for one in succeeded for judgement in one.said.values()]
+    answered = sum(judgement.answered for judgement in said)
+    planned = (len(runs) - excluded.total()) * len(plan.judges)
+    calls = calls_by_state(store, name)
+    spent, unsure = sum(c.aud for c in calls.values()), sum(c.unsure_aud for c in calls.values())
+    alive = living(store, name)
+    claimed = _claimed(store, name) if "claimed" in calls else []
+    in_flight = [call for call in claimed if call["owner"] in alive]
+    reserved = sum(call["worst_aud"] or 0.0 for call in claimed)
+    attempts, retried = _attempts(store, name, calls["done"].count if "done" in calls else 0)
+    rate = _calls_per_minute(store, name)
     return {
         "study": name,
         "done": len(succeeded),
         "runs": {
-            "planned": len(plan.runs),
+            "planned": len(runs),
             "succeeded": len(succeeded),
-            "failed": len(runs) - len(succeeded),
-            "missing": len(plan.runs) - len(runs),
+            "failed": len(failed),
+            "missing": len(runs) - len(succeeded) - len(failed),
         },
         "judgements": {
-            "planned": len(plan.runs) * len(judges),
-            "done": sum(found["answered"] for found in judgements),
-            "scored": sum(not found["failed"] for found in judgements),
-            "missing": len(plan.runs) * len(judges) - sum(found["answered"] for found in judgements),
+            "planned": planned,
+            "done": answered,
+            "scored": sum(judgement.reason is None for judgement in said),
+            "missing": planned - answered,
         },
-        "calls": dict(states),
+        "calls": {state: ended.count for state, ended in calls.items() if state != "claimed"},
+        "in_flight": dict(Counter(call["purpose"] for call in in_flight)),
+        "abandoned": len(claimed) - len(in_flight),
+        "at_work": bool(alive),
+        "retried": retried,
+        "attempts": attempts,
         "spent_aud": spent,
-        "failures": dict(failures),
-        "finish_reasons": dict(Counter(run.get("finish_reason") or "unknown" for run in succeeded)),
-        "judgement_failures": dict(unread),
+        "unsure_aud": unsure,
+        "budget_aud": budget,
+        "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure - reserved),
+        "calls_per_minute": rate,
+        "seconds_left": None if rate is None else 60 * _calls_left(runs, len(plan.judges)) / rate,
+        "excluded": dict(excluded),
+        "failures": dict(Counter((one.failure or "unknown").split(":")[0] for one in failed)),
+        "finish_reasons": dict(Counter(one.finish_reason or "unknown" for one in succeeded)),
+        "judgement_failures": dict(Counter(j.reason.split(":")[0] for j in said if j.reason is not None)),
         "output": str(plan.output),
     }
 
 
 def status_summary(status: Mapping[str, Any]) -> Summary:
-    """Return the status as the command line shows it."""
+    """Return the status as the command line shows it.
+
+    Parameters
+    ----------
+    status
+        What `study_status` returned.
+    """
     runs, judgements = status["runs"], status["judgements"]
+    spent = f"spent       {status['spent_aud']:.4f} AUD in {sum(status['calls'].values())} calls"
+    if status["unsure_aud"]:
+        spent += f", {status['unsure_aud']:.4f} more may have been billed"
+    if status["budget_aud"] is not None:
+        spent += f", {status['budget_left_aud']:.4f} of {status['budget_aud']:.2f} left"
     lines = [
         f"study       {status['study']}",
         f"runs        {runs['succeeded']} of {runs['planned']} succeeded",
         f"            {runs['failed']} failed, {runs['missing']} not asked",
         f"judgements  {judgements['done']} of {judgements['planned']} answered, {judgements['scored']} with scores",
-        f"spent       {status['spent_aud']:.4f} AUD in {sum(status['calls'].values())} calls",
+        spent,
+        f"now         {_now(status)}",
+        *([f"retried     {status['retried']} attempts"] if status["retried"] else []),
+        *(
+            f"attempts    {count} x {outcome}"
+            for outcome, count in status["attempts"].items()
+            if outcome != ANSWERED
+        ),
+        *([f"abandoned   {status['abandoned']} calls of a dead process"] if status["abandoned"] else []),
+        *(f"excluded    {count} x {reason}" for reason, count in status["excluded"].items()),
         *(
             f"not whole   {count} x {reason}"
             for reason, count in status["finish_reasons"].items()
@@ -91,3 +136,86 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         f"results     {status['output']}",
     ]
     return Summary(status, "\n".join(lines))
+
+
+def statuses(look: Callable[[], dict[str, Any]], seconds: float | None) -> Iterator[dict[str, Any]]:
+    """Yield the status now, and again every so often until the study stands still.
+
+    Parameters
+    ----------
+    look
+        Returns the status.
+    seconds
+        Time between two looks; ``None`` looks once.
+    """
+    yield (status := look())
+    while seconds is not None and status["at_work"]:
+        time.sleep(seconds)
+        yield (status := look())
+
+
+def _now(status: Mapping[str, Any]) -> str:
+    """Return what goes on at the moment, in words."""
+    if not status["at_work"]:
+        return "no process is at work"
+    parts = [f"{count} {purpose} calls in flight" for purpose, count in sorted(status["in_flight"].items())]
+    if status["calls_per_minute"] is not None:
+        parts += [
+            f"{status['calls_per_minute']:.1f} calls a minute",
+            f"{duration(status['seconds_left'])} left",
+        ]
+    return ", ".join(parts) or "at work, no call in flight"
+
+
+def _calls_left(runs: tuple[Standing, ...], judges: int) -> int:
+    """Return the calls that this execution has still to make: what failed is left to the next one."""
+    return sum(
+        1 + judges
+        if one.status is None
+        else judges - sum(judgement.answered for judgement in one.said.values())
+        for one in runs
+        if one.status != "failed" and not one.excluded
+    )
+
+
+def _claimed(store: Store, study: str) -> list[dict[str, Any]]:
+    fields = {"owner": 1, "purpose": 1, "worst_aud": 1}
+    return list(store.database["calls"].find({"study": study, "state": "claimed"}, fields))
+
+
+def _attempts(store: Store, study: str, done: int) -> tuple[dict[str, int], int]:
+    """Return attempts by outcome, and how many were not the first of their call.
+
+    Read are only the calls with an attempt that failed: every done call has one more, which brought the reply.
+    """
+    found = store.database["calls"].find(
+        {"study": study, "attempts": {"$elemMatch": {"outcome": {"$ne": ANSWERED}}}}, {"attempts": 1}
+    )
+    outcomes = Counter({ANSWERED: done} if done else {})
+    retried = 0
+    for call in found:
+        outcomes.update(attempt["outcome"] for attempt in call["attempts"] if attempt["outcome"] != ANSWERED)
+        retried += len(call["attempts"]) - 1
+    return dict(outcomes), retried
+
+
+def _calls_per_minute(store: Store, study: str) -> float | None:
+    """Return how many calls ended a minute lately; ``None`` when none has in the last five minutes."""
+    now = utc_now()
+    began = [
+        # When it was sent: from its end, a single call would have taken no time.
+        call["updated_at"] - timedelta(milliseconds=call.get("latency_ms") or 0.0)
+        for state in ("done", "failed")
+        # The newest are found first and the moment is looked at here: asked for a range of dates, the embedded server
+        # reads every call of the study.
+        for call in store.database["calls"].find(
+            {"study": study, "state": state},
+            {"updated_at": 1, "latency_ms": 1},
+            sort=[("updated_at", -1)],
+            limit=RATE_CALLS,
+        )
+        if call["updated_at"] >= now - timedelta(seconds=RATE_SECONDS)
+    ]
+    if not began:
+        return None
+    return 60 * len(began) / max((now - min(began)).total_seconds(), 1.0)

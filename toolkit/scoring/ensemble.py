@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scipy import stats
+from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.scoring.composite import calculate_composite_score
@@ -91,7 +91,7 @@ def calculate_ci(
     if len(present) < 2:
         return None
     mean = statistics.fmean(present)
-    quantile = float(stats.t.ppf((1 + confidence) / 2, len(present) - 1))
+    quantile = float(special.stdtrit(len(present) - 1, (1 + confidence) / 2))
     half = quantile * statistics.stdev(present) / math.sqrt(len(present))
     low, high = bounds
     return min(max(mean - half, low), high), max(min(mean + half, high), low)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
 
 from toolkit.errors import InputError
 
@@ -136,8 +136,8 @@ def _t_interval(
         return MeanInterval(mean, None, None, None, None, 0, f"{count} of the {what}, and two are needed")
     if error <= ROUNDING * size:
         return MeanInterval(mean, None, None, None, None, count - 1, f"all {count} {what} are equal")
-    half = float(stats.t.ppf((1 + confidence) / 2, count - 1)) * error
-    p_value = 2 * float(stats.t.sf(abs(mean) / error, count - 1))
+    half = float(special.stdtrit(count - 1, (1 + confidence) / 2)) * error
+    p_value = 2 * float(special.stdtr(count - 1, -abs(mean) / error))
     return MeanInterval(mean, error, mean - half, mean + half, p_value, count - 1)
 
 

@@ -69,12 +69,21 @@ class Store:
         return QuerySet(document, self.database[document._meta["collection"]])
 
     def find_by(
-        self, document: type[me.Document], field: str, values: Iterable[str], leave_out: Iterable[str] = ()
+        self,
+        document: type[me.Document],
+        field: str,
+        values: Iterable[str],
+        leave_out: Iterable[str] = (),
+        *,
+        only: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
-        """Return the raw documents whose ``field`` is one of ``values``, in chunks that any server takes."""
+        """Return the raw documents whose ``field`` is one of ``values``, in chunks that any server takes.
+
+        ``only`` names the fields to read, ``leave_out`` those not to; one of the two.
+        """
         ids = list(dict.fromkeys(values))
         collection = self.database[document._meta["collection"]]
-        projection = dict.fromkeys(leave_out, 0) or None
+        projection = dict.fromkeys(only, 1) or dict.fromkeys(leave_out, 0) or None
         found: list[dict[str, Any]] = []
         for start in range(0, len(ids), CHUNK):
             found += collection.find({field: {"$in": ids[start : start + CHUNK]}}, projection)

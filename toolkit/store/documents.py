@@ -97,15 +97,22 @@ class Run(me.Document):
     finish_reason = me.StringField()
     attempts = me.IntField(min_value=0)
     failure = me.StringField()
+    # added: what the judges of the evaluation were, when all have answered, and whether two or more count
+    ensemble_key = me.StringField()
+    judged = me.BooleanField()
+    # added: the text that was judged, and the calls of the judges whose word counts
+    judged_blob_id = me.StringField()
+    judge_calls = me.DictField()
+    # added: what keeps a reply from being whole, and what the study says of such a reply
+    defect = me.StringField(choices=("truncated", "empty", "refused", "filtered"))
+    reply_policy = me.StringField(choices=("keep", "retry", "exclude"))
 
     meta = {  # noqa: RUF012
         "collection": "runs",
         "auto_create_index": False,
         "indexes": [
             {"fields": ["study", "test", "prompt_id", "model", "repeat", "call_id"], "unique": True},
-            ["study", "status"],
             "call_id",
-            "output_blob_id",
         ],
     }
 
@@ -151,12 +158,11 @@ class Call(me.Document):
     call_id = me.StringField(primary_key=True, min_length=64, max_length=64)
     state = me.StringField(required=True, choices=("claimed", "done", "failed"))
     owner = me.StringField(required=True)
-    lease_until = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
     study = me.StringField(required=True)
     purpose = me.StringField(required=True)
     provider = me.StringField(required=True)
     model = me.StringField(required=True)
-    request = me.DictField(required=True)
+    request = me.DictField()
     worst_aud = me.FloatField(required=True, min_value=0)
     text = me.StringField()
     finish_reason = me.StringField()
@@ -168,6 +174,8 @@ class Call(me.Document):
     aud_cost = me.FloatField(min_value=0)
     latency_ms = me.FloatField(min_value=0)
     attempts = me.ListField(me.DictField())
+    unsure_aud = me.FloatField(min_value=0)  # attempts that broke after they were sent, at their worst
+    inherited_aud = me.FloatField(min_value=0)  # the part of it from before this owner
     failure = me.DictField()
     created_at = me.DateTimeField(required=True, default=utc_now)
     updated_at = me.DateTimeField(required=True, default=utc_now)
@@ -175,8 +183,50 @@ class Call(me.Document):
     meta = {  # noqa: RUF012
         "collection": "calls",
         "auto_create_index": False,
-        "indexes": [["study", "state"], ["owner", "state"]],
+        "indexes": [["study", "state"]],
     }
 
 
-DOCUMENTS = (Prompt, OutputBlob, Run, Judgement, Call)
+class Owner(me.Document):
+    """A process at work on a study; its claims are alive as long as its lease is."""
+
+    name = me.StringField(primary_key=True)
+    study = me.StringField(required=True)
+    lease_until = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
+
+    meta = {"collection": "owners", "auto_create_index": False}  # noqa: RUF012
+
+
+class Account(me.Document):
+    """What a study has spent and what its processes may still spend, for the budget they share."""
+
+    study = me.StringField(primary_key=True)
+    version = me.IntField(required=True)
+    settled_aud = me.FloatField(required=True)
+    grants = me.ListField(me.DictField())
+
+    meta = {"collection": "accounts", "auto_create_index": False}  # noqa: RUF012
+
+
+class Batch(me.Document):
+    """Calls submitted together to a batch endpoint: written before they are sent, ended once all are kept."""
+
+    name = me.StringField(primary_key=True, min_length=26, max_length=26)
+    state = me.StringField(required=True, choices=("submitting", "submitted", "ended", "lost"))
+    study = me.StringField(required=True)
+    provider = me.StringField(required=True)
+    model = me.StringField(required=True)
+    endpoint = me.StringField(null=True)
+    batch_id = me.StringField(null=True)  # the provider's, once it is known
+    call_ids = me.ListField(me.StringField(), required=True)
+    created = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
+    updated_at = me.DateTimeField(required=True, default=utc_now)
+
+    meta = {  # noqa: RUF012
+        "collection": "batches",
+        "auto_create_index": False,
+        "indexes": [["study", "state"]],
+    }
+
+
+DOCUMENTS = (Prompt, OutputBlob, Run, Judgement, Call, Owner, Account, Batch)

@@ -137,10 +137,11 @@ def serve(folder: Path, idle_seconds: float) -> None:
     except BlockingIOError:
         raise StoreError(f"{folder}: another embedded server already serves this folder") from None
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    from nx_27017.handler import NeoSQLiteHandler
     from nx_27017.server import run_server
 
-    handler = NeoSQLiteHandler(data_dir=str(folder / "data"))
+    from toolkit.store.embedded_handler import Handler
+
+    handler = Handler(data_dir=str(folder / "data"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, Prompt, Run
+from toolkit.store.stored import is_current
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
 
 SCORES = (*DIMENSIONS, "composite", "composite_strict")
@@ -26,6 +27,8 @@ RUN_TYPES: Mapping[str, str] = {
     "status": "string",
     "failure": "string",
     "finish_reason": "string",
+    "defect": "string",
+    "excluded": "bool",
     "input_tokens": "Int64",
     "output_tokens": "Int64",
     "total_tokens": "Int64",
@@ -95,7 +98,10 @@ def runs_frame(store: Store, call_ids: Iterable[str], *, study: str) -> pd.DataF
     rows = []
     for run in found:
         prompt = prompts[run["prompt_id"], run["dataset_version"]]
-        aggregated = run.get("ensemble_evaluation", {}).get("aggregated", {})
+        excluded = run.get("defect") is not None and run.get("reply_policy") != "keep"
+        # Judgements from a time when the study kept such replies stay in the store and count for nothing here.
+        counts = is_current(run) and not excluded
+        aggregated = run.get("ensemble_evaluation", {}).get("aggregated", {}) if counts else {}
         means = aggregated.get("mean_scores") or {}
         interval = (aggregated.get("confidence_intervals") or {}).get("composite") or (None, None)
         tokens, economics = run.get("tokens") or {}, run.get("economics") or {}
@@ -106,6 +112,7 @@ def runs_frame(store: Store, call_ids: Iterable[str], *, study: str) -> pd.DataF
                 "scenario": prompt["scenario"],
                 "category": prompt["category"],
                 "length_bin": run.get("prompt_length_bin"),
+                "excluded": excluded,
                 "input_tokens": tokens.get("input"),
                 "output_tokens": tokens.get("output"),
                 "total_tokens": tokens.get("total"),
@@ -146,11 +153,17 @@ def judgements_frame(
     pandas.DataFrame
         Columns and dtypes as in ``JUDGEMENT_TYPES``; a failed judgement has its reason and no scores.
     """
-    of_run = {row["run_id"]: row for row in runs.to_dict("records")}
+    of_run = {row["run_id"]: row for row in runs.to_dict("records") if not row["excluded"]}
+    found_runs = store.find_by(
+        Run, "run_id", of_run, only=("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
+    )
+    counting = {run["run_id"]: run.get("judge_calls") or {} for run in found_runs if is_current(run)}
     rows = []
     for found in store.find_by(Judgement, "run_id", of_run, leave_out=("reasons",)):
         if found["rubric_hash"] != rubric_hash or judges.get(found["judge"]) != found["model"]:
             continue
+        if counting.get(found["run_id"], {}).get(found["judge"]) != found["call_id"]:
+            continue  # of another version of the reply, or under other settings of the judge
         run = of_run[found["run_id"]]
         scores = found.get("scores") or {}
         rows.append(

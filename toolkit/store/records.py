@@ -1,103 +1,44 @@
-"""Plain objects into writes and documents back into plain objects: how runs and judgements look in the store."""
+"""Runs, replies and judgements as records: how they are written into the store."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from pymongo import UpdateOne
 from ulid import ULID
 
-from toolkit.errors import InputError
 from toolkit.judges.judgement import Judgement
 from toolkit.models.base import Answer
-from toolkit.store import documents
-from toolkit.store.connection import Store
 from toolkit.store.documents import utc_now
 from toolkit.store.writer import TOUCH, Record
 from toolkit.words import DIMENSIONS
 
+_RUN_OPTIONAL = (
+    "failure",
+    "prompt_length_bin",
+    "tokens",
+    "economics",
+    "output_blob_id",
+    "finish_reason",
+    "attempts",
+    "defect",
+    "reply_policy",
+)
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A run as it stands in the store; ``text`` and ``judgements`` are read only when they are asked for.
-
-    ``document_id`` is the store's own key, by which the embedded server finds a document to change fastest.
-    ``failure`` says why there is no reply. ``ensemble_key`` is what the run was judged under, ``None`` when a judge has
-    still to answer.
-    """
-
-    document_id: Any
-    run_id: str
-    prompt_id: str
-    model: str
-    repeat: int
-    failure: str | None
-    judged: bool
-    ensemble_key: str | None
-    text: str | None = None
-    judgements: Mapping[str, Judgement] = field(default_factory=dict)
-
-
-def stored_runs(
-    store: Store, study: str, call_ids: Iterable[str], *, texts: bool = False, rubric_hash: str | None = None
-) -> dict[tuple[str, str, int], Stored]:
-    """Return the runs of a study that the given calls answer, by prompt id, model and repeat.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    call_ids
-        Identities of the calls the study plans.
-    texts
-        Whether to read the replies.
-    rubric_hash
-        When given, the judgements made under this rubric are read too.
-    """
-    found = [
-        run
-        for run in store.find_by(
-            documents.Run, "call_id", call_ids, leave_out=("ensemble_evaluation.judge_results",)
-        )
-        if run["study"] == study
-    ]
-    contents: dict[str, str] = {}
-    if texts:
-        ids = (run["output_blob_id"] for run in found if "output_blob_id" in run)
-        contents = {b["blob_id"]: b["content"] for b in store.find_by(documents.OutputBlob, "blob_id", ids)}
-    judgements: dict[str, dict[str, Judgement]] = {}
-    if rubric_hash is not None:
-        for said in store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in found)):
-            if said["rubric_hash"] == rubric_hash:
-                judgements.setdefault(said["run_id"], {})[said["judge"]] = _judgement(said)
-    stored = {}
-    for run in found:
-        evaluation = run.get("ensemble_evaluation") or {}
-        text = contents.get(run.get("output_blob_id", ""))
-        stored[run["prompt_id"], run["model"], run["repeat"]] = Stored(
-            document_id=run["_id"],
-            run_id=run["run_id"],
-            prompt_id=run["prompt_id"],
-            model=run["model"],
-            repeat=run["repeat"],
-            failure=run.get("failure") if run["status"] == "failed" else None,
-            judged=bool(evaluation.get("aggregated", {}).get("judged")),
-            ensemble_key=evaluation.get("key"),
-            text=text,
-            judgements=judgements.get(run["run_id"], {}),
-        )
-    return stored
-
-
-def run_records(key: Mapping[str, Any], fields: Mapping[str, Any], answer: Answer) -> tuple[Record, Record]:
+def run_records(
+    key: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    answer: Answer,
+    *,
+    aud_cost: float | None = None,
+    attempts: int | None = None,
+    defect: str | None = None,
+    policy: str | None = None,
+) -> tuple[Record, Record]:
     """Return the records of a run that was answered: its text, then the run.
 
     Parameters
@@ -107,7 +48,11 @@ def run_records(key: Mapping[str, Any], fields: Mapping[str, Any], answer: Answe
     fields
         What else the plan knows of it.
     answer
-        Its answer from the gateway.
+        The answer from the gateway that counts.
+    aud_cost, attempts
+        AUD and requests of all calls of the run, where there were more than the answer's.
+    defect, policy
+        What keeps the reply from being whole, and what the study says of a reply like this; ``None`` for a whole one.
     """
     text, usage = answer.reply.text, answer.reply.usage
     blob_id = hashlib.sha256(text.encode()).hexdigest()
@@ -125,24 +70,32 @@ def run_records(key: Mapping[str, Any], fields: Mapping[str, Any], answer: Answe
     run = {
         **fields,
         "status": "succeeded",
-        "tokens": documents.Tokens(
-            input=usage.input, output=usage.output, total=usage.total, estimated=usage.estimated
-        ),
-        "economics": documents.Economics(aud_cost=answer.aud_cost, latency_ms=answer.latency_ms),
+        "tokens": {
+            "input": usage.input,
+            "output": usage.output,
+            "total": usage.total,
+            "estimated": usage.estimated,
+        },
+        "economics": {
+            "aud_cost": answer.aud_cost if aud_cost is None else aud_cost,
+            "latency_ms": answer.latency_ms,
+        },
         "output_blob_id": blob_id,
         "finish_reason": answer.reply.finish_reason,
-        "attempts": answer.attempts,
+        "attempts": answer.attempts if attempts is None else attempts,
+        "defect": defect,
+        "reply_policy": policy,
     }
     return (
         Record("output_blobs", blob, {"blob_id": blob_id}, None),
-        _record(documents.Run, key, run, run_id=str(ULID())),
+        _record("runs", key, run, _RUN_OPTIONAL, run_id=str(ULID())),
     )
 
 
 def failed_run_record(key: Mapping[str, Any], fields: Mapping[str, Any], failure: str) -> Record:
     """Return the record of a run that got no reply, with its reason."""
     run = {**fields, "status": "failed", "failure": failure}
-    return _record(documents.Run, key, run, run_id=str(ULID()))
+    return _record("runs", key, run, _RUN_OPTIONAL, run_id=str(ULID()))
 
 
 def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
@@ -166,61 +119,52 @@ def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
         "input_tokens": judgement.input_tokens,
         "output_tokens": judgement.output_tokens,
     }
-    return _record(documents.Judgement, key, fields)
+    return _record("judgements", key, fields)
 
 
-def evaluation_write(document_id: Any, evaluation: Mapping[str, Any]) -> tuple[str, UpdateOne]:
-    """Return the write of what the ensemble found into its run; ``scores`` are the means over the judges."""
+def evaluation_fields(
+    evaluation: Mapping[str, Any], ensemble_key: str | None, blob_id: str | None
+) -> dict[str, Any]:
+    """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges.
+
+    Parameters
+    ----------
+    evaluation
+        From `toolkit.judges.ensemble.ensemble_evaluation`.
+    ensemble_key
+        What the run was judged under; ``None`` when a judge has still to answer.
+    blob_id
+        The text that was judged: of another text of the same run, asked with more tokens, nothing is known.
+    """
     means = evaluation["aggregated"]["mean_scores"]
-    changes = {
+    return {
         "ensemble_evaluation": dict(evaluation),
+        "ensemble_key": ensemble_key,
+        "judged_blob_id": blob_id,
+        "judge_calls": {role: found["call_id"] for role, found in evaluation["judge_results"].items()},
+        "judged": evaluation["aggregated"]["judged"],
         "scores": {name: means[name] for name in (*DIMENSIONS, "composite", "composite_strict")},
     }
-    return "runs", UpdateOne({"_id": document_id}, {"$set": changes, **TOUCH})
 
 
-def reply_text(store: Store, run_id: str) -> str:
-    """Return the text of a run's reply.
+def _record(
+    collection: str,
+    key: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    optional: Iterable[str] = (),
+    **first: Any,
+) -> Record:
+    """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards.
 
-    Raises
-    ------
-    InputError
-        When there is no such run, or it failed.
+    Built by hand: a document class takes four times as long, and there are many thousands. A test holds each kind of
+    record against its class.
     """
-    run = store.objects(documents.Run).filter(run_id=run_id).first()
-    if run is None:
-        raise InputError(f"run {run_id!r}: not in the store; study.runs() lists the run ids")
-    if run.output_blob_id is None:
-        raise InputError(f"run {run_id}: has no reply ({run.failure})")
-    return str(store.objects(documents.OutputBlob).get(blob_id=run.output_blob_id).content)
-
-
-def _judgement(said: Mapping[str, Any]) -> Judgement:
-    names = (
-        "judge",
-        "model",
-        "rubric",
-        "scores",
-        "composite",
-        "composite_strict",
-        "zeros",
-        "reason",
-        "reasons",
-    )
-    paid = ("call_id", "aud_cost", "latency_ms", "input_tokens", "output_tokens")
-    fields: dict[str, Any] = {name: said.get(name) for name in (*names, *paid)}
-    return Judgement(rubric_digest=said["rubric_hash"], **fields)
-
-
-def _record(document: Any, key: Mapping[str, Any], fields: Mapping[str, Any], **first: Any) -> Record:
-    """Return a record whose content the document class has checked; ``first`` is never changed afterwards."""
-    checked = document(**key, **fields, **first)
-    checked.validate()
-    whole = checked.to_mongo().to_dict()
+    absent = [name for name in optional if fields.get(name) is None]
+    given = {name: value for name, value in fields.items() if name not in absent}
+    now = utc_now()
     # Only what was given is changed: what the ensemble found of the same call stays, because another process may
     # have judged the run meanwhile. A field that this version lacks goes: a success keeps no failure.
-    change: dict[str, Any] = {"$set": {name: whole[name] for name in fields if name in whole}, **TOUCH}
-    gone = [name for name in document._db_field_map if name not in whole and name != "id"]
-    if gone:
-        change["$unset"] = dict.fromkeys(gone, "")
-    return Record(document._meta["collection"], whole, key, change)
+    change: dict[str, Any] = {"$set": given, **TOUCH}
+    if absent:
+        change["$unset"] = dict.fromkeys(absent, "")
+    return Record(collection, {**key, **given, **first, "created_at": now, "updated_at": now}, key, change)

@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -32,6 +33,9 @@ DUPLICATE_KEY = 11000
 TOUCH = {"$currentDate": {"updated_at": True}}
 """Part of every update: the moment of the change by the server's own clock."""
 LARGEST_BULK = 500
+BETWEEN_BULKS = 0.01
+"""Seconds from the beginning of one bulk to the next, at least. Nobody notices, because claims are made ahead and
+places given back before replies are kept; and a bulk of five costs little more than one of one."""
 
 
 class Duplicate(Exception):
@@ -61,24 +65,35 @@ class Record:
     key: Mapping[str, Any]
     change: Mapping[str, Any] | None
 
+    def changes(self, known: Mapping[str, Any]) -> bool:
+        """Return whether this record says anything else than a document that is there."""
+        if self.change is None:
+            return False
+        given, gone = self.change["$set"], self.change.get("$unset", {})
+        return any(known.get(name) != value for name, value in given.items()) or any(n in known for n in gone)
+
 
 @dataclass(frozen=True)
 class _Entry:
-    """An operation on its way, and who waits for it: a future of a loop, or of a thread when ``loop`` is ``None``."""
+    """An operation or record on its way, and who waits for it: a future of a loop or of a thread, or nobody.
 
-    collection: str
-    operation: Operation
-    future: Future[None] | asyncio.Future[None]
-    loop: asyncio.AbstractEventLoop | None
+    Without an operation it is a mark in the queue, reached when all before it is written.
+    """
+
+    collection: str = ""
+    operation: Operation | None = None
+    future: Future[None] | asyncio.Future[None] | None = None
+    loop: asyncio.AbstractEventLoop | None = None
     flush: bool = False
+    record: Record | None = None
 
 
 class BulkWriter:
     """Gathers operations from any thread or loop and writes them in bulks.
 
     A write that is acknowledged survives the death of this process and of the server. What was paid for is also
-    flushed to the disk first (``flush``), so that it survives the machine; that doubles the price of a write, and
-    everything else can be made again from the ledger.
+    flushed to the disk first (``flush``), so that it survives the machine; everything else can be made again from
+    the ledger.
 
     Parameters
     ----------
@@ -89,13 +104,14 @@ class BulkWriter:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
+        self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
         self._thread.start()
 
     def submit(self, collection: str, operation: Operation) -> Future[None]:
         """Queue one operation; its future ends when it is acknowledged, or holds ``Duplicate`` or ``StoreError``."""
         future: Future[None] = Future()
-        self._queue.put(_Entry(collection, operation, future, None))
+        self._queue.put(_Entry(collection, operation, future))
         return future
 
     async def write(self, collection: str, operation: Operation, *, flush: bool = False) -> None:
@@ -105,18 +121,58 @@ class BulkWriter:
         self._queue.put(_Entry(collection, operation, future, loop, flush))
         await future
 
-    async def keep(self, record: Record) -> None:
-        """Write a record and return when it is acknowledged."""
-        try:
-            await self.write(record.collection, InsertOne(dict(record.document)))
-        except Duplicate:
-            if record.change is None:
-                return
-            # Found first and changed by its id: the embedded server reads a whole collection to change by other keys.
-            found = await asyncio.to_thread(
-                self._database[record.collection].find_one, dict(record.key), {"_id": 1}
+    def post(self, record: Record, known: Mapping[str, Any] | None = None) -> None:
+        """Queue a record that nobody waits for; `settled` says when all of them are kept.
+
+        After one that could not be kept no other is written, so that nothing stands in the store whose parts are
+        missing: it is made again from the ledger.
+
+        Parameters
+        ----------
+        record
+            What to keep.
+        known
+            The document as it stands in the store, where the caller has read it.
+        """
+        if known is None:
+            self._queue.put(_Entry(record.collection, InsertOne(record.document), record=record))
+        else:
+            self._queue.put(
+                _Entry(record.collection, UpdateOne({"_id": known["_id"]}, dict(record.change or {})))
             )
-            await self.write(record.collection, UpdateOne(found or dict(record.key), dict(record.change)))
+
+    def post_change(self, collection: str, document_id: Any, fields: Mapping[str, Any]) -> None:
+        """Queue a change of a document behind the records that were posted before it; see `post`.
+
+        Parameters
+        ----------
+        collection
+            Where the document is.
+        document_id
+            The store's own key of it.
+        fields
+            What it holds from then on.
+        """
+        self._queue.put(_Entry(collection, UpdateOne({"_id": document_id}, {"$set": dict(fields), **TOUCH})))
+
+    async def settled(self) -> None:
+        """Return when everything that was posted is kept.
+
+        Raises
+        ------
+        StoreError
+            When something was not.
+        """
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._queue.put(_Entry(future=future, loop=loop))
+        await future
+        self.check()
+
+    def check(self) -> None:
+        """Raise the ``StoreError`` of a posted record that could not be kept, if there is one."""
+        if self._broken is not None:
+            raise self._broken
 
     def close(self) -> None:
         """Write what is queued and end the thread."""
@@ -125,34 +181,88 @@ class BulkWriter:
 
     def _work(self) -> None:
         closing = False
+        began = 0.0
         while not closing:
             batch = [self._queue.get()]
+            time.sleep(max(0.0, began + BETWEEN_BULKS - time.monotonic()))
+            began = time.monotonic()
             while len(batch) < LARGEST_BULK and not self._queue.empty():
                 batch.append(self._queue.get())
             bulks: dict[tuple[str, bool], list[_Entry]] = defaultdict(list)
+            marks: list[_Entry] = []
             for entry in batch:
                 if entry is None:
                     closing = True
+                elif entry.operation is None:
+                    marks.append(entry)
                 else:
                     bulks[entry.collection, entry.flush].append(entry)
             # By name, so that texts (output_blobs) and prompts are there before the runs that point to them, and
             # what is flushed after what is not: a claim before its reply.
             for name, flush in sorted(bulks):
-                _settle(bulks[name, flush], self._write(name, flush, bulks[name, flush]))
+                self._write_entries(name, flush, bulks[name, flush])
+            _settle(marks, {})
 
-    def _write(self, name: str, flush: bool, entries: list[_Entry]) -> dict[int, Exception]:
-        """Write one bulk and return what failed, by place."""
-        collection: Collection[Any] = self._database.get_collection(
-            name, write_concern=WriteConcern(w=1, j=flush)
-        )
+    def _write_entries(self, name: str, flush: bool, entries: list[_Entry]) -> None:
+        if self._broken is not None:
+            entries = [entry for entry in entries if entry.future is not None]
+        failures = self._write(name, flush, [entry.operation for entry in entries if entry.operation])
+        there = [place for place, failure in failures.items() if isinstance(failure, Duplicate)]
+        self._change(name, [record for place in there if (record := entries[place].record)])
+        for place, failure in failures.items():
+            if entries[place].future is None and not isinstance(failure, Duplicate):
+                self._broken = self._broken or failure
+        _settle(entries, failures)
+
+    def _write(self, name: str, flush: bool, operations: list[Operation]) -> dict[int, Exception]:
+        """Write one bulk and return what failed, by place.
+
+        The last operation of a bulk is flushed and with it all before it: a journal is written in order.
+        """
+        parts = [(operations[:-1], False), (operations[-1:], True)] if flush else [(operations, False)]
+        failures: dict[int, Exception] = {}
+        done = 0
+        for part, journal in parts:
+            if part:
+                concern = WriteConcern(w=1, j=journal)
+                found = _bulk(self._database.get_collection(name, write_concern=concern), part)
+                failures.update({done + place: failure for place, failure in found.items()})
+            done += len(part)
+        return failures
+
+    def _change(self, name: str, records: list[Record]) -> None:
+        """Change records that are there already, found by their keys and changed by their ids."""
+        changes: list[Operation] = []
         try:
-            collection.bulk_write([entry.operation for entry in entries], ordered=False)
-        except BulkWriteError as error:
-            return {item["index"]: _failure(name, item) for item in error.details["writeErrors"]}
+            for record in records:
+                if record.change is not None:
+                    # The embedded server reads a whole collection to change by other keys.
+                    found = self._database[name].find_one(dict(record.key), {"_id": 1})
+                    changes.append(UpdateOne(found or dict(record.key), dict(record.change)))
         except PyMongoError as error:
-            failure = StoreError(f"{name}: the store did not take a write ({error}); is it still running?")
-            return dict.fromkeys(range(len(entries)), failure)
-        return {}
+            self._broken = self._broken or _lost(name, error)
+            return
+        for failure in self._write(name, False, changes).values():
+            self._broken = self._broken or failure
+
+
+def _bulk(collection: Collection[Any], operations: list[Operation]) -> dict[int, Exception]:
+    try:
+        collection.bulk_write(operations, ordered=False)
+    except BulkWriteError as error:
+        return {item["index"]: _failure(collection.name, item) for item in error.details["writeErrors"]}
+    except PyMongoError as error:
+        return dict.fromkeys(range(len(operations)), _lost(collection.name, error))
+    except Exception as error:  # one that cannot be encoded must not take the others of its bulk with it
+        if len(operations) == 1:
+            return {0: StoreError(f"{collection.name}: not written, it cannot be stored ({error})")}
+        alone = [_bulk(collection, [operation]) for operation in operations]
+        return {place: failure for place, found in enumerate(alone) for failure in found.values()}
+    return {}
+
+
+def _lost(name: str, error: PyMongoError) -> StoreError:
+    return StoreError(f"{name}: the store did not take a write ({error}); is it still running?")
 
 
 def _failure(name: str, item: Mapping[str, Any]) -> Exception:
@@ -165,6 +275,8 @@ def _settle(entries: list[_Entry], failures: Mapping[int, Exception]) -> None:
     """Tell everybody who waits, each loop once: waking a loop costs more than the write of a document."""
     of_loop: dict[asyncio.AbstractEventLoop, list[tuple[Any, Exception | None]]] = defaultdict(list)
     for place, entry in enumerate(entries):
+        if entry.future is None:
+            continue
         if entry.loop is None:
             _resolve([(entry.future, failures.get(place))])
         else:

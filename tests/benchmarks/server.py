@@ -1,0 +1,136 @@
+"""What the benchmarks share: the loopback server, in a process of its own, and what a process costs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import os
+import resource
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, build_opener
+
+JUDGE = "bench-judge"
+"""A request to a model of this name is answered with scores, every other one with prose."""
+_REPLY = "Isolate the host. " * 20
+_PAID = {"input": 200, "output": 80}  # tokens the server says a reply took
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process has taken so far: CPU in seconds, most memory in MB."""
+
+    cpu: float
+    peak: float
+
+
+@contextlib.contextmanager
+def loopback(latency: float) -> Iterator[str]:
+    """Serve OpenAI chat under ``/v1`` and Anthropic messages; every reply takes ``latency`` seconds."""
+    context = multiprocessing.get_context("spawn")
+    ready = context.Queue()
+    process = context.Process(target=_serve, args=(ready, latency), daemon=True)
+    process.start()
+    try:
+        yield f"http://127.0.0.1:{ready.get(timeout=60)}"
+    finally:
+        process.terminate()
+        process.join()
+
+
+def seen(url: str) -> int:
+    """Return how many requests the server has had; not through a proxy, which a machine may have."""
+    with build_opener(ProxyHandler({})).open(f"{url}/count", timeout=10) as reply:
+        return int(reply.read())
+
+
+def own_cost() -> Cost:
+    """Return what this process has taken.
+
+    Linux hands the peak of a parent down to the programs it starts, so whoever measures memory in a child keeps
+    the parent small: it imports nothing of the toolkit.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss * unit / 1e6)
+
+
+def store_cost(folder: Path) -> Cost | None:
+    """Return what the embedded store's server of a folder has taken, or ``None`` where there is no /proc."""
+    try:
+        pid = json.loads((folder / "server.json").read_text())["pid"]
+        ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+        status = Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return None
+    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+    return Cost(sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK"), peak * 1024 / 1e6)
+
+
+def _serve(ready: Any, latency: float) -> None:
+    """Answer every request after ``latency`` seconds; ``/count`` says how many there were."""
+    from aiohttp import web
+
+    from toolkit.words import DIMENSIONS
+
+    count = 0
+    scores = json.dumps({"reasons": "It can be acted on.", **dict.fromkeys(DIMENSIONS, 4)})
+    prose, judgement, message = _chat(_REPLY), _chat(scores), _message(_REPLY)
+    judge = json.dumps(JUDGE).encode()
+
+    def answering(reply: bytes) -> Any:
+        async def answer(request: web.Request) -> web.Response:
+            nonlocal count
+            count += 1
+            body = await request.read()
+            await asyncio.sleep(latency)
+            return web.Response(body=judgement if judge in body else reply, content_type="application/json")
+
+        return answer
+
+    async def counted(_: web.Request) -> web.Response:
+        return web.json_response(count)
+
+    async def main() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", answering(prose))
+        app.router.add_post("/v1/messages", answering(message))
+        app.router.add_get("/count", counted)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        ready.put(runner.addresses[0][1])
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+
+
+def _chat(text: str) -> bytes:
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    usage = {
+        "prompt_tokens": _PAID["input"],
+        "completion_tokens": _PAID["output"],
+        "total_tokens": sum(_PAID.values()),
+    }
+    reply = {"id": "x", "object": "chat.completion", "created": int(time.time()), "model": "bench"}
+    return json.dumps({**reply, "choices": [choice], "usage": usage}).encode()
+
+
+def _message(text: str) -> bytes:
+    reply = {
+        "id": "x",
+        "type": "message",
+        "role": "assistant",
+        "model": "bench",
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": _PAID["input"], "output_tokens": _PAID["output"]},
+    }
+    return json.dumps(reply).encode()

@@ -1,0 +1,346 @@
+"""The batch endpoints of both providers against a loopback server: submit, find, poll, read."""
+
+import asyncio
+import json
+import time
+
+import pytest
+import stub_batches
+from aiohttp import web
+from stub_server import Fault, StubServer
+
+from toolkit.errors import InputError, ModelError
+from toolkit.models.base import Usage
+from toolkit.models.batches import json_line
+from toolkit.models.catalogue import model_spec
+from toolkit.models.prices import Price, batch_price, price_of
+from toolkit.models.registry import open_batch_client
+
+NAME = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+KEY = "sk-canary-0123456789"
+AWKWARD = 'nul \x00, breaks \n \r\n \x85 \u2028 \u2029, separator \x1e, \U0001f600 \\u2028 "quoted"'
+
+
+def spec_for(provider, server):
+    url = server.url if provider == "anthropic" else server.openai_url
+    return model_spec("m", provider=provider, base_url=url, api_key_env="K")
+
+
+def in_client(provider, server, work):
+    """Do something with a client in a loop of its own, and close the client."""
+
+    async def once():
+        client = open_batch_client(spec_for(provider, server), env={"K": KEY})
+        try:
+            return await work(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(once())
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def provider(request):
+    return request.param
+
+
+@pytest.fixture
+def requests(make_request, provider):
+    """Return so many requests by their identity."""
+
+    def make(count, text="Is this mail phishing?"):
+        made = [make_request(text, provider=provider, model="m", repeat=n) for n in range(count)]
+        return {request.identity(): request for request in made}
+
+    return make
+
+
+async def done(client, requests):
+    """Submit requests, poll to the end, and return the results."""
+    batch_id = await client.submit(requests, NAME)
+    while not (await client.state(batch_id)).ended:
+        pass
+    return await client.results(batch_id)
+
+
+@pytest.mark.parametrize("count", [1, 1500])
+def test_every_request_comes_back_under_its_own_id(provider, count, requests):
+    asked = requests(count)
+    with StubServer(answer=lambda body: "Two words.", batch_polls=2) as server:
+        results = in_client(provider, server, lambda client: done(client, asked))
+    assert results.keys() == asked.keys()
+    assert (server.count, len(server.batches)) == (0, 1)
+    assert (server.input_tokens, server.output_tokens) == (8 * count, 2 * count)
+    # One upload and one batch, or one batch; two polls; the results of one file, of a batch shown once more.
+    assert server.batch_requests == (6 if provider == "openai" else 4)
+
+
+def test_a_raw_result_becomes_the_reply_of_a_single_call(provider, requests):
+    asked = requests(1)
+    with StubServer(answer=lambda body: "Yes.") as server:
+
+        async def work(client):
+            (raw,) = (await done(client, asked)).values()
+            return client.reply(next(iter(asked.values())), raw)
+
+        reply = in_client(provider, server, work)
+    assert (reply.text, reply.finish_reason, reply.usage) == ("Yes.", "stop", Usage(8, 1))
+
+
+def test_text_with_every_kind_of_line_break_and_a_nul_goes_and_comes_unharmed(provider, requests):
+    asked = requests(2, AWKWARD)
+    with StubServer(answer=lambda body: body["messages"][-1]["content"]) as server:
+
+        async def work(client):
+            results = await done(client, asked)
+            return [client.reply(request, results[name]).text for name, request in asked.items()]
+
+        assert in_client(provider, server, work) == [AWKWARD, AWKWARD]
+
+
+def test_half_a_surrogate_pair_is_refused_before_anything_is_sent(provider, requests):
+    (asked,) = requests(1, "half a pair: \ud800").items()
+    with StubServer() as server:
+
+        async def work(client):
+            with pytest.raises(ModelError) as caught:
+                client.size(*asked)
+            return caught.value
+
+        failure = in_client(provider, server, work)
+    assert (failure.reason, failure.retryable, server.batch_requests) == ("bad_request", False, 0)
+
+
+def test_the_size_is_what_the_provider_gets(provider, requests):
+    asked = requests(3, AWKWARD)
+    with StubServer() as server:
+
+        async def work(client):
+            await client.submit(asked, NAME)
+            return sum(client.size(name, request) for name, request in asked.items())
+
+        size = in_client(provider, server, work)
+        if provider == "openai":
+            assert size == len(server._batches.files["file-0"])
+    assert size > 3 * len(AWKWARD)
+
+
+def test_each_line_says_for_itself_what_became_of_it(provider, requests):
+    asked = requests(4)
+    good, bad, late, gone = asked
+    faults = {bad: "error", late: "expired", gone: "missing"}
+    with StubServer(batch_fault=faults.get) as server:
+        results = in_client(provider, server, lambda client: done(client, asked))
+    assert results.keys() == {good, bad, late}
+    assert not isinstance(results[good], ModelError)
+    assert (results[bad].reason, results[bad].retryable) == ("bad_request", False)
+    assert results[late].reason == "batch_expired"
+    assert server.output_tokens == 3  # one answered line
+
+
+def test_a_cancelled_batch_ends_without_results_for_what_was_not_answered(provider, requests):
+    asked = requests(2)
+    with StubServer(batch_polls=2) as server:
+
+        async def work(client):
+            batch_id = await client.submit(asked, NAME)
+            await client.cancel(batch_id)
+            while not (await client.state(batch_id)).ended:
+                pass
+            return await client.results(batch_id)
+
+        results = in_client(provider, server, work)
+    assert {result.reason for result in results.values()} == {"batch_cancelled"}
+
+
+def test_the_state_says_how_far_a_batch_is(provider, requests):
+    with StubServer(batch_polls=2) as server:
+
+        async def work(client):
+            batch_id = await client.submit(requests(3), NAME)
+            return [await client.state(batch_id) for _ in range(2)]
+
+        first, second = in_client(provider, server, work)
+    assert (first.ended, second.ended, second.failure) == (False, True, None)
+    assert sum(second.counts.values()) >= 3
+
+
+@pytest.mark.parametrize("polls", [1, 2])
+def test_a_batch_is_found_again_by_what_its_provider_shows_of_it(provider, polls, requests):
+    """With batches around it of the same size, on several pages, running or ended."""
+    asked, others = requests(3), requests(6)
+    others = {name: others[name] for name in list(others)[3:]}
+    with StubServer(batch_page=1, batch_polls=polls) as server:
+
+        async def work(client):
+            wanted = await client.submit(asked, NAME)
+            foreign = [await client.submit(others, "other") for _ in range(3)]
+            for batch_id in [wanted, *foreign]:
+                await client.state(batch_id)
+            found = await client.find(NAME, asked.keys(), time.time(), foreign if polls == 2 else ())
+            return wanted, found
+
+        wanted, found = in_client(provider, server, work)
+    assert found == wanted
+
+
+def test_what_was_never_submitted_is_not_found(provider, requests):
+    asked = requests(2)
+    with StubServer() as server:
+
+        async def work(client):
+            nothing = await client.find(NAME, asked.keys(), time.time())
+            await client.submit(requests(3), "other")
+            another = await client.find(NAME, asked.keys(), time.time())
+            mine = await client.submit(asked, NAME)
+            server._batches.batches[mine].created -= 10_000
+            too_old = await client.find("older", asked.keys(), time.time())
+            return nothing, another, too_old
+
+        assert in_client(provider, server, work) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "retryable"),
+    [
+        (Fault(status=500), "server_error", True),
+        (Fault(status=429, retry_after="3"), "rate_limited", True),
+        (Fault(status=400), "bad_request", False),
+        (Fault("drop"), "connection", True),
+        (Fault("cut"), "connection", True),
+        (Fault("half"), "malformed_body", True),
+        (Fault("html"), "malformed_body", True),
+    ],
+)
+@pytest.mark.parametrize("step", ["submit", "state", "results", "find"])
+def test_what_goes_wrong_is_told_as_for_single_calls(provider, step, fault, reason, retryable, requests):
+    asked = requests(1)
+    with StubServer() as server:
+
+        async def work(client):
+            batch_id = await client.submit(asked, NAME)
+            await client.state(batch_id)
+            server.batch_http_fault = lambda method, path: fault
+            await {
+                "submit": lambda: client.submit(asked, NAME),
+                "state": lambda: client.state(batch_id),
+                "results": lambda: client.results(batch_id),
+                "find": lambda: client.find(NAME, asked.keys(), time.time()),
+            }[step]()
+
+        with pytest.raises(ModelError) as caught:
+            in_client(provider, server, work)
+    assert (caught.value.reason, caught.value.retryable) == (reason, retryable)
+    assert caught.value.retry_after == (3.0 if reason == "rate_limited" else None)
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault("cut"), Fault("half"), Fault("html"), Fault("drop"), Fault(status=503)]
+)
+def test_results_that_break_off_are_no_results(provider, fault, requests):
+    """Half a file must not pass for a file in which half of the requests are missing."""
+    asked = requests(2)
+    with StubServer() as server:
+
+        async def work(client):
+            batch_id = await client.submit(asked, NAME)
+            await client.state(batch_id)
+            server.batch_http_fault = lambda method, path: (
+                fault if path.endswith(("/content", "/results")) else None
+            )
+            with pytest.raises(ModelError) as caught:
+                await client.results(batch_id)
+            server.batch_http_fault = lambda method, path: None
+            return caught.value.retryable, await client.results(batch_id)
+
+        retryable, results = in_client(provider, server, work)
+    assert retryable
+    assert results.keys() == asked.keys()
+
+
+def test_an_unreadable_line_costs_no_other_line(provider, requests, monkeypatch):
+    asked = requests(3)
+    with StubServer() as server:
+
+        async def work(client):
+            batch_id = await client.submit(asked, NAME)
+            await client.state(batch_id)
+            lines = stub_batches._jsonl
+            monkeypatch.setattr(stub_batches, "_jsonl", lambda known: b"\xff{\n[1]\n\n{}\n" + lines(known))
+            return await client.results(batch_id)
+
+        results = in_client(provider, server, work)
+    assert results.keys() == asked.keys()
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"id": ""}, {"id": 7, "status": 3, "data": None}, {"data": [{"id": 1}]}]
+)
+def test_json_that_is_no_batch_is_a_malformed_body(provider, body, requests, monkeypatch):
+    async def answer(request):
+        return web.json_response(body)
+
+    monkeypatch.setattr("stub_batches.StubBatches._counted", lambda self, handler: answer)
+    asked = requests(1)
+    with StubServer() as server:
+        for step in (
+            lambda client: client.submit(asked, NAME),
+            lambda client: client.state("b"),
+            lambda client: client.find(NAME, asked.keys(), time.time()),
+        ):
+            with pytest.raises(ModelError) as caught:
+                in_client(provider, server, step)
+            assert caught.value.reason == "malformed_body"
+
+
+def test_the_key_goes_to_the_models_own_server_only_and_into_no_error(provider, requests):
+    """Anthropic's batches name another address for their results; OpenAI's refusals repeat what was sent."""
+    asked = requests(1)
+    with StubServer(batch_refusal=f"no such thing: Bearer {KEY}") as server:
+
+        async def work(client):
+            batch_id = await client.submit(asked, NAME)
+            state = await client.state(batch_id)
+            await client.results(batch_id)
+            server.batch_http_fault = lambda method, path: Fault(
+                status=400, body={"error": {"message": f"key {KEY}"}}
+            )
+            with pytest.raises(ModelError) as caught:
+                await client.state(batch_id)
+            return str(state.failure), str(caught.value)
+
+        said = in_client(provider, server, work)
+    assert KEY not in " ".join(said)
+    assert "the request was refused (HTTP 400): key [key]" in said[1]
+    if provider == "openai":
+        assert said[0].endswith("no such thing: [key]")
+
+
+def test_a_missing_key_is_told_before_anything_is_sent(provider):
+    with pytest.raises(InputError, match="needs K"):
+        open_batch_client(model_spec("m", provider=provider, api_key_env="K"), env={})
+
+
+def test_a_batch_costs_half(provider):
+    name = {"openai": "gpt-4o", "anthropic": "claude-3-5-sonnet"}[provider]
+    full = price_of(model_spec(name))
+    half = batch_price(full, provider)
+    assert half.usd_per_million_input == full.usd_per_million_input / 2
+    assert half.usd_per_million_output == full.usd_per_million_output / 2
+    assert half.source == f"{full.source}; batch, half price"
+    assert (half.aud_per_usd, half.rate_source) == (full.aud_per_usd, full.rate_source)
+    assert batch_price(Price(1, 2, 3, "a", "b"), "groq") == Price(1, 2, 3, "a", "b")
+
+
+@pytest.mark.parametrize("name", ["scripted", "smollm2-135m", "llama-3-3-70b-versatile"])
+def test_other_providers_have_no_batch_endpoint(name):
+    assert open_batch_client(model_spec(name), env={}) is None
+
+
+def test_a_line_is_one_line_for_every_reader_and_holds_what_it_was_given():
+    spec = model_spec("gpt-4o")
+    line = json_line(spec, {"text": AWKWARD})
+    assert len(line.decode().splitlines()) == 1
+    assert json.loads(line) == {"text": AWKWARD}
+    with pytest.raises(ModelError, match="cannot be sent as JSON"):
+        json_line(spec, {"top_p": float("nan")})

@@ -1,0 +1,542 @@
+"""What is asked becomes batches, each is paid for once, and none is lost with the process that submitted it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from pymongo import InsertOne
+from stub_server import Fault, StubServer
+
+from toolkit.errors import ModelError, StoreError
+from toolkit.models.base import Message, ModelReply, ModelRequest
+from toolkit.models.catalogue import ModelSpec, model_spec
+from toolkit.models.registry import open_batch_client
+from toolkit.runs.batch_exchange import STILL_OPEN
+from toolkit.runs.batches import BatchDesk
+from toolkit.runs.retries import RetryPolicy
+from toolkit.store.connection import Store
+
+KEY = "sk-canary-0123456789"
+QUICK = RetryPolicy(attempts=3, first_wait=0.0, longest_wait=0.0)
+Asked = ModelReply | ModelError
+
+
+@pytest.fixture(params=["openai", "anthropic"])
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def server() -> Iterator[StubServer]:
+    with StubServer() as running:
+        yield running
+
+
+def spec_for(provider: str, server: StubServer, name: str = "m") -> ModelSpec:
+    url = server.url if provider == "anthropic" else server.openai_url
+    return model_spec(name, provider=provider, base_url=url, api_key_env="K")
+
+
+def requests_for(
+    spec: ModelSpec, count: int, text: str = "Which port?", first: int = 0
+) -> list[ModelRequest]:
+    messages = (Message("user", text),)
+    return [
+        ModelRequest(spec.provider, spec.model, messages, max_tokens=9, endpoint=spec.endpoint, repeat=n)
+        for n in range(first, first + count)
+    ]
+
+
+def at_desk(store: Store, work: Callable[[BatchDesk], Awaitable[Any]], **settings: Any) -> Any:
+    """Open a desk as a process of its own would, do the work, and close it."""
+
+    async def main() -> Any:
+        quick = {"quiet_seconds": 0.05, "poll_seconds": 0.02, "retry": QUICK, **settings}
+        desk = BatchDesk(store, "s", lambda spec: open_batch_client(spec, env={"K": KEY}), **quick)
+        await desk.open()
+        try:
+            return await asyncio.wait_for(work(desk), 20)
+        finally:
+            await desk.close()
+
+    return asyncio.run(main())
+
+
+async def ask(
+    desk: BatchDesk, requests: list[ModelRequest], spec: ModelSpec, keep: bool = True
+) -> list[Asked]:
+    """Ask all at once, as the gateway does, and return the replies and the failures."""
+
+    async def one(request: ModelRequest) -> Asked:
+        try:
+            reply = await desk.ask(request, spec)
+        except ModelError as error:
+            return error
+        if keep:
+            await desk.kept(request.identity())
+        return reply
+
+    return await asyncio.gather(*map(one, requests))
+
+
+def states(store: Store) -> list[str]:
+    return sorted(batch["state"] for batch in store.database["batches"].find())
+
+
+def texts(asked: list[Asked]) -> list[str]:
+    return [reply.text if isinstance(reply, ModelReply) else reply.reason for reply in asked]
+
+
+@pytest.mark.parametrize("count", [1, 1500])
+def test_all_that_is_asked_at_once_is_one_batch(
+    provider: str, count: int, store: Store, server: StubServer
+) -> None:
+    """Every ask gets the reply to its own request, and the batch is ended when all of them are kept."""
+    spec = spec_for(provider, server)
+    server.answer = lambda body: body["messages"][0]["content"]
+    requests = [requests_for(spec, 1, f"number {n}")[0] for n in range(count)]
+    replies = at_desk(store, lambda desk: ask(desk, requests, spec))
+    assert texts(replies) == [f"number {n}" for n in range(count)]
+    assert (server.count, len(server.batches), states(store)) == (0, 1, ["ended"])
+    assert server.output_tokens == 2 * count
+
+
+def test_each_model_has_its_own_batch(store: Store, server: StubServer) -> None:
+    """A batch holds requests to one model only, because OpenAI takes no others."""
+    specs = [
+        spec_for("openai", server, "a"),
+        spec_for("openai", server, "b"),
+        spec_for("anthropic", server, "a"),
+    ]
+
+    async def work(desk: BatchDesk) -> Any:
+        return await asyncio.gather(*(ask(desk, requests_for(spec, 2), spec) for spec in specs))
+
+    at_desk(store, work)
+    models = [{body["model"] for body in batch.requests.values()} for batch in server.batches]
+    assert sorted(map(sorted, models)) == [["a"], ["a"], ["b"]]
+
+
+@pytest.mark.parametrize("limit", ["largest", "largest_bytes"])
+def test_a_full_batch_is_followed_by_another(
+    limit: str, store: Store, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the number of requests nor the bytes of a batch pass what the provider takes."""
+    spec = spec_for("openai", server)
+    client = open_batch_client(spec, env={"K": KEY})
+    assert client is not None
+    size = client.size("0" * 64, requests_for(spec, 1)[0])
+    most = {"largest": 4, "largest_bytes": 4 * size + size // 2}[limit]
+    monkeypatch.setattr(f"toolkit.models.batch_openai.OpenAIBatches.{limit}", most)
+    replies = at_desk(store, lambda desk: ask(desk, requests_for(spec, 10), spec))
+    assert {type(reply) for reply in replies} == {ModelReply}
+    assert sorted(len(batch.requests) for batch in server.batches) == [2, 4, 4]
+    assert states(store) == ["ended"] * 3
+
+
+def test_what_the_batch_did_not_answer_is_told_to_those_who_asked_it(
+    provider: str, store: Store, server: StubServer
+) -> None:
+    """Failures are per call, so that the gateway asks only those again; the others are replies."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 4)
+    faults = dict(zip((r.identity() for r in requests), (None, "error", "expired", "missing"), strict=True))
+    server.batch_fault = lambda custom_id: faults[custom_id]
+    got = at_desk(store, lambda desk: ask(desk, requests, spec))
+    assert texts(got) == ["A stub's reply.", "bad_request", "batch_expired", "batch_missing"]
+    assert not {error.reason for error in got[1:]} & set(STILL_OPEN)
+    assert states(store) == ["ended"]
+
+
+def test_a_batch_that_is_refused_as_a_whole_says_why(store: Store, server: StubServer) -> None:
+    """OpenAI checks the file after it took the batch."""
+    server.batch_refusal = f"Enqueued token limit reached for {KEY}"
+    spec = spec_for("openai", server)
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 3), spec))
+    assert texts(got) == ["batch_failed"] * 3
+    assert "Enqueued token limit reached for [key]" in str(got[0])
+    assert len({id(error) for error in got}) == 3
+    assert states(store) == ["ended"]
+
+
+def test_a_reply_nobody_can_read_is_told_as_such_and_ends_its_batch(store: Store, server: StubServer) -> None:
+    """There is nothing in it that could be kept, so it holds up nothing."""
+    server.change = lambda reply: {"choices": []}
+    spec = spec_for("openai", server)
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 2), spec))
+    assert texts(got) == ["malformed_body"] * 2
+    assert states(store) == ["ended"]
+
+
+def test_a_model_without_a_batch_endpoint_is_refused_at_once(store: Store) -> None:
+    """The gateway asks it singly."""
+    spec = model_spec("scripted")
+    request = ModelRequest("scripted", "scripted", (Message("user", "x"),))
+    assert texts(at_desk(store, lambda desk: ask(desk, [request], spec))) == ["no_batch"]
+
+
+def test_half_a_surrogate_pair_fails_alone(provider: str, store: Store, server: StubServer) -> None:
+    """A request that cannot be sent does not take the batch with it."""
+    spec = spec_for(provider, server)
+    requests = [*requests_for(spec, 2), *requests_for(spec, 1, "half a pair: \ud800")]
+    got = at_desk(store, lambda desk: ask(desk, requests, spec))
+    assert texts(got) == ["A stub's reply.", "A stub's reply.", "bad_request"]
+
+
+# --- restarts -------------------------------------------------------------------------------------------------
+
+
+def stop_when(stop: threading.Event, condition: Callable[[], bool]) -> None:
+    """Set an event from a thread of its own as soon as something holds."""
+
+    def wait() -> None:
+        while not condition():
+            time.sleep(0.005)
+        stop.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def submit_and_stop(
+    store: Store, server: StubServer, spec: ModelSpec, requests: list[ModelRequest], **settings: Any
+) -> list[Asked]:
+    """Be the process that submits a batch and is stopped while it waits for it."""
+    stop = threading.Event()
+    before = len(server.batches)
+    stop_when(stop, lambda: len(server.batches) > before and server.batches[-1].polls > 0)
+    polls, server.batch_polls = server.batch_polls, 10**9
+    try:
+        return at_desk(store, lambda desk: ask(desk, requests, spec), stop=stop, **settings)
+    finally:
+        server.batch_polls = polls
+
+
+def test_stopping_ends_every_ask_and_the_next_run_gets_the_replies(
+    provider: str, store: Store, server: StubServer
+) -> None:
+    """Nothing is cancelled at the provider and nothing is submitted twice."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 3)
+    stopped = submit_and_stop(store, server, spec, requests)
+    assert texts(stopped) == ["stopped"] * 3
+    assert all(error.retryable for error in stopped)
+    assert states(store) == ["submitted"]
+
+    async def work(desk: BatchDesk) -> Any:
+        assert all(desk.holds(request.identity()) for request in requests)
+        assert not desk.holds("0" * 64)
+        replies = await ask(desk, requests, spec)
+        assert not any(desk.holds(request.identity()) for request in requests)
+        return replies
+
+    assert texts(at_desk(store, work)) == ["A stub's reply."] * 3
+    assert (len(server.batches), states(store)) == (1, ["ended"])
+
+
+def test_a_desk_that_was_stopped_before_submits_nothing(
+    store: Store, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what is asked afterwards nor what was gathered before, though the asks hear of it later."""
+    monkeypatch.setattr("toolkit.runs.batches.STOP_LOOK_SECONDS", 0.5)
+    spec = spec_for("openai", server)
+    stop = threading.Event()
+
+    async def work(desk: BatchDesk) -> Any:
+        asking = asyncio.create_task(ask(desk, requests_for(spec, 1), spec))
+        await asyncio.sleep(0.05)
+        stop.set()
+        return await asking + await ask(desk, requests_for(spec, 1), spec)
+
+    assert texts(at_desk(store, work, stop=stop, quiet_seconds=0.2)) == ["stopped", "stopped"]
+    assert (server.batch_requests, states(store)) == (0, [])
+
+
+def kill_after_submitting(store: Store, requests: list[ModelRequest], created: float | None = None) -> None:
+    """Leave the document of a process that died between the submission and the provider's id."""
+    store.database["batches"].insert_one(
+        {
+            "_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "state": "submitting",
+            "study": "s",
+            "provider": requests[0].provider,
+            "model": requests[0].model,
+            "endpoint": requests[0].endpoint,
+            "call_ids": [request.identity() for request in requests],
+            "created": created or time.time(),
+        }
+    )
+
+
+def submit_directly(server: StubServer, spec: ModelSpec, requests: list[ModelRequest], name: str) -> str:
+    async def main() -> str:
+        client = open_batch_client(spec, env={"K": KEY})
+        assert client is not None
+        try:
+            return await client.submit({request.identity(): request for request in requests}, name)
+        finally:
+            await client.close()
+
+    return asyncio.run(main())
+
+
+def test_a_batch_whose_id_was_never_noted_is_found_at_the_provider(
+    provider: str, store: Store, server: StubServer
+) -> None:
+    """The process died between the two: what it paid for is not paid for again."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 3)
+    submit_directly(server, spec, requests, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    kill_after_submitting(store, requests)
+    assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == ["A stub's reply."] * 3
+    assert (len(server.batches), states(store)) == (1, ["ended"])
+
+
+def test_a_batch_that_never_reached_the_provider_is_submitted_anew(
+    provider: str, store: Store, server: StubServer
+) -> None:
+    """Also when only some of its calls, and others beside them, are asked for now."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 4)
+    kill_after_submitting(store, requests[:3])
+    assert texts(at_desk(store, lambda desk: ask(desk, requests[1:], spec))) == ["A stub's reply."] * 3
+    asked = [name for batch in server.batches for name in batch.requests]
+    assert sorted(asked) == sorted(request.identity() for request in requests[1:])
+    assert states(store)[-1] == "lost"
+
+
+def test_another_batch_of_the_same_size_is_not_taken_for_ours(store: Store, server: StubServer) -> None:
+    """Anthropic shows what is in a batch only at its end; then ours is looked for again."""
+    spec = spec_for("anthropic", server)
+    requests = requests_for(spec, 3)
+    server.batch_polls = 2
+    submit_directly(server, spec, requests, "ours")
+    submit_directly(server, spec, requests_for(spec, 3, "Somebody else's?"), "another study's")
+    kill_after_submitting(store, requests)
+    assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == ["A stub's reply."] * 3
+    assert (len(server.batches), server.batches[1].polls) == (2, 2)
+
+
+def test_replies_that_were_not_kept_are_there_for_the_next_process(
+    provider: str, store: Store, server: StubServer
+) -> None:
+    """It died with the results in its hands; the ledger has one of the three."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 3)
+    at_desk(store, lambda desk: ask(desk, requests, spec, keep=False))
+    assert states(store) == ["submitted"]
+    for request, state in zip(requests, ("done", "claimed", "failed"), strict=True):
+        store.writer.submit("calls", InsertOne({"_id": request.identity(), "state": state})).result()
+    assert texts(at_desk(store, lambda desk: ask(desk, requests[1:], spec))) == ["A stub's reply."] * 2
+    assert (len(server.batches), states(store)) == (1, ["ended"])
+
+
+def test_a_batch_whose_last_reply_was_kept_is_ended_by_the_next_process(
+    store: Store, server: StubServer
+) -> None:
+    """It died after the ledger had the last reply; nobody will ever ask for one of these calls again."""
+    spec = spec_for("openai", server)
+    requests = requests_for(spec, 2)
+    at_desk(store, lambda desk: ask(desk, requests, spec, keep=False))
+    for request in requests:
+        store.writer.submit("calls", InsertOne({"_id": request.identity(), "state": "done"})).result()
+
+    async def work(desk: BatchDesk) -> bool:
+        return desk.holds(requests[0].identity())
+
+    assert at_desk(store, work) is False
+    assert states(store) == ["ended"]
+
+
+def test_results_of_calls_that_are_asked_later_wait_in_memory(store: Store, server: StubServer) -> None:
+    """The batch is read once and stays open until all its replies are kept."""
+    spec = spec_for("openai", server)
+    requests = requests_for(spec, 2)
+    submit_and_stop(store, server, spec, requests)
+
+    async def work(desk: BatchDesk) -> Any:
+        first = await ask(desk, requests[:1], spec)
+        assert states(store) == ["submitted"]
+        read = server.batch_requests
+        second = await ask(desk, requests[1:], spec)
+        return first + second, server.batch_requests - read
+
+    replies, more = at_desk(store, work)
+    assert texts(replies) == ["A stub's reply."] * 2
+    assert (more, states(store)) == (0, ["ended"])
+
+
+def test_a_batch_that_another_process_left_after_we_opened_is_found_before_we_submit(
+    store: Store, server: StubServer
+) -> None:
+    """Its calls are ours now, and they are at the provider already."""
+    spec = spec_for("openai", server)
+    requests = requests_for(spec, 3)
+
+    async def work(desk: BatchDesk) -> Any:
+        await asyncio.to_thread(submit_and_stop, store, server, spec, requests[:2])
+        assert not desk.holds(requests[0].identity())
+        return await ask(desk, requests, spec)
+
+    assert texts(at_desk(store, work)) == ["A stub's reply."] * 3
+    assert [len(batch.requests) for batch in server.batches] == [2, 1]
+
+
+def test_two_processes_with_calls_of_their_own_do_not_touch_each_others_batches(
+    store: Store, server: StubServer
+) -> None:
+    """The second sees the first one's batch while it is being submitted, and leaves it alone."""
+    spec = spec_for("openai", server)
+    kill_after_submitting(store, requests_for(spec, 2))  # alive: nobody else asks for its calls
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 2, first=5), spec))
+    assert texts(got) == ["A stub's reply."] * 2
+    assert states(store) == ["ended", "submitting"]
+
+
+def test_a_cancelled_ask_is_not_submitted(store: Store, server: StubServer) -> None:
+    """Its claim is given back, so it must not be on its way all the same."""
+    spec = spec_for("openai", server)
+
+    async def work(desk: BatchDesk) -> Any:
+        asking = [asyncio.create_task(ask(desk, [request], spec)) for request in requests_for(spec, 3)]
+        await asyncio.sleep(0.01)
+        asking[1].cancel()
+        return [await asking[0], await asking[2]]
+
+    at_desk(store, work)
+    assert [len(batch.requests) for batch in server.batches] == [2]
+
+
+# --- failures -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(status=503), Fault("drop"), Fault("half"), Fault("html"), Fault("cut")]
+)
+def test_polling_goes_on_through_errors(
+    provider: str, fault: Fault, store: Store, server: StubServer
+) -> None:
+    """A provider that cannot be asked for a while has the batch all the same."""
+    spec = spec_for(provider, server)
+    server.batch_polls = 2
+    seen = {"state": 0, "results": 0}
+
+    def faulty(method: str, path: str) -> Fault | None:
+        if method != "GET":
+            return None
+        step = "results" if path.endswith(("/content", "/results")) else "state"
+        seen[step] += 1
+        return fault if seen[step] <= 2 else None
+
+    server.batch_http_fault = faulty
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 3), spec))
+    assert texts(got) == ["A stub's reply."] * 3
+    assert (len(server.batches), states(store)) == (1, ["ended"])
+
+
+@pytest.mark.parametrize("fault", [Fault("drop"), Fault("half"), Fault(status=503), Fault(status=429)])
+def test_a_submission_whose_reply_is_lost_is_not_sent_twice(
+    provider: str, fault: Fault, store: Store, server: StubServer
+) -> None:
+    """Before it is tried again the provider is asked whether it arrived."""
+    spec = spec_for(provider, server)
+    failed: list[str] = []
+
+    def faulty(method: str, path: str) -> Fault | None:
+        if method == "POST" and path.endswith("/batches") and not failed:
+            failed.append(path)
+            return fault
+        return None
+
+    server.batch_http_fault = faulty
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 3), spec))
+    assert texts(got) == ["A stub's reply."] * 3
+    assert (len(failed), len(server.batches), states(store)) == (1, 1, ["ended"])
+
+
+def test_a_submission_that_may_have_arrived_is_never_called_a_failure(
+    provider: str, store: Store, server: StubServer
+) -> None:
+    """The line is cut after it arrived; the calls are neither asked singly nor submitted again, and come later."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 3)
+
+    def faulty(method: str, path: str) -> Fault | None:
+        return Fault("drop") if server.batches or path.endswith("/batches") else None
+
+    server.batch_http_fault = faulty
+    got = at_desk(store, lambda desk: ask(desk, requests, spec))
+    assert texts(got) == ["batch_unknown"] * 3
+    assert set(texts(got)) <= set(STILL_OPEN)
+    assert (len(server.batches), states(store)) == (1, ["submitting"])
+    server.batch_http_fault = lambda method, path: None
+    assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == ["A stub's reply."] * 3
+    assert (len(server.batches), states(store)) == (1, ["ended"])
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "requests_seen"),
+    [(401, "wrong_key", 1), (400, "bad_request", 1), (429, "rate_limited", 5)],
+)
+def test_a_submission_that_is_refused_fails_every_ask(
+    status: int, reason: str, requests_seen: int, provider: str, store: Store, server: StubServer
+) -> None:
+    """There is no batch, so there is nothing to look for later; a refusal for the rate is tried again first."""
+    server.batch_http_fault = lambda method, path: Fault(status=status) if method == "POST" else None
+    spec = spec_for(provider, server)
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 3), spec))
+    assert texts(got) == [reason] * 3
+    assert states(store) == ["lost"]
+    assert (len(server.batches), server.batch_requests) == (0, min(requests_seen, QUICK.attempts))
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(401, "wrong_key"), (400, "batch_unknown"), (404, "batch_missing")]
+)
+def test_a_batch_that_may_not_be_asked_for_stays_open(
+    status: int, reason: str, provider: str, store: Store, server: StubServer
+) -> None:
+    """Another key, or another day, may still bring its replies."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 2)
+    server.batch_http_fault = lambda method, path: Fault(status=status) if method == "GET" else None
+    assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == [reason] * 2
+    assert states(store) == ["submitted"]
+    server.batch_http_fault = lambda method, path: None
+    assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == ["A stub's reply."] * 2
+
+
+def test_a_store_that_takes_no_batch_is_told_before_anything_is_submitted(
+    store: Store, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not written down first could be paid for and lost."""
+    spec = spec_for("openai", server)
+
+    async def refuse(*_: Any, **__: Any) -> None:
+        raise StoreError("batches: the store did not take a write")
+
+    monkeypatch.setattr(store.writer, "write", refuse)
+    with pytest.raises(StoreError, match="did not take a write"):
+        at_desk(store, lambda desk: ask(desk, requests_for(spec, 1), spec))
+    assert (server.batch_requests, states(store)) == (0, [])
+
+
+def test_no_key_is_in_any_error_or_document(provider: str, store: Store, server: StubServer) -> None:
+    """Also where the provider repeats it."""
+    spec = spec_for(provider, server)
+    server.batch_refusal = f"{KEY} may not"
+    repeated = {"error": {"type": "x", "message": f"Incorrect key {KEY}, Bearer {KEY}"}}
+    said = texts(at_desk(store, lambda desk: ask(desk, requests_for(spec, 1), spec)))
+    for status in (400, 401, 404, 422):
+        server.batch_http_fault = lambda method, path, status=status: Fault(status=status, body=repeated)
+        requests = requests_for(spec, 1, first=status)
+        got = at_desk(store, lambda desk, requests=requests: ask(desk, requests, spec))
+        said += [repr(vars(error)) + str(error) + repr(error.__context__) for error in got]
+    documents = [repr(document) for document in store.database["batches"].find()]
+    assert len(said) == 5
+    assert documents
+    assert not [text for text in said + documents if "canary" in text]

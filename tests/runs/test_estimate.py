@@ -1,0 +1,317 @@
+"""The estimate: what a study will cost and how long it takes, run by run, and never less at worst than it can be."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from toolkit.judges.ask import judge_request
+from toolkit.models.base import Usage
+from toolkit.models.prices import aud_cost, price_of
+from toolkit.models.tokens import count_tokens
+from toolkit.runs.endpoint import Endpoint, worst_aud
+from toolkit.runs.estimate import confirm_needed, estimate_summary
+from toolkit.runs.lengths import EXPECTED_JUDGE_TOKENS, EXPECTED_REPLY_TOKENS, EXPECTED_SECONDS, LOW_SHARE
+from toolkit.words import JUDGE_ROLES
+from toolkit.workbench import Study
+
+PRICE = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
+PRICED = f'models = [{{ name = "scripted", {PRICE} }}]'
+
+
+@pytest.fixture
+def opened(study_file: Callable[..., Path]) -> Iterator[Callable[..., Study]]:
+    """Open a study of six runs whose models have a price, with the file's text changed as told."""
+    studies: list[Study] = []
+
+    def load(settings: str = "", judges: str = "", changes: Sequence[tuple[str, str]] = ()) -> Study:
+        path = study_file(settings, judges)
+        text = path.read_text().replace('models = [{ name = "scripted" }]', PRICED)
+        text = text.replace('provider = "scripted" }', f'provider = "scripted", {PRICE} }}')
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        path.write_text(text)
+        studies.append(Study.load(path))
+        return studies[-1]
+
+    yield load
+    for study in studies:
+        if "store" in vars(study):
+            study.store.close()
+
+
+def row(frame: pd.DataFrame, who: str) -> pd.Series:
+    return frame.set_index("who").loc[who]
+
+
+def open_calls(study: Study) -> dict[str, tuple[int, int]]:
+    """Return calls still to be asked and paid for, by who."""
+    frame = study.estimate()
+    return {who: (calls, paid) for who, calls, paid in frame[["who", "calls", "paid_calls"]].values.tolist()}
+
+
+def test_a_new_study_rests_on_the_documented_constants(opened: Callable[..., Study]) -> None:
+    """Six runs and eighteen judgements at 587 and 120 tokens, low at a quarter, worst at max_tokens."""
+    study = opened("repeats = 2")
+    frame = study.estimate()
+    price = price_of(study.plan.models["scripted"])
+    sent = sum(count_tokens(run.prompt.text) for run in study.plan.runs)
+    runs = row(frame, "model")
+    assert (runs["calls"], runs["paid_calls"], runs["input_tokens"], runs["basis"]) == (
+        12,
+        0,
+        sent,
+        "assumed",
+    )
+    assert runs["expected_aud"] == pytest.approx(aud_cost(Usage(sent, 12 * EXPECTED_REPLY_TOKENS), price))
+    low = aud_cost(Usage(sent, int(12 * LOW_SHARE * EXPECTED_REPLY_TOKENS)), price)
+    assert runs["low_aud"] == pytest.approx(low)
+    most = aud_cost(Usage(sent + 12 * 16, 12 * study.file.sampling.max_tokens), price)
+    assert runs["worst_aud"] == pytest.approx(most)
+    for role in JUDGE_ROLES:
+        judge = row(frame, role)
+        assert (judge["calls"], judge["basis"]) == (12, "assumed")
+        got = aud_cost(Usage(judge["input_tokens"], 12 * EXPECTED_JUDGE_TOKENS), price)
+        assert judge["expected_aud"] == pytest.approx(got)
+        assert judge["input_tokens"] > sent + 12 * EXPECTED_REPLY_TOKENS
+    assert (frame["low_aud"] < frame["expected_aud"]).all()
+    assert (frame["expected_aud"] < frame["worst_aud"]).all()
+
+
+def test_the_parts_of_a_judge_request_add_up(opened: Callable[..., Study]) -> None:
+    """Words of the rubric, task and reply, counted apart, are within 1 % of the request counted whole."""
+    study = opened()
+    plan = study.plan
+    whole = sum(
+        count_tokens(message.content, plan.judge_models["primary"].encoding or "o200k_base")
+        for run in plan.runs
+        for message in judge_request(
+            plan.judges["primary"],
+            plan.rubric,
+            task=run.prompt.text,
+            response="word " * EXPECTED_REPLY_TOKENS,
+        ).messages
+    )
+    assert row(study.estimate(), "primary")["input_tokens"] == pytest.approx(whole, rel=0.01)
+
+
+def test_worst_is_never_less_than_what_the_budget_sets_aside(opened: Callable[..., Study]) -> None:
+    """Every call's own worst case, judges reading a reply of max_tokens, is covered by the estimate's."""
+    study = opened()
+    plan, frame = study.plan, study.estimate()
+    for who, spec in {"model": plan.models["scripted"], **plan.judge_models}.items():
+        endpoint = Endpoint(spec, price_of(spec), open=pytest.fail, concurrency=1)
+        requests = [
+            run.request
+            if who == "model"
+            else judge_request(
+                plan.judges[who],
+                plan.rubric,
+                task=run.prompt.text,
+                response=" a" * study.file.sampling.max_tokens,
+            )
+            for run in plan.runs
+        ]
+        reserved = sum(worst_aud(request, endpoint) for request in requests)
+        assert reserved <= row(frame, who)["worst_aud"] <= 1.6 * reserved
+
+
+def test_worst_counts_every_retry_with_twice_the_tokens(opened: Callable[..., Study]) -> None:
+    """Two retries: three requests of 2,000 + 4,000 + 8,000 tokens, and judges who read the longest."""
+    plain = opened().estimate()
+    study = opened(judges='[replies]\ntruncated = "retry"\nretries = 2')
+    retried = study.estimate()
+    price = price_of(study.plan.models["scripted"])
+    sent = 3 * (row(plain, "model")["input_tokens"] + 6 * 16)
+    assert row(retried, "model")["worst_aud"] == pytest.approx(aud_cost(Usage(sent, 6 * 14_000), price))
+    # The judge has no public tokenizer of its own: half as much again.
+    more = row(retried, "primary")["worst_aud"] - row(plain, "primary")["worst_aud"]
+    assert more == pytest.approx(aud_cost(Usage(6 * 6_000 * 3 // 2, 0), price))
+    assert retried["expected_aud"].tolist() == plain["expected_aud"].tolist()
+
+
+def test_done_calls_are_what_the_rest_is_measured_by(opened: Callable[..., Study]) -> None:
+    """After half of a study the other half is expected to be like it; fewer than five calls say too little."""
+    study = opened("repeats = 2")
+    study.execute(progress=False, limit=4)
+    assert set(study.estimate()["basis"]) == {"assumed"}
+    study.execute(progress=False, limit=6)
+    frame = study.estimate()
+    assert set(frame["basis"]) == {"measured"}
+    calls = list(study.store.database["calls"].find({"purpose": "run"}))
+    lengths = [call["output_tokens"] for call in calls]
+    runs = row(frame, "model")
+    price = price_of(study.plan.models["scripted"])
+    expected = (
+        aud_cost(Usage(int(runs["input_tokens"]), 0), price) + sum(lengths) * 2 / 1e6 * price.aud_per_usd
+    )
+    assert (runs["calls"], runs["paid_calls"]) == (6, 6)
+    assert runs["expected_aud"] == pytest.approx(expected, rel=0.01)
+    assert runs["seconds"] == pytest.approx(max(0.6, 1.0) * sum(c["latency_ms"] for c in calls) / 6000)
+
+
+def test_what_is_paid_is_known_for_every_run(opened: Callable[..., Study]) -> None:
+    """A run whose judgement of one judge is missing has that one call open, whatever its place in the plan."""
+    study = opened()
+    study.execute(progress=False)
+    assert open_calls(study) == dict.fromkeys(("model", *JUDGE_ROLES), (0, 6))
+    database = study.store.database
+    run = database["runs"].find_one({"prompt_id": study.plan.runs[4].prompt.prompt_id})
+    database["runs"].update_one({"_id": run["_id"]}, {"$set": {"ensemble_key": None}})
+    database["judgements"].delete_one({"run_id": run["run_id"], "judge": "secondary"})
+    assert open_calls(study) == {
+        **dict.fromkeys(("model", "primary", "tertiary"), (0, 6)),
+        "secondary": (1, 5),
+    }
+
+
+def test_judges_asked_in_another_way_are_paid_again(opened: Callable[..., Study]) -> None:
+    """Another temperature is another call: same rubric, same model, and yet the estimate says what will be asked."""
+    opened().execute(progress=False)
+    study = opened(judges="temperature = 0.4")
+    assert open_calls(study) == {"model": (0, 6), **dict.fromkeys(JUDGE_ROLES, (6, 0))}
+    assert study.execute(progress=False).new_calls == 18
+    assert open_calls(study) == dict.fromkeys(("model", *JUDGE_ROLES), (0, 6))
+
+
+def test_a_reply_in_the_ledger_is_paid_though_its_run_was_lost(opened: Callable[..., Study]) -> None:
+    """Killed between the reply and its run: the reply is there, its length is known, and only judges are ahead."""
+    study = opened()
+    before = row(study.estimate(), "primary")["input_tokens"]
+    study.execute(progress=False)
+    study.store.database["runs"].delete_many({})
+    frame = study.estimate()
+    lengths = sum(call["output_tokens"] for call in study.store.database["calls"].find({"purpose": "run"}))
+    assert row(frame, "model")["calls"] == 0
+    judge = row(frame, "primary")
+    assert (judge["calls"], judge["input_tokens"]) == (6, before - 6 * EXPECTED_REPLY_TOKENS + lengths)
+
+
+@pytest.mark.parametrize(
+    ("policy", "calls"),
+    [("exclude", (0, 0)), ("retry", (6, 6)), ("keep", (0, 6))],
+    ids=lambda value: str(value),
+)
+def test_a_truncated_reply_is_followed_as_the_study_will(
+    opened: Callable[..., Study], policy: str, calls: tuple[int, int]
+) -> None:
+    """Excluded replies have no judges ahead, kept ones have, and those to be retried a call of twice the tokens."""
+    study = opened(judges=f'[replies]\ntruncated = "{policy}"\nretries = 1')
+    study.execute(progress=False)
+    study.store.database["runs"].delete_many({})
+    study.store.database["judgements"].delete_many({})
+    study.store.database["calls"].update_many({"purpose": "run"}, {"$set": {"finish_reason": "length"}})
+    frame = study.estimate()
+    assert (row(frame, "model")["calls"], row(frame, "primary")["calls"]) == calls
+    if policy == "retry":
+        price = price_of(study.plan.models["scripted"])
+        sent = row(frame, "model")["input_tokens"] + 6 * 16
+        assert row(frame, "model")["worst_aud"] == pytest.approx(aud_cost(Usage(sent, 6 * 4000), price))
+
+
+def test_an_excluded_reply_is_not_judged(opened: Callable[..., Study]) -> None:
+    """A run that the study left out is neither ahead of a judge nor counted as paid."""
+    study = opened()
+    study.execute(progress=False)
+    defect = {"defect": "truncated", "reply_policy": "exclude", "ensemble_key": None}
+    study.store.database["runs"].update_one({}, {"$set": defect})
+    assert open_calls(study) == {"model": (0, 6), **dict.fromkeys(JUDGE_ROLES, (0, 5))}
+
+
+def test_rates_and_concurrency_decide_the_time(opened: Callable[..., Study]) -> None:
+    """Latency over what goes at once, or the rate where that is slower; one provider's rows add up, judges last."""
+    frame = opened("repeats = 10\nconcurrency = 20").estimate()
+    assert row(frame, "model")["seconds"] == pytest.approx(60 * EXPECTED_SECONDS / 20)
+    assert frame.attrs["seconds"] == pytest.approx(4 * 60 * EXPECTED_SECONDS / 20)
+    frame = opened("repeats = 10\n[limits.scripted]\nrequests_per_minute = 12").estimate()
+    assert frame["seconds"].tolist() == [300.0] * 4
+    frame = opened("repeats = 10\n[limits.scripted]\ntokens_per_minute = 1000").estimate()
+    tokens = row(frame, "model")["input_tokens"] + 60 * EXPECTED_REPLY_TOKENS
+    assert row(frame, "model")["seconds"] == pytest.approx(60 * tokens / 1000, rel=1e-3)
+    assert opened().estimate()["seconds"].tolist() == pytest.approx(
+        [6 * EXPECTED_SECONDS] + [2 * EXPECTED_SECONDS] * 3
+    )
+
+
+def test_providers_go_side_by_side(opened: Callable[..., Study]) -> None:
+    """Judges of three providers take as long as the slowest of them, after the runs."""
+    study = opened(
+        "repeats = 10",
+        changes=[
+            ('"judge-a", provider = "scripted"', '"judge-a", provider = "openai", concurrency = 2'),
+            ('"judge-b", provider = "scripted"', '"judge-b", provider = "groq"'),
+        ],
+    )
+    frame = study.estimate()
+    assert frame.attrs["seconds"] == pytest.approx(60 * EXPECTED_SECONDS / 10 + 60 * EXPECTED_SECONDS / 2)
+
+
+def test_batch_mode_is_half_the_price_within_a_day(opened: Callable[..., Study]) -> None:
+    """Half of low and expected where there is a batch endpoint; at worst it brings nothing and single calls follow."""
+    openai = [('name = "scripted", usd', 'name = "scripted", provider = "openai", usd')]
+    single = opened(changes=openai).estimate()
+    frame = opened('mode = "batch"', changes=openai).estimate()
+    for column, share in {"low_aud": 0.5, "expected_aud": 0.5, "worst_aud": 1.0}.items():
+        assert row(frame, "model")[column] == pytest.approx(share * row(single, "model")[column])
+        assert row(frame, "primary")[column] == row(single, "primary")[column]
+    assert frame["seconds"].isna().tolist() == [True, False, False, False]
+    assert row(frame, "model")["worst_seconds"] == 86_400
+    summary = estimate_summary(frame)
+    assert summary.fields["seconds"] is None
+    assert "within a day" in summary.text
+    assert summary.text.endswith("within 24.0 h")
+    json.dumps(summary.fields, allow_nan=False)
+
+
+def test_the_summary_sets_the_budget_beside_it(opened: Callable[..., Study]) -> None:
+    """What is spent counts; expected and worst each fit or do not; the last sentence has all totals and the time."""
+    frame = opened(judges="[budget]\naud = 0.08").estimate()
+    summary = estimate_summary(frame)
+    fields = summary.fields
+    assert fields["low_aud"] < fields["expected_aud"] < 0.08 < fields["worst_aud"]
+    assert (fields["expected_fits"], fields["worst_fits"], fields["spent_aud"]) == (True, False, 0.0)
+    assert "the expected cost fits, the worst does not fit" in summary.text
+    last = summary.text.splitlines()[-1]
+    for name in ("low_aud", "expected_aud", "worst_aud"):
+        assert f"{fields[name]:.4f}" in last
+    assert last.startswith("24 calls")
+    assert last.endswith("in about 28 s")
+    frame.attrs["spent_aud"] = 0.05
+    assert estimate_summary(frame).fields["expected_fits"] is False
+
+
+def test_a_finished_study_has_nothing_ahead(opened: Callable[..., Study]) -> None:
+    """No call, no cost, no time; said in words, and what was spent is there."""
+    study = opened()
+    outcome = study.execute(progress=False)
+    frame = study.estimate()
+    assert set(frame["basis"]) == {"paid"}
+    summary = estimate_summary(frame)
+    assert summary.text.endswith("Nothing is left to be asked.")
+    assert (summary.fields["calls"], summary.fields["worst_aud"], summary.fields["seconds"]) == (0, 0.0, 0.0)
+    assert summary.fields["spent_aud"] == pytest.approx(outcome.spent_aud)
+
+
+def test_the_threshold_is_held_against_the_worst() -> None:
+    """At the threshold nothing is asked, above it both amounts are named."""
+    frame = pd.DataFrame({"worst_aud": [4.0, 6.0]})
+    confirm_needed(frame, 10.0)
+    with pytest.raises(Exception, match=r"10\.00 AUD, more than budget.confirm_above_aud = 9\.00"):
+        confirm_needed(frame, 9.0)
+
+
+def test_ten_thousand_runs_are_estimated_in_two_seconds(opened: Callable[..., Study]) -> None:
+    """Each distinct text is counted once."""
+    study = opened("repeats = 278", changes=[('scenarios = ["CTI_ANALYSIS"]', "")])
+    assert len(study.plan.runs) == 10_008
+    assert study.store.database["runs"].count_documents({}) == 0  # the server is up
+    began = time.perf_counter()
+    frame = study.estimate()
+    assert time.perf_counter() - began < 2
+    assert frame["calls"].tolist() == [10_008] * 4

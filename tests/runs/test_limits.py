@@ -1,0 +1,173 @@
+"""Requests go in order, never more than allowed, slower after a refusal and faster while it goes well."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from toolkit.runs.limits import Limiter, Slot
+
+
+def entered(limiter: Limiter, count: int) -> list[Slot]:
+    """Enter as often as goes without waiting, at most ``count`` times."""
+
+    async def fill() -> list[Slot]:
+        slots = []
+        for _ in range(count):
+            try:
+                slots.append(await asyncio.wait_for(limiter.enter(), 0.001))
+            except TimeoutError:
+                break
+        return slots
+
+    return asyncio.run(fill())
+
+
+@pytest.mark.parametrize(("most", "start"), [(1, 1), (4, 4), (10, 10), (15, 10), (100, 50)])
+def test_it_starts_with_ten_or_half_the_maximum(most: int, start: int) -> None:
+    """Never more than the maximum, and not all at once where the maximum is large."""
+    assert len(entered(Limiter(most), 200)) == start
+
+
+def test_it_grows_with_answers_up_to_the_maximum_and_never_above() -> None:
+    """Thirty answers open thirty places more; a thousand do not pass the maximum."""
+
+    async def work() -> tuple[int, int]:
+        limiter = Limiter(100)
+        for _ in range(30):
+            limiter.leave(await limiter.enter(), answered=True)
+        grown = limiter.at_once
+        for _ in range(1000):
+            limiter.leave(await limiter.enter(), answered=True)
+        return grown, limiter.at_once
+
+    assert asyncio.run(work()) == (80, 100)
+
+
+def test_refusals_of_one_round_halve_it_once_and_the_next_round_again() -> None:
+    """Ten requests refused together are one sign, not ten; it never falls below one."""
+
+    async def work() -> list[int]:
+        limiter = Limiter(16, clock=lambda: now[0])
+        seen = []
+        for _ in range(6):
+            slots = [await limiter.enter() for _ in range(limiter.at_once)]
+            now[0] += 1
+            for slot in slots:
+                limiter.leave(slot, refused=True)
+            now[0] += 1
+            seen.append(limiter.at_once)
+        return seen
+
+    now = [0.0]
+    assert asyncio.run(work()) == [5, 2, 1, 1, 1, 1]
+
+
+def test_after_a_refusal_it_grows_by_one_a_round() -> None:
+    """Additive increase: as many answers as there are places open one place."""
+
+    async def work() -> tuple[int, int]:
+        limiter = Limiter(20)
+        limiter.leave(await limiter.enter(), refused=True)
+        shrunk = limiter.at_once
+        for _ in range(shrunk + 1):
+            limiter.leave(await limiter.enter(), answered=True)
+        return shrunk, limiter.at_once
+
+    assert asyncio.run(work()) == (5, 6)
+
+
+def test_a_failure_that_is_no_refusal_changes_nothing() -> None:
+    """A broken connection says nothing of the rate."""
+
+    async def work() -> int:
+        limiter = Limiter(20)
+        for _ in range(50):
+            limiter.leave(await limiter.enter())
+        return limiter.at_once
+
+    assert asyncio.run(work()) == 10
+
+
+def test_retry_after_holds_back_everything() -> None:
+    """A provider that asks for 0.2 s is sent nothing before, by nobody."""
+
+    async def work() -> float:
+        limiter = Limiter(10)
+        limiter.leave(await limiter.enter(), refused=True, retry_after=0.2)
+        started = time.monotonic()
+        await asyncio.gather(*(limiter.enter() for _ in range(5)))
+        return time.monotonic() - started
+
+    assert 0.2 <= asyncio.run(work()) < 1.0
+
+
+def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_nobody() -> None:
+    """Four wait for one place; the second is cancelled; the others go first to last."""
+
+    async def work() -> list[int]:
+        limiter = Limiter(1)
+        order: list[int] = []
+
+        async def ask(number: int) -> None:
+            slot = await limiter.enter()
+            order.append(number)
+            await asyncio.sleep(0)
+            limiter.leave(slot, answered=True)
+
+        held = await limiter.enter()
+        tasks = [asyncio.create_task(ask(number)) for number in range(4)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        await asyncio.sleep(0)
+        limiter.leave(held)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return order
+
+    assert asyncio.run(work()) == [0, 2, 3]
+
+
+def moments(limiter: Limiter, sizes: list[float]) -> list[float]:
+    """Return when each of these requests went, in seconds from the first, all asked at once."""
+
+    async def ask(size: float) -> float:
+        slot = await limiter.enter(size)
+        went = time.monotonic()
+        await asyncio.sleep(0.001)
+        limiter.leave(slot, answered=True)
+        return went
+
+    async def work() -> list[float]:
+        return sorted(await asyncio.gather(*(ask(size) for size in sizes)))
+
+    went = asyncio.run(work())
+    return [moment - went[0] for moment in went]
+
+
+def test_no_window_of_a_minute_holds_more_requests_than_allowed() -> None:
+    """Ten requests at four a minute (0.2 s here): at any time at most four in the minute before."""
+    went = moments(Limiter(10, requests_per_minute=4, minute=0.2), [0.0] * 10)
+    assert all(later - sooner >= 0.199 for sooner, later in zip(went, went[4:], strict=False))
+    assert went[-1] < 1.5
+
+
+def test_no_window_of_a_minute_holds_more_tokens_than_allowed() -> None:
+    """Six requests of 40 tokens at 100 a minute go two by two; one of 500 goes alone and does not wait for ever."""
+    went = moments(Limiter(10, tokens_per_minute=100, minute=0.2), [40.0] * 6)
+    assert all(later - sooner >= 0.199 for sooner, later in zip(went, went[2:], strict=False))
+    assert len(moments(Limiter(10, tokens_per_minute=100, minute=0.1), [500.0, 10.0])) == 2
+
+
+def test_what_a_request_really_used_counts() -> None:
+    """A request that was counted as 90 of 100 tokens and used 10 leaves room for the next at once."""
+
+    async def work() -> float:
+        limiter = Limiter(10, tokens_per_minute=100, minute=30.0)
+        limiter.leave(await limiter.enter(90.0), answered=True, tokens=10.0)
+        started = time.monotonic()
+        await limiter.enter(90.0)
+        return time.monotonic() - started
+
+    assert asyncio.run(work()) < 1.0

@@ -1,0 +1,197 @@
+"""Progress: one line everywhere, cheap to count, rare in a log, and the last line is the final state."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from toolkit.runs import progress
+from toolkit.runs.progress import Progress, duration
+
+
+@dataclass
+class Counters:
+    """What a gateway counts."""
+
+    asked: int = 0
+    from_ledger: int = 0
+    failed: int = 0
+    retried: int = 0
+    spent_aud: float = 0.0
+
+
+class Stream(io.StringIO):
+    """Standard error as a terminal or a file."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self._terminal = terminal
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+
+class Clock:
+    """A clock that goes when it is told."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(progress, "time", made)
+    return made
+
+
+def stderr(monkeypatch: pytest.MonkeyPatch, *, terminal: bool = False) -> Stream:
+    """Put a stream in the place of standard error; in the test itself, because pytest changes it after fixtures."""
+    stream = Stream(terminal)
+    monkeypatch.setattr(sys, "stderr", stream)
+    return stream
+
+
+def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    """1,000 steps in 100 s are three lines and the last; each says done, failed, retried, AUD, rate, time left."""
+    log = stderr(monkeypatch)
+    counters = Counters()
+    bar = Progress("runs", 1000, shown=True)
+    for number in range(1000):
+        clock.now += 0.1
+        counters.spent_aud += 0.01
+        counters.failed, counters.retried = int(number >= 250), 2 * int(number >= 250)
+        bar.step(counters)
+    bar.close()
+    bar.close()
+    lines = log.getvalue().splitlines()
+    assert len(lines) == 4
+    assert lines[0] == "runs 300/1000, 1 failed, 2 retried, 3.0000 of about 10.0000 AUD, 600/min, 70 s left"
+    assert lines[-1] == "runs 1000/1000, 1 failed, 2 retried, 10.0000 AUD, 600/min, done in 2 min"
+
+
+def test_the_rate_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    """A provider that became ten times slower is seen in the time left within a minute or so."""
+    log = stderr(monkeypatch)
+    counters = Counters()
+    bar = Progress("runs", 1000, shown=True)
+    for number in range(800):
+        clock.now += 0.1 if number < 600 else 1.0
+        bar.step(counters)
+    last = log.getvalue().splitlines()[-1]
+    assert "60/min" in last
+    assert "4 min left" in last
+    bar.close()
+
+
+def test_what_was_stopped_says_so(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    """A budget or Ctrl-C in the middle leaves how far it came; a phase in which nothing was done too."""
+    log = stderr(monkeypatch)
+    bar = Progress("runs", 3, shown=True)
+    clock.now += 5
+    bar.step(Counters(spent_aud=0.5))
+    bar.close()
+    Progress("judged runs", 4, shown=True).close()
+    assert log.getvalue().splitlines() == [
+        "runs 1/3, 0.5000 AUD, 12/min, stopped after 5 s",
+        "judged runs 0/4, 0.0000 AUD, stopped after 0 s",
+    ]
+
+
+def test_a_second_phase_does_not_count_the_first_again(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    """What was spent and failed before a phase is neither its own nor carried on to its end."""
+    log = stderr(monkeypatch)
+    counters = Counters(failed=3, retried=4, spent_aud=5.0)
+    bar = Progress("judged runs", 2, shown=True, since=counters)
+    counters.spent_aud = 6.0
+    clock.now += 30
+    bar.step(counters)
+    bar.close()
+    lines = log.getvalue().splitlines()
+    assert lines[0] == "judged runs 1/2, 1.0000 of about 2.0000 AUD, 2.0/min, 30 s left"
+    assert "failed" not in lines[-1]
+
+
+@pytest.mark.parametrize(("total", "shown"), [(0, True), (5, False)])
+def test_nothing_to_show_shows_nothing(monkeypatch: pytest.MonkeyPatch, total: int, shown: bool) -> None:
+    """No items, or no progress wanted: not a character."""
+    log = stderr(monkeypatch)
+    bar = Progress("runs", total, shown=shown)
+    bar.step(Counters())
+    bar.close()
+    assert log.getvalue() == ""
+
+
+def test_a_terminal_gets_one_line_that_is_redrawn(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+    """One line with a bar, rewritten at most ten times a second, ending in the final state."""
+    stream = stderr(monkeypatch, terminal=True)
+    counters = Counters()
+    bar = Progress("runs", 400, shown=True)
+    for _ in range(400):
+        clock.now += 0.01
+        counters.spent_aud += 0.001
+        bar.step(counters)
+    bar.close()
+    shown = stream.getvalue()
+    assert shown.count("\n") == 1
+    assert 30 <= shown.count("\r") <= 60
+    last = shown.rstrip("\n").rsplit("\r", 1)[-1]
+    assert last.startswith("100%|")
+    assert "runs 400/400, 0.4000 AUD, 6000/min, done in 4 s" in last
+
+
+def test_a_notebook_gets_a_widget_and_papermill_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a live kernel tqdm's widget holds the line; with TOOLKIT_BATCH set the same kernel writes lines."""
+    log = stderr(monkeypatch)
+    import IPython
+
+    class Shell:
+        config = {"IPKernelApp": {}}  # noqa: RUF012
+
+    pytest.importorskip("ipykernel")
+    monkeypatch.setattr(IPython, "get_ipython", lambda: Shell())
+    shown: list[object] = []
+    monkeypatch.setattr("tqdm.notebook.display", shown.append)
+    bar = Progress("runs", 2, shown=True)
+    assert bar._display is not None
+    bar.step(Counters())
+    bar.step(Counters(spent_aud=1.0))
+    display = bar._display
+    bar.close()
+    (widget,) = shown
+    assert "runs 2/2" in display._bar.container.children[2].value.replace("\u2007", " ")
+    assert widget is display._bar.container
+    assert log.getvalue() == ""
+    monkeypatch.setenv("TOOLKIT_BATCH", "1")
+    Progress("runs", 2, shown=True).close()
+    assert log.getvalue().startswith("runs 0/2")
+
+
+def test_a_step_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less than 20 microseconds a step: progress must not be what a run waits for."""
+    stderr(monkeypatch)
+    counters = Counters()
+    bar = Progress("runs", 20_000, shown=True)
+    began = time.perf_counter()
+    for _ in range(20_000):
+        bar.step(counters)
+    assert (time.perf_counter() - began) / 20_000 < 20e-6
+    bar.close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [(0, "0 s"), (89, "89 s"), (180, "3 min"), (5399, "90 min"), (5400, "1.5 h"), (172_800, "2.0 days")],
+)
+def test_durations(seconds: float, says: str) -> None:
+    """Seconds, minutes, hours and days, each where people would say it."""
+    assert duration(seconds) == says

@@ -1,0 +1,221 @@
+"""Status: what is done, under way, spent and left, read from another terminal without asking anything."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stub_server import StubServer
+
+from toolkit.runs.owners import Owner
+from toolkit.runs.status import status_summary, statuses
+from toolkit.store.documents import utc_now
+from toolkit.workbench import Study
+
+
+@pytest.fixture
+def study(study_file: Callable[..., Path]) -> Iterator[Study]:
+    """A study of six runs and eighteen judgements, open and not begun."""
+    opened = Study.load(study_file(judges="[budget]\naud = 5.0"))
+    yield opened
+    opened.store.close()
+
+
+def call(study: Study, name: str, **fields: Any) -> None:
+    """Put a call into the ledger; a string of attempts stands for their outcomes."""
+    attempts = [{"at": utc_now(), "outcome": outcome} for outcome in fields.pop("attempts", "").split()]
+    document = {
+        "_id": name.ljust(64, "0"),
+        "study": study.name,
+        "state": "done",
+        "owner": "gone",
+        "purpose": "run",
+        "provider": "scripted",
+        "model": "scripted",
+        "worst_aud": 0.0,
+        "attempts": attempts,
+        "updated_at": utc_now(),
+        **fields,
+    }
+    study.store.database["calls"].insert_one(document)
+
+
+def test_a_study_that_was_not_begun(study: Study) -> None:
+    """Everything is missing, nothing is spent, there is no rate and no time left."""
+    status = study.status()
+    assert status["runs"] == {"planned": 6, "succeeded": 0, "failed": 0, "missing": 6}
+    assert status["judgements"] == {"planned": 18, "done": 0, "scored": 0, "missing": 18}
+    assert (status["calls"], status["attempts"], status["in_flight"], status["retried"]) == ({}, {}, {}, 0)
+    assert (status["spent_aud"], status["unsure_aud"], status["budget_left_aud"]) == (0.0, 0.0, 5.0)
+    assert (status["calls_per_minute"], status["seconds_left"], status["at_work"]) == (None, None, False)
+    assert "no process is at work" in status_summary(status).text
+
+
+def test_a_finished_study(study: Study) -> None:
+    """All is answered, nothing is left, and looking twice says the same."""
+    study.execute(progress=False)
+    status = study.status()
+    assert status["runs"] == {"planned": 6, "succeeded": 6, "failed": 0, "missing": 0}
+    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0}
+    assert (status["calls"], status["attempts"]) == ({"done": 24}, {"answered": 24})
+    assert (status["seconds_left"], status["at_work"], status["abandoned"]) == (0.0, False, 0)
+    assert status["calls_per_minute"] > 0
+    again = study.status()
+    changing = ("calls_per_minute",)
+    assert {k: v for k, v in again.items() if k not in changing} == {
+        k: v for k, v in status.items() if k not in changing
+    }
+
+
+def test_calls_in_flight_are_those_of_living_processes(study: Study) -> None:
+    """A claim of a living owner is in flight by its purpose; one of a dead owner is abandoned; both hold money."""
+    owner = Owner(study.store, study.name)
+    owner.start()
+    for number, purpose in enumerate(("run", "judge", "judge")):
+        call(study, f"a{number}", state="claimed", owner=owner.name, purpose=purpose, worst_aud=0.5)
+    call(study, "b", state="claimed", owner="host:1:2:dead", worst_aud=1.0)
+    call(study, "c", attempts="answered", aud_cost=0.25, unsure_aud=0.125)
+    status = study.status()
+    assert (status["in_flight"], status["abandoned"], status["at_work"]) == ({"run": 1, "judge": 2}, 1, True)
+    assert (status["spent_aud"], status["unsure_aud"]) == (0.25, 0.125)
+    assert status["budget_left_aud"] == pytest.approx(5.0 - 0.25 - 0.125 - 2.5)
+    assert status["calls"] == {"done": 1}
+    text = status_summary(status).text
+    assert "2 judge calls in flight, 1 run calls in flight" in text
+    assert "abandoned   1 calls of a dead process" in text
+    assert "0.1250 more may have been billed" in text
+    owner.close()
+    assert (study.status()["at_work"], study.status()["abandoned"]) == (False, 4)
+
+
+def test_attempts_are_counted_by_outcome(study: Study) -> None:
+    """Retries are the attempts beyond the first of each call, of failed calls too."""
+    call(study, "a", attempts="answered")
+    call(study, "b", attempts="rate_limited timeout answered")
+    call(study, "c", attempts="server_error server_error", state="failed")
+    call(study, "d", attempts="bad_request", state="failed")
+    status = study.status()
+    assert status["attempts"] == {
+        "answered": 2,
+        "rate_limited": 1,
+        "timeout": 1,
+        "server_error": 2,
+        "bad_request": 1,
+    }
+    assert (status["retried"], status["calls"]) == (3, {"done": 2, "failed": 2})
+    assert "retried     3 attempts" in status_summary(status).text
+
+
+def test_the_rate_is_that_of_the_last_five_minutes(study: Study) -> None:
+    """Twelve calls over two minutes are six a minute; what ended before counts no more."""
+    now = utc_now()
+    for number in range(12):
+        ended = now - timedelta(seconds=10 * number)
+        call(study, f"a{number:02}", attempts="answered", updated_at=ended, latency_ms=10_000.0)
+    call(study, "old", attempts="answered", updated_at=now - timedelta(seconds=400))
+    status = study.status()
+    assert status["calls_per_minute"] == pytest.approx(6.0, rel=0.05)
+    assert status["seconds_left"] == pytest.approx(240, rel=0.05)  # 24 calls at 6 a minute
+    calls = study.store.database["calls"]
+    calls.delete_many({"_id": {"$ne": "old".ljust(64, "0")}})
+    assert (study.status()["calls_per_minute"], study.status()["seconds_left"]) == (None, None)
+
+
+def test_excluded_and_failed_runs_are_told_apart(study: Study) -> None:
+    """An excluded reply is paid for and not judged, by reason; a failed run is neither answered nor waited for."""
+    study.execute(progress=False)
+    database = study.store.database
+    ids = [run["_id"] for run in database["runs"].find({}, {"_id": 1})]
+    database["runs"].update_one({"_id": ids[0]}, {"$set": {"defect": "truncated", "reply_policy": "exclude"}})
+    database["runs"].update_one({"_id": ids[1]}, {"$set": {"defect": "refused", "reply_policy": "keep"}})
+    database["runs"].update_one(
+        {"_id": ids[2]}, {"$set": {"status": "failed", "failure": "timeout: 3 times"}}
+    )
+    status = study.status()
+    assert status["runs"] == {"planned": 6, "succeeded": 5, "failed": 1, "missing": 0}
+    assert (status["excluded"], status["failures"]) == ({"truncated": 1}, {"timeout": 1})
+    assert status["judgements"]["planned"] == 15
+    assert status["seconds_left"] == 0.0
+    assert "excluded    1 x truncated" in status_summary(status).text
+
+
+def test_judgements_of_another_temperature_are_not_of_this_study(study_file: Callable[..., Path]) -> None:
+    """Judged, then judged again in another way: each is counted once, and never both."""
+    first = Study.load(study_file())
+    first.execute(progress=False)
+    first.store.close()
+    second = Study.load(study_file(judges="temperature = 0.7"))
+    assert second.status()["judgements"] == {"planned": 18, "done": 0, "scored": 0, "missing": 18}
+    second.execute(progress=False)
+    assert second.status()["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0}
+    second.store.close()
+
+
+def test_a_judge_that_cannot_be_read_is_answered_without_scores(tmp_path: Path, store_folder: Path) -> None:
+    """Prose is an answer, paid for and not asked again; it has a reason and no scores."""
+    path = tmp_path / "prose.toml"
+    prose = '{ name = "prose", provider = "scripted", structured = false, replies = ["I give it a five."] }'
+    path.write_text(
+        'name = "prose"\noutput = "results/prose"\nscenarios = ["CTI_ANALYSIS"]\nmodels = ["scripted"]\n'
+        f'[judges]\nprimary = {prose}\nsecondary = {{ name = "b", provider = "scripted" }}\n'
+        'tertiary = { name = "c", provider = "scripted" }\n'
+    )
+    study = Study.load(path)
+    study.execute(progress=False)
+    status = study.status()
+    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 12, "missing": 0}
+    assert status["judgement_failures"] == {"prose": 6}
+    assert "unscored    6 x prose" in status_summary(status).text
+    assert study.estimate()["calls"].tolist() == [0, 0, 0, 0]
+    study.store.close()
+
+
+def test_watching_ends_when_nobody_works(study: Study) -> None:
+    """The status is looked at again as long as a process is at work, and once more; without a time only once."""
+    owner = Owner(study.store, study.name)
+    owner.start()
+    seen = []
+    for look in statuses(study.status, 0.01):
+        seen.append(look["at_work"])
+        if len(seen) == 3:
+            owner.close()
+    assert seen == [True, True, True, False]
+    assert len(list(statuses(study.status, None))) == 1
+
+
+def test_from_another_terminal_while_a_study_runs(study_file: Callable[..., Path], tmp_path: Path) -> None:
+    """A process that waits for its model is at work with its calls in flight; killed, it has abandoned them."""
+    with StubServer(latency=30.0) as server:
+        path = study_file("repeats = 3")
+        there = f'provider = "compatible", base_url = "{server.openai_url}", usd_per_million_input = 1.0'
+        path.write_text(
+            path.read_text().replace(
+                'models = [{ name = "scripted" }]',
+                f'models = [{{ name = "slow", {there}, usd_per_million_output = 1.0 }}]',
+            )
+        )
+        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
+        try:
+            deadline = time.monotonic() + 30
+            while server.count < 10 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            opened = Study.load(path)
+            status = opened.status()
+            assert status["at_work"]
+            assert status["in_flight"]["run"] >= 10
+            assert status["calls"] == {}
+        finally:
+            os.kill(child.pid, 9)
+            child.wait()
+        status = opened.status()
+        opened.store.close()
+    assert (status["at_work"], status["in_flight"]) == (False, {})
+    assert status["abandoned"] >= 10

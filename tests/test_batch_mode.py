@@ -1,0 +1,110 @@
+"""Batch mode: half the price, one batch for each model, resumed by the next process, and nothing paid twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from stub_server import StubServer
+from test_pipeline import REASONED, is_judge
+
+from toolkit.store.documents import Call
+from toolkit.workbench import Study
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
+
+
+def batch_study(folder: Path, server: StubServer, *, provider: str, settings: str = "") -> Path:
+    """Write a study of the six CTI prompts and three judges, all asked through batches of one provider."""
+    address = server.url if provider == "anthropic" else server.openai_url
+    who = (
+        f'provider = "{provider}", base_url = "{address}", api_key_env = "BATCH_KEY", '
+        "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
+    )
+    judges = "\n".join(
+        f'{role} = {{ name = "{role}", {who} }}' for role in ("primary", "secondary", "tertiary")
+    )
+    path = folder / "batch.toml"
+    path.write_text(
+        f'name = "batch"\noutput = "results/batch"\nscenarios = ["CTI_ANALYSIS"]\nmode = "batch"\n'
+        f'batch_poll_seconds = 0.05\n{settings}\nmodels = [{{ name = "answerer", {who} }}]\n[judges]\n{judges}\n'
+    )
+    return path
+
+
+def answer(body: dict) -> str:
+    return REASONED if is_judge(body) else f"Plan for {str(body['messages'])[:400]}"
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_study_in_batches_costs_half_and_asks_nothing_singly(
+    tmp_path: Path, store_folder: Path, provider: str
+) -> None:
+    """Six runs in one batch, eighteen judgements in one for each judge, at half the tokens' price."""
+    with StubServer(answer=answer) as server:
+        study = Study.load(batch_study(tmp_path, server, provider=provider))
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.judged, outcome.new_calls, outcome.failed) == (6, 6, 24, 0)
+        assert (server.count, len(server.batches)) == (0, 4)
+        rate = 1.5444 / 1e6
+        assert outcome.spent_aud == pytest.approx((server.input_tokens + 2 * server.output_tokens) * rate / 2)
+        assert [call.attempts[0]["batch"] for call in study.store.objects(Call)] == [True] * 24
+        assert study.execute(progress=False).new_calls == 0
+        assert len(server.batches) == 4
+        study.store.close()
+
+
+def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_folder: Path) -> None:
+    """Every third line fails, is missing or expires: those calls alone are sent singly, at the full price."""
+    lines: list[str] = []
+
+    def fault(custom_id: str) -> str | None:
+        lines.append(custom_id)
+        return (None, "error", "missing", "expired")[len(lines) % 4]
+
+    with StubServer(answer=answer, batch_fault=fault) as server:
+        study = Study.load(batch_study(tmp_path, server, provider="openai"))
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.judged, outcome.failed) == (6, 6, 0)
+        assert server.count == 18
+        calls = list(study.store.objects(Call))
+        assert sorted(len(call.attempts) for call in calls) == [1] * 6 + [2] * 18
+        assert all("batch" not in call.attempts[-1] for call in calls if len(call.attempts) == 2)
+        study.store.close()
+
+
+@pytest.mark.parametrize(
+    ("provider", "sent", "code"),
+    [("openai", signal.SIGKILL, -9), ("anthropic", signal.SIGKILL, -9), ("openai", signal.SIGINT, 130)],
+)
+def test_a_process_that_ends_leaves_its_batch_to_the_next(
+    tmp_path: Path, store_folder: Path, provider: str, sent: signal.Signals, code: int
+) -> None:
+    """Killed or stopped while it waits: the next process polls the same batch, and nothing is sent twice."""
+    with StubServer(answer=answer, batch_polls=10**9) as server:
+        path = batch_study(tmp_path, server, provider=provider)
+        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while server.batch_requests < 6 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.kill(child.pid, sent)
+        assert child.wait(30) == code
+        assert len(server.batches) == 1
+        server.batch_polls = 1
+        study = Study.load(path)
+        assert study.status()["runs"]["failed"] == 0
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 0, 4)
+        runs = study.store.objects(Call).filter(purpose="run")
+        assert [len(call.attempts) for call in runs] == [1] * 6
+        assert not any(call.unsure_aud for call in runs)
+        study.store.close()

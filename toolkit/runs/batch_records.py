@@ -1,0 +1,129 @@
+"""What the store knows of batches: each is written before it is submitted, and found again by the next process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from pymongo import InsertOne, UpdateOne
+from ulid import ULID
+
+from toolkit.models.batches import Result
+from toolkit.store.connection import Store
+from toolkit.store.documents import Batch, Call
+from toolkit.store.writer import TOUCH
+
+OPEN_STATES = ("submitting", "submitted")
+Key = tuple[str, str, str | None]
+"""Provider, model and endpoint: what the calls of one batch have in common."""
+
+
+@dataclass(eq=False)
+class OpenBatch:
+    """A batch whose replies are not all in the ledger yet, with what this process has seen of it.
+
+    Parameters
+    ----------
+    key
+        Provider, model and endpoint.
+    call_ids
+        Identities of its calls.
+    name
+        Our own name of it.
+    created
+        When it was written, in seconds since 1970.
+    batch_id
+        The provider's id, ``None`` as long as it is not known.
+    kept
+        Calls whose reply is in the ledger.
+    results
+        What the provider sent, without what is kept; ``None`` until the batch has ended.
+    left
+        Calls whose reply came with the results and is not in the ledger yet.
+    failure
+        Why the provider refused the whole batch.
+    followed
+        Whether it is being submitted or polled by this process.
+    """
+
+    key: Key
+    call_ids: frozenset[str]
+    name: str = field(default_factory=lambda: str(ULID()))
+    created: float = field(default_factory=time.time)
+    batch_id: str | None = None
+    kept: set[str] = field(default_factory=set)
+    results: dict[str, Result] | None = None
+    left: set[str] = field(default_factory=set)
+    failure: str | None = None
+    followed: bool = False
+
+
+async def write_batch(store: Store, study: str, batch: OpenBatch) -> None:
+    """Write a batch that is about to be submitted, and return when it is on the disk.
+
+    Parameters
+    ----------
+    store, study
+        Where, and for whom.
+    batch
+        The batch.
+    """
+    provider, model, endpoint = batch.key
+    document = Batch(
+        name=batch.name,
+        state="submitting",
+        study=study,
+        provider=provider,
+        model=model,
+        endpoint=endpoint,
+        call_ids=sorted(batch.call_ids),
+        created=batch.created,
+    )
+    document.validate()
+    await store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)
+
+
+async def note_batch(store: Store, batch: OpenBatch, state: str) -> None:
+    """Note the state of a batch and the provider's id of it, and return when they are on the disk.
+
+    Parameters
+    ----------
+    store
+        Where.
+    batch
+        The batch.
+    state
+        ``submitted``, ``ended`` or ``lost``.
+    """
+    change = {"$set": {"state": state, "batch_id": batch.batch_id}, **TOUCH}
+    await store.writer.write("batches", UpdateOne({"_id": batch.name}, change), flush=True)
+
+
+def open_batches(store: Store, study: str, known: Collection[str] = ()) -> list[OpenBatch]:
+    """Return the open batches of a study, those of other processes included.
+
+    Parameters
+    ----------
+    store, study
+        Where, and of whom.
+    known
+        Names of batches to leave out.
+    """
+    found = store.database["batches"].find({"study": study, "state": {"$in": OPEN_STATES}}, {"_id": 1})
+    names = [batch["_id"] for batch in found if batch["_id"] not in known]
+    batches = [
+        OpenBatch(
+            key=(batch["provider"], batch["model"], batch.get("endpoint")),
+            call_ids=frozenset(batch["call_ids"]),
+            name=batch["_id"],
+            created=batch["created"],
+            batch_id=batch.get("batch_id"),
+        )
+        for batch in store.find_by(Batch, "_id", names)
+        if batch["state"] in OPEN_STATES
+    ]
+    for batch in batches:
+        calls = store.find_by(Call, "_id", batch.call_ids, leave_out=("request", "raw", "text", "attempts"))
+        batch.kept = {call["_id"] for call in calls if call["state"] == "done"}
+    return batches

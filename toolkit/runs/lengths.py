@@ -1,0 +1,207 @@
+"""How many tokens the calls ahead send and get: low, expected and worst.
+
+What replies are like is measured on the study's own calls where there are enough of them, and assumed otherwise. Each
+distinct text is counted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from toolkit.models.catalogue import ModelSpec
+from toolkit.runs.endpoint import MESSAGE_TOKENS
+from toolkit.runs.standing import Ahead, judge_requests
+
+if TYPE_CHECKING:
+    from toolkit.plan import Plan
+    from toolkit.store.connection import Store
+
+EXPECTED_REPLY_TOKENS: Final = 587
+"""Output tokens of the reply that the architecture document shows (seed 002, section 3.1)."""
+EXPECTED_JUDGE_TOKENS: Final = 120
+"""Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
+EXPECTED_SECONDS: Final = 2.34
+"""Latency of the reply that the architecture document shows (seed 002, section 3.1); judges are taken to be as slow."""
+LOW_SHARE: Final = 0.25
+"""Low is this share of the assumed tokens; of measured ones it is the 10th percentile."""
+ENOUGH_CALLS: Final = 5
+"""Fewer done calls than this say too little of the next ones."""
+SAMPLE: Final = 1000
+"""Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
+OTHER_TOKENIZER: Final = 1.5
+"""At worst our count is this much too low where the tokenizer is another one; the budget counts the same."""
+Three = tuple[float, float, float]
+"""Low, expected and worst."""
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What replies of one model for one purpose are like.
+
+    Parameters
+    ----------
+    low, mean
+        Output tokens: the 10th percentile (or its stand-in) and the mean.
+    seconds
+        Mean latency.
+    measured
+        Whether the study's own calls say so.
+    """
+
+    low: float
+    mean: float
+    seconds: float
+    measured: bool
+
+    def within(self, most: int) -> tuple[float, float]:
+        """Return low and expected tokens of a reply that may have ``most``."""
+        return min(self.low, most), min(self.mean, most)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens of all calls of a row.
+
+    Parameters
+    ----------
+    calls
+        How many calls.
+    sent, got
+        Input and output tokens, low, expected and worst.
+    """
+
+    calls: int
+    sent: Three
+    got: Three
+
+
+NOTHING: Final = Tokens(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+"""The tokens of no call at all."""
+
+
+def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:
+    """Return what the study's own done calls of a model were like, or what is assumed of it.
+
+    Parameters
+    ----------
+    plan, store
+        The planned study and its open store.
+    spec
+        The model.
+    purpose
+        ``run`` or ``judge``.
+    """
+    key = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
+    found = store.database["calls"].find(
+        {"study": plan.study.name, "state": "done", "purpose": purpose, **key},
+        {"output_tokens": 1, "latency_ms": 1},
+        limit=SAMPLE,
+    )
+    done = [(call["output_tokens"], call["latency_ms"]) for call in found]
+    if len(done) < ENOUGH_CALLS:
+        mean = EXPECTED_REPLY_TOKENS if purpose == "run" else EXPECTED_JUDGE_TOKENS
+        return Experience(LOW_SHARE * mean, mean, EXPECTED_SECONDS, measured=False)
+    lengths, latencies = zip(*done, strict=True)
+    low = sorted(lengths)[len(done) // 10]
+    return Experience(low, sum(lengths) / len(done), sum(latencies) / len(done) / 1000, measured=True)
+
+
+def run_calls(
+    ahead: Iterable[Ahead], spec: ModelSpec, known: Experience, count: Callable[[str, str], int]
+) -> Iterator[tuple[Three, Three]]:
+    """Yield the tokens, sent and got, of every run that is still to be asked.
+
+    Parameters
+    ----------
+    ahead
+        Runs of one model; those whose reply is paid for are passed over.
+    spec
+        The model.
+    known
+        What its replies are like.
+    count
+        Text and encoding in, tokens out; one that remembers makes this fast.
+    """
+    for one in ahead:
+        if one.request is None:
+            continue
+        text = sum(count(message.content, spec.encoding or "o200k_base") for message in one.request.messages)
+        most = (text + MESSAGE_TOKENS * len(one.request.messages)) * _doubt(spec)
+        # Asked again n times, each time with twice the tokens: 1 + 2 + ... + 2 ** n.
+        longest = one.request.max_tokens * (2 ** (one.retries + 1) - 1)
+        yield (text, text, most * (one.retries + 1)), (*known.within(one.request.max_tokens), longest)
+
+
+def judge_calls(
+    plan: Plan,
+    role: str,
+    asked: Sequence[Ahead],
+    replies: Mapping[str, Experience],
+    known: Experience,
+    count: Callable[[str, str], int],
+) -> Iterator[tuple[Three, Three]]:
+    """Yield the tokens, sent and got, of one judge's calls; the rubric's words are the same for every run.
+
+    Parameters
+    ----------
+    plan, role
+        The planned study and which of its judges.
+    asked
+        The runs it has still to judge.
+    replies
+        What replies are like of each model that is still to be asked, by its name.
+    known
+        What this judge's own answers are like.
+    count
+        Text and encoding in, tokens out.
+    """
+    spec = plan.judge_models[role]
+    encoding = spec.encoding or "o200k_base"
+    for request in judge_requests(plan, role, task="", response=""):
+        words = sum(count(message.content, encoding) for message in request.messages)
+        # A provider may bill the schema like a text; not all do.
+        extra = MESSAGE_TOKENS * len(request.messages) + count(request.response_schema or "", encoding)
+        got = (*known.within(request.max_tokens), request.max_tokens)
+        for one in asked:
+            run = one.standing.run
+            text = words + (count(run.prompt.text, encoding) if plan.rubric.shows_task else 0)
+            low, expected, worst = _reply_tokens(one, replies)
+            if spec.encoding and spec.encoding != plan.models[run.model].encoding:
+                worst *= OTHER_TOKENIZER
+            yield (text + low, text + expected, (text + extra + worst) * _doubt(spec)), got
+
+
+def _reply_tokens(one: Ahead, replies: Mapping[str, Experience]) -> Three:
+    """Return how long the reply is that judges will see."""
+    if one.request is None:
+        return (float(one.tokens or 0),) * 3
+    known = replies[one.standing.run.model]
+    return (*known.within(one.request.max_tokens), one.request.max_tokens * 2.0**one.retries)
+
+
+def _doubt(spec: ModelSpec) -> float:
+    return 1.0 if spec.encoding else OTHER_TOKENIZER
+
+
+def total_tokens(calls: Iterable[tuple[Three, Three]]) -> Tokens:
+    """Return the tokens of all calls together.
+
+    Parameters
+    ----------
+    calls
+        Tokens sent and got of each call.
+
+    Examples
+    --------
+    >>> total_tokens([((9, 9, 18), (1, 5, 8)), ((1, 1, 2), (1, 5, 8))]).got
+    (2.0, 10.0, 16.0)
+    """
+    sent, got, number = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0
+    for of_sent, of_got in calls:
+        number += 1
+        for place in range(3):
+            sent[place] += of_sent[place]
+            got[place] += of_got[place]
+    return Tokens(number, (sent[0], sent[1], sent[2]), (got[0], got[1], got[2]))

@@ -1,0 +1,297 @@
+"""How far every planned run is, as the store has it: its reply, what judges said of it, what is still ahead."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from toolkit.judges.ask import judge_request
+from toolkit.models.base import ModelRequest
+from toolkit.protocols.rubric_study import judge_of_run
+from toolkit.runs.ledger import Ledger
+from toolkit.runs.plan import PlannedRun
+from toolkit.runs.whole import defect_of
+from toolkit.store.documents import Judgement, OutputBlob, Run
+from toolkit.store.stored import is_current
+
+if TYPE_CHECKING:
+    from toolkit.plan import Plan
+    from toolkit.store.connection import Store
+
+_OF_RUN = (
+    *("study", "run_id", "prompt_id", "model", "repeat", "status", "failure", "finish_reason", "tokens"),
+    *("output_blob_id", "defect", "reply_policy", "ensemble_key", "judged_blob_id"),
+)
+_OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one judge said of one run.
+
+    Parameters
+    ----------
+    answered
+        Whether an answer came; it is paid for, and not asked for again.
+    reason
+        Why there are no scores; ``None`` when there are.
+    """
+
+    answered: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far one planned run is.
+
+    Parameters
+    ----------
+    run
+        The planned run.
+    status
+        ``succeeded``, ``failed``, or ``None`` when it was not asked yet.
+    failure
+        Why it failed.
+    finish_reason, output_tokens
+        How its reply ended, and its length in tokens.
+    defect, policy
+        What keeps its reply from being whole, and what was done about it; see ``toolkit.runs.whole``.
+    said
+        What the judges said of it, by role, under the ensemble and rubric of the study as they stand.
+    """
+
+    run: PlannedRun
+    status: str | None = None
+    failure: str | None = None
+    finish_reason: str | None = None
+    output_tokens: int | None = None
+    defect: str | None = None
+    policy: str | None = None
+    said: Mapping[str, Said] = field(default_factory=dict)
+
+    @property
+    def excluded(self) -> str | None:
+        """Why no judge sees the reply: the study leaves it out, or there is nothing in it to see."""
+        return self.defect if self.policy != "keep" or self.defect == "empty" else None
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """What one run still has ahead of it.
+
+    Parameters
+    ----------
+    standing
+        The run as it stands.
+    request
+        The next request; ``None`` when its reply is paid for.
+    retries
+        How often that may be asked again, with twice the tokens each time.
+    tokens
+        Length of the reply that is there.
+    judged
+        Whether judges will see the reply.
+    """
+
+    standing: Standing
+    request: ModelRequest | None
+    retries: int = 0
+    tokens: int | None = None
+    judged: bool = True
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of one state of a study: how many, what they cost, and what may have been billed besides, in AUD."""
+
+    count: int
+    aud: float
+    unsure_aud: float
+
+
+def standings(plan: Plan, store: Store, *, reasons: bool = True) -> tuple[Standing, ...]:
+    """Return how far every run of a plan is, in the order of the plan.
+
+    Parameters
+    ----------
+    plan
+        The planned study.
+    store
+        Its open store.
+    reasons
+        Whether to read why judges gave no scores; without, an answer of a run judged by all looks like scores.
+    """
+    found = {
+        (run["prompt_id"], run["model"], run["repeat"]): run
+        for run in store.find_by(Run, "call_id", plan.call_ids, only=_OF_RUN)
+        if run["study"] == plan.study.name
+    }
+    why = _reasons(plan, store, {run["run_id"] for run in found.values()}) if reasons else {}
+    known = {run.key: _standing(plan, run, found[run.key], why) for run in plan.runs if run.key in found}
+    unjudged = {
+        found[key]["run_id"]: (one.run, found[key].get("output_blob_id", ""))
+        for key, one in known.items()
+        if one.status == "succeeded" and not (one.excluded or one.said)
+    }
+    for run_id, said in _said(plan, store, unjudged).items():
+        key = unjudged[run_id][0].key
+        known[key] = replace(known[key], said=said)
+    return tuple(known.get(run.key) or Standing(run) for run in plan.runs)
+
+
+def runs_ahead(plan: Plan, store: Store) -> list[Ahead]:
+    """Return what every run has ahead of it, following the ledger as the study will: a reply, a retry, judges.
+
+    Parameters
+    ----------
+    plan
+        The planned study.
+    store
+        Its open store.
+    """
+    policies = plan.study.replies
+    retries = policies.retries if "retry" in (policies.truncated, policies.empty) else 0
+    found: dict[int, Ahead] = {}
+    waiting: dict[int, tuple[Standing, ModelRequest, int]] = {}
+    for place, one in enumerate(standings(plan, store, reasons=False)):
+        treated = one.policy is None or one.policy == getattr(policies, one.defect or "", None)
+        if one.status == "succeeded" and treated:
+            found[place] = Ahead(one, None, tokens=one.output_tokens, judged=not one.excluded)
+        else:
+            waiting[place] = one, one.run.request, retries
+    ledger = Ledger(store, plan.study.name)
+    while waiting:
+        ids = {
+            place: one.run.call_id if left == retries else request.identity()
+            for place, (one, request, left) in waiting.items()
+        }
+        answers = ledger.prefetch(ids.values())
+        again: dict[int, tuple[Standing, ModelRequest, int]] = {}
+        for place, (one, request, left) in waiting.items():
+            answer = answers.get(ids[place])
+            if answer is None:
+                found[place] = Ahead(one, request, left)
+                continue
+            defect = defect_of(answer.reply)
+            policy = getattr(policies, defect) if defect else "keep"
+            if policy == "retry" and left:
+                again[place] = one, replace(request, max_tokens=2 * request.max_tokens), left - 1
+            else:
+                judged = policy == "keep" and defect != "empty"
+                found[place] = Ahead(one, None, tokens=answer.reply.usage.output, judged=judged)
+        waiting = again
+    return [found[place] for place in sorted(found)]
+
+
+def judge_requests(
+    plan: Plan, role: str, *, task: str, response: str, repeat: int = 0
+) -> tuple[ModelRequest, ...]:
+    """Return every request that one judge is sent about one run: one, as long as there are no focus sentences.
+
+    Parameters
+    ----------
+    plan
+        The planned study.
+    role
+        Which judge.
+    task, response
+        The prompt and the whole reply.
+    repeat
+        Repeat index of the run.
+    """
+    judge = judge_of_run(plan.judges[role], repeat)
+    return (judge_request(judge, plan.rubric, task=task, response=response),)
+
+
+def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
+    """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``.
+
+    Parameters
+    ----------
+    store
+        An open store.
+    study
+        Name of the study.
+    """
+    totals = {"n": {"$sum": 1}, "aud": {"$sum": "$aud_cost"}, "unsure": {"$sum": "$unsure_aud"}}
+    # By one plain field: the embedded server counts that in SQL, and takes a compound _id for one constant group.
+    found = store.database["calls"].aggregate(
+        [{"$match": {"study": study}}, {"$group": {"_id": "$state", **totals}}]
+    )
+    return {group["_id"]: Calls(group["n"], group["aud"] or 0.0, group["unsure"] or 0.0) for group in found}
+
+
+def _standing(
+    plan: Plan, run: PlannedRun, document: Mapping[str, Any], reasons: Mapping[str, Mapping[str, str]]
+) -> Standing:
+    said: dict[str, Said] = {}
+    if document.get("ensemble_key") == plan.ensemble_key and is_current(document):
+        # Judged by the whole ensemble as it stands: every judge has answered.
+        why = reasons.get(document["run_id"], {})
+        said = {role: Said(True, why.get(role)) for role in plan.judges}
+    return Standing(
+        run,
+        status=document["status"],
+        failure=document.get("failure"),
+        finish_reason=document.get("finish_reason"),
+        output_tokens=(document.get("tokens") or {}).get("output"),
+        defect=document.get("defect"),
+        policy=document.get("reply_policy"),
+        said=said,
+    )
+
+
+def _reasons(plan: Plan, store: Store, run_ids: set[str]) -> dict[str, dict[str, str]]:
+    """Return why judges gave no scores, by run id and role, as the ensembles of the runs have it.
+
+    Only runs with a judgement that failed, under whatever settings, are read: reading every ensemble takes as long as
+    everything else together.
+    """
+    key = {"study": plan.study.name, "rubric_hash": plan.rubric.digest, "failed": True}
+    failed = store.database["judgements"].find(key, {"run_id": 1})
+    ids = [judgement["run_id"] for judgement in failed if judgement["run_id"] in run_ids]
+    return {
+        run["run_id"]: {
+            role: result["reason"] or "unknown"
+            for role, result in ((run.get("ensemble_evaluation") or {}).get("judge_results") or {}).items()
+            if result["evaluation_failed"]
+        }
+        for run in store.find_by(Run, "run_id", ids, only=("run_id", "ensemble_evaluation"))
+    }
+
+
+def _said(plan: Plan, store: Store, runs: Mapping[str, tuple[PlannedRun, str]]) -> dict[str, dict[str, Said]]:
+    """Return what single judges said of runs (run id to run and blob id), by run id and role.
+
+    A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
+    asked, and paid for, again.
+    """
+    names = {role: judge.name for role, judge in plan.judges.items()}
+    found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for document in store.find_by(Judgement, "run_id", runs, only=_OF_JUDGEMENT):
+        same = document["rubric_hash"] == plan.rubric.digest
+        if same and names.get(document["judge"]) == document["model"]:
+            found[document["run_id"]][document["call_id"]] = document
+    blobs = store.find_by(
+        OutputBlob, "blob_id", (runs[run_id][1] for run_id in found), only=("blob_id", "content")
+    )
+    texts = {blob["blob_id"]: blob["content"] for blob in blobs}
+    said: dict[str, dict[str, Said]] = {}
+    for run_id, documents in found.items():
+        run, blob_id = runs[run_id]
+        said[run_id] = {}
+        for role in names:
+            requests = judge_requests(
+                plan, role, task=run.prompt.text, response=texts.get(blob_id, ""), repeat=run.repeat
+            )
+            kept = [
+                documents[one] for one in (request.identity() for request in requests) if one in documents
+            ]
+            if kept:
+                answered = len(kept) == len(requests) and all(judgement["answered"] for judgement in kept)
+                reasons = [judgement["reason"] or "unknown" for judgement in kept if judgement["failed"]]
+                said[run_id][role] = Said(answered, next(iter(reasons), None))
+    return said
