@@ -70,7 +70,7 @@ def test_a_budget_smaller_than_one_call_spends_nothing(store: Store) -> None:
     """The error names the budget and what the call may cost."""
     money, owner = opened(store, 0.1)
     with pytest.raises(
-        BudgetReached, match=r"0\.10 AUD could be passed by the next call, at worst 0\.2000 AUD"
+        BudgetReached, match=r"0\.1000 AUD could be passed by the next call, at worst 0\.2000 AUD"
     ):
         asyncio.run(money.reserve(0.2))
     owner.close()

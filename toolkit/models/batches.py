@@ -175,6 +175,8 @@ async def json_lines(
         failure = transport_failure(spec, error)
     except TimeoutError:
         failure = timeout_failure(spec, TRANSFER_SECONDS)
+    finally:
+        key = None  # as in `toolkit.models.transport.json_reply`
     # Raised here and not above: the client's error holds the request with its key and must not ride along.
     raise failure
 

@@ -103,5 +103,7 @@ async def json_reply(
         failure = unsendable(spec)
     else:
         return json_object(spec, response.content)
+    finally:
+        key = None  # a traceback that shows variables, as IPython's verbose one, must not show it
     # Raised here and not above: the client's error holds the request with its key and must not ride along.
     raise failure

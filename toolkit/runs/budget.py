@@ -65,7 +65,7 @@ class Account:
                 break
             if not self._reserved:
                 raise BudgetReached(
-                    f"budget.aud: {self._budget:.2f} AUD could be passed by the next call, at worst {aud:.4f} AUD "
+                    f"budget.aud: {self._budget:.4f} AUD could be passed by the next call, at worst {aud:.4f} AUD "
                     f"({self._budget - self._left:.4f} AUD are spent, or kept for calls under way); "
                     "raise it in the study file and run again"
                 )

@@ -146,7 +146,7 @@ class Gateway:
             claim = replace(claim, earlier=(*claim.earlier, lost), inherited_aud=claim.inherited_aud + worst)
         before = [dict(attempt) for attempt in claim.earlier]
         try:
-            reply = await self._in_batch(sending) or await self._attempts(sending)
+            reply = await self._in_batch(sending) or await self._attempts(claim, sending)
         except (ModelError, BudgetReached, asyncio.CancelledError) as error:
             reason = getattr(error, "reason", "stopped")
             if sending.in_batch and reason in STILL_OPEN:
@@ -209,7 +209,7 @@ class Gateway:
             if attempt["outcome"] not in (*STILL_OPEN, "no_batch"):
                 sending.attempts.append(attempt)
 
-    async def _attempts(self, sending: Sending) -> ModelReply:
+    async def _attempts(self, claim: Claim, sending: Sending) -> ModelReply:
         deadline = time.monotonic() + self._retry.deadline
         number = 1
         while True:
@@ -220,6 +220,10 @@ class Gateway:
                 last = number >= self._retry.attempts or time.monotonic() + wait > deadline
                 if not error.retryable or last or self._stop.is_set():
                     raise
+                if (
+                    error.reason in UNSURE
+                ):  # if we die over the next attempt, this one may be billed all the same
+                    await self._ledger.note(claim, sending.attempts, sending.unsure_aud)
             number += 1
             self.counters.retried += 1
             # The place is given back while waiting, so that others are not held up.

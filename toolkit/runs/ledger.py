@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from pymongo import DeleteMany, InsertOne, ReplaceOne
+from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
 
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.runs.owners import Owner, is_living
@@ -170,6 +170,15 @@ class Ledger:
         operation = ReplaceOne({"_id": claim.call_id}, document)
         await self.store.writer.write("calls", operation, flush=True)
         return Answer(claim.call_id, reply, aud_cost, latency_ms, len(attempts), from_ledger=False)
+
+    async def note(self, claim: Claim, attempts: list[dict[str, Any]], unsure_aud: float) -> None:
+        """Note attempts under a claim that stays, and what they may have cost, for whoever takes it over."""
+        changes = {
+            "attempts": [dict(attempt) for attempt in (*claim.earlier, *attempts)],
+            "unsure_aud": claim.inherited_aud + unsure_aud,
+        }
+        key = {"_id": claim.call_id, "owner": self.owner.name}
+        await self.store.writer.write("calls", UpdateOne(key, {"$set": changes, **TOUCH}))
 
     async def fail(
         self, claim: Claim, *, reason: str, message: str, attempts: list[dict[str, Any]], unsure_aud: float

@@ -53,7 +53,8 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     excluded = Counter(one.excluded for one in succeeded if one.excluded)
     said = [judgement for one in succeeded for judgement in one.said.values()]
     answered = sum(judgement.answered for judgement in said)
-    planned = (len(runs) - excluded.total()) * len(plan.judges)
+    judges = len(plan.judges) if plan.test.judged else 0  # what other tests ask judges is in their annotations
+    planned = (len(runs) - excluded.total()) * judges
     calls = calls_by_state(store, name)
     spent, unsure = sum(c.aud for c in calls.values()), sum(c.unsure_aud for c in calls.values())
     alive = living(store, name)
@@ -88,7 +89,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "budget_aud": budget,
         "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure - reserved),
         "calls_per_minute": rate,
-        "seconds_left": None if rate is None else 60 * _calls_left(runs, len(plan.judges)) / rate,
+        "seconds_left": None if rate is None else 60 * _calls_left(runs, judges) / rate,
         "excluded": dict(excluded),
         "failures": dict(Counter((one.failure or "unknown").split(":")[0] for one in failed)),
         "finish_reasons": dict(Counter(one.finish_reason or "unknown" for one in succeeded)),

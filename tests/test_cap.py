@@ -1,0 +1,148 @@
+"""The budget is a cap by the server's own count of tokens: alone, in company, in chaos, and over a SIGKILL."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from stub_server import DrawnFaults, Fault, StubServer
+from test_chaos import unjudged_study
+from test_killed import in_a_process, kill_when_seen, two_processes, wait_until_seen
+
+from toolkit.models.base import Usage
+from toolkit.models.prices import aud_cost, price_of
+from toolkit.runs import gateway
+from toolkit.runs.retries import RetryPolicy
+from toolkit.store.documents import Call
+from toolkit.study import Budget, Sampling
+from toolkit.workbench import Study
+
+RUNS = 240
+MAX_TOKENS = 60
+BROKEN = {(Fault("hang"), Fault("drop"), Fault("half"), Fault("cut"), Fault("html")): 0.25}
+
+
+def answer(body: dict) -> str:
+    """Return nearly the longest reply there may be: fifty words, each a token to the stub."""
+    return "word " * 50
+
+
+def capped(study: Study, aud: float) -> Study:
+    """Return a study with a budget."""
+    return Study(study.file.model_copy(update={"budget": Budget(aud=aud)}), study.path)
+
+
+def study_at(folder: Path, server: StubServer, **settings: object) -> Study:
+    """Return a study of 240 runs with short replies."""
+    return unjudged_study(
+        folder, server.openai_url, repeats=20, sampling=Sampling(max_tokens=MAX_TOKENS), **settings
+    )
+
+
+def whole_cost(study: Study) -> float:
+    """Return what every run of a study costs by the stub's count, where each is sent once, in AUD."""
+    sent = sum(len(run.request.messages[0].content.split()) for run in study.plan.runs)
+    usage = Usage(sent, len(answer({}).split()) * len(study.plan.runs))
+    return aud_cost(usage, price_of(study.plan.models["answerer"]))
+
+
+def billed(study: Study, server: StubServer) -> float:
+    """Return the server's bill so far, in AUD."""
+    usage = Usage(server.input_tokens, server.output_tokens)
+    return aud_cost(usage, price_of(study.plan.models["answerer"]))
+
+
+def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """Half the cost is spent to four fifths at least, never passed, and no run is asked again afterwards."""
+    with StubServer(latency=0.01, answer=answer) as server:
+        study = study_at(tmp_path, server, concurrency=10)
+        cap = whole_cost(study) / 2
+        stopped = capped(study, cap).execute(progress=False)
+        assert stopped.exit_code == 3
+        assert "budget" in str(stopped.budget)
+        assert 0.8 * cap <= billed(study, server) <= cap
+        assert stopped.spent_aud == pytest.approx(billed(study, server))
+        again = capped(study, cap).execute(progress=False)
+        assert (again.exit_code, again.succeeded) == (3, server.count)
+        assert billed(study, server) <= cap
+        done = capped(study, 3 * cap).execute(progress=False)
+        assert (done.exit_code, done.succeeded, server.count) == (0, RUNS, RUNS)
+        study.store.close()
+
+
+def test_two_processes_at_the_same_time_share_one_cap(tmp_path: Path, store_folder: Path) -> None:
+    """What both spend together stays within the budget, and both say that it ended there."""
+    with StubServer(latency=0.05, answer=answer) as server:
+        # Few at once: what the first sets aside for calls it has claimed ahead must leave something to the second.
+        study = study_at(tmp_path, server, concurrency=3)
+        # The same study after an edit of its file: other prompts, so that neither waits for the calls of the other.
+        edited = Study(study.file.model_copy(update={"length_bins": ("M",)}), study.path)
+        cap = whole_cost(study) / 2
+        codes = two_processes(capped(study, cap), capped(edited, cap), server, limit=None)
+        assert codes == [3, 3]
+        assert len({call.owner for call in study.store.objects(Call)}) == 2  # both took part
+        assert 0.5 * cap < billed(study, server) <= cap
+        done = capped(study, 3 * cap).execute(progress=False)
+        assert (done.exit_code, done.succeeded) == (0, RUNS)
+        study.store.close()
+
+
+def test_replies_that_never_arrived_count_against_the_cap(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server bills what hung, was dropped or came broken too, and its bill stays within the budget."""
+    policy = partial(RetryPolicy, first_wait=0.02, longest_wait=0.05)
+    monkeypatch.setattr(gateway, "RetryPolicy", policy)
+    faults = DrawnFaults(20251119, BROKEN)
+    with StubServer(answer=answer, faults=faults, bills_broken=True) as server:
+        study = study_at(tmp_path, server, concurrency=10, timeout_seconds=0.3)
+        cap = whole_cost(study) / 2
+        stopped = capped(study, cap).execute(progress=False)
+        assert stopped.exit_code == 3
+        assert "budget" in str(stopped.budget)
+        good = stopped.spent_aud
+        assert good < billed(study, server) <= cap  # the ledger's replies are less than the bill
+        assert billed(study, server) >= 0.5 * cap
+        study.store.close()
+
+
+def test_the_cap_outlives_a_kill(tmp_path: Path, store_folder: Path) -> None:
+    """Killed three times on the way, the study still ends at its budget, and goes on with a larger one."""
+    with StubServer(latency=0.05, answer=answer) as server:
+        study = study_at(tmp_path, server, concurrency=10)
+        cap = whole_cost(study) / 2
+        for number in range(3):
+            kill_when_seen(in_a_process(capped(study, cap), None), server, server.count + 10 + 7 * number)
+        stopped = capped(study, cap).execute(progress=False)
+        assert stopped.exit_code == 3
+        assert billed(study, server) <= cap
+        done = capped(study, 9 * cap).execute(progress=False)
+        assert (done.exit_code, done.succeeded) == (0, RUNS)
+        study.store.close()
+
+
+def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """Every request hangs and is billed in full, is sent again, and the process is killed: none of it is forgotten."""
+    words = (
+        "word " * MAX_TOKENS
+    )  # the longest reply, nearly all of the cost: nothing of the worst case is spare
+    hang = Fault("hang")
+    with StubServer(answer=lambda body: words, faults=lambda n, body: hang, bills_broken=True) as server:
+        study = study_at(tmp_path, server, prices=(0.01, 100.0), concurrency=50, timeout_seconds=0.1)
+        price = price_of(study.plan.models["answerer"])
+        cap = 300 * aud_cost(Usage(0, MAX_TOKENS), price)
+        for _ in range(4):
+            process = in_a_process(capped(study, cap), 50)
+            wait_until_seen(process, server, server.count + 120)
+            process.kill()
+            process.join()
+            time.sleep(0.1)
+        assert server.count > 150
+        assert billed(study, server) <= cap
+        study.store.close()

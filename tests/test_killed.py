@@ -1,0 +1,201 @@
+"""SIGKILL again and again, and two processes at once: every reply is kept once and nothing else is asked twice."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import pytest
+from stub_server import DrawnFaults, Fault, StubServer
+from test_chaos import unjudged_study
+
+from toolkit.models.base import Usage
+from toolkit.models.prices import aud_cost, price_of
+from toolkit.runs.owners import is_living
+from toolkit.store.connection import Store
+from toolkit.store.documents import Call, Run
+from toolkit.workbench import Study
+
+RUNS, KILLS = 500, 20
+LATENCY = 0.05
+CONCURRENCY = 10
+STARTED = 1.0
+"""Seconds in which a process surely has begun to ask."""
+
+# Each process is forked from one that has imported everything, and so begins its work in a tenth of a second.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(
+    ["__main__", "pytest", "aiohttp.web", "openai", "tiktoken", "toolkit.workbench", "toolkit.pipeline"]
+)
+
+
+def run_to_the_end(study: Study, limit: int | None) -> None:
+    """Run a study as the command line does, in a process of its own; the exit code is the outcome's."""
+    outcome = study.execute(progress=False, limit=limit)
+    if outcome.budget:
+        print(outcome.budget, file=sys.stderr)
+    sys.exit(outcome.exit_code)
+
+
+def in_a_process(study: Study, limit: int | None = RUNS) -> ForkServerProcess:
+    """Start a study in a process of its own."""
+    process = _FORKS.Process(target=run_to_the_end, args=(Study(study.file, study.path), limit))
+    process.start()
+    return process
+
+
+def wait_until_seen(process: ForkServerProcess, server: StubServer, requests: int) -> None:
+    """Wait until the server has seen so many requests, or the process has ended."""
+    deadline = time.monotonic() + 30
+    while server.count < requests and process.is_alive() and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def two_processes(
+    slower: Study, faster: Study, server: StubServer, limit: int | None = RUNS
+) -> list[int | None]:
+    """Run a study in two processes at the same time and return their exit codes.
+
+    The faster one begins second, so that it gets ahead: of two at the same pace the second only waits for what the
+    first has claimed.
+    """
+    first = in_a_process(slower, limit)
+    wait_until_seen(first, server, 1)
+    second = in_a_process(faster, limit)
+    for process in (first, second):
+        process.join(60)
+    return [first.exitcode, second.exitcode]
+
+
+def kill_when_seen(process: ForkServerProcess, server: StubServer, requests: int, after: float = 0.0) -> int:
+    """Kill a process some seconds after the server has seen so many requests; return how many were unanswered."""
+    wait_until_seen(process, server, requests)
+    time.sleep(after)
+    unanswered = server.under_way
+    process.kill()
+    process.join()
+    deadline = time.monotonic() + 10
+    while server.under_way and time.monotonic() < deadline:  # what had left the process is answered to nobody
+        time.sleep(0.005)
+    return unanswered
+
+
+@pytest.fixture
+def server() -> Iterator[StubServer]:
+    """A server that takes its time, not always the same."""
+    times = random.Random(7)
+    with StubServer(latency=lambda: times.uniform(0.2, 1.8) * LATENCY) as server:
+        yield server
+
+
+def test_a_study_killed_twenty_times_is_done_once(
+    tmp_path: Path, store_folder: Path, server: StubServer
+) -> None:
+    """At twenty random moments: all 500 are kept once, and only what was in flight then is asked again."""
+    study = unjudged_study(tmp_path, server.openai_url, repeats=42, concurrency=CONCURRENCY)
+    calls = study.store.database["calls"]
+    moments = random.Random(20251117)
+    in_flight = 0
+    for number in range(KILLS):
+        before = server.count, calls.count_documents({"state": "done"})
+        process = in_a_process(study)
+        if number % 5:
+            requests, after = before[0] + moments.randrange(1, 45), moments.uniform(0, LATENCY)
+        else:  # perhaps before it has sent anything
+            requests, after = 0, moments.uniform(0, STARTED)
+        unanswered = kill_when_seen(process, server, requests, after)
+        lost = server.count - before[0] - (calls.count_documents({"state": "done"}) - before[1])
+        in_flight += lost
+        assert unanswered <= CONCURRENCY
+        # Answered, and not yet kept when the process died: its place is given back before the disk has it.
+        assert lost - unanswered <= CONCURRENCY
+    outcome = study.execute(progress=False, limit=RUNS)
+    assert (outcome.succeeded, outcome.failed) == (RUNS, 0)
+    assert server.count == RUNS + in_flight
+    assert server.most_at_once <= CONCURRENCY
+    kept = list(study.store.objects(Call))
+    assert [call.state for call in kept] == ["done"] * RUNS
+    assert len({json.loads(call.raw)["id"] for call in kept}) == RUNS
+    runs = list(study.store.objects(Run))
+    assert len(runs) == len({run.call_id for run in runs}) == RUNS
+    assert {run.status for run in runs} == {"succeeded"}
+    study.store.close()
+
+
+def test_claims_of_a_killed_process_that_were_never_sent_cost_a_lost_attempt_only(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """Calls are claimed ahead; of those only the one in flight is at the server a second time."""
+    with StubServer(faults=[Fault("hang")]) as server:
+        study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=1)
+        calls = study.store.database["calls"]
+        process = in_a_process(study)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            if server.count and calls.count_documents({"state": "claimed"}) >= 20:
+                break
+            time.sleep(0.01)
+        process.kill()
+        process.join()
+        claimed = {call["_id"] for call in calls.find({"state": "claimed"})}
+        assert (len(claimed) >= 20, server.count) == (True, 1)
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, server.count) == (24, 25)
+        for call in study.store.objects(Call):
+            lost = call.call_id in claimed
+            outcomes = ["lost", "answered"] if lost else ["answered"]
+            assert [attempt["outcome"] for attempt in call.attempts] == outcomes
+            assert (call.unsure_aud > 0) == lost
+        price = price_of(study.plan.models["answerer"])
+        paid = aud_cost(Usage(server.input_tokens, server.output_tokens), price)
+        assert outcome.spent_aud == pytest.approx(paid)
+        study.store.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc tells when a process began")
+def test_a_killed_process_that_nobody_waited_for_is_dead(store: Store) -> None:
+    """A container without an init keeps dead processes on its list; their claims are free all the same."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        stat = Path(f"/proc/{process.pid}/stat")
+        birth = stat.read_text().rsplit(")", 1)[1].split()[19]
+        name = f"{socket.gethostname()}:{process.pid}:{birth}:x"
+        store.database["owners"].insert_one({"_id": name, "study": "s", "lease_until": time.time() + 60})
+        before = is_living(store, name)
+        process.kill()
+        deadline = time.monotonic() + 10
+        while ") Z" not in stat.read_text() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        assert (before, is_living(store, name)) == (True, False)
+    assert not is_living(store, name)
+
+
+def test_two_processes_on_one_study_of_five_hundred_runs_pay_once(tmp_path: Path, store_folder: Path) -> None:
+    """With every tenth request refused, the server sees each run once and each refused request once more."""
+    faults = DrawnFaults(20251118, {(Fault(status=429), Fault(status=429, retry_after="0.05")): 0.1})
+    with StubServer(latency=0.02, faults=faults) as server:
+        study, faster = (
+            unjudged_study(tmp_path, server.openai_url, repeats=42, concurrency=concurrency)
+            for concurrency in (CONCURRENCY, 2 * CONCURRENCY)
+        )
+        assert two_processes(study, faster, server) == [0, 0]
+        met = Counter("refused" if fault else "answered" for fault in faults.drawn.values())
+        assert met["answered"] == RUNS
+        assert met["refused"] > 20
+        assert server.count == met.total()
+        calls = list(study.store.objects(Call))
+        assert len({call.owner for call in calls}) == 2  # both took part
+        assert sum(len(call.attempts) for call in calls) == server.count
+        assert len({json.loads(call.raw)["id"] for call in calls}) == len(calls) == RUNS
+        runs = list(study.store.objects(Run))
+        assert len(runs) == len({run.call_id for run in runs}) == RUNS
+        assert study.execute(progress=False, limit=RUNS).new_calls == 0
+        study.store.close()
