@@ -10,11 +10,24 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def test_the_ten_lines_run(demo_like_study: Path) -> None:
-    """Every line of the README's example runs; the last ones give frames and files."""
-    (code,) = re.findall(
+def _examples() -> list[str]:
+    return re.findall(
         r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.DOTALL
     )
+
+
+def test_the_test_in_the_readme_is_the_one_that_ships() -> None:
+    """The example that a reader copies is the file that the tests run, without its docstrings."""
+    shipped = (ROOT / "toolkit/protocols/stereotypes.py").read_text(encoding="utf-8")
+    _, shown = _examples()
+    bare = re.sub(r'^ +""".*?"""\n\n?', "", shipped, flags=re.MULTILINE | re.DOTALL)
+    assert shown == bare
+    assert len([line for line in shown.splitlines() if line.strip()]) <= 32
+
+
+def test_the_ten_lines_run(demo_like_study: Path) -> None:
+    """Every line of the README's example runs; the last ones give frames and files."""
+    code, _ = _examples()
     assert "templates/demo.toml" in code
     names: dict = {}
     for line in code.replace("templates/demo.toml", str(demo_like_study)).splitlines():

@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
-from toolkit.errors import BudgetReached
+from toolkit.errors import BudgetReached, InputError, ModelError, ToolkitError
+from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.outcome import Outcome
 from toolkit.plan import Plan
-from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItem, TestItemAnnotations
+from toolkit.prompt_test import (
+    MeasuredTestItem,
+    PromptReply,
+    PromptResponseTest,
+    Result,
+    TestItem,
+    TestItemAnnotations,
+    annotate,
+)
+from toolkit.runs.ledger import Ledger
 from toolkit.runs.plan import PlannedRun
 from toolkit.store.connection import Store
 from toolkit.store.stored import Stored, reply_texts, stored_judgements
 
+T = TypeVar("T")
+Standing = Mapping[tuple[str, str, int], Stored]
 
-def measure(
-    plan: Plan,
-    runs: Sequence[PlannedRun],
-    store: Store,
-    stored: Mapping[tuple[str, str, int], Stored],
-    new_calls: int,
-    spent_aud: float,
-    reached: BudgetReached | None,
-) -> Outcome:
-    """Measure every item, aggregate over items for each model, and say where the study stands.
+
+@dataclass(frozen=True)
+class Annotated:
+    """One item as one model answered it in one repeat, with what every annotator said."""
+
+    model: str
+    repeat: int
+    found: TestItemAnnotations
+
+
+async def annotated_items(
+    plan: Plan, runs: Sequence[PlannedRun], store: Store, stored: Standing
+) -> list[Annotated]:
+    """Return every item of a study for every model and repeat, annotated from what is stored; nothing is asked.
 
     Parameters
     ----------
@@ -35,43 +55,134 @@ def measure(
         Its open store.
     stored
         The runs as they stand in it, by prompt id, model and repeat.
+    """
+    texts = reply_texts(store, stored.values())
+    groups: dict[tuple[str, int, str], list[PlannedRun]] = defaultdict(list)
+    for run in runs:
+        groups[run.model, run.repeat, run.item.item_id].append(run)
+    said = stored_judgements(store, stored.values(), plan.rubric.digest) if plan.test.judged else {}
+    ask = _ask_ledger(Ledger(store, plan.study.name))
+    annotated = []
+    for (model, repeat, _), of_item in groups.items():
+        replies = tuple(reply_of(run, stored.get(run.key), texts) for run in of_item)
+        if plan.test.judged:
+            judgements = [said.get(reply.run_id, {}) if reply.text is not None else {} for reply in replies]
+            roles = plan.test.annotators()
+            by_role = {role: tuple(found.get(role) for found in judgements) for role in roles}
+            found = TestItemAnnotations(of_item[0].item, replies, by_role)
+        else:
+            found = await annotated_by(plan.test, of_item[0].item, replies, ask)
+        annotated.append(Annotated(model, repeat, found))
+    return annotated
+
+
+async def annotated_by(
+    test: PromptResponseTest,
+    item: TestItem,
+    replies: tuple[PromptReply, ...],
+    ask: Ask,
+) -> TestItemAnnotations:
+    """Have a test annotate the replies to an item; an error in the test's own code is one line."""
+    try:
+        return await annotate(test, item, replies, ask)
+    except ToolkitError:
+        raise
+    except Exception as error:
+        raise _broken(test, f"an annotator failed on item {item.item_id!r}", error) from error
+
+
+def measured_items(test: PromptResponseTest, annotated: Sequence[Annotated]) -> list[MeasuredTestItem]:
+    """Return the measurements of every item.
+
+    Parameters
+    ----------
+    test
+        The test that measures.
+    annotated
+        From `annotated_items`.
+
+    Raises
+    ------
+    InputError
+        When the test's own code fails, in one line.
+    """
+    measured = []
+    for one in annotated:
+        item = one.found.item
+        what = f"measure_quality failed on item {item.item_id!r}"
+        numbers = _guarded(test, what, partial(test.measure_quality, one.found))
+        measured.append(MeasuredTestItem(item, tuple(numbers), one.model, one.repeat))
+    return measured
+
+
+def results_of(
+    test: PromptResponseTest, measured: Sequence[MeasuredTestItem]
+) -> tuple[tuple[str, Result], ...]:
+    """Return the results of every model: those that the test promised, in its order.
+
+    Parameters
+    ----------
+    test
+        The test that aggregates.
+    measured
+        From `measured_items`.
+
+    Raises
+    ------
+    InputError
+        When the test's own code fails, or its results are not those that it promised.
+    """
+    by_model: dict[str, list[MeasuredTestItem]] = defaultdict(list)
+    for one in measured:
+        by_model[one.model].append(one)
+    promised = [kind.name for kind in _guarded(test, "result_types failed", test.result_types)]
+    results: list[tuple[str, Result]] = []
+    for model, items in by_model.items():
+        found = _guarded(test, "aggregate_measurements failed", partial(test.aggregate_measurements, items))
+        names = [result.name for result in found]
+        if names != promised:
+            odd = next((n for n in [*names, *promised] if (n in names) != (n in promised)), "their order")
+            raise InputError(
+                f"test {test.name}: aggregate_measurements and result_types do not agree ({odd!r}); "
+                "return one result for each type, in the same order"
+            )
+        results += [(model, result) for result in found]
+    return tuple(results)
+
+
+async def measure(
+    plan: Plan,
+    runs: Sequence[PlannedRun],
+    store: Store,
+    stored: Standing,
+    new_calls: int,
+    spent_aud: float,
+    reached: BudgetReached | None,
+) -> Outcome:
+    """Measure every item, aggregate over items for each model, and say where the study stands.
+
+    Parameters
+    ----------
+    plan, runs, store, stored
+        As in `annotated_items`.
     new_calls, spent_aud
         What this execution asked and paid.
     reached
         The budget's error, if it was reached.
     """
-    test = plan.test
-    texts = reply_texts(store, stored.values())
-    said = stored_judgements(store, stored.values(), plan.rubric.digest) if plan.judges else {}
-    groups: dict[tuple[str, int, str], list[PlannedRun]] = defaultdict(list)
-    items: dict[str, TestItem] = {}
-    for run in runs:
-        groups[run.model, run.repeat, run.item.item_id].append(run)
-        items[run.item.item_id] = run.item
-    measured: dict[str, list[MeasuredTestItem]] = defaultdict(list)
-    roles = tuple(test.annotators())
-    for (model, repeat, item_id), of_item in groups.items():
-        replies = tuple(reply_of(run, stored.get(run.key), texts) for run in of_item)
-        judgements = [said.get(reply.run_id, {}) if reply.text is not None else {} for reply in replies]
-        annotations = {role: tuple(found.get(role) for found in judgements) for role in roles}
-        numbers = test.measure_quality(TestItemAnnotations(items[item_id], replies, annotations))
-        measured[model].append(MeasuredTestItem(items[item_id], tuple(numbers), model, repeat))
+    measured = measured_items(plan.test, await annotated_items(plan, runs, store, stored))
     failures = Counter(s.failure.split(":")[0] for s in stored.values() if s.failure)
     return Outcome(
         planned=len(runs),
         succeeded=sum(not s.failure for s in stored.values()),
         failed=sum(failures.values()),
         excluded=dict(Counter(s.excluded for s in stored.values() if s.excluded)),
-        judged=sum(s.judged and not s.excluded for s in stored.values()),
+        judged=sum(s.judged and not s.excluded for s in stored.values()) if plan.test.judged else None,
         new_calls=new_calls,
         spent_aud=spent_aud,
         failures=dict(failures),
         budget=str(reached) if reached else None,
-        results=tuple(
-            (model, result)
-            for model, found in measured.items()
-            for result in test.aggregate_measurements(found)
-        ),
+        results=results_of(plan.test, measured),
     )
 
 
@@ -92,3 +203,41 @@ def reply_of(run: PlannedRun, stored: Stored | None, texts: Mapping[str, str]) -
     failure = stored.failure or (f"excluded: {stored.excluded} reply" if stored.excluded else None)
     text = None if failure else texts.get(stored.blob_id or "")
     return PromptReply(run.prompt, text, stored.run_id, run.model, run.repeat, failure)
+
+
+def _ask_ledger(ledger: Ledger) -> Ask:
+    """Return an ``ask`` that spends nothing: what is not paid for is missing."""
+    known: dict[str, Answer] | None = None
+    reading = asyncio.Lock()
+
+    async def ask(request: ModelRequest) -> Answer:
+        nonlocal known
+        async with reading:
+            if known is None:  # most tests ask nobody, and then nothing is read
+                known = await asyncio.to_thread(ledger.kept)
+        answer = known.get(request.identity())
+        if answer is None:
+            found = await asyncio.to_thread(ledger.prefetch, [request.identity()])
+            known.update(found)
+            answer = known.get(request.identity())
+        if answer is None:
+            raise ModelError("not asked yet", reason="not_in_ledger")
+        return answer
+
+    return ask
+
+
+def _guarded(test: PromptResponseTest, what: str, work: Callable[[], T]) -> T:
+    """Do what a test's own code does; an error in it is one line that names the test and the place."""
+    try:
+        return work()
+    except ToolkitError:
+        raise
+    except Exception as error:
+        raise _broken(test, what, error) from error
+
+
+def _broken(test: PromptResponseTest, what: str, error: Exception) -> InputError:
+    return InputError(
+        f"test {test.name}: {what}: {type(error).__name__}: {error}; `toolkit --debug` shows where"
+    )

@@ -18,7 +18,7 @@ class Outcome:
     succeeded: int
     failed: int
     excluded: Mapping[str, int]
-    judged: int
+    judged: int | None
     new_calls: int
     spent_aud: float
     failures: Mapping[str, int]
@@ -39,7 +39,7 @@ class Outcome:
         """Return what the command line says at the end."""
         lines = [
             f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
-            f"judged  {self.judged} by two judges or more",
+            *([] if self.judged is None else [f"judged  {self.judged} by two judges or more"]),
             f"calls   {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
             *(f"failed  {count} x {reason}" for reason, count in self.failures.items()),
             *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),

@@ -17,11 +17,10 @@ from typing import Any
 from toolkit.errors import BudgetReached, ModelError
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement
-from toolkit.measuring import measure, reply_of
+from toolkit.measuring import annotated_by, measure, reply_of
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.outcome import Outcome
 from toolkit.plan import Plan
-from toolkit.prompt_test import annotate
 from toolkit.runs.access import endpoints_of, open_desk
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Gateway
@@ -149,7 +148,7 @@ def run_plan(
         finally:
             await gateway.close()
         counters = gateway.counters
-        return measure(plan, work.runs, store, work.stored, counters.asked, counters.spent_aud, reached)
+        return await measure(plan, work.runs, store, work.stored, counters.asked, counters.spent_aud, reached)
 
     return run_anywhere(execute, stop)
 
@@ -203,20 +202,21 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
 
 
 async def judge_runs(work: _Work) -> BudgetReached | None:
-    """Have every judge judge every answered run that it has not judged yet."""
+    """Have every answered run annotated; judges of the study judge what they have not judged yet."""
     plan = work.plan
     missing = [
         run
         for run in work.runs
-        if plan.judges
+        if plan.test.annotators()
         and (stored := work.stored.get(run.key))
         and not (stored.failure or stored.excluded)
-        and (work.replay or stored.ensemble_key != plan.ensemble_key)
+        and (work.replay or not plan.test.judged or stored.ensemble_key != plan.ensemble_key)
     ]
     if not missing:
         return None
     texts = reply_texts(work.store, (work.stored[run.key] for run in missing))
-    bar = Progress("judged runs", len(missing), shown=work.progress, since=work.gateway.counters)
+    label = "judged runs" if plan.test.judged else "read runs"
+    bar = Progress(label, len(missing), shown=work.progress, since=work.gateway.counters)
 
     async def ask(request: ModelRequest) -> Answer:
         return await work.gateway.ask(request, purpose="judge")
@@ -224,8 +224,9 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
     async def judge(run: PlannedRun) -> None:
         stored = work.stored[run.key]
         item = replace(run.item, prompts=(run.prompt,))
-        found = await annotate(plan.test, item, (reply_of(run, stored, texts),), ask)
-        _keep(work, stored, [said for (said,) in found.annotations.values() if said is not None])
+        found = await annotated_by(plan.test, item, (reply_of(run, stored, texts),), ask)
+        if plan.test.judged:
+            _keep(work, stored, [said for (said,) in found.annotations.values() if said is not None])
         work.store.writer.check()
         bar.step(work.gateway.counters)
 

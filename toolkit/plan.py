@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 
+from toolkit.errors import StudyError, ToolkitError
+from toolkit.finding import find_test, make_test, parameters_of
 from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.catalogue import ModelSpec, model_spec
-from toolkit.prompt_test import PromptResponseTest
-from toolkit.prompts.dataset import Dataset, load_dataset
-from toolkit.protocols.rubric_study import RubricStudy
+from toolkit.prompt_test import PromptResponseTest, TestItem
+from toolkit.prompts.dataset import Dataset, dataset_of, load_dataset
 from toolkit.runs.plan import PlannedRun, plan_runs
 from toolkit.study import ModelEntry, StudyFile
 
@@ -82,19 +84,28 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     InputError
         When the dataset, a model or the rubric cannot be used.
     """
-    dataset = load_dataset(study.dataset)
-    prompts = tuple(
-        prompt
-        for prompt in dataset.prompts
-        if prompt.scenario in study.scenarios and prompt.length_bin in study.length_bins
-    )
+    found = find_test(study.test, folder)
+    wanted = parameters_of(found)
+    dataset = load_dataset(study.dataset) if "prompts" in wanted else None
     models = {entry.name: spec_of(entry) for entry in study.models}
-    judge_models = {role: spec_of(judge) for role, judge in study.judges.by_role().items()}
+    judge_models: dict[str, ModelSpec] = {}
+    if "judges" in wanted:
+        judge_models = {role: spec_of(judge) for role, judge in study.judges.by_role().items()}
     judges = _judges(study, judge_models)
     rubric = load_rubric(study.judges.rubric)
-    test = RubricStudy(prompts, tuple(judges.values()), rubric)
+    prompts = tuple(
+        prompt
+        for prompt in (dataset.prompts if dataset else ())
+        if prompt.scenario in study.scenarios and prompt.length_bin in study.length_bins
+    )
+    given = {"prompts": prompts, "judges": tuple(judges.values()), "rubric": rubric, "folder": folder}
+    test = make_test(found, study.options, given)
+    if not test.asks_judges:
+        judges, judge_models = {}, {}
+    items = _items(test)
+    dataset = dataset or dataset_of(test.name, items)
     runs = plan_runs(
-        test.make_test_items(),
+        items,
         models,
         repeats=study.repeats,
         temperature=study.sampling.temperature,
@@ -105,6 +116,28 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     return Plan(study, folder, dataset, models, judge_models, judges, rubric, test, runs)
 
 
+def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
+    """Return the items of a test; names that are used twice would be one run."""
+    try:
+        items = tuple(test.make_test_items())
+    except ToolkitError:
+        raise
+    except Exception as error:  # the user's own code
+        raise StudyError(
+            f"test {test.name}: make_test_items failed: {type(error).__name__}: {error}"
+        ) from error
+    for what, names in (
+        ("item", [item.item_id for item in items]),
+        ("prompt", [prompt.prompt_id for item in items for prompt in item.prompts]),
+    ):
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise StudyError(f"test {test.name}: {what} {twice[0]!r} is there twice; give each its own name")
+    if not any(item.prompts for item in items):
+        raise StudyError(f"test {test.name}: make_test_items returned no prompt")
+    return items
+
+
 def spec_of(entry: ModelEntry) -> ModelSpec:
     """Return what the catalogue and the study together say of a model."""
     return model_spec(entry.name, **entry.overrides())
@@ -112,8 +145,9 @@ def spec_of(entry: ModelEntry) -> ModelSpec:
 
 def _judges(study: StudyFile, specs: Mapping[str, ModelSpec]) -> dict[str, JudgeSpec]:
     judges: dict[str, JudgeSpec] = {}
-    for role, entry in study.judges.by_role().items():
-        spec = specs[role]
+    entries = study.judges.by_role()
+    for role, spec in specs.items():
+        entry = entries[role]
         # Judges that are the same model are repeats of each other, or their calls would be one call.
         same = sum(
             (other.provider, other.model, other.endpoint) == (spec.provider, spec.model, spec.endpoint)

@@ -6,12 +6,13 @@ The words are those of seed 001. A test never meets a model: it is handed replie
 from __future__ import annotations
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from toolkit.errors import InputError
+from toolkit.errors import InputError, ModelError
 from toolkit.models.base import Ask
 from toolkit.stats.result import Estimate
 
@@ -84,7 +85,9 @@ class TestItemAnnotations:
     replies
         One per prompt, in the order of the prompts.
     annotations
-        For each annotator one annotation per reply, in the same order; ``None`` where there was no reply.
+        For each annotator one annotation per reply, in the same order; ``None`` where there was no reply, or none came.
+    missing
+        For each annotator why there is no annotation, one reason per reply; ``None`` where there is one.
     """
 
     __test__: ClassVar[bool] = False
@@ -92,16 +95,25 @@ class TestItemAnnotations:
     item: TestItem
     replies: tuple[PromptReply, ...]
     annotations: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    missing: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """A number about one item; ``value`` is ``None`` when it is missing, and then ``reason`` says why."""
+    """A number about one item; ``value`` is ``None`` when it is missing, and then ``reason`` says why.
+
+    A value that is not finite is missing.
+    """
 
     name: str
     value: float | None
     unit: str = "none"
     reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.value is not None and not math.isfinite(self.value):
+            object.__setattr__(self, "reason", self.reason or f"not a finite number ({self.value})")
+            object.__setattr__(self, "value", None)
 
 
 @dataclass(frozen=True)
@@ -136,9 +148,17 @@ Annotator: TypeAlias = Callable[[PromptReply, Ask], Awaitable[Any]]
 
 
 class PromptResponseTest(ABC):
-    """A test of single-turn prompts: everything it will ask is known before the first request is sent."""
+    """A test of single-turn prompts: everything it will ask is known before the first request is sent.
+
+    ``name`` names it in the store. ``default_repeats`` is how often a study asks each prompt when it does not say.
+    ``judged`` says that its annotators are the judges of the study, whose judgements are kept and compared;
+    ``asks_judges`` that its annotators ask them at all.
+    """
 
     name: str
+    default_repeats: ClassVar[int] = 1
+    judged: ClassVar[bool] = False
+    asks_judges: bool = False
 
     @abstractmethod
     def make_test_items(self) -> tuple[TestItem, ...]:
@@ -180,7 +200,8 @@ async def annotate(
     Returns
     -------
     TestItemAnnotations
-        The annotations. An error of one annotator is raised only after the others have come home.
+        The annotations. A model that did not answer leaves one missing with its reason; any other error is raised,
+        but only after the others have come home.
     """
     annotators = test.annotators()
     answered = [place for place, reply in enumerate(replies) if reply.text is not None]
@@ -189,8 +210,19 @@ async def annotate(
         *(annotators[name](replies[place], ask) for name, place in asked), return_exceptions=True
     )
     for annotation in found:
-        if isinstance(annotation, BaseException):
+        if isinstance(annotation, BaseException) and not isinstance(annotation, ModelError):
             raise annotation
-    by_place = dict(zip(asked, found, strict=True))
-    annotations = {name: tuple(by_place.get((name, n)) for n in range(len(replies))) for name in annotators}
-    return TestItemAnnotations(item, tuple(replies), annotations)
+    came: dict[tuple[str, int], Any] = {}
+    missing = {(name, n): reply.failure for name in annotators for n, reply in enumerate(replies)}
+    for place, annotation in zip(asked, found, strict=True):
+        if isinstance(annotation, ModelError):
+            missing[place] = f"{annotation.reason}: {annotation}"
+        else:
+            came[place] = annotation
+    places = range(len(replies))
+    return TestItemAnnotations(
+        item,
+        tuple(replies),
+        {name: tuple(came.get((name, n)) for n in places) for name in annotators},
+        {name: tuple(missing[name, n] for n in places) for name in annotators},
+    )

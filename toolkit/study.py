@@ -84,7 +84,7 @@ class Judges(_Strict):
     @field_validator(*JUDGE_ROLES, mode="before")
     @classmethod
     def _name_is_enough(cls, value: Any) -> Any:
-        return _named(value)
+        return None if value is False else _named(value)  # TOML has no null
 
     def by_role(self) -> dict[str, Judge]:
         """Return the judges that are set, in the order of their roles."""
@@ -135,7 +135,8 @@ class StudyFile(_Strict):
     dataset: str = "demo"
     scenarios: tuple[Scenario, ...] = SCENARIOS
     length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
-    test: Literal["rubric_study"] = "rubric_study"
+    test: str = "rubric_study"
+    options: Mapping[str, Any] = Field(default_factory=dict)
     models: tuple[ModelEntry, ...] = Field(min_length=1)
     repeats: int = Field(1, ge=1, le=1000)
     seed: int = Field(20250107, ge=0, lt=2**31)
@@ -218,8 +219,15 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((file.parent / rubric).resolve())
+    from toolkit.finding import find_test
+
+    try:
+        test = find_test(study.test, file.parent)
+    except StudyError as error:
+        raise StudyError(f"{path}: {error}") from None
     study = study.model_copy(
         update={
+            "repeats": study.repeats if "repeats" in study.model_fields_set else test.default_repeats,
             "output": output.resolve(),
             "dataset": dataset,
             "models": tuple(_at(entry, file.parent) for entry in study.models),

@@ -12,7 +12,9 @@ from toolkit.study import StudyFile, load_study_file
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toolkit.measuring import Annotated
     from toolkit.outcome import Outcome
+    from toolkit.prompt_test import MeasuredTestItem
     from toolkit.stats.length import LengthComparison
     from toolkit.stats.reliability import Reliability
     from toolkit.store.connection import Store
@@ -45,9 +47,8 @@ class Study:
     def __repr__(self) -> str:
         """Say what the study asks."""
         models = ", ".join(entry.name for entry in self.file.models)
-        return (
-            f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}, judged by {len(self.plan.judges)}"
-        )
+        judged = f", judged by {len(self.plan.judges)}" if self.plan.test.judged else ""
+        return f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}{judged}"
 
     @property
     def name(self) -> str:
@@ -136,6 +137,42 @@ class Study:
 
         return dimensions_frame(self.judgements())
 
+    def prompts(self) -> pd.DataFrame:
+        """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""
+        from toolkit.store.frames import prompts_frame
+
+        return prompts_frame(self.plan.dataset.prompts, {run.prompt.prompt_id for run in self.plan.runs})
+
+    def measurements(self) -> pd.DataFrame:
+        """Return one row a measurement: a number about one test item, with its unit, or why it is missing."""
+        from toolkit.store.frames import measurements_frame
+
+        return measurements_frame(self._measured())
+
+    def results(self) -> pd.DataFrame:
+        """Return one row a result of the test and model, each with its interval."""
+        from toolkit.measuring import results_of
+        from toolkit.stats.tables import estimates_frame
+
+        return estimates_frame(results_of(self.plan.test, self._measured()), "model")
+
+    def annotations(self) -> list[Annotated]:
+        """Return every item with its replies and what every annotator said, for each model and repeat."""
+        import threading
+
+        from toolkit.measuring import annotated_items
+        from toolkit.runs.execution import run_anywhere
+        from toolkit.store.stored import stored_runs
+
+        plan = self.plan
+        stored = stored_runs(self.store, self.name, plan.call_ids)
+        return run_anywhere(lambda: annotated_items(plan, plan.runs, self.store, stored), threading.Event())
+
+    def _measured(self) -> list[MeasuredTestItem]:
+        from toolkit.measuring import measured_items
+
+        return measured_items(self.plan.test, self.annotations())
+
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
         from toolkit.store.stored import reply_text
@@ -166,6 +203,21 @@ class Study:
 
     def figures(self, folder: Path | str | None = None) -> list[Path]:
         """Write every figure and table of the study and return their paths."""
+        place = Path(folder) if folder is not None else self.output
+        return self._judged_figures(place) if self.plan.test.judged else self._test_figures(place)
+
+    def _test_figures(self, folder: Path) -> list[Path]:
+        from toolkit.measuring import results_of
+        from toolkit.report.captions import defects_note, source_words
+        from toolkit.report.study_report import write_test_figures
+
+        runs, test = self.runs(), self.plan.test
+        note = " ".join(words for words in (self.note, defects_note(runs)) if words)
+        source = source_words(runs, self.name, self.plan.dataset.version)
+        results = results_of(test, self._measured())
+        return write_test_figures(results, test=test.name, folder=folder, note=note, source=source)
+
+    def _judged_figures(self, folder: Path) -> list[Path]:
         from toolkit.report.captions import defects_note
         from toolkit.report.study_report import write_figures
         from toolkit.stats.length import compare_lengths
@@ -180,7 +232,7 @@ class Study:
             reliability=self.reliability() if judged else None,
             comparison=self.length() if judged else None,
             by_model=compare_lengths(runs, by="model") if judged else None,
-            folder=Path(folder) if folder is not None else self.output,
+            folder=folder,
             note=" ".join(note for note in notes if note),
             study_name=self.name,
             dataset_version=self.plan.dataset.version,

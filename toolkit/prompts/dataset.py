@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.models.tokens import count_all
+from toolkit.prompt_test import TestItem
 from toolkit.prompts.bases import read_folder
 from toolkit.prompts.tables import read_table
 from toolkit.words import LENGTH_BINS, SCENARIOS
@@ -25,6 +26,7 @@ class Prompt:
 
     ``token_count`` counts ``o200k_base`` tokens of the text. ``metadata`` has ``data_sources`` (list of
     texts), ``academic_grade`` (whether the prompt was composed from a checked base) and ``base_scenario``.
+    The prompts of other tests than the rubric study have no scenario, category and length bin.
     """
 
     prompt_id: str
@@ -99,6 +101,38 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
         seen[prompt.prompt_id] = where
         prompts.append(prompt)
     return Dataset(name, version, tuple(prompts), digest_of(tuple(prompts)))
+
+
+def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
+    """Return the prompts of a test's own items as a dataset, versioned by their content.
+
+    Parameters
+    ----------
+    name
+        Name of the test.
+    items
+        Its items; an item is the base of its prompts.
+    """
+    pairs = [(item, prompt) for item in items for prompt in item.prompts]
+    content = sorted([prompt.prompt_id, item.item_id, prompt.text] for item, prompt in pairs)
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    version = f"{name}_{digest[:12]}"
+    counts = count_all([prompt.text for _, prompt in pairs])
+    prompts = tuple(
+        Prompt(
+            prompt_id=prompt.prompt_id,
+            text=prompt.text,
+            scenario="",
+            category="",
+            length_bin="",
+            token_count=tokens,
+            dataset_version=version,
+            base=item.item_id,
+            metadata={"base_scenario": item.item_id},
+        )
+        for (item, prompt), tokens in zip(pairs, counts, strict=True)
+    )
+    return Dataset(name, version, prompts, digest)
 
 
 def digest_of(prompts: tuple[Prompt, ...]) -> str:

@@ -59,6 +59,8 @@ class RubricStudy(PromptResponseTest):
     """
 
     name = "rubric_study"
+    judged = True
+    asks_judges = True
 
     def __init__(self, prompts: Sequence[Prompt], judges: Sequence[JudgeSpec], rubric: Rubric) -> None:
         roles = [spec.role for spec in judges]

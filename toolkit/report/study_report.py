@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,10 @@ from toolkit.report import captions
 from toolkit.report.agreement_figure import judge_agreement
 from toolkit.report.cost_figure import cost_quality
 from toolkit.report.quality_figure import quality_by_length
+from toolkit.report.results_figure import results_figure
 from toolkit.report.saving import save_figure
 from toolkit.report.tables import forms_table, length_table, reliability_table, save_table
+from toolkit.stats.result import Estimate
 
 if TYPE_CHECKING:
     from toolkit.stats.length import LengthComparison
@@ -78,3 +80,22 @@ def write_figures(
     place = Path(folder)
     files = [path for figure in figures for path in save_figure(figure, place / "figures")]
     return files + [path for table in tables for path in save_table(table, place / "tables")]
+
+
+def write_test_figures(
+    results: Sequence[tuple[str, Estimate]], *, test: str, folder: Path, note: str = "", source: str = ""
+) -> list[Path]:
+    """Write the figure of a test's results; the same results give the same bytes.
+
+    Parameters
+    ----------
+    results
+        Pairs of model and result.
+    test
+        Name of the test.
+    folder
+        Gets ``figures/``.
+    note, source
+        For the caption: what else must be said, and which study and dataset version it is.
+    """
+    return save_figure(results_figure(results, test=test, note=note, source=source), folder / "figures")

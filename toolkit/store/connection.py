@@ -107,7 +107,7 @@ class Store:
             fields.pop("base")  # it is metadata.base_scenario, as the seed has it
             known = stored.get((prompt.prompt_id, prompt.dataset_version))
             if known is None:
-                document = Prompt(**fields)
+                document = Prompt(**{name: value for name, value in fields.items() if value != ""})
                 document.validate()
                 writes.append(self.writer.submit("prompts", InsertOne(document.to_mongo().to_dict())))
             elif known != prompt.text:

@@ -24,10 +24,11 @@ class Prompt(me.Document):
 
     prompt_id = me.StringField(required=True)
     text = me.StringField(required=True)
-    scenario = me.StringField(required=True, choices=SCENARIOS)
-    category = me.StringField(required=True)
-    length_bin = me.StringField(required=True, choices=tuple(LENGTH_BINS))
-    token_count = me.IntField(required=True, min_value=1)
+    # the next three are there for every prompt of the rubric study; other tests know no such thing
+    scenario = me.StringField(choices=SCENARIOS)
+    category = me.StringField()
+    length_bin = me.StringField(choices=tuple(LENGTH_BINS))
+    token_count = me.IntField(required=True, min_value=0)
     dataset_version = me.StringField(required=True)
     metadata = me.DictField()
     created_at = me.DateTimeField(required=True, default=utc_now)

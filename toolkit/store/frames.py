@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
+from toolkit.prompt_test import MeasuredTestItem
+from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, Prompt, Run
 from toolkit.store.stored import is_current
@@ -72,6 +74,23 @@ JUDGEMENT_TYPES: Mapping[str, str] = {
     "call_id": "string",
     "created_at": "utc",
 }
+PROMPT_TYPES: Mapping[str, str] = {
+    "test_item": "string",
+    "prompt_id": "string",
+    "scenario": "string",
+    "length_bin": "bin",
+    "tokens": "Int64",
+    "text": "string",
+}
+MEASUREMENT_TYPES: Mapping[str, str] = {
+    "test_item": "string",
+    "model": "string",
+    "repeat": "Int64",
+    "name": "string",
+    "value": "float64",
+    "unit": "string",
+    "reason": "string",
+}
 _LEFT_OUT = ("ensemble_evaluation.judge_results",)
 
 
@@ -109,8 +128,8 @@ def runs_frame(store: Store, call_ids: Iterable[str], *, study: str) -> pd.DataF
             {
                 **{name: run.get(name) for name in RUN_TYPES},
                 "base": prompt["metadata"]["base_scenario"],
-                "scenario": prompt["scenario"],
-                "category": prompt["category"],
+                "scenario": prompt.get("scenario"),
+                "category": prompt.get("category"),
                 "length_bin": run.get("prompt_length_bin"),
                 "excluded": excluded,
                 "input_tokens": tokens.get("input"),
@@ -191,6 +210,55 @@ def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     )
     long["dimension"] = pd.Categorical(long["dimension"], categories=DIMENSIONS)
     return long.sort_values([*keys, "dimension"], ignore_index=True)
+
+
+def prompts_frame(prompts: Iterable[DatasetPrompt], asked: Container[str]) -> pd.DataFrame:
+    """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text.
+
+    Parameters
+    ----------
+    prompts
+        The prompts of a dataset.
+    asked
+        Ids of those to return.
+    """
+    rows = [
+        {
+            "test_item": prompt.base,
+            "prompt_id": prompt.prompt_id,
+            "scenario": prompt.scenario or None,
+            "length_bin": prompt.length_bin or None,
+            "tokens": prompt.token_count,
+            "text": prompt.text,
+        }
+        for prompt in prompts
+        if prompt.prompt_id in asked
+    ]
+    return _typed(rows, PROMPT_TYPES)
+
+
+def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
+    """Return one row a measurement, columns and dtypes as in ``MEASUREMENT_TYPES``; a missing one has its reason.
+
+    Parameters
+    ----------
+    measured
+        Measured items.
+    """
+    rows = [
+        {
+            "test_item": one.item.item_id,
+            "model": one.model,
+            "repeat": one.repeat,
+            "name": number.name,
+            "value": number.value,
+            "unit": number.unit,
+            "reason": number.reason if number.value is None else None,
+        }
+        for one in measured
+        for number in one.measurements
+    ]
+    return _typed(rows, MEASUREMENT_TYPES)
 
 
 def ratings_frame(judgements: pd.DataFrame) -> pd.DataFrame:

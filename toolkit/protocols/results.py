@@ -1,0 +1,62 @@
+"""Results that most tests need: the mean of one measurement over the items of a model, with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from toolkit.prompt_test import MeasuredTestItem, Result
+from toolkit.stats.intervals import clustered_mean
+from toolkit.stats.result import Estimate
+
+
+def mean_result(
+    name: str, measured_items: Sequence[MeasuredTestItem], measurement: str, unit: str = "none"
+) -> Result:
+    """Return the mean of one measurement over items, with a t interval over the items.
+
+    The repeats of an item are one cluster: asking the same thing ten times is not ten items.
+
+    Parameters
+    ----------
+    name
+        Name of the result, as `PromptResponseTest.result_types` promises it.
+    measured_items
+        The measured items of one model.
+    measurement
+        Which measurement; missing ones are left out and counted.
+    unit
+        Unit of the measurement.
+
+    Returns
+    -------
+    Estimate
+        With the numbers of items and replies it rests on, and how many were missing.
+
+    Examples
+    --------
+    >>> from toolkit.prompt_test import Measurement, TestItem
+    >>> items = [MeasuredTestItem(TestItem(n, ()), (Measurement("right", v),), "m") for n, v in (("a", 1), ("b", 0))]
+    >>> mean_result("share right", items, "right").estimate
+    0.5
+    """
+    found = [(one.item.item_id, one.value(measurement)) for one in measured_items]
+    known = [(item, value) for item, value in found if value is not None]
+    counts = {"items": len({item for item, _ in known}), "measurements": len(known)}
+    missing = len(found) - len(known)
+    if not known:
+        reasons = {n.reason for one in measured_items for n in one.measurements if n.name == measurement}
+        why = ", ".join(sorted(reason for reason in reasons if reason)) or "there is no measurement"
+        return Estimate(name, None, unit=unit, n=counts, missing=missing, note=why)
+    mean = clustered_mean([value for _, value in known], [item for item, _ in known])
+    return Estimate(
+        name,
+        mean.mean,
+        low=mean.low,
+        high=mean.high,
+        method="t over items, clustered (Miller 2024)" if mean.low is not None else "",
+        unit=unit,
+        n=counts,
+        missing=missing,
+        p_value=mean.p_value,
+        note=mean.reason,
+    )

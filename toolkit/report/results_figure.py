@@ -1,0 +1,118 @@
+"""The results of any test: one row a result, one mark a model, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from toolkit.report import captions
+from toolkit.report.saving import FigureWithCaption
+from toolkit.report.style import (
+    PAGE_MM,
+    ModelStyle,
+    message_figure,
+    model_styles,
+    new_figure,
+    settle,
+    thesis_style,
+)
+from toolkit.stats.result import Estimate
+
+NAME: Final = "results"
+_ROW_MM: Final = 5.0
+_COLUMNS: Final = ("model", "result", "unit", "estimate", "low", "high")
+
+
+def results_figure(
+    results: Sequence[tuple[str, Estimate]], *, test: str, note: str = "", source: str = ""
+) -> FigureWithCaption:
+    """Draw every result of a test with its interval, a panel for each unit.
+
+    Parameters
+    ----------
+    results
+        Pairs of model and result, as ``toolkit.measuring.results_of`` returns them.
+    test
+        Name of the test, for the caption.
+    note
+        Appended to the caption.
+    source
+        Which study and dataset version, as a sentence.
+
+    Returns
+    -------
+    FigureWithCaption
+        As wide as a page; its data has one row for each mark: model, result, unit, estimate, low, high.
+    """
+    found = [result for _, result in results]
+    data = pd.DataFrame(
+        [(model, r.name, r.unit, r.estimate, r.low, r.high) for model, r in results], columns=list(_COLUMNS)
+    )
+    drawn = data[data["estimate"].notna()]
+    n = {"results": len(drawn), "models": int(data["model"].nunique())}
+    missing = captions.not_estimable_words(found)
+    if drawn.empty:
+        with thesis_style():
+            figure = message_figure(PAGE_MM, 30, "no result could be estimated")
+        caption = captions.join(f"Results of {test}: none could be estimated.", missing, source, note)
+        return FigureWithCaption(NAME, figure, caption, "No result, so nothing is drawn.", data, n)
+    with thesis_style():
+        figure = _draw(drawn)
+    caption = captions.join(
+        f"Results of {test} ({captions.estimates_n_words(found)}).",
+        captions.interval_words(found),
+        _without_interval(results),
+        missing,
+        source,
+        note,
+    )
+    said = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in drawn.itertuples())
+    return FigureWithCaption(NAME, figure, caption, f"Marks with intervals. {said}.", data, n)
+
+
+def _without_interval(results: Sequence[tuple[str, Estimate]]) -> str:
+    bare = [f"{r.name} of {model} ({r.note})" for model, r in results if r.estimable and r.low is None]
+    return f"Without an interval: {', '.join(bare)}." if bare else ""
+
+
+def _draw(drawn: pd.DataFrame) -> Figure:
+    styles = model_styles(drawn["model"])
+    units = list(dict.fromkeys(drawn["unit"]))
+    heights = [drawn.loc[drawn["unit"] == unit, "result"].nunique() for unit in units]
+    rows = sum(heights) * max(1.0, 0.6 * len(styles))
+    figure = new_figure(PAGE_MM, 16 + 12 * len(units) + _ROW_MM * rows + 4 * len(styles))
+    panels = figure.subplots(len(units), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, unit in zip(panels, units, strict=True):
+        _panel(axes, drawn[drawn["unit"] == unit], styles)
+        axes.set_xlabel("" if unit == "none" else unit[:1].upper() + unit[1:])
+    if len(styles) > 1:
+        handles = [
+            Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=captions.shorten(name))
+            for name, s in styles.items()
+        ]
+        figure.legend(handles=handles, loc="outside upper center", ncols=2, borderaxespad=0.2)
+    return settle(figure)
+
+
+def _panel(axes: Axes, drawn: pd.DataFrame, styles: dict[str, ModelStyle]) -> None:
+    names = list(dict.fromkeys(drawn["result"]))
+    places = {name: len(names) - 1 - number for number, name in enumerate(names)}
+    apart = 0.6 / max(1, len(styles))
+    for number, (model, style) in enumerate(styles.items()):
+        own = drawn[drawn["model"] == model]
+        up = [places[name] - (number - (len(styles) - 1) / 2) * apart for name in own["result"]]
+        axes.plot(own["estimate"], up, linestyle="none", color=style.color, marker=style.marker, markersize=5)
+        for place, low, high in zip(up, own["low"], own["high"], strict=True):
+            if pd.notna(low) and pd.notna(high):
+                axes.plot([low, high], [place, place], color=style.color, linewidth=1.1)
+    axes.set_yticks(list(places.values()), [captions.shorten(name, 48) for name in places])
+    axes.set_ylim(-0.6, len(names) - 0.4)
+    axes.grid(visible=True, axis="x", linewidth=0.4)
+    ends = drawn[["estimate", "low", "high"]].stack()
+    if drawn["unit"].str.startswith("share").all() and ends.between(0, 1).all():
+        axes.set_xlim(-0.02, 1.02)  # a share is seen against the whole it is a share of
