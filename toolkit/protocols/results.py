@@ -10,7 +10,11 @@ from toolkit.stats.result import Estimate
 
 
 def mean_result(
-    name: str, measured_items: Sequence[MeasuredTestItem], measurement: str, unit: str = "none"
+    name: str,
+    measured_items: Sequence[MeasuredTestItem],
+    measurement: str,
+    unit: str = "none",
+    bounds: tuple[float, float] | None = None,
 ) -> Result:
     """Return the mean of one measurement over items, with a t interval over the items.
 
@@ -26,6 +30,8 @@ def mean_result(
         Which measurement; missing ones are left out and counted.
     unit
         Unit of the measurement.
+    bounds
+        Least and greatest value there can be, to which the interval is clamped; 0 and 1 for a share.
 
     Returns
     -------
@@ -48,12 +54,16 @@ def mean_result(
         why = ", ".join(sorted(reason for reason in reasons if reason)) or "there is no measurement"
         return Estimate(name, None, unit=unit, n=counts, missing=missing, note=why)
     mean = clustered_mean([value for _, value in known], [item for item, _ in known])
+    low, high, method = mean.low, mean.high, "t over items, clustered (Miller 2024)"
+    if bounds is not None and low is not None and high is not None:
+        low, high = max(low, bounds[0]), min(high, bounds[1])
+        method += f", clamped to {bounds[0]:g}-{bounds[1]:g}"
     return Estimate(
         name,
         mean.mean,
-        low=mean.low,
-        high=mean.high,
-        method="t over items, clustered (Miller 2024)" if mean.low is not None else "",
+        low=low,
+        high=high,
+        method=method if low is not None else "",
         unit=unit,
         n=counts,
         missing=missing,

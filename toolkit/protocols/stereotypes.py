@@ -32,7 +32,7 @@ class Stereotypes(PromptResponseTest):
 
     def aggregate_measurements(self, measured_items):
         """Return the share of workplaces, with its interval over workplaces."""
-        return [mean_result(self.result_types()[0].name, measured_items, "differs", UNIT)]
+        return [mean_result(self.result_types()[0].name, measured_items, "differs", UNIT, (0, 1))]
 
 
 def _prompts(place):

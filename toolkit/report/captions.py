@@ -57,7 +57,7 @@ def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
 
 
 def defects_note(runs: pd.DataFrame) -> str:
-    """Say how many answers are not whole, those that were judged all the same and those that were not.
+    """Say how many answers are not whole, those that count all the same and those that do not.
 
     Parameters
     ----------
@@ -68,12 +68,12 @@ def defects_note(runs: pd.DataFrame) -> str:
     --------
     >>> runs = pd.DataFrame({"defect": ["truncated", "refused", None], "excluded": [False, True, False]})
     >>> defects_note(runs)
-    '1 of 3 answers were judged though truncated. 1 of 3 answers were not judged because refused.'
+    '1 of 3 answers counted though truncated. 1 of 3 answers left out because refused.'
     """
     said = []
-    for excluded, words in ((False, "judged though"), (True, "not judged because")):
+    for excluded, words in ((False, "counted though"), (True, "left out because")):
         kinds = runs.loc[(runs["excluded"] == excluded) & runs["defect"].notna(), "defect"].value_counts()
-        said += [f"{count} of {len(runs)} answers were {words} {kind}." for kind, count in kinds.items()]
+        said += [f"{count} of {len(runs)} answers {words} {kind}." for kind, count in kinds.items()]
     return " ".join(said)
 
 
