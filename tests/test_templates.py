@@ -9,6 +9,7 @@ import pytest
 
 from toolkit.batch import Job, check_parameters, run_templates
 from toolkit.errors import InputError, ToolkitError
+from toolkit.store import embedded
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
 FINDS = {
@@ -80,3 +81,24 @@ def test_a_failed_execution_is_an_error_and_its_notebook_stays(
         run_templates([Job(template, tmp_path / "out.ipynb", {})])
     assert not (tmp_path / "out.ipynb").exists()
     assert (tmp_path / "out.failed.ipynb").exists()
+
+
+def test_the_one_shot_template_runs_in_a_real_kernel(tmp_path: Path) -> None:
+    """Two methods, three experiments each: asked, scored, compared and drawn; N too small is said and not hidden."""
+    study = tmp_path / "one_shot.toml"
+    text = (TEMPLATES / "one_shot.toml").read_text(encoding="utf-8")
+    text = text.replace('models = ["smollm2-135m"]', 'models = ["scripted"]').replace(
+        "repeats = 10", "repeats = 3"
+    )
+    study.write_text(text.replace("../results", "results"))
+    job = Job(TEMPLATES / "one_shot_test.ipynb", tmp_path / "out.ipynb", {"study": str(study)})
+    try:
+        (path,) = run_templates([job])
+    finally:
+        embedded.stop(tmp_path / "results" / ".store")
+    notebook = nbformat.read(path, 4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    assert all(cell.execution_count for cell in code)
+    printed = "".join(str(o.get("text", "")) for cell in code for o in cell.outputs)
+    assert "mean raw, plain: 0.00" in printed
+    assert list((tmp_path / "results" / "one_shot" / "figures").glob("*.pdf"))

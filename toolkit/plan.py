@@ -112,6 +112,7 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         max_tokens=study.sampling.max_tokens,
         top_p=study.sampling.top_p,
         seed=study.seed,
+        repeats_together=test.repeats_together,
     )
     return Plan(study, folder, dataset, models, judge_models, judges, rubric, test, runs)
 

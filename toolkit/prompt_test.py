@@ -152,12 +152,14 @@ class PromptResponseTest(ABC):
 
     ``name`` names it in the store. ``default_repeats`` is how often a study asks each prompt when it does not say.
     ``judged`` says that its annotators are the judges of the study, whose judgements are kept and compared;
-    ``asks_judges`` that its annotators ask them at all.
+    ``asks_judges`` that its annotators ask them at all. ``repeats_together`` says that all repeats of a prompt are
+    asked before the next one, because it is long.
     """
 
     name: str
     default_repeats: ClassVar[int] = 1
     judged: ClassVar[bool] = False
+    repeats_together: ClassVar[bool] = False
     asks_judges: bool = False
 
     @abstractmethod

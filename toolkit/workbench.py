@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from toolkit.outcome import Outcome
     from toolkit.prompt_test import MeasuredTestItem
     from toolkit.stats.length import LengthComparison
+    from toolkit.stats.one_shot_methods import MethodScore
     from toolkit.stats.reliability import Reliability
     from toolkit.store.connection import Store
 
@@ -156,6 +157,29 @@ class Study:
 
         return estimates_frame(results_of(self.plan.test, self._measured()), "model")
 
+    def experiments(self) -> pd.DataFrame:
+        """Return one row an experiment of the one-shot test: its verdict, what was found, and the evidence."""
+        from toolkit.errors import InputError
+        from toolkit.protocols.experiments import experiments_frame
+
+        if self.plan.test.name != "one_shot":
+            raise InputError(
+                f"study {self.name}: test {self.plan.test.name} has no experiments; only one_shot has"
+            )
+        return experiments_frame(one.found for one in self.annotations())
+
+    def methods(self) -> pd.DataFrame:
+        """Return one row a method of the one-shot test: I1, I0, H, N, the score and its interval."""
+        from toolkit.stats.one_shot_methods import methods_frame
+
+        return methods_frame(self._scored())
+
+    def _scored(self) -> tuple[MethodScore, ...]:
+        from toolkit.stats.one_shot_methods import score_methods
+
+        test: Any = self.plan.test
+        return score_methods(self.experiments(), test.weights, test.confidence)
+
     def annotations(self) -> list[Annotated]:
         """Return every item with its replies and what every annotator said, for each model and repeat."""
         import threading
@@ -209,11 +233,13 @@ class Study:
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measuring import results_of
         from toolkit.report.captions import defects_note, source_words
-        from toolkit.report.study_report import write_test_figures
+        from toolkit.report.study_report import write_one_shot_figures, write_test_figures
 
         runs, test = self.runs(), self.plan.test
         note = " ".join(words for words in (self.note, defects_note(runs)) if words)
         source = source_words(runs, self.name, self.plan.dataset.version)
+        if test.name == "one_shot":
+            return write_one_shot_figures(self._scored(), folder=folder, note=note, source=source)
         results = results_of(test, self._measured())
         return write_test_figures(results, test=test.name, folder=folder, note=note, source=source)
 

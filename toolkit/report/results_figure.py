@@ -113,6 +113,6 @@ def _panel(axes: Axes, drawn: pd.DataFrame, styles: dict[str, ModelStyle]) -> No
     axes.set_yticks(list(places.values()), [captions.shorten(name, 48) for name in places])
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.grid(visible=True, axis="x", linewidth=0.4)
-    ends = drawn[["estimate", "low", "high"]].stack()
-    if drawn["unit"].str.startswith("share").all() and ends.between(0, 1).all():
+    ends = [end for column in ("estimate", "low", "high") for end in drawn[column].dropna()]
+    if drawn["unit"].str.startswith("share").all() and all(0 <= end <= 1 for end in ends):
         axes.set_xlim(-0.02, 1.02)  # a share is seen against the whole it is a share of

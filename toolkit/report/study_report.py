@@ -11,10 +11,13 @@ import pandas as pd
 from toolkit.report import captions
 from toolkit.report.agreement_figure import judge_agreement
 from toolkit.report.cost_figure import cost_quality
+from toolkit.report.one_shot_figure import one_shot_comparison_table, one_shot_figures, one_shot_table
 from toolkit.report.quality_figure import quality_by_length
 from toolkit.report.results_figure import results_figure
 from toolkit.report.saving import save_figure
 from toolkit.report.tables import forms_table, length_table, reliability_table, save_table
+from toolkit.stats.one_shot_compare import compare_one_shot
+from toolkit.stats.one_shot_methods import MethodScore, methods_frame, score_groups
 from toolkit.stats.result import Estimate
 
 if TYPE_CHECKING:
@@ -80,6 +83,31 @@ def write_figures(
     place = Path(folder)
     files = [path for figure in figures for path in save_figure(figure, place / "figures")]
     return files + [path for table in tables for path in save_table(table, place / "tables")]
+
+
+def write_one_shot_figures(
+    methods: Sequence[MethodScore], *, folder: Path, note: str = "", source: str = ""
+) -> list[Path]:
+    """Write the figures and the tables of a one-shot test; the same experiments give the same bytes.
+
+    Parameters
+    ----------
+    methods
+        From ``toolkit.stats.one_shot_methods.score_methods``.
+    folder
+        Gets ``figures/`` and ``tables/``.
+    note, source
+        For the captions: what else must be said, and which study and dataset version it is.
+    """
+    groups = score_groups(methods)
+    drawn = one_shot_figures(methods, groups, note=note, source=source)
+    files = [path for figure in drawn for path in save_figure(figure, folder / "figures")]
+    comparison = compare_one_shot(methods_frame(methods), "variant")
+    tables = [one_shot_table(groups, note=note, source=source)]
+    tables += (
+        [one_shot_comparison_table(comparison, note=note, source=source)] if comparison.contrasts else []
+    )
+    return files + [path for table in tables for path in save_table(table, folder / "tables")]
 
 
 def write_test_figures(

@@ -41,6 +41,7 @@ def plan_runs(
     max_tokens: int,
     top_p: float | None,
     seed: int,
+    repeats_together: bool = False,
 ) -> tuple[PlannedRun, ...]:
     """Return every run of a study: prompts x models x repeats, in the order in which they are asked.
 
@@ -56,12 +57,20 @@ def plan_runs(
         Sampling parameters.
     seed
         Seed of the study; repeat r is asked with seed + r where the provider takes one.
+    repeats_together
+        Whether all repeats of a prompt follow each other, so that a provider finds a long prompt in its cache;
+        otherwise the first repeat of every prompt comes before the second of any.
 
     Returns
     -------
     tuple of PlannedRun
         One per prompt, model and repeat.
     """
+    prompts = [(item, prompt) for item in items for prompt in item.prompts]
+    if repeats_together:
+        order = [(item, prompt, repeat) for item, prompt in prompts for repeat in range(repeats)]
+    else:
+        order = [(item, prompt, repeat) for repeat in range(repeats) for item, prompt in prompts]
     return tuple(
         PlannedRun(
             item=item,
@@ -81,7 +90,5 @@ def plan_runs(
             ),
         )
         for name, spec in models.items()
-        for repeat in range(repeats)
-        for item in items
-        for prompt in item.prompts
+        for item, prompt, repeat in order
     )

@@ -1,0 +1,254 @@
+"""Answer keys at the edges: what counts as the expected answer, what does not, and what is left undecided."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.protocols.answers import AnswerKey, answer_key, matches
+
+HOST = AnswerKey("exact", "intranet.example")
+PATH = AnswerKey("exact", "/news")
+ADDRESS = AnswerKey("exact", "203.0.113.66")
+AGENT = AnswerKey("exact", "Wget/1.21.4")
+BROWSER = AnswerKey("exact", "Mozilla/5.0 (X11; Linux x86_64)")
+METHOD = AnswerKey("exact", "POST")
+MEDIA = AnswerKey("exact", "application/x-www-form-urlencoded")
+WORD = AnswerKey("exact", "beaconing")
+TWELVE = AnswerKey("number", 12)
+ZERO = AnswerKey("number", 0)
+LARGE = AnswerKey("number", 1234567)
+SECONDS = AnswerKey("number", 1.3, 0.05)
+CODES = AnswerKey("set", (200, 302, 401))
+PATHS = AnswerKey("set", ("/", "/news", "/health"))
+METHODS = AnswerKey("set", ("GET", "POST"))
+NOTHING = AnswerKey("set", ())
+PARAMETER = AnswerKey("regex", r"(?i)\bid\b")
+PORT = AnswerKey("json", 50302, field="port")
+URI = AnswerKey("json", "/poll?n=6", field="uri")
+LIST = AnswerKey("json", ("/a", "/b"), field="uris")
+FLAG = AnswerKey("json", True, field="found")
+
+Q_HOST = "Which host does 10.0.0.1 name beside shop.example? Answer with the host name only."
+Q_COUNT = "How many of the 40 packets go to port 8080? Answer with the number only."
+
+REPLIES = [
+    (HOST, "intranet.example", True),
+    (HOST, " `Intranet.Example`. ", True),
+    (HOST, '"intranet.example"', True),
+    (HOST, "**intranet.example**", True),
+    (HOST, "The host is intranet.example.", True),
+    (HOST, "The requests name http://intranet.example/news.", True),
+    (HOST, "10.0.0.1 names intranet.example and also shop.example.", True),  # both stand in the question
+    (HOST, "intranet.example or updates.example", False),
+    (HOST, "The hosts are intranet.example and updates.example.", False),
+    (HOST, "It is not intranet.example.", False),
+    (HOST, "It isn’t intranet.example", False),
+    (HOST, "www.intranet.example", False),
+    (HOST, "intranet.example.org", False),
+    (HOST, "intranet", False),
+    (HOST, "I do not know.", False),
+    (HOST, "updates.example, intranet.example: hard to say.\nFinal answer: intranet.example", True),
+    (HOST, "Answer: updates.example\nI first thought of intranet.example", False),
+    (HOST, "The answer is **intranet.example**, seen beside updates.example", True),
+    (HOST, "int\u200branet.example", True),
+    (HOST, "", False),
+    (HOST, "  \n", False),
+    (PATH, "/news", True),
+    (PATH, "The path is /news.", True),
+    (PATH, "GET /news HTTP/1.1", True),
+    (PATH, "/news?page=2", False),
+    (PATH, "/newsletter", False),
+    (PATH, "/news, then /health", False),
+    (ADDRESS, "203.0.113.66", True),
+    (ADDRESS, "The attacker is 203.0.113.66 (port 4444).", True),
+    (ADDRESS, "203.0.113.6", False),
+    (ADDRESS, "203.0.113.66 or 203.0.113.67", False),
+    (AnswerKey("exact", "fe80::1"), "It is FE80:0:0:0:0:0:0:1.", True),
+    (AGENT, "wget/1.21.4", True),
+    (AGENT, "The user agent is Wget/1.21.4.", True),
+    (AGENT, "Wget/1.21", False),
+    (AGENT, "Wget/1.21.4 or curl/8.5.0", False),
+    (BROWSER, "User agent: mozilla/5.0 (X11;  Linux x86_64)", True),
+    (BROWSER, "Mozilla/5.0 (X11; Linux x86_64) and curl/8.5.0", False),
+    (BROWSER, "Mozilla/5.0", False),
+    (METHOD, "The method is POST", True),
+    (METHOD, "POST, never GET", False),
+    (MEDIA, "It is application/x-www-form-urlencoded.", True),
+    (MEDIA, "application/json", False),
+    (WORD, "This is beaconing.", True),
+    (WORD, "This is not beaconing.", False),
+    (WORD, "beaconing or scanning", False),
+    (WORD, "beaconing " + "and much more " * 20, False),
+    (TWELVE, "12", True),
+    (TWELVE, "12.0", True),
+    (TWELVE, "Twelve.", True),
+    (TWELVE, "There are 12 packets to port 8080.", True),
+    (TWELVE, "12 of the 40 packets", True),
+    (TWELVE, "There are 12 requests: 8 GET and 4 POST.", False),
+    (TWELVE, "**12** (8 GET and 4 POST)", True),
+    (TWELVE, "8 + 4\nAnswer: 12", True),
+    (TWELVE, "12 or 13", False),
+    (TWELVE, "12-13", False),
+    (TWELVE, "not 12", False),
+    (TWELVE, "more than 12", False),
+    (TWELVE, "-12", False),
+    (TWELVE, "the 12th", False),
+    (TWELVE, "112", False),
+    (TWELVE, "one hundred and twelve", False),
+    (TWELVE, "twenty one", False),
+    (TWELVE, "10.0.0.12", False),
+    (TWELVE, "http://a.example/12", False),
+    (TWELVE, "40", False),
+    (ZERO, "0", True),
+    (ZERO, "zero", True),
+    (ZERO, "None.", True),
+    (ZERO, "none of them, or 3", False),
+    (LARGE, "1,234,567", True),
+    (LARGE, "1\u202f234\u202f567 bytes", True),
+    (LARGE, "1234568", False),
+    (SECONDS, "1.3", True),
+    (SECONDS, "1.35 seconds", True),
+    (SECONDS, "1300 ms", True),
+    (SECONDS, "1.3 ms", False),
+    (SECONDS, "1.36", False),
+    (CODES, "[200, 302, 401]", True),
+    (CODES, "```json\n[401, 200, 302]\n```", True),
+    (CODES, "401, 302 and 200", True),
+    (CODES, "- 200 OK\n- 302 Found\n- 401 Unauthorized", True),
+    (CODES, "The codes are:\n1. 200 (3 times)\n2. 302\n3. 401", True),
+    (CODES, "The status codes are 200, 302 and 401.", True),
+    (CODES, "[200, 302]", False),
+    (CODES, "[200, 302, 401, 404]", False),
+    (CODES, "200, 302, but not 401", False),
+    (PATHS, '["/", "/news", "/health"]', True),
+    (PATHS, '["/health", "/news", "/", "/news"]', True),
+    (PATHS, "/news, /health, /", True),
+    (PATHS, "- `/`\n- `/news`\n- `/health`", True),
+    (PATHS, "The paths are `/`, `/news` and `/health`.", True),
+    (PATHS, '["/", "/news", "/health", "/admin"]', False),
+    (PATHS, '["/news"] and ["/", "/health"]', True),
+    (METHODS, "GET and POST", True),
+    (METHODS, "GET (5), POST (2)", True),
+    (METHODS, "GET, POST, HEAD", False),
+    (NOTHING, "[]", True),
+    (NOTHING, "None", True),
+    (NOTHING, "/a", False),
+    (PARAMETER, "The parameter is ID.", True),
+    (PARAMETER, "idle", False),
+    (PORT, '{"port": 50302}', True),
+    (PORT, 'Sure:\n```json\n{"port": "50302"}\n```\nDone {', True),
+    (PORT, '{"port": 50302, "port": 1}', False),
+    (PORT, '{"port": 50302} {"port": 50303}', False),
+    (PORT, '{"port": null}', False),
+    (PORT, '{"port": true}', False),
+    (PORT, '{"source_port": 50302}', False),
+    (PORT, "50302", False),
+    (PORT, '{"port": 50302', False),
+    (URI, '{"uri": "/poll?n=6"}', True),
+    (URI, '{"uri": "/poll?n=7"}', False),
+    (LIST, '{"uris": ["/b", "/a"]}', True),
+    (LIST, '{"uris": "/a, /b"}', False),
+    (FLAG, '{"found": true}', True),
+    (FLAG, '{"found": 1}', False),
+]
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "expected"), REPLIES, ids=[f"{k.kind}-{t[:40]!r}" for k, t, _ in REPLIES]
+)
+def test_a_reply_gives_the_expected_answer_or_not(key, text, expected):
+    """Every row is a reply as a model may write it, with what a reader would say of it."""
+    question = Q_HOST if key is HOST else Q_COUNT if key in (TWELVE, ZERO) else ""
+    match = matches(key, text, question)
+    assert match.matched is expected, match
+    assert match.why
+
+
+def test_a_unit_that_the_question_asks_for_is_not_converted():
+    """350 ms is 350 when milliseconds are asked for, and 0.35 when seconds are."""
+    key = AnswerKey("number", 350, 1)
+    assert matches(key, "350 ms", "How many ms?").matched
+    assert not matches(key, "350 ms", "How many seconds?").matched
+
+
+def test_kilobytes_are_a_thousand_or_1024_bytes():
+    """Both readings of KB are common, and a reply in KB may mean either."""
+    for value in (2000, 2048):
+        assert matches(AnswerKey("number", value), "2 KB", "How many bytes?").matched
+
+
+def test_what_a_judge_must_decide_stays_undecided():
+    """A key of kind judge gives no verdict of its own, except on an empty reply."""
+    key = AnswerKey("judge", "It says that this is a beacon.")
+    assert matches(key, "A beacon.").matched is None
+    assert matches(key, " ").matched is False
+
+
+def test_a_pattern_that_never_ends_leaves_the_answer_undecided(monkeypatch):
+    """A timeout is missing with its reason; it is neither a match nor a miss."""
+    monkeypatch.setattr("toolkit.protocols.answers.REGEX_SECONDS", 0.05)
+    match = matches(AnswerKey("regex", r"^(a|aa)+(b|bb)+\1+$(c)"), "a" * 5000 + "!")
+    slow = matches(AnswerKey("regex", r"(x+x+)+y"), "x" * 5000)
+    assert slow.matched is None
+    assert "longer than" in slow.why
+    assert match.matched is not True
+
+
+def test_a_reply_too_long_for_a_pattern_is_undecided_and_says_so():
+    """Nothing is cut off silently."""
+    match = matches(PARAMETER, "id " * 10_000)
+    assert match.matched is None
+    assert "20000 characters" in match.why
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{" * 30_000, '{"a":' * 3_000, "[" * 30_000, "a." * 15_000, "1," * 15_000, "(" * 30_000, "/a " * 10_000,
+     "answer is " * 3_000, "- " * 15_000, "not " * 10_000, "**a" * 10_000, ":" * 30_000, "\0" * 30_000],
+)  # fmt: skip
+def test_hostile_replies_are_read_in_no_time(text):
+    """A reply that was made to be slow does not hang the test."""
+    start = time.perf_counter()
+    for key in (HOST, PATH, AGENT, BROWSER, TWELVE, CODES, PATHS, METHODS, PORT, WORD):
+        assert matches(key, text, Q_HOST).matched is False
+    assert time.perf_counter() - start < 10
+
+
+def test_a_key_of_a_question_file_is_checked_and_frozen():
+    """Lists become tuples, and what is left out gets its default."""
+    assert answer_key({"kind": "set", "value": ["/a"]}, "q") == AnswerKey("set", ("/a",))
+    assert answer_key({"kind": "number", "value": 3, "tolerance": 1}, "q") == AnswerKey("number", 3, 1.0)
+    assert answer_key({"kind": "set", "value": [1, 2]}, "q").texts() == ("1", "2")
+    assert answer_key({"kind": "regex", "value": "a|b"}, "q").texts() == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({}, "a value and a kind"),
+        ("text", "a value and a kind"),
+        ({"kind": "exact"}, "a value and a kind"),
+        ({"kind": "like", "value": "a"}, "exact, number, set"),
+        ({"kind": "exact", "value": ""}, "must be a text"),
+        ({"kind": "exact", "value": 3}, "must be a text"),
+        ({"kind": "exact", "value": "a", "tolerance": 1}, "no 'tolerance'"),
+        ({"kind": "number", "value": "3"}, "finite number"),
+        ({"kind": "number", "value": True}, "finite number"),
+        ({"kind": "number", "value": float("nan")}, "finite number"),
+        ({"kind": "number", "value": 3, "tolerance": -1}, "0 or more"),
+        ({"kind": "set", "value": "/a"}, "list of texts"),
+        ({"kind": "set", "value": [["/a"]]}, "list of texts"),
+        ({"kind": "json", "value": 3}, "name of a field"),
+        ({"kind": "json", "value": {"a": 1}, "field": "x"}, "text, a number"),
+        ({"kind": "regex", "value": "("}, "does not compile"),
+    ],
+)
+def test_a_key_that_cannot_be_used_is_refused_in_one_line(data, said):
+    """The error names the question and says what to do."""
+    with pytest.raises(InputError, match=said) as caught:
+        answer_key(data, "question q1")
+    assert str(caught.value).startswith("question q1")
+    assert "\n" not in str(caught.value)

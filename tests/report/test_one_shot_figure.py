@@ -1,0 +1,196 @@
+"""The figure and the tables of the one-shot test: what they draw, what they say, and what happens at the edges."""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.patches import Rectangle
+from PIL import Image
+
+from toolkit.report.one_shot_figure import (
+    MOST_ROWS,
+    one_shot_comparison_table,
+    one_shot_figure,
+    one_shot_figures,
+    one_shot_table,
+)
+from toolkit.report.saving import render, save_figure
+from toolkit.report.tables import save_table
+from toolkit.stats.one_shot_compare import compare_one_shot
+from toolkit.stats.one_shot_methods import KEYS, methods_frame, score_groups, score_methods
+
+VERDICTS = ("expected", "unexpected", "hallucinated", None)
+
+
+def scored(counts: dict[str, tuple[int, ...]], variants=("plain",), model="m"):
+    """Return methods with these counts of expected, unexpected, hallucinated and missing verdicts."""
+    rows = [
+        {
+            "method": f"{v}/{q}",
+            "variant": v,
+            "question": q,
+            "sample": "shop",
+            "model": model,
+            "verdict": verdict,
+        }
+        for v in variants
+        for q, numbers in counts.items()
+        for verdict, number in zip(VERDICTS, numbers, strict=False)
+        for _ in range(number)
+    ]
+    return score_methods(pd.DataFrame(rows, columns=[*KEYS, "verdict"]))
+
+
+FOUR = {"hosts": (10, 0, 0), "paths": (6, 1, 3), "ports": (0, 2, 8), "codes": (4, 4, 0, 2)}
+
+
+def bars_of(figure):
+    """Return the drawn bars of the left axes as (left, width) by row."""
+    axes = figure.figure.axes[0]
+    found: dict[int, list[tuple[float, float]]] = {}
+    for patch in axes.patches:
+        assert isinstance(patch, Rectangle)
+        row = round(patch.get_y() + patch.get_height() / 2)
+        found.setdefault(row, []).append((patch.get_x(), patch.get_width()))
+    return found
+
+
+def texts(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_the_bars_are_the_counts_and_add_up_to_one():
+    """Each row is stacked without gaps, in the order I1, I0, H, missing."""
+    figure = one_shot_figure(scored(FOUR))
+    assert render(figure, "png", dpi=50)
+    bars = bars_of(figure)
+    assert [[pytest.approx(width) for _, width in row] for row in bars.values()] == [
+        [1, 0, 0, 0], [0.6, 0.1, 0.3, 0], [0, 0.2, 0.8, 0], [0.4, 0.4, 0, 0.2]
+    ]  # fmt: skip
+    for row in bars.values():
+        assert row[0][0] == 0
+        for (left, width), (following, _) in pairwise(row):
+            assert following == pytest.approx(left + width)
+    assert figure.n == {
+        "experiments": 40, "expected": 20, "unexpected": 7, "hallucinated": 11, "missing": 2, "rows": 4
+    }  # fmt: skip
+
+
+def test_the_score_stands_beside_and_a_method_without_one_says_so():
+    """Printed is what the result holds: not below 0, and never 0 for what is missing."""
+    methods = scored(FOUR)
+    figure = one_shot_figure(methods)
+    assert texts(figure.figure.axes[1]) == ["1.00", "0.45", "0.00", "not scored", "score"]
+    assert figure.data["raw"].tolist()[:3] == [one.score.raw for one in methods[:3]]
+    assert figure.data["low"].tolist()[:3] == [one.score.low for one in methods[:3]]
+    assert np.isnan(figure.data["score"].iloc[3])
+
+
+def test_the_caption_says_n_intervals_and_what_is_missing():
+    """From the same results as the drawing."""
+    caption = one_shot_figure(scored(FOUR), note="A demo.", source="Study s.").caption
+    assert "4 methods, N = 10 experiments each, 40 in all" in caption
+    assert "95% intervals: Clopper-Pearson carried to three outcomes" in caption
+    assert "2 experiments have no verdict: missing, not zero." in caption
+    assert "Not scored: codes (incomplete: I1+I0+H = 8 of 10)." in caption
+    assert caption.endswith("Study s. A demo.")
+
+
+def test_groups_say_that_their_points_are_means():
+    """And name the incomplete method that a mean leaves out."""
+    groups = score_groups(scored(FOUR, ("plain", "careful")))
+    figure = one_shot_figure(groups)
+    assert figure.data["label"].tolist() == ["plain", "careful"]
+    assert "mean raw score over methods" in figure.caption
+    assert "Student t over methods" in figure.caption
+    assert "plain/codes" in figure.caption
+    assert figure.data["experiments"].tolist() == [40, 40]
+
+
+def test_every_variant_and_model_gets_its_figures_and_none_is_too_long():
+    """The groups first, then methods in pages of at most 45; no method is lost."""
+    many = {f"q{n}": (5, 3, 2) for n in range(MOST_ROWS + 2)}
+    methods = scored(many, ("plain", "careful"))
+    figures = one_shot_figures(methods, score_groups(methods))
+    assert [figure.name for figure in figures] == [
+        "one_shot",
+        *(f"one_shot_methods_{n}" for n in range(1, 5)),
+    ]
+    assert [len(figure.data) for figure in figures] == [2, MOST_ROWS, 2, MOST_ROWS, 2]
+    assert "the prompt careful and the model m" in figures[-1].caption
+    assert all(render(figure, "png", dpi=40) for figure in (figures[0], figures[1]))
+
+
+@pytest.mark.parametrize("methods", [(), scored({"codes": (0, 0, 0, 3)})[:1]])
+def test_nothing_to_score_is_drawn_without_a_complaint(methods):
+    """No method at all is a message; a method without a verdict is an empty bar."""
+    figure = one_shot_figure(methods)
+    assert render(figure, "pdf")
+    assert ("no experiments" in figure.caption) == (not methods)
+    assert "No interval could be estimated." in figure.caption or not methods
+
+
+def test_the_three_outcomes_differ_in_grey_print():
+    """Expected is dark, unexpected pale, and hallucinated carries a hatch."""
+    figure = one_shot_figure(scored({"paths": (4, 3, 3)}))
+    image = np.asarray(Image.open(io.BytesIO(render(figure, "png", dpi=300))).convert("L"))
+    patches = figure.figure.axes[0].patches
+    height = image.shape[0]
+    spread, level = [], []
+    for patch in patches[:3]:
+        box = patch.get_window_extent()
+        scale = 300 / figure.figure.dpi
+        left, right = int(box.x0 * scale) + 6, int(box.x1 * scale) - 6
+        top, bottom = height - int(box.y1 * scale) + 6, height - int(box.y0 * scale) - 6
+        part = image[top:bottom, left:right].astype(float)
+        spread.append(part.std())
+        level.append(part.mean())
+    assert level[1] - level[0] > 80
+    assert spread[2] > 20 > max(spread[:2])
+
+
+def test_a_hostile_name_is_text_in_figure_and_table():
+    """Dollars are no mathematics, and LaTeX prints what it is given."""
+    methods = scored({"$x_1$ & \\input{/etc/passwd}\n<b>": (5, 3, 2)})
+    assert render(one_shot_figure(methods), "png", dpi=40)
+    latex = one_shot_table(methods).latex
+    assert "\\input{" not in latex
+    assert "\\$x\\_1\\$ \\& \\textbackslash{}input" in latex
+
+
+def test_the_table_holds_counts_scores_and_intervals(tmp_path):
+    """An incomplete method has its counts and no score."""
+    table = one_shot_table(scored(FOUR))
+    assert "paths & 6 & 1 & 3 & 10 & 0.45 & 0.45 & {[}$-$0.05, 0.83{]}" in table.latex
+    assert "ports & 0 & 2 & 8 & 10 & 0.00 & $-$0.40" in table.latex
+    assert "codes & 4 & 4 & 0 & 10 & -- & -- & --" in table.latex
+    assert len(table.data) == 8
+    assert [path.name for path in save_table(table, tmp_path)] == ["one_shot.tex", "one_shot.csv"]
+    assert "Methods & I1" in one_shot_table(score_groups(scored(FOUR))).latex
+    assert one_shot_table([]).latex
+
+
+def test_the_comparison_table_holds_difference_interval_and_p():
+    """With what was left out and the correction in the caption."""
+    counts = {f"q{n}": (n, 8 - n, 2) for n in range(7)}
+    plain, careful = (
+        scored(counts),
+        scored({q: (a + 2, b - 2, c) for q, (a, b, c) in counts.items()}, ("careful",)),
+    )
+    rude = scored(dict.fromkeys(counts, (0, 8, 2)), ("rude",))
+    table = one_shot_comparison_table(compare_one_shot(methods_frame([*plain, *careful, *rude])))
+    assert "careful - plain & 7 & 0.20 & {[}0.20, 0.20{]}" in table.latex
+    assert "Holm over 3 comparisons" in table.caption
+    assert table.name == "one_shot_variants"
+    short = one_shot_comparison_table(compare_one_shot(methods_frame([*plain[:2], *careful[1:2]])))
+    assert "Questions left out because a method of theirs is incomplete: careful - plain (1" in short.caption
+
+
+def test_two_renders_are_the_same_bytes(tmp_path):
+    """The same results give the same files."""
+    first, second = (save_figure(one_shot_figure(scored(FOUR)), tmp_path / name) for name in "ab")
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]

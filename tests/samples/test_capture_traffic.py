@@ -1,0 +1,250 @@
+"""Recording real traffic on loopback: what is asked for is in the file, and nothing keeps running."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.samples.capture import capture
+from toolkit.samples.convert import convert
+from toolkit.samples.sample import load_sample
+
+ENDED = threading.Event()
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers every path but /missing; /slow takes for ever."""
+
+    def do_GET(self) -> None:
+        if self.path == "/slow":
+            ENDED.wait(30)
+        self.send_response(404 if self.path == "/missing" else 200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"ok")
+
+    def log_message(self, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """The port of a web server on loopback."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    server.daemon_threads = True
+    server.block_on_close = False
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_address[1]
+    ENDED.set()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port where nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def below(pid: int) -> list[str]:
+    """The names of the processes below a process, all the way down."""
+    out = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
+    table = [line.split(maxsplit=2) for line in out.splitlines()]
+    found, parents = [], {str(pid)}
+    while parents:
+        children = [(own, name) for own, parent, name in table if parent in parents and name != "ps"]
+        found += [name for _, name in children]
+        parents = {own for own, _ in children}
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left() -> Iterator[None]:
+    """Every test ends without a process or a thread of ours."""
+    yield
+    assert not {"dumpcap", "tshark", "sleep", "sh"} & set(below(os.getpid()))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolkit-")]
+
+
+def requests_in(path: Path) -> list[tuple[str, str]]:
+    """Method and URI of the requests in a capture."""
+    target = path.with_suffix(".csv")
+    convert(path, target)
+    frame = load_sample(target).frame.dropna(subset="method")
+    return list(zip(frame["method"], frame["uri"], strict=True))
+
+
+def test_urls_are_requested_while_recording(tmp_path: Path, port: int) -> None:
+    """The first packet of the first request is there, an HTTP error is a reply, and the last FIN is there."""
+    urls = [f"http://127.0.0.1:{port}{path}" for path in ("/a?b=c", "/missing", "/d")]
+    done = capture(tmp_path / "urls.pcapng", bpf=f"tcp port {port}", urls=urls)
+    assert (done.command_code, done.note, done.dropped) == (0, None, 0)
+    assert requests_in(done.path) == [("GET", "/a?b=c"), ("GET", "/missing"), ("GET", "/d")]
+    frame = load_sample(tmp_path / "urls.csv").frame
+    assert len(frame) == done.packets
+    assert frame["tcp_flags"].iloc[0] == "SYN"
+    assert frame["status"].dropna().tolist() == [200, 404, 200]
+    assert "FIN" in frame["tcp_flags"].iloc[-2]
+    assert [path.name for path in tmp_path.glob("*.pcapng")] == ["urls.pcapng"]
+
+
+def test_a_command_is_run_without_a_shell(tmp_path: Path, port: int) -> None:
+    """Its arguments reach it as they are; when it fails, the capture stays and says so."""
+    code = "import sys, urllib.request as u; u.urlopen(sys.argv[1]).read(); sys.exit('over; $(touch x)')"
+    words = [sys.executable, "-c", code, f"http://127.0.0.1:{port}/from-a-command"]
+    done = capture(tmp_path / "command.pcapng", bpf=f"tcp port {port}", command=words)
+    assert done.command_code == 1
+    assert done.note == "the command ended with code 1: over; $(touch x)"
+    assert done.summary().exit_code == 1
+    assert requests_in(done.path) == [("GET", "/from-a-command")]
+
+
+def test_it_stops_at_the_number_of_packets(tmp_path: Path, port: int) -> None:
+    """Not one packet more, and the command that goes on is ended with its children."""
+    connect = f"socket.create_connection(('127.0.0.1', {port})).close()"
+    code = f"import socket, time\nfor _ in range(3): {connect}\ntime.sleep(60)"
+    began = time.monotonic()
+    done = capture(
+        tmp_path / "few.pcapng", bpf=f"tcp port {port}", command=[sys.executable, "-c", code], packets=5
+    )
+    assert (done.packets, done.command_code) == (5, None)
+    assert time.monotonic() - began < 20
+    assert done.note is not None
+    assert "was ended" in done.note
+
+
+def test_it_stops_at_the_time(tmp_path: Path, port: int) -> None:
+    """A reply that never ends, and a command with children, do not keep it."""
+    done = capture(
+        tmp_path / "slow.pcapng", bpf=f"tcp port {port}", urls=[f"http://127.0.0.1:{port}/slow"], seconds=1
+    )
+    assert done.seconds < 3
+    assert requests_in(done.path) == [("GET", "/slow")]
+    with pytest.raises(InputError, match="no packet passed the filter"):
+        capture(
+            tmp_path / "none.pcapng",
+            bpf="udp port 9",
+            command=["sh", "-c", "sleep 60 & sleep 60"],
+            seconds=0.5,
+        )
+    assert not (tmp_path / "none.pcapng").exists()
+
+
+def test_an_address_without_an_answer_is_said(tmp_path: Path, port: int, free_port: int) -> None:
+    """The other URLs are still requested; the result names the one that failed."""
+    urls = [f"http://127.0.0.1:{free_port}/nobody", f"http://127.0.0.1:{port}/somebody"]
+    done = capture(tmp_path / "half.pcapng", bpf=f"tcp port {port}", urls=urls)
+    assert done.note is not None
+    assert f"127.0.0.1:{free_port}/nobody: no reply" in done.note
+    assert requests_in(done.path) == [("GET", "/somebody")]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "say what to request"),
+        ({"command": ["true"], "urls": ["http://127.0.0.1/"]}, "not both"),
+        ({"command": "curl http://127.0.0.1/"}, "as a list"),
+        ({"urls": ["file:///etc/passwd"]}, "no http or https URL"),
+        ({"packets": 0}, "0 packets"),
+        ({"seconds": -1}, "-1 seconds"),
+        ({"seconds": float("nan")}, "nan seconds"),
+        ({"command": ["no-such-program-here"]}, "no such program"),
+        ({"seconds": 1, "bpf": "tcp prt 80"}, "Invalid capture filter"),
+        ({"seconds": 1, "interface": "nosuch0"}, "no device named"),
+    ],
+)
+def test_what_cannot_be_recorded_is_one_line(tmp_path: Path, given: dict, says: str) -> None:
+    """Bad options, filters and interfaces say so and leave no file."""
+    with pytest.raises(InputError, match=says) as raised:
+        capture(tmp_path / "x.pcapng", **given)
+    assert len(str(raised.value).splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_target_is_a_pcapng(tmp_path: Path) -> None:
+    """Dumpcap writes pcapng, so nothing else is promised by the name."""
+    with pytest.raises(InputError, match=r"ends in \.pcapng"):
+        capture(tmp_path / "x.pcap", seconds=1)
+
+
+@pytest.fixture
+def dumpcap_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Put a program of our own in the place of dumpcap."""
+
+    def put(script: str) -> None:
+        folder = tmp_path / "bin"
+        folder.mkdir()
+        tshark = shutil.which("tshark")
+        assert tshark is not None
+        (folder / "tshark").symlink_to(tshark)
+        if script:
+            (folder / "dumpcap").write_text(f"#!/bin/sh\n{script}\n")
+            (folder / "dumpcap").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:/bin" if script else str(folder))
+
+    return put
+
+
+def test_no_permission_is_one_line_with_advice(tmp_path: Path, dumpcap_that: Callable[[str], None]) -> None:
+    """The words of dumpcap for a user who may not record, and what to do about it."""
+    said = 'dumpcap: You do not have permission to capture on device "lo".'
+    dumpcap_that(
+        f"echo \"Capturing on 'lo'\" >&2; echo '{said}' >&2; echo '(socket: not permitted)' >&2; exit 1"
+    )
+    with pytest.raises(
+        InputError, match=r"do not have permission .* dpkg-reconfigure wireshark-common"
+    ) as raised:
+        capture(tmp_path / "x.pcapng", seconds=1)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_no_dumpcap_is_one_line(tmp_path: Path, dumpcap_that: Callable[[str], None]) -> None:
+    """Without dumpcap the error says what to install."""
+    dumpcap_that("")
+    with pytest.raises(InputError, match="dumpcap: not found on PATH"):
+        capture(tmp_path / "x.pcapng", seconds=1)
+
+
+def test_lost_packets_are_said(tmp_path: Path, dumpcap_that: Callable[[str], None]) -> None:
+    """What dumpcap says was dropped is in the result and in the note."""
+    count = "printf 'Packets captured: 3\\nPackets received/dropped on interface lo: 3/7 (pcap:7)\\n' >&2"
+    dumpcap_that(f"echo 'File: -' >&2; printf 'packets'; {count}")
+    done = capture(tmp_path / "x.pcapng", seconds=5)
+    assert (done.packets, done.dropped) == (3, 7)
+    assert done.note == "7 packets were dropped: record again with a narrower filter"
+
+
+def test_ctrl_c_leaves_nothing(tmp_path: Path, port: int) -> None:
+    """Interrupted while recording: no file, no dumpcap, no command."""
+    target = tmp_path / "out" / "x.pcapng"
+    code = (
+        "from toolkit.samples.capture import capture; "
+        f"capture({str(target)!r}, bpf='tcp port {port}', command=['sleep', '60'], seconds=50)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as child:
+        until = time.monotonic() + 20
+        while not {"dumpcap", "sleep"} <= set(below(child.pid)) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert {"dumpcap", "sleep"} <= set(below(child.pid))
+        child.send_signal(signal.SIGINT)
+        assert b"KeyboardInterrupt" in child.communicate(timeout=20)[1]
+    assert list(target.parent.iterdir()) == []
+    out = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
+    assert f"tcp port {port}" not in out

@@ -1,0 +1,140 @@
+"""Pseudonyms: one key one mapping, kinds and shared prefixes kept, nothing else of an address left."""
+
+from __future__ import annotations
+
+import ipaddress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolkit.errors import InputError
+from toolkit.samples.pseudonyms import Pseudonyms, read_key
+
+ONE, OTHER = Pseudonyms("one key for the tests"), Pseudonyms("another key for the tests")
+KINDS = ("is_loopback", "is_multicast", "is_link_local", "is_unspecified")
+NETWORKS = [
+    ipaddress.ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+]
+addresses = st.ip_addresses()
+
+
+def shared_bits(one: str, other: str, width: int) -> int:
+    """How many leading bits two addresses have in common."""
+    difference = int(ipaddress.ip_address(one)) ^ int(ipaddress.ip_address(other))
+    return width - difference.bit_length()
+
+
+@given(addresses)
+def test_the_kind_of_an_address_is_kept(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    """Loopback, multicast, link-local, unspecified and private networks stay what they are."""
+    changed = ipaddress.ip_address(ONE.address(str(address)))
+    assert changed.version == address.version
+    for kind in KINDS:
+        assert getattr(changed, kind) == getattr(address, kind), kind
+    for network in NETWORKS:
+        if network.version == address.version:
+            assert (changed in network) == (address in network)
+
+
+@given(st.ip_addresses(v=4), st.ip_addresses(v=4))
+def test_ipv4_addresses_share_the_prefix_that_they_shared(one: object, other: object) -> None:
+    """Two addresses have as many leading bits in common as before, so no two become one."""
+    before = shared_bits(str(one), str(other), 32)
+    assert shared_bits(ONE.address(str(one)), ONE.address(str(other)), 32) == before
+
+
+@given(st.ip_addresses(v=6, network="2000::/3"), st.ip_addresses(v=6, network="2000::/3"))
+def test_ipv6_addresses_share_the_prefix_that_they_shared(one: object, other: object) -> None:
+    """The same for IPv6."""
+    before = shared_bits(str(one), str(other), 128)
+    assert shared_bits(ONE.address(str(one)), ONE.address(str(other)), 128) == before
+
+
+@given(st.sets(st.integers(0, 2**48 - 1), min_size=2, max_size=20))
+def test_cards_stay_apart_and_of_their_kind(numbers: set[int]) -> None:
+    """Different MACs stay different; group and local bits, broadcast and zero are kept."""
+    before = [number.to_bytes(6, "big").hex(":") for number in numbers]
+    after = [ONE.address(text) for text in before]
+    assert len(set(after)) == len(before)
+    for old, new in zip(before, after, strict=True):
+        assert int(old[:2], 16) & 3 == int(new[:2], 16) & 3
+    assert ONE.address("ff:ff:ff:ff:ff:ff") == "ff:ff:ff:ff:ff:ff"
+
+
+def test_a_key_decides() -> None:
+    """The same key gives the same mapping, another key another, and neither the address itself."""
+    many = [f"93.184.{number}.34" for number in range(50)]
+    assert [ONE.address(a) for a in many] == [Pseudonyms(ONE.key).address(a) for a in many]
+    assert not {ONE.address(a) for a in many} & {OTHER.address(a) for a in many}
+    assert not {ONE.address(a) for a in many} & set(many)
+
+
+def test_exact_values_do_not_change_between_versions() -> None:
+    """A sample that was shared last year can be joined with one of today: the mapping is part of the format."""
+    assert Pseudonyms("k").address("8.8.8.8") == "8.184.152.58"
+    assert Pseudonyms("k").address("2001:db8::1") == "2287:5f32:38fb:a03f:a9ff:3966:31f0:fe90"
+    assert Pseudonyms("k").address("02:00:00:00:00:0a") == "02:1c:47:68:df:c9"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://93.184.216.34:80/x",
+        "next=http%3A%2F%2F93.184.216.34%2F",
+        "q=%2593.184.216.34",
+        "93%2E184%2E216%2E34",
+        "[2001:4860::8888]:8080",
+        "to=2001%3A4860%3A%3A8888&x=1",
+        "card=3c:22:fb:01:02:03",
+        "card=3C-22-FB-01-02-03",
+        "www.93.184.216.34.nip.io",
+        "ends with 93.184.216.34.",
+    ],
+)
+def test_an_address_inside_a_text_is_found(text: str) -> None:
+    """Ports, brackets, percent-encoding and names around an address do not hide it."""
+    changed = ONE.text(text).lower()
+    for original in ("93.184.216.34", "2001:4860", "2001%3a4860", "3c:22:fb", "3c-22-fb", "93%2e184"):
+        assert original not in changed
+
+
+def test_an_address_in_a_text_gets_the_pseudonym_of_the_column() -> None:
+    """A URI that names the destination still names it."""
+    assert ONE.text("/to/93.184.216.34/") == f"/to/{ONE.address('93.184.216.34')}/"
+    assert ONE.address("::ffff:93.184.216.34") == f"::ffff:{ONE.address('93.184.216.34')}"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/v/1.2.3", "12:30:45", "std::string", "1.2.3.256", "1.2.3.4.5", "shop.example"]
+)
+def test_what_is_no_address_stays(text: str) -> None:
+    """Times, versions, names and numbers out of range are not touched."""
+    assert ONE.text(text) == text
+
+
+def test_the_version_of_a_browser_is_no_address() -> None:
+    """In a user agent Product/1.2.3.4 is a version; an address beside it is still replaced."""
+    agent = ONE.text("Mozilla/5.0 Chrome/120.0.0.0 (93.184.216.34)", versions=True)
+    assert agent.startswith("Mozilla/5.0 Chrome/120.0.0.0 (")
+    assert "93.184" not in agent
+
+
+def test_the_key_does_not_show() -> None:
+    """A traceback or a notebook that prints the object does not print the key."""
+    assert "tests" not in repr(ONE)
+
+
+def test_a_key_is_needed(tmp_path: Path) -> None:
+    """An empty key, an empty file and a missing file are one line each."""
+    with pytest.raises(InputError, match="key is empty"):
+        Pseudonyms("")
+    file = tmp_path / "key"
+    with pytest.raises(InputError, match="cannot be read"):
+        read_key(file)
+    file.write_text(" \n")
+    with pytest.raises(InputError, match="holds no key"):
+        read_key(file)
+    file.write_text("secret\n")
+    assert read_key(file) == "secret"

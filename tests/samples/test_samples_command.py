@@ -1,0 +1,123 @@
+"""``toolkit samples``: one call of a function each, one line for an error, JSON on request."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import handmade
+import pytest
+
+from toolkit.cli import main
+
+
+@pytest.fixture
+def toolkit(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Call the command line; returns exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Path:
+    """One HTTP connection in a pcap file."""
+    path = tmp_path / "flow.pcap"
+    path.write_bytes(handmade.pcap(handmade.flow(handmade.get(), handmade.answer())))
+    return path
+
+
+def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_path: Path) -> None:
+    """Columns, filter, streams, reader and key reach the conversion."""
+    (tmp_path / "key").write_text("a key")
+    options = (
+        "--column",
+        "number",
+        "--column",
+        "source",
+        "--per-stream",
+        "--reader",
+        "fast",
+        "--filter",
+        "http",
+    )
+    code, out, err = toolkit(
+        "samples", "convert", flow, tmp_path / "o.csv", *options, "--pseudonymise", tmp_path / "key", "--json"
+    )
+    target = tmp_path / "o-stream-0.csv"
+    assert (code, err) == (0, "")
+    assert json.loads(out) == {
+        "files": [str(target)],
+        "packets": 2,
+        "reader": "fast",
+        "truncated": False,
+        "note": None,
+    }
+    lines = target.read_text().splitlines()
+    assert lines[0] == "number,source"
+    assert [line.split(",")[0] for line in lines[1:]] == ["4", "5"]
+    assert handmade.CLIENT not in target.read_text()
+
+
+def test_a_truncated_capture_is_done_with_a_note(toolkit: Callable, flow: Path, tmp_path: Path) -> None:
+    """Exit code 0, the note printed."""
+    flow.write_bytes(flow.read_bytes()[:-3])
+    code, out, _ = toolkit("samples", "convert", flow, tmp_path / "o.csv")
+    assert code == 0
+    assert out.splitlines()[0] == f"7 packets in {tmp_path / 'o.csv'}"
+    assert "note: " in out
+    assert "cut short" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("convert", "none.pcap", "o.csv"), "none.pcap: no such capture"),
+        (("convert", "none.pcap"), "Missing argument 'OUT.csv'"),
+        (("convert", "none.pcap", "o.csv", "--pseudonymise", "nokey"), "nokey"),
+        (("capture", "o.pcapng"), "say what to request"),
+        (("capture", "o.txt", "--seconds", "1"), "ends in .pcapng"),
+        (("capture", "o.pcapng", "--packets", "0"), "0 is not in the range"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    toolkit: Callable, arguments: tuple[str, ...], says: str
+) -> None:
+    """One line on standard error, nothing on standard output."""
+    code, out, err = toolkit("samples", *arguments)
+    assert (code, out) == (2, "")
+    assert says in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_capture_of_a_command(toolkit: Callable, tmp_path: Path) -> None:
+    """What stands after -- is the command, its own options included; its failure is exit code 1."""
+    code = (
+        "import socket, sys; socket.socket(2, 2).sendto(b'x', ('127.0.0.1', 9)); sys.exit(int(sys.argv[2]))"
+    )
+    for ending in (0, 3):
+        target = tmp_path / f"{ending}.pcapng"
+        words = (
+            "--filter",
+            "udp port 9",
+            "--seconds",
+            10,
+            "--json",
+            "--",
+            sys.executable,
+            "-c",
+            code,
+            "--x",
+            ending,
+        )
+        exit_code, out, _ = toolkit("samples", "capture", target, *words)
+        found = json.loads(out)
+        assert (exit_code, found["packets"], found["command_code"]) == (int(ending > 0), 1, ending)
+        assert target.stat().st_size > 0

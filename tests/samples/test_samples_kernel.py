@@ -1,0 +1,101 @@
+"""Conversion in a real Jupyter kernel, where an event loop is already running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import handmade
+import pytest
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import start_new_kernel
+from mutations import every_kind
+
+CELL = """
+import asyncio, warnings
+warnings.simplefilter("error")
+asyncio.get_running_loop()  # the loop of the kernel runs while the cell does
+from toolkit.samples.convert import convert
+done = convert({source!r}, {target!r}, reader={reader!r})
+print(done.packets, done.reader)
+"""
+CHILDREN = """
+import os, subprocess, threading
+out = subprocess.run(["ps", "-eo", "ppid=,comm="], capture_output=True, text=True).stdout
+names = [line.split()[1] for line in out.splitlines() if line.split()[0] == str(os.getpid())]
+print(sorted(name for name in names if name in ("tshark", "dumpcap")))
+print([thread.name for thread in threading.enumerate() if thread.name.startswith("toolkit-")])
+"""
+
+
+@pytest.fixture
+def kernel() -> Iterator[BlockingKernelClient]:
+    """A running kernel, shut down at the end."""
+    manager, client = start_new_kernel(kernel_name="python3")
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    manager.cleanup_resources()
+
+
+def run(kernel: BlockingKernelClient, code: str) -> dict[str, str]:
+    """Run a cell and return what it wrote, by stream."""
+    written = {"stdout": "", "stderr": "", "error": ""}
+
+    def keep(message: dict) -> None:
+        content = message["content"]
+        if message["msg_type"] == "stream":
+            written[content["name"]] += content["text"]
+        elif message["msg_type"] == "error":
+            written["error"] += f"{content['ename']}: {content['evalue']}"
+
+    kernel.execute_interactive(code, output_hook=keep, timeout=60, store_history=False)
+    return written
+
+
+def test_ten_conversions_in_a_row(kernel: BlockingKernelClient, tmp_path: Path) -> None:
+    """Ten captures, warnings as errors: nothing on standard error, no tshark and no thread left, tables complete."""
+    frames = every_kind()
+    for index in range(10):
+        source, target = tmp_path / f"{index}.pcapng", tmp_path / f"{index}.csv"
+        source.write_bytes(handmade.pcapng(frames[: len(frames) - index]))
+        said = run(kernel, CELL.format(source=str(source), target=str(target), reader="pyshark"))
+        assert said == {"stdout": f"{len(frames) - index} pyshark\n", "stderr": "", "error": ""}
+        assert len(target.read_text().splitlines()) == 1 + len(frames) - index
+    assert run(kernel, CHILDREN) == {"stdout": "[]\n[]\n", "stderr": "", "error": ""}
+
+
+def test_plain_pyshark_before_and_after_does_not_break_it(
+    kernel: BlockingKernelClient, tmp_path: Path
+) -> None:
+    """A user's own PyShark replaces asyncio's child watcher; ours does not care, and errors stay one line."""
+    source, target = tmp_path / "a.pcapng", tmp_path / "a.csv"
+    source.write_bytes(handmade.pcapng(every_kind()))
+    run(kernel, f"import pyshark; own = pyshark.FileCapture({str(source)!r})")
+    cell = CELL.format(source=str(source), target=str(target), reader="pyshark")
+    for _ in range(2):
+        assert run(kernel, cell)["stdout"] == f"{len(every_kind())} pyshark\n"
+    said = run(kernel, cell.replace("a.pcapng", "none.pcapng"))
+    assert said["error"].startswith("InputError: ")
+    assert "no such capture" in said["error"]
+
+
+def test_interrupting_a_cell_ends_its_tshark(kernel: BlockingKernelClient, tmp_path: Path) -> None:
+    """Stop pressed in the middle of a conversion: no CSV, no tshark, and the kernel goes on."""
+    source, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
+    source.write_bytes(handmade.pcap([handmade.dns(2000 + n % 60_000) for n in range(100_000)]))
+    pid = int(run(kernel, "import os; print(os.getpid())")["stdout"])
+    asked = kernel.execute(CELL.format(source=str(source), target=str(target), reader="pyshark"))
+    until = time.monotonic() + 20
+    while not any(target.parent.glob(".long.*/long.csv")) and time.monotonic() < until:
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGINT)
+    while (reply := kernel.get_shell_msg(timeout=20))["parent_header"]["msg_id"] != asked:
+        pass
+    assert reply["content"]["ename"] == "KeyboardInterrupt"
+    time.sleep(0.5)  # the kernel refuses for a moment what is queued behind an error
+    assert run(kernel, CHILDREN)["stdout"] == "[]\n[]\n"
+    assert list(target.parent.iterdir()) == []

@@ -1,0 +1,300 @@
+"""Comparing methods: Fisher's own example, scipy as oracle, coverage by enumeration, and the edges."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from toolkit.errors import InputError
+from toolkit.scoring.one_shot import one_shot_score
+from toolkit.stats.multiplicity import holm
+from toolkit.stats.one_shot_compare import compare_one_shot
+from toolkit.stats.one_shot_methods import (
+    KEYS,
+    MethodScore,
+    method_estimates,
+    methods_frame,
+    overall,
+    score_groups,
+    score_methods,
+)
+from toolkit.stats.one_shot_pair import compare_two_methods, outcomes_of, pair_p_value, rejected
+from toolkit.stats.sign_flip import EXACT_UP_TO, sign_flip
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "fisher_1935_maize.json").read_text("utf-8"))
+W = (1.0, 0.0, -0.5)
+
+
+def test_the_paired_test_gives_fishers_count_for_darwins_maize():
+    """863 patterns of 32,768 are as large, on either side."""
+    found = sign_flip(GOLDEN["differences"])
+    assert found.mean == pytest.approx(GOLDEN["sum"] / 15)
+    assert found.p_value == 2 * GOLDEN["as_large"] / GOLDEN["patterns"]
+    assert round(100 * found.p_value, 3) == GOLDEN["two_sided_percent"]
+
+
+@given(st.lists(st.integers(-15, 15), min_size=2, max_size=9))
+@settings(max_examples=25, deadline=None)
+def test_the_paired_test_is_that_of_scipy(differences):
+    """Scipy enumerates the same patterns."""
+    oracle = stats.permutation_test(
+        (np.array(differences, dtype=float),), np.sum, permutation_type="samples", n_resamples=np.inf
+    )
+    assert sign_flip(differences).p_value == pytest.approx(oracle.pvalue)
+
+
+@given(st.lists(st.integers(-30, 30), min_size=6, max_size=12), st.integers(-20, 20))
+@settings(max_examples=25, deadline=None)
+def test_the_interval_holds_exactly_what_the_test_does_not_reject(differences, shift):
+    """Inside the interval the shifted differences are not rejected; outside they are."""
+    found = sign_flip(differences)
+    p_value = sign_flip(np.array(differences) - shift / 3).p_value
+    if found.low + 1e-6 < shift / 3 < found.high - 1e-6:
+        assert p_value > 0.05 - 1e-9
+    if not found.low - 1e-6 <= shift / 3 <= found.high + 1e-6:
+        assert p_value <= 0.05 + 1e-9
+
+
+def test_beyond_sixteen_pairs_a_seeded_sample_is_drawn_and_p_is_never_zero():
+    """The same seed gives the same numbers, the sample is near the whole, and b + 1 of m + 1 is at least 1 of m + 1."""
+    differences = np.random.default_rng(3).normal(0.3, 1, EXACT_UP_TO + 1)
+    found = sign_flip(differences, seed=1)
+    assert found == sign_flip(differences, seed=1)
+    subsets = (np.arange(2**17)[:, None] >> np.arange(17)) & 1
+    sums = 2 * (subsets @ differences) - differences.sum()
+    assert found.p_value == pytest.approx((np.abs(sums) >= abs(differences.sum()) - 1e-9).mean(), abs=0.01)
+    sure = sign_flip(np.ones(60))
+    assert sure.p_value == 1 / 2**16
+    assert "seed 0" in sure.method
+    assert (sure.low, sure.high) == (1, 1)
+
+
+@pytest.mark.parametrize("pairs", [7, 11])
+def test_the_interval_covers_the_difference_of_skewed_one_shot_tests(pairs):
+    """Ten experiments of nearly perfect methods: 600 simulated studies, of which at most 7 % may miss."""
+    dice = np.random.default_rng(20250107)
+    shares = np.array([[0.98, 0.01, 0.01], [0.85, 0.05, 0.1]])
+    truth = float((shares[1] - shares[0]) @ W)
+    covered = 0
+    for _ in range(600):
+        first, second = (dice.multinomial(10, p, pairs) @ np.array(W) / 10 for p in shares)
+        found = sign_flip(second - first)
+        covered += found.low - 1e-9 <= truth <= found.high + 1e-9
+    assert covered / 600 >= 0.93
+
+
+@pytest.mark.parametrize("few", [1, 2, 5])
+def test_too_few_pairs_have_a_p_value_and_no_interval(few):
+    """Five pairs cannot reach 5 %, and no interval is made up."""
+    found = sign_flip(np.ones(few))
+    assert found.p_value == pytest.approx(2 / 2**few)
+    assert (found.low, found.high) == (None, None)
+    assert "too few" in found.reason
+
+
+@pytest.mark.parametrize("wrong", [[], [1, float("nan")], [float("inf")]])
+def test_differences_that_cannot_be_used_are_refused(wrong):
+    """In one line."""
+    with pytest.raises(InputError, match="paired test"):
+        sign_flip(wrong)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [((3, 1, 0), (1, 3, 0)), ((10, 0, 0), (5, 5, 0)), ((7, 3, 0), (2, 8, 0))]
+)
+def test_with_two_outcomes_the_test_of_two_methods_is_fishers(first, second):
+    """The lady tasting tea is the first case: p = 0.4857."""
+    oracle = stats.fisher_exact([first[:2], second[:2]]).pvalue
+    assert pair_p_value(first, second, W) == pytest.approx(oracle)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((2, 1, 1), (0, 1, 3)), ((3, 0, 1), (1, 2, 1)), ((2, 2, 0), (0, 1, 2)), ((0, 0, 4), (4, 0, 0))],
+)
+def test_the_test_of_two_methods_is_that_of_scipy(first, second):
+    """Scipy deals the single outcomes out in every way, also for unequal N."""
+    samples = [np.repeat(W, counts) for counts in (first, second)]
+    oracle = stats.permutation_test(
+        samples, lambda a, b: abs(np.mean(a) - np.mean(b)), alternative="greater", n_resamples=np.inf
+    )
+    assert pair_p_value(first, second, W) == pytest.approx(oracle.pvalue)
+
+
+def test_the_rejections_are_the_p_values_of_single_pairs():
+    """The matrix that power rests on says the same as the test."""
+    outcomes, matrix = outcomes_of(4), rejected(4, W, 0.05)
+    for (i, a), (j, b) in product(enumerate(outcomes.tolist()), repeat=2):
+        assert matrix[i, j] == (pair_p_value(tuple(a), tuple(b), W) <= 0.05 + 1e-12)
+    assert matrix.any()
+    assert (matrix == matrix.T).all()
+
+
+def test_the_interval_of_two_methods_covers_and_the_test_keeps_its_level():
+    """Every pair of outcomes of N = 10 with its probability, for 21 x 21 pairs of shares."""
+    outcomes = outcomes_of(10)
+    scores = [one_shot_score(*map(int, outcome)) for outcome in outcomes]
+    raw, low, high = (np.array([getattr(one, key) for one in scores]) for key in ("raw", "low", "high"))
+    difference = raw[None, :] - raw[:, None]
+    below = difference - np.hypot((raw - low)[None, :], (high - raw)[:, None])
+    above = difference + np.hypot((high - raw)[None, :], (raw - low)[:, None])
+    shares = np.array([(i, j, 5 - i - j) for i in range(6) for j in range(6 - i)]) / 5
+    ways = special.gammaln(11) - special.gammaln(outcomes + 1).sum(axis=1)
+    chance = np.exp(ways + special.xlogy(outcomes[None], shares[:, None]).sum(axis=2))
+    matrix = rejected(10, W, 0.05)
+    for p, q in product(range(len(shares)), repeat=2):
+        truth = float((shares[q] - shares[p]) @ W)
+        missed = (truth < below - 1e-9) | (truth > above + 1e-9)
+        assert chance[p] @ missed @ chance[q] <= 0.05
+        if p == q:
+            assert chance[p] @ matrix @ chance[q] <= 0.05
+    one = compare_two_methods(outcomes[5].tolist(), outcomes[40].tolist())
+    assert (one.low, one.high) == pytest.approx((below[5, 40], above[5, 40]))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [((1, 2), (1, 2, 3)), ((0, 0, 0), (1, 0, 0)), ((-1, 1, 1), (1, 0, 0))]
+)
+def test_counts_of_two_methods_that_cannot_be_are_refused(first, second):
+    """In one line."""
+    with pytest.raises(InputError):
+        compare_two_methods(first, second)
+
+
+def experiments(**shares) -> pd.DataFrame:
+    """Return experiments of methods named ``variant_question``, with counts of the three verdicts and of none."""
+    rows = []
+    for name, counts in shares.items():
+        variant, question = name.split("_")
+        verdicts = ["expected", "unexpected", "hallucinated", None]
+        for verdict, count in zip(verdicts, counts, strict=False):
+            row = {"method": name, "variant": variant, "question": question, "sample": "s", "model": "m"}
+            rows += [row | {"verdict": verdict}] * count
+    return pd.DataFrame(rows, columns=[*KEYS, "verdict"])
+
+
+def test_methods_are_counted_and_an_incomplete_one_is_not_scored():
+    """8 of 10 verdicts are no test of 10."""
+    scores = score_methods(experiments(plain_a=(6, 1, 3), plain_b=(4, 4, 0, 2)))
+    frame = methods_frame(scores)
+    assert frame["note"].tolist() == ["I1 = 6, I0 = 1, H = 3", "incomplete: I1+I0+H = 8 of 10"]
+    assert frame["raw"].isna().tolist() == [False, True]
+    assert frame.loc[0, ["expected", "unexpected", "hallucinated", "missing"]].tolist() == [6, 1, 3, 0]
+    score, raw = method_estimates(scores[0])
+    assert (score.low, raw.low) == (0.0, scores[0].score.low)
+    mean = overall("mean raw", scores)
+    assert (mean.missing, mean.n["methods"]) == (1, 1)
+    assert mean.low is None
+    assert "plain_b" in mean.note
+    assert methods_frame([]).empty
+    assert score_methods(experiments()) == ()
+    assert overall("mean raw", []).note == "there are no methods"
+
+
+def test_groups_pool_the_counts_and_average_the_methods():
+    """One group a variant and sample; the mean counts each method once, and an incomplete one is left out of it."""
+    scores = score_methods(experiments(plain_a=(10, 0, 0), plain_b=(0, 0, 10), careful_a=(5, 3, 1, 1)))
+    plain, careful = score_groups(scores)
+    assert (plain.label, plain.i1, plain.i0, plain.h, plain.experiments) == ("plain", 10, 0, 10, 20)
+    assert (plain.raw.estimate, plain.score.estimate) == (0.25, 0.5)
+    assert (careful.missing, careful.raw.estimate) == (1, None)
+    assert [one.label for one in score_groups(scores, ("sample",))] == ["s"]
+    assert [one.label for one in score_groups(scores[:1])] == ["plain, m, s"]
+    assert score_groups([]) == ()
+    with pytest.raises(InputError, match="'length'"):
+        score_groups(scores, ("length",))
+
+
+def test_the_mean_over_methods_stays_between_the_weights():
+    """A t interval knows nothing of the scale, so it is cut off at its ends."""
+    scores = score_methods(experiments(p_a=(10, 0, 0), p_b=(0, 0, 10), p_c=(10, 0, 0)))
+    raw, clamped = overall("r", scores), overall("s", scores, "score")
+    assert (raw.low, raw.high) == (-0.5, 1.0)
+    assert (clamped.low, clamped.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("column", [*KEYS, "verdict"])
+def test_experiments_without_a_column_are_refused(column):
+    """The error names it."""
+    with pytest.raises(InputError, match=column):
+        score_methods(experiments(p_a=(1, 0, 0)).drop(columns=column))
+
+
+def test_an_unknown_verdict_is_refused():
+    """A misspelt verdict must not become a missing one."""
+    with pytest.raises(InputError, match="'right'"):
+        score_methods(experiments(p_a=(1, 0, 0)).assign(verdict="right"))
+
+
+def frame(scores: dict[tuple[str, str, str], float | None]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [(*key, value) for key, value in scores.items()], columns=["question", "variant", "model", "raw"]
+    )
+
+
+def test_variants_are_compared_within_questions_and_corrected_by_holm():
+    """Three variants make three comparisons; an incomplete method takes its question out of its own two."""
+    dice = np.random.default_rng(9)
+    values = {(f"q{q}", v, "m"): float(dice.normal(k, 0.3)) for q in range(8) for k, v in enumerate("abc")}
+    values["q0", "c", "m"] = None
+    found = compare_one_shot(frame(values))
+    assert [one.name for one in found.contrasts] == ["b - a", "c - a", "c - b"]
+    assert [one.n["questions"] for one in found.contrasts] == [8, 7, 7]
+    assert [one.missing for one in found.contrasts] == [0, 1, 1]
+    alone = [
+        sign_flip([values[f"q{q}", late, "m"] - values[f"q{q}", early, "m"] for q in range(first, 8)])
+        for early, late, first in (("a", "b", 0), ("a", "c", 1), ("b", "c", 1))
+    ]
+    assert [one.p_value for one in found.contrasts] == list(holm([one.p_value for one in alone]))
+    assert [one.low for one in found.contrasts] == [one.low for one in alone]
+    assert {one.correction for one in found.contrasts} == {"Holm over 3 comparisons"}
+    assert "1 of 24 methods" in found.notes[1]
+    assert len(found.frame()) == 3
+    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["by"] == "variant"
+
+
+def test_two_models_are_compared_over_questions_and_variants_are_averaged_first():
+    """Each question counts once, however many variants asked it."""
+    values = {
+        (f"q{q}", v, m): q / 10 + (m == "y") * (0.2 + q / 100) for q in range(7) for v in "ab" for m in "xy"
+    }
+    (contrast,) = compare_one_shot(frame(values), by="model").contrasts
+    assert contrast.name == "y - x"
+    assert contrast.n == {"questions": 7}
+    assert contrast.estimate == pytest.approx(0.23)
+    assert contrast.p_value == 2 / 2**7
+    assert contrast.correction == "none"
+
+
+def test_nothing_in_common_is_not_estimable_and_says_why():
+    """Two variants that were never asked the same thing cannot be compared."""
+    (contrast,) = compare_one_shot(frame({("q0", "a", "m"): 1.0, ("q1", "b", "m"): 0.5})).contrasts
+    assert contrast.estimate is None
+    assert contrast.note == "no question has a score for both"
+    assert compare_one_shot(frame({("q0", "a", "m"): 1.0})).contrasts == ()
+    assert compare_one_shot(frame({})).contrasts == ()
+
+
+def test_what_cannot_be_compared_is_refused():
+    """A method twice, a missing column, an unknown factor."""
+    one = frame({("q0", "a", "m"): 1.0})
+    with pytest.raises(InputError, match="q0 of a and m is there twice"):
+        compare_one_shot(pd.concat([one, one]))
+    with pytest.raises(InputError, match="lack the column model"):
+        compare_one_shot(one.drop(columns="model"))
+    with pytest.raises(InputError, match="'sample' is not known"):
+        compare_one_shot(one, by="sample")
+
+
+def test_a_method_score_counts_what_is_missing():
+    """N less the three counts."""
+    one = MethodScore("m", "v", "q", "s", "x", 1, 2, 3, 10, None)
+    assert one.missing == 4

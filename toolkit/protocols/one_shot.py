@@ -1,0 +1,284 @@
+"""The one-shot test of seed 000: how far a model reads a sample as expected, and without inventing anything.
+
+A method is a prompt (a variant with a question in it), a sample and a model; an experiment is one shot of it; a test
+is N experiments of one method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.judges.ask import JudgeSpec
+from toolkit.models.base import Ask
+from toolkit.prompt_test import (
+    Annotator,
+    MeasuredTestItem,
+    Measurement,
+    PromptReply,
+    PromptResponseTest,
+    PromptWithContext,
+    Result,
+    ResultType,
+    TestItem,
+    TestItemAnnotations,
+)
+from toolkit.protocols.answers import matches
+from toolkit.protocols.evidence import evidence
+from toolkit.protocols.experiments import OneShotContext, experiment_row, verdict_of
+from toolkit.protocols.hallucination_check import INVENTS, MEETS, Said, ask_judges, check_request
+from toolkit.protocols.questions import PromptVariant, Question, load_prompts, load_questions
+from toolkit.protocols.rubric_study import judge_of_run
+from toolkit.protocols.sample_facts import sample_facts
+from toolkit.protocols.verdict import Verdict, decide
+from toolkit.samples.sample import Sample, load_sample, shipped_samples
+from toolkit.scoring.one_shot import one_shot_score
+from toolkit.stats.one_shot_methods import (
+    KEYS,
+    UNIT,
+    VERDICTS,
+    WEIGHTS,
+    MethodScore,
+    method_estimates,
+    overall,
+    score_methods,
+)
+
+EXPERIMENTS: Final = "experiments"
+
+
+class OneShotTest(PromptResponseTest):
+    """N experiments of each method, scored by expected answers, unexpected answers and hallucinations.
+
+    Parameters
+    ----------
+    samples
+        Names, paths or samples to ask about; those that the questions name when not given.
+    questions
+        Questions, or the path of a question file; those that ship with the toolkit when not given.
+    only
+        Ids of the questions to ask; all of them when not given.
+    variants
+        Prompt variants, by name or as they are.
+    prompt_file
+        File in which the variants are named; the one that ships when not given.
+    weights
+        Weight of an expected answer, an unexpected answer and a hallucination.
+    confidence
+        Coverage of the intervals.
+    hallucination_judge
+        Whether the judges are asked about every answer in which the evidence found nothing invented.
+    judges
+        Who decides on answers with a key of kind judge, and on hallucination if asked to; more than half decide.
+    folder
+        Where relative paths begin: the folder of the study; the current one when not given.
+
+    Raises
+    ------
+    InputError
+        If nothing is left to ask, a variant or sample is unknown, a judge is needed and there is none, or the
+        weights cannot be used.
+    """
+
+    name = "one_shot"
+    default_repeats = 10
+    repeats_together = True
+
+    def __init__(
+        self,
+        *,
+        samples: Sequence[str | Path | Sample] | None = None,
+        questions: Sequence[Question] | str | Path | None = None,
+        only: Sequence[str] | None = None,
+        variants: Sequence[str | PromptVariant] = ("plain",),
+        prompt_file: str | Path | None = None,
+        weights: Sequence[float] = WEIGHTS,
+        confidence: float = 0.95,
+        hallucination_judge: bool = False,
+        judges: Sequence[JudgeSpec] = (),
+        folder: Path | None = None,
+    ) -> None:
+        place = folder or Path()
+        kept = one_shot_score(1, 0, 0, weights, confidence)  # refuses what it cannot use, before any call
+        self.weights, self.confidence = kept.weights, kept.confidence
+        self.judges = tuple(judges)
+        self.hallucination_judge = hallucination_judge
+        if hallucination_judge and not self.judges:
+            raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
+        self.variants = _variants(variants, None if prompt_file is None else place / prompt_file)
+        if questions is None or isinstance(questions, str | Path):
+            asked = load_questions(None if questions is None else place / questions)
+        else:
+            asked = tuple(questions)
+        asked = _only(only, asked)
+        self.samples, asked = _samples(samples, asked, place)
+        self.left_out: tuple[str, ...] = ()
+        if not self.judges:
+            needy = tuple(question.id for question in asked if question.key.kind == "judge")
+            if needy and questions is not None:
+                raise InputError(f"question {needy[0]} needs a judge; add one under [judges] or take it out")
+            self.left_out = needy
+            asked = tuple(question for question in asked if question.id not in needy)
+        if not asked or not self.variants:
+            raise InputError("one-shot test: nothing is left to ask; give questions and variants")
+        self.questions = asked
+        self.asks_judges = hallucination_judge or any(one.key.kind == "judge" for one in asked)
+        self._items = self._make_items()
+
+    def make_test_items(self) -> tuple[TestItem, ...]:
+        """Return one item per variant and question: a method, but for its model."""
+        return self._items
+
+    def _make_items(self) -> tuple[TestItem, ...]:
+        facts = {name: sample_facts(one.name, one.csv, one.frame) for name, one in self.samples.items()}
+        items = []
+        for variant in self.variants:
+            for question in self.questions:
+                csv = self.samples[question.sample].csv
+                context = OneShotContext(variant.id, question, csv, facts[question.sample])
+                name = f"{variant.id}/{question.id}"
+                prompt = PromptWithContext(name, variant.prompt(question.text, csv), context)
+                items.append(TestItem(name, (prompt,), context))
+        return tuple(items)
+
+    def annotators(self) -> Mapping[str, Annotator]:
+        """Return the one annotator: evidence first, then the key, then a judge where one is needed."""
+        return {"verdict": self._annotate}
+
+    async def _annotate(self, reply: PromptReply, ask: Ask) -> Verdict:
+        context: OneShotContext = reply.prompt.context
+        text, question = reply.text or "", context.question
+        match = matches(question.key, text, question.text)
+        known = "\n".join(question.key.texts())
+        verdict = decide(match, evidence(text, context.facts, question.text, known))
+        if verdict.verdict == "hallucinated" or not text.strip():
+            return verdict
+        if self.hallucination_judge:
+            said = await self._ask(INVENTS, reply, ask)
+            verdict = _told(verdict, said, "invented", {True: "hallucinated", False: verdict.verdict})
+            if said.yes is not False:
+                return verdict
+        if question.key.kind == "judge":
+            said = await self._ask(MEETS, reply, ask)
+            verdict = _told(verdict, said, "expected", {True: "expected", False: "unexpected"})
+            verdict = replace(verdict, matched=said.yes)
+        return verdict
+
+    async def _ask(self, template: str, reply: PromptReply, ask: Ask) -> Said:
+        context: OneShotContext = reply.prompt.context
+        judges = [judge_of_run(judge, reply.repeat) for judge in self.judges]
+        requests = [
+            check_request(
+                judge,
+                template,
+                csv=context.csv,
+                question=context.question.text,
+                answer=reply.text or "",
+                requirement=str(context.question.key.value) if template is MEETS else "",
+            )
+            for judge in judges
+        ]
+        return await ask_judges(judges, requests, ask)
+
+    def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
+        """Return the verdict of one experiment as three measurements of 0 or 1; all missing when there is none."""
+        verdict, reason = verdict_of(item_annotations)
+        return [
+            Measurement(name, None if reason else float(verdict == name), EXPERIMENTS, reason)
+            for name in VERDICTS
+        ]
+
+    def result_types(self) -> tuple[ResultType, ...]:
+        """Return score and raw score of every method, then the means of each variant."""
+        methods = [f"{which}, {item.item_id}" for item in self._items for which in ("score", "raw")]
+        means = [f"mean {which}, {variant.id}" for variant in self.variants for which in ("score", "raw")]
+        return tuple(ResultType(name, UNIT) for name in (*methods, *means))
+
+    def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
+        """Return the results of one model; a method with a missing experiment has no score, and says so."""
+        models = sorted({measured.model for measured in measured_items})
+        if len(models) > 1:
+            raise InputError(f"results of {', '.join(models)} are not pooled; aggregate each model alone")
+        rows = [
+            experiment_row(one.item, one.model, one.repeat)
+            | {"verdict": next((name for name in VERDICTS if one.value(name) == 1), None)}
+            for one in measured_items
+        ]
+        columns = [*experiment_row(self._items[0], "", 0), "verdict"]
+        scored = score_methods(pd.DataFrame(rows, columns=columns), self.weights, self.confidence)
+        by_name = {one.method: one for one in scored}
+        results: list[Result] = []
+        for item in self._items:
+            results += method_estimates(by_name.get(item.item_id) or self._not_asked(item), self.confidence)
+        left_out = f"{len(self.left_out)} questions are left out, because no judge is named"
+        for variant in self.variants:
+            of_variant = [one for one in scored if one.variant == variant.id]
+            for which in ("score", "raw"):
+                mean = overall(f"mean {which}, {variant.id}", of_variant, which, self.confidence)
+                note = "; ".join(filter(None, [mean.note, left_out if self.left_out else ""]))
+                results.append(replace(mean, note=note))
+        return results
+
+    def _not_asked(self, item: TestItem) -> MethodScore:
+        """Return a method none of whose experiments was planned: it is in the results too."""
+        names = {key: str(value) for key, value in experiment_row(item, "", 0).items() if key in KEYS}
+        return MethodScore(**names, i1=0, i0=0, h=0, experiments=0, score=None)
+
+
+def _told(verdict: Verdict, said: Said, about: str, becomes: Mapping[bool, str | None]) -> Verdict:
+    """Return the verdict with what judges said; without a readable answer it is missing, never a hallucination."""
+    return replace(
+        verdict,
+        verdict=None if said.yes is None else becomes[said.yes],
+        why=f"{verdict.why}; {about}, say the judges: {said.why}",
+        calls=verdict.calls + said.calls,
+    )
+
+
+def _variants(variants: Sequence[str | PromptVariant], prompt_file: Path | None) -> tuple[PromptVariant, ...]:
+    known = {variant.id: variant for variant in load_prompts(prompt_file)}
+    found = []
+    for one in variants:
+        if isinstance(one, str) and one not in known:
+            raise InputError(f"prompt variant {one!r} is unknown; use {', '.join(known)}")
+        found.append(known[one] if isinstance(one, str) else one)
+    names = [variant.id for variant in found]
+    if doubled := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"prompt variant {doubled!r} is named twice; name it once")
+    return tuple(found)
+
+
+def _only(names: Sequence[str] | None, questions: Sequence[Question]) -> tuple[Question, ...]:
+    if names is None:
+        return tuple(questions)
+    known = {question.id for question in questions}
+    if unknown := next((name for name in names if name not in known), None):
+        raise InputError(f"question {unknown!r} is unknown; use {', '.join(sorted(known))}")
+    return tuple(question for question in questions if question.id in names)
+
+
+def _samples(
+    samples: Sequence[str | Path | Sample] | None, questions: Sequence[Question], place: Path
+) -> tuple[dict[str, Sample], tuple[Question, ...]]:
+    """Return the samples by the name that questions use, and the questions about them."""
+    if samples is None:
+        names = dict.fromkeys(question.sample for question in questions)
+        return {name: _sample(name, place) for name in names}, tuple(questions)
+    loaded: dict[str, Sample] = {}
+    for one in samples:
+        sample = one if isinstance(one, Sample) else _sample(one, place)
+        names = dict.fromkeys([sample.name, *([] if isinstance(one, Sample) else [str(one)])])
+        about = [name for name in names if any(question.sample == name for question in questions)]
+        if not about:
+            raise InputError(f"sample {sample.name!r} has no question; add one or take the sample out")
+        loaded |= dict.fromkeys(about, sample)
+    return loaded, tuple(question for question in questions if question.sample in loaded)
+
+
+def _sample(name: str | Path, place: Path) -> Sample:
+    return load_sample(name if str(name) in shipped_samples() else place / name)

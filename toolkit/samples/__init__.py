@@ -1,0 +1,1 @@
+"""Samples: capture traffic, read captures, write flow CSVs."""

@@ -1,0 +1,218 @@
+"""From a capture to the CSV of a flow, with its provenance beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from toolkit.errors import InputError
+from toolkit.samples import pyshark_reader, tshark
+from toolkit.samples.columns import NAMES, Column, choose
+from toolkit.samples.fields import cells_of, holds_several_messages
+from toolkit.samples.process import DamagedCapture, check_capture, tshark_version
+from toolkit.samples.pseudonyms import Pseudonyms
+from toolkit.samples.tables import Tables, move, remove_earlier_streams, staging_for
+from toolkit.summary import Summary
+
+READERS: Final = {"pyshark": pyshark_reader.records, "fast": tshark.records}
+LARGE: Final = 5_000_000  # bytes of capture from which "auto" takes the fast reader
+_ADDRESSES: Final = frozenset({"source", "destination"})
+_TEXTS: Final = frozenset({"host", "uri", "content_type", "user_agent"})
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion wrote.
+
+    Parameters
+    ----------
+    files
+        The CSVs; each has its provenance beside it, with the same stem and ``.json``.
+    packets
+        Rows in all of them.
+    reader
+        ``"pyshark"`` or ``"fast"``.
+    truncated
+        Whether the capture could be read up to a point only.
+    note
+        What to know before using the tables, one line; ``None`` when there is nothing.
+    """
+
+    files: tuple[Path, ...]
+    packets: int
+    reader: str
+    truncated: bool
+    note: str | None
+
+    def summary(self) -> Summary:
+        """Return what the command line says."""
+        names = ", ".join(map(str, self.files[:3])) + (" ..." if len(self.files) > 3 else "")
+        size = f"{self.packets:,} packet{'s' * (self.packets != 1)}"
+        text = f"{size} in {names}" + (f" ({len(self.files):,} files)" if len(self.files) > 1 else "")
+        fields = {
+            "files": [str(path) for path in self.files],
+            "packets": self.packets,
+            "reader": self.reader,
+            "truncated": self.truncated,
+            "note": self.note,
+        }
+        return Summary(fields, text if self.note is None else f"{text}\nnote: {self.note}")
+
+
+def convert(
+    source: Path | str,
+    target: Path | str,
+    *,
+    columns: Sequence[str] | None = None,
+    per_stream: bool = False,
+    pseudonymise: str | None = None,
+    reader: str = "auto",
+    display_filter: str | None = None,
+) -> Converted:
+    """Turn a capture into the CSV of a sample; a file stands under its final name when it is complete, or not at all.
+
+    UTF-8, line feeds, RFC 4180 quoting; a cell that could become a formula in a spreadsheet has an apostrophe in
+    front, which ``load_sample`` takes off again. Tabs, line ends and their like inside a value are written with a
+    backslash and a letter, as tshark does.
+
+    Parameters
+    ----------
+    source
+        A pcap or pcapng file, also gzipped.
+    target
+        The CSV to write; the provenance goes beside it as JSON. An earlier conversion there is replaced.
+    columns
+        Names from ``toolkit.samples.columns.NAMES``, in the order wanted; all of them when left out.
+    per_stream
+        Write ``TARGET-stream-0.csv`` and so on, one a TCP stream, and ``TARGET-other.csv`` for the packets without.
+    pseudonymise
+        A key: addresses and MACs are replaced wherever they stand, see ``toolkit.samples.pseudonyms``.
+    reader
+        ``"pyshark"``, ``"fast"``, or ``"auto"``: the fast one from 5 MB. The table is the same.
+    display_filter
+        Wireshark's; only packets that pass it. Times stay those since the first packet of the capture.
+
+    Returns
+    -------
+    Converted
+        The files and what to know about them.
+
+    Raises
+    ------
+    InputError
+        When the capture cannot be read at all or gives no packet, or the target cannot be written.
+    """
+    capture, final = Path(source), Path(target)
+    if final.suffix != ".csv":
+        raise InputError(f"{final}: name a target that ends in .csv")
+    check_capture(capture)
+    name = _reader_for(capture, reader)
+    chosen = choose(columns)
+    pseudonyms = Pseudonyms(pseudonymise) if pseudonymise is not None else None
+    seen = _Seen()
+    with staging_for(final) as staging:
+        table = Tables(staging, final.stem, chosen, per_stream)
+        with closing(READERS[name](capture, display_filter)) as records:
+            try:
+                for record in records:
+                    seen.packets += 1
+                    seen.several += holds_several_messages(record)
+                    cells = cells_of(record)
+                    table.add(cells if pseudonyms is None else _hidden(cells, pseudonyms))
+            except DamagedCapture as damage:
+                if not seen.packets:
+                    raise
+                seen.damage = str(damage)
+        if not seen.packets:
+            what = (
+                f"no packet passes the filter {display_filter!r}" if display_filter else "it holds no packet"
+            )
+            raise InputError(f"{capture}: {what}; nothing was written")
+        counts = table.close()
+        about = _provenance(capture, chosen, name, display_filter, pseudonyms, seen)
+        for stem, packets in counts.items():
+            stream = stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
+            fields = {**about, "packets": packets, "stream": stream}
+            text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+            (staging / f"{stem}.json").write_text(text, encoding="utf-8")
+        files = tuple(move(staging, final.parent, stem) for stem in counts)
+        if per_stream:
+            remove_earlier_streams(final, counts)
+    return Converted(files, seen.packets, name, seen.damage is not None, seen.note())
+
+
+class _Seen:
+    """What was noticed while the packets went by."""
+
+    def __init__(self) -> None:
+        self.packets = 0
+        self.several = 0
+        self.damage: str | None = None
+
+    def note(self) -> str | None:
+        """Return what to know, as one line."""
+        parts = []
+        if self.damage:
+            parts.append(f"{self.damage}; packets before that, which are in the table: {self.packets:,}")
+        if self.several:
+            parts.append(
+                f"packets with several HTTP messages: {self.several:,}, of which the table shows the first"
+            )
+        return "; ".join(parts) or None
+
+
+def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms) -> list[str]:
+    def hide(name: str, cell: str) -> str:
+        if name in _ADDRESSES:
+            return pseudonyms.address(cell)
+        return pseudonyms.text(cell, versions=name == "user_agent") if name in _TEXTS else cell
+
+    return [hide(name, cell) for name, cell in zip(NAMES, cells, strict=True)]
+
+
+def _reader_for(capture: Path, reader: str) -> str:
+    if reader == "auto":
+        return "fast" if capture.stat().st_size >= LARGE else "pyshark"
+    if reader not in READERS:
+        raise InputError(f"reader {reader!r}: use one of auto, {', '.join(READERS)}")
+    return reader
+
+
+def _provenance(
+    capture: Path,
+    columns: Sequence[Column],
+    reader: str,
+    display_filter: str | None,
+    pseudonyms: Pseudonyms | None,
+    seen: _Seen,
+) -> dict[str, Any]:
+    """Return where the table comes from: no key, no folder, no date, so the same capture gives the same bytes."""
+    with capture.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+
+    def shareable(text: str | None) -> str | None:
+        return pseudonyms.text(text) if pseudonyms and text else text
+
+    note = seen.note()
+    return {
+        "capture": shareable(capture.name),
+        "capture_sha256": digest,
+        "capture_bytes": capture.stat().st_size,
+        "tools": {
+            "toolkit": version("llm-security-toolkit"),
+            "tshark": ".".join(map(str, tshark_version())),
+            "pyshark": version("pyshark"),
+        },
+        "reader": reader,
+        "display_filter": shareable(display_filter),
+        "columns": [column.name for column in columns],
+        "truncated": seen.damage is not None,
+        "note": shareable(note.replace(str(capture.absolute()), capture.name)) if note else None,
+        "pseudonymised": pseudonyms is not None,
+    }

@@ -1,0 +1,247 @@
+"""Start tshark the same way every time, end it whatever happens, and say in one line what it complained of."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BufferedReader
+from pathlib import Path
+from typing import IO, Final, cast
+
+from toolkit.errors import InputError
+
+_MOST_WORDS: Final = 65_536  # bytes of complaints that are read; a broken capture can make tshark talkative
+
+
+class DamagedCapture(InputError):
+    """A capture that cannot be read to its end; raised after the last packet that could be read."""
+
+
+@dataclass(frozen=True)
+class Tshark:
+    """A running tshark.
+
+    Parameters
+    ----------
+    capture
+        The file it reads.
+    process
+        The process.
+    output
+        Its standard output.
+    complaints
+        What it wrote to standard error.
+    """
+
+    capture: Path
+    process: subprocess.Popen[bytes]
+    output: BufferedReader
+    complaints: IO[bytes]
+
+    def end(self) -> None:
+        """Wait for it to end after its output did, and raise what it complained of.
+
+        Raises
+        ------
+        DamagedCapture
+            When it could not read all of the capture.
+        InputError
+            When it crashed.
+        """
+        code = self.process.wait()
+        if code == 0:
+            return
+        self.complaints.seek(0)
+        said = complaint(self.complaints.read(_MOST_WORDS).decode(errors="replace"), self.capture)
+        if code < 0:
+            raise InputError(
+                f"{self.capture}: tshark was ended by signal {-code}; {said or 'it did not say why'}"
+            )
+        raise DamagedCapture(f"{self.capture}: {said or f'tshark ended with code {code}'}")
+
+
+def find_program(name: str) -> str:
+    """Return the path of a program of Wireshark.
+
+    Parameters
+    ----------
+    name
+        ``"tshark"`` or ``"dumpcap"``.
+
+    Returns
+    -------
+    str
+        Where it is.
+
+    Raises
+    ------
+    InputError
+        When it is not installed.
+    """
+    found = shutil.which(name)
+    if found is None:
+        raise InputError(
+            f"{name}: not found on PATH; install Wireshark's command line (apt-get install tshark)"
+        )
+    return found
+
+
+def tshark_version() -> tuple[int, ...]:
+    """Return the version of the installed tshark, e.g. ``(4, 0, 17)``.
+
+    Raises
+    ------
+    InputError
+        When it is not installed or does not say its version.
+    """
+    return _version_of(find_program("tshark"))
+
+
+@lru_cache(maxsize=4)
+def _version_of(path: str) -> tuple[int, ...]:
+    done = subprocess.run(
+        [path, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    found = re.search(r"\b(\d+)\.(\d+)\.(\d+)", done.stdout)
+    if found is None:
+        raise InputError(f"{path}: does not say its version; install Wireshark's command line again")
+    return tuple(int(part) for part in found.groups())
+
+
+def surroundings(home: str) -> dict[str, str]:
+    """Return the environment for a program of Wireshark: the C locale and no preferences of the user.
+
+    Parameters
+    ----------
+    home
+        An empty folder, in place of the user's: preferences, profiles and plugins would change tables.
+
+    Returns
+    -------
+    dict of str
+        For ``subprocess``.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
+    return {**kept, "LC_ALL": "C", "HOME": home, "WIRESHARK_CONFIG_DIR": home}
+
+
+@contextmanager
+def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[Tshark]:
+    """Run tshark on a capture and leave no process behind, whatever happens inside the ``with``.
+
+    Parameters
+    ----------
+    arguments
+        After the program's name.
+    capture
+        The file that it reads, for messages.
+
+    Yields
+    ------
+    Tshark
+        Running.
+
+    Raises
+    ------
+    InputError
+        When there is no tshark.
+    """
+    program = find_program("tshark")
+    with (
+        tempfile.TemporaryDirectory(prefix="toolkit-tshark-") as home,
+        tempfile.TemporaryFile() as complaints,
+    ):
+        process = subprocess.Popen(
+            [program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=surroundings(home),
+            start_new_session=True,  # Ctrl-C is ours: a tshark that ends quietly on it would look like a short capture
+        )
+        with process:  # closes its pipe and waits for it
+            try:
+                yield Tshark(capture, process, cast(BufferedReader, process.stdout), complaints)
+            finally:
+                process.kill()  # does nothing once it has ended
+
+
+def check_capture(path: Path) -> None:
+    """Raise InputError when there is no readable file, before any program is started on it.
+
+    Parameters
+    ----------
+    path
+        The capture.
+
+    Raises
+    ------
+    InputError
+        When it is not there, not a file, empty, or not readable.
+    """
+    if not path.exists():
+        raise InputError(f"{path}: no such capture; check the path")
+    if not path.is_file():
+        raise InputError(f"{path}: not a file; name a pcap or pcapng file")
+    try:
+        with path.open("rb") as stream:
+            if not stream.read(1):
+                raise InputError(f"{path}: the capture is empty (0 bytes); record it again")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+
+
+def complaint(words: str, capture: Path) -> str:
+    r"""Return what tshark complained of as one line without its own preambles.
+
+    Parameters
+    ----------
+    words
+        Its standard error.
+    capture
+        The file it was about.
+
+    Returns
+    -------
+    str
+        Empty when it said nothing.
+
+    Examples
+    --------
+    >>> complaint('Running as user "root"\ntshark: The file "/a.pcap" appears to be cut.\n', Path("/a.pcap"))
+    'the file appears to be cut'
+    """
+    lines = [line.strip() for line in words.splitlines()]
+    lines = [
+        line for line in lines if line and not line.startswith("Running as user") and set(line) - set("^~ ")
+    ]
+    text = " ".join(lines).removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
+    return one_line(text).removesuffix(".")
+
+
+def one_line(text: str) -> str:
+    r"""Return a text that cannot break a line or steer a terminal.
+
+    Parameters
+    ----------
+    text
+        From a program, which may repeat what a file or a network says.
+
+    Returns
+    -------
+    str
+        Printable signs and single spaces.
+
+    Examples
+    --------
+    >>> one_line("two\nlines \x1b[31m")
+    'two lines [31m'
+    """
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

@@ -1,0 +1,220 @@
+"""Pseudonyms for addresses: one key, one mapping, and what two addresses have in common stays common.
+
+The mapping is a keyed permutation of the tree of prefixes, after Xu, Fan, Ammar and Moon, "Prefix-preserving IP
+address anonymization" (ICNP 2002), with BLAKE2b as the keyed function: bit i is turned over or not by a keyed bit of
+the bits before it.
+
+Kept: which addresses are equal; how long a prefix two of them share (so networks stay networks, and cards of one
+vendor share a made-up one); what kind an address is: unspecified, ``127.0.0.1`` and ``::1``, broadcast, private,
+link-local, multicast, IPv4 in IPv6. Because those blocks stay where they are, the bits that lead to them stay too: a
+public IPv4 address keeps about its first four bits. Lost: who it was, directed broadcasts, and the tie between a MAC
+and an address made from it. Names of hosts and users, and addresses that are written as one number or in hex, are not
+looked for. As with every prefix-preserving scheme, who knows some pairs knows a prefix of the others: it protects a
+sample that is shared, not one that is attacked.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from toolkit.errors import InputError
+
+_KEPT4: Final = (
+    "0.0.0.0/32", "127.0.0.1/32", "127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
+    "224.0.0.0/4", "255.255.255.255/32",
+)  # fmt: skip
+_KEPT6: Final = ("::/128", "::1/128", "fe80::/10", "fc00::/7", "ff00::/8")
+_MAPPED: Final = 0xFFFF  # ::ffff:0:0/96: the IPv4 address inside keeps the pseudonym that it has outside
+_MAC_KEPT_BITS: Final = frozenset(
+    {6, 7}
+)  # locally administered, and group: they say what kind of address it is
+
+_OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_DOT: Final = r"(?:\.|%2[eE])"
+_COLON: Final = r"(?::|%3[aA])"
+_AFTER_ESCAPE: Final = r"(?<=%[0-9A-Fa-f]{2})"
+_QUAD: Final = rf"{_OCTET}(?:{_DOT}{_OCTET}){{3}}"
+_IPV4: Final = re.compile(rf"(?:{_AFTER_ESCAPE}|(?<!\d)(?<!\d\.)){_QUAD}(?!\d|\.\d)")
+_VERSION4: Final = re.compile(rf"(?<![A-Za-z]/)(?:{_AFTER_ESCAPE}|(?<!\d)(?<!\d\.)){_QUAD}(?!\d|\.\d)")
+_COLONS: Final = re.compile(
+    rf"(?:{_AFTER_ESCAPE}|(?<![0-9A-Za-z:]))(?:[0-9A-Fa-f]{{0,4}}{_COLON}){{2,7}}(?:{_QUAD}|[0-9A-Fa-f]{{0,4}})"
+    r"(?![0-9A-Za-z:])"
+)
+_DASHED_MAC: Final = re.compile(r"(?<![0-9A-Za-z-])[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}(?![0-9A-Za-z-])")
+
+
+@dataclass(frozen=True)
+class Pseudonyms:
+    """The mapping of one key.
+
+    Parameters
+    ----------
+    key
+        Any text; whoever has it can map an address forward and compare, so it is as secret as the capture. It is
+        never written anywhere. Take a long random one: ``openssl rand -hex 32``.
+
+    Raises
+    ------
+    InputError
+        When the key is empty.
+
+    Examples
+    --------
+    >>> p = Pseudonyms("a key for the examples")
+    >>> p.address("192.168.1.7") == p.address("192.168.1.7") != Pseudonyms("another").address("192.168.1.7")
+    True
+    >>> p.address("192.168.1.7").startswith("192.168."), p.address("127.0.0.1"), p.text("no address at all")
+    (True, '127.0.0.1', 'no address at all')
+    """
+
+    key: str
+
+    def __post_init__(self) -> None:
+        if not self.key:
+            raise InputError("pseudonyms: the key is empty; make one with: openssl rand -hex 32")
+
+    def __repr__(self) -> str:
+        """Say nothing of the key, which would end in a traceback or a notebook."""
+        return "Pseudonyms(key=hidden)"
+
+    def address(self, text: str) -> str:
+        """Return the pseudonym of an address, or the text as it is when it is none.
+
+        Parameters
+        ----------
+        text
+            IPv4, IPv6 or MAC.
+
+        Returns
+        -------
+        str
+            Of the same kind.
+        """
+        return _address(self.key, text)
+
+    def text(self, text: str, *, versions: bool = False) -> str:
+        """Return a text with every address in it replaced, percent-encoded dots and colons included.
+
+        Parameters
+        ----------
+        text
+            A host, a URI, a header.
+        versions
+            Whether ``Product/1.2.3.4`` is a version, as in a user agent, and stays.
+
+        Returns
+        -------
+        str
+            The rest is untouched.
+        """
+        if ":" in text or "%3" in text:
+            text = _COLONS.sub(lambda found: self._plain(found.group()), text)
+        if "-" in text:
+            text = _DASHED_MAC.sub(
+                lambda f: self.address(f.group().replace("-", ":")).replace(":", "-"), text
+            )
+        return (_VERSION4 if versions else _IPV4).sub(lambda found: self._plain(found.group()), text)
+
+    def _plain(self, found: str) -> str:
+        plain = re.sub("%3a", ":", re.sub("%2e", ".", found, flags=re.IGNORECASE), flags=re.IGNORECASE)
+        changed = self.address(plain)
+        return found if changed == plain else changed
+
+
+def read_key(path: Path) -> str:
+    """Return the key in a file: its text without the white space around it.
+
+    Parameters
+    ----------
+    path
+        A file, because a key on a command line ends in the history of the shell.
+
+    Returns
+    -------
+    str
+        Not empty.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read or is empty.
+    """
+    try:
+        key = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: the key cannot be read ({getattr(error, 'strerror', 'not UTF-8')})"
+        ) from None
+    if not key:
+        raise InputError(f"{path}: holds no key; make one with: openssl rand -hex 32 > {path}")
+    return key
+
+
+@lru_cache(maxsize=65_536)
+def _address(key: str, text: str) -> str:
+    if re.fullmatch(r"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}", text):
+        return _mac(key, int(text.replace(":", ""), 16)).hex(":")
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    if address.version == 4:
+        return str(ipaddress.IPv4Address(_ipv4(key, int(address))))
+    number = int(address)
+    if number >> 32 == _MAPPED:
+        return f"::ffff:{ipaddress.IPv4Address(_ipv4(key, number & 0xFFFFFFFF))}"
+    return str(ipaddress.IPv6Address(_permute(key, "ipv6", number, 128, _on_path(_NETWORKS6, 128))))
+
+
+def _mac(key: str, number: int) -> bytes:
+    if number in (0, 2**48 - 1):
+        return number.to_bytes(6, "big")
+    ends = ((0, 48), (2**48 - 1, 48))
+    return _permute(key, "mac", number, 48, _on_path(ends, 48, _MAC_KEPT_BITS)).to_bytes(6, "big")
+
+
+def _ipv4(key: str, number: int) -> int:
+    return _permute(key, "ipv4", number, 32, _on_path(_NETWORKS4, 32))
+
+
+def _permute(key: str, kind: str, number: int, width: int, kept: Callable[[int, int], bool]) -> int:
+    """Turn over bit i or not by a keyed bit of the bits before it, unless ``kept(i, bits before it)``."""
+    secret = blake2b(key.encode(), digest_size=32, person=b"toolkit samples").digest()
+    result = 0
+    for index in range(width):
+        before = number >> (width - index)
+        bit = number >> (width - index - 1) & 1
+        if not kept(index, before):
+            drawn = blake2b(f"{kind}/{index}/{before}".encode(), digest_size=1, key=secret).digest()
+            bit ^= drawn[0] & 1
+        result = result << 1 | bit
+    return result
+
+
+def _on_path(
+    networks: tuple[tuple[int, int], ...], width: int, always: frozenset[int] = frozenset()
+) -> Callable[[int, int], bool]:
+    """Return whether a bit stands on the way to a kept network; where none turns, the network maps onto itself."""
+
+    def kept(index: int, before: int) -> bool:
+        return index in always or any(
+            index < length and first >> (width - index) == before for first, length in networks
+        )
+
+    return kept
+
+
+def _networks(texts: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+    networks = [ipaddress.ip_network(text) for text in texts]
+    return tuple((int(network.network_address), network.prefixlen) for network in networks)
+
+
+_NETWORKS4: Final = _networks(_KEPT4)
+_NETWORKS6: Final = (*_networks(_KEPT6), (_MAPPED << 32, 96))

@@ -1,0 +1,164 @@
+"""A sample in memory: the CSV as a model is shown it, and the same as a frame with the right types."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import InputError
+from toolkit.samples.cells import unguard
+from toolkit.samples.columns import COLUMNS, NAMES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A CSV of one flow, made from a capture.
+
+    Parameters
+    ----------
+    name
+        Stem of its file.
+    csv
+        The text of the file, guards against spreadsheet formulas included.
+    frame
+        The same table without the guards; types as in ``toolkit.samples.columns``, missing is ``<NA>``.
+    about
+        Its provenance; empty when no JSON stands beside the CSV.
+    """
+
+    name: str
+    csv: str
+    frame: pd.DataFrame
+    about: Mapping[str, Any]
+
+
+@cache
+def shipped_samples() -> tuple[str, ...]:
+    """Return the names of the samples that come with the toolkit, sorted."""
+    folder = files("toolkit.samples") / "data"
+    return tuple(sorted(entry.name[:-4] for entry in folder.iterdir() if entry.name.endswith(".csv")))
+
+
+def shipped_capture(name: str) -> Path:
+    """Return the capture that a sample of this name was made from.
+
+    Parameters
+    ----------
+    name
+        A name from ``shipped_samples``.
+
+    Raises
+    ------
+    InputError
+        When there is no such sample.
+
+    Examples
+    --------
+    >>> shipped_capture("plain_gets").name
+    'plain_gets.pcapng'
+    """
+    if name not in shipped_samples():
+        raise InputError(f"sample {name!r}: does not ship; name one of {', '.join(shipped_samples())}")
+    return Path(str(files("toolkit.samples") / "data" / f"{name}.pcapng"))
+
+
+def load_sample(path_or_name: str | Path) -> Sample:
+    """Read a sample that comes with the toolkit, or one that ``toolkit samples convert`` wrote.
+
+    Parameters
+    ----------
+    path_or_name
+        A name from ``shipped_samples``, or the path of a CSV.
+
+    Returns
+    -------
+    Sample
+        With the provenance that stands beside it.
+
+    Raises
+    ------
+    InputError
+        When there is no such sample, or a cell does not fit its column.
+    """
+    if isinstance(path_or_name, str) and path_or_name in shipped_samples():
+        path = Path(str(files("toolkit.samples") / "data" / f"{path_or_name}.csv"))
+    else:
+        path = Path(path_or_name)
+    text = _read(path, f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else "")
+    beside = path.with_suffix(".json")
+    return Sample(path.stem, text, _frame(text, path), _about(beside) if beside.is_file() else {})
+
+
+def _read(path: Path, advice: str = "") -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(
+            f"{path}: no such sample; name a CSV that toolkit samples convert wrote{advice}"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
+
+
+def _about(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(_read(path))
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON ({error}); convert the capture again") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: not a provenance object; convert the capture again")
+    return found
+
+
+def _frame(text: str, path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        # Not pandas.read_csv: it fills a short row and drops the end of a long one without an error.
+        names, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    except (csv.Error, ValueError) as error:
+        raise InputError(
+            f"{path}: not a table ({error if isinstance(error, csv.Error) else 'it is empty'})"
+        ) from None
+    if not set(names) & set(NAMES):
+        raise InputError(
+            f"{path}: has no column of a sample; the first line must name some of {', '.join(NAMES)}"
+        )
+    if len(set(names)) < len(names):
+        raise InputError(f"{path}: the first line names a column twice; each name stands for one column")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(names):
+            raise InputError(f"{path}: row {number} has {len(row)} cells, the first line has {len(names)}")
+    table = pd.DataFrame(rows, columns=names, dtype=str)
+    types = {column.name: column.dtype for column in COLUMNS}
+    return pd.DataFrame({name: _typed(table[name], types.get(name, "string"), path) for name in names})
+
+
+def _typed(cells: pd.Series, dtype: str, path: Path) -> pd.Series:
+    import pandas as pd
+
+    if dtype == "string":
+        plain = cells.map(unguard).astype("string")
+        return plain.mask(plain == "")
+    numbers = pd.to_numeric(cells.where(cells != "", None), errors="coerce")
+    bad = numbers.isna() & (cells != "")
+    if dtype == "Int64":
+        bad |= numbers.notna() & (numbers % 1 != 0)
+    if bad.any():
+        at = int(bad.to_numpy().argmax())
+        raise InputError(
+            f"{path}: row {at + 1}, column {cells.name}: {cells.iloc[at]!r} is not a number of its kind"
+        )
+    return numbers.astype(dtype)  # type: ignore[call-overload]
