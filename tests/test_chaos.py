@@ -101,10 +101,11 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
         # what came for what did not come in time.
         met = Counter(reason_of(fault) for fault in faults.drawn.values())
         noted = Counter(attempt["outcome"] for call in calls for attempt in call.attempts)
-        assert noted.total() == met.total() == server.count
+        assert met.total() == server.count
+        unseen = noted.total() - met.total()  # given up before the server read them
         late = noted["timeout"] - met["timeout"]
-        assert 0 <= late <= RUNS / 100
-        assert (met - noted).total() == late
+        assert 0 <= unseen <= late <= RUNS / 100
+        assert (met - noted).total() == late - unseen
         assert set(noted) == set(met)
         good = {f"chatcmpl-{number}": number for number, fault in faults.drawn.items() if fault is None}
         kept = [good[json.loads(call.raw)["id"]] for call in done]

@@ -25,7 +25,12 @@ def code_of(path: Path) -> list[nbformat.NotebookNode]:
 
 
 def test_the_notebooks_are_where_the_readme_says():
-    assert [path.stem for path in TEMPLATES] == ["judge_reliability", "prompt_length", "run_study"]
+    assert [path.stem for path in TEMPLATES] == [
+        "judge_reliability",
+        "one_shot_test",
+        "prompt_length",
+        "run_study",
+    ]
     assert "00_start_here" in {path.stem for path in NOTEBOOKS}
 
 

@@ -102,4 +102,4 @@ def test_shipped_study_files_are_valid() -> None:
     """Every study file in templates/ loads."""
     templates = Path(__file__).resolve().parent.parent / "templates"
     names = {load_study_file(path)[0].name for path in templates.glob("*.toml")}
-    assert names == {"demo", "rq1-prompt-length"}
+    assert names == {"demo", "rq1-prompt-length", "one_shot"}

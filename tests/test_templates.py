@@ -100,5 +100,5 @@ def test_the_one_shot_template_runs_in_a_real_kernel(tmp_path: Path) -> None:
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     assert all(cell.execution_count for cell in code)
     printed = "".join(str(o.get("text", "")) for cell in code for o in cell.outputs)
-    assert "mean raw, plain: 0.00" in printed
+    assert "A 135M-parameter model" in printed
     assert list((tmp_path / "results" / "one_shot" / "figures").glob("*.pdf"))

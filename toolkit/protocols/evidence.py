@@ -36,7 +36,8 @@ _CUT: Final = re.compile(
 )
 _STATUS: Final = re.compile(
     r"(?i)(?<![A-Za-z])(?:status(?:[ _-]?codes?)?|statuses|response codes?|http(?: error| code)?"
-    r"|returns?|returned|answered with|code|codes|error)[\"'`*]*(?:\s+(?:of|is|was|are|were|codes?))?\s*[:=]?\s*[\"'`*(\[]*"
+    r"|returns?|returned|answered with|code|codes|error)[\"'`*]*"
+    r"(?:\s+(?:of|is|was|are|were|codes?))?\s*[:=]?\s*[\"'`*(\[]*"
     r"(?P<list>[1-5]\d\d(?!\w|[.,]\d)(?:[\"'`*]*\s*(?:,|/|&|and|or|,\s*and)\s*[\"'`*]*[1-5]\d\d(?!\w|[.,]\d))*)"
     r"(?!\s*(?:bytes?|ms|seconds?|packets?|rows?|requests?|responses?|times|kb|%))"
 )

@@ -53,7 +53,9 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     excluded = Counter(one.excluded for one in succeeded if one.excluded)
     said = [judgement for one in succeeded for judgement in one.said.values()]
     answered = sum(judgement.answered for judgement in said)
-    judges = len(plan.judges) if plan.test.judged else 0  # what other tests ask judges is in their annotations
+    judges = (
+        len(plan.judges) if plan.test.judged else 0
+    )  # what other tests ask judges is in their annotations
     planned = (len(runs) - excluded.total()) * judges
     calls = calls_by_state(store, name)
     spent, unsure = sum(c.aud for c in calls.values()), sum(c.unsure_aud for c in calls.values())
