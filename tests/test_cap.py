@@ -76,7 +76,7 @@ def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(
 
 def test_two_processes_at_the_same_time_share_one_cap(tmp_path: Path, store_folder: Path) -> None:
     """What both spend together stays within the budget, and both say that it ended there."""
-    with StubServer(latency=0.05, answer=answer) as server:
+    with StubServer(latency=0.15, answer=answer) as server:
         # Few at once: what the first sets aside for calls it has claimed ahead must leave something to the second.
         study = study_at(tmp_path, server, concurrency=3)
         # The same study after an edit of its file: other prompts, so that neither waits for the calls of the other.

@@ -1,10 +1,10 @@
 """What reading captures costs, and what broken captures do to it.
 
-    python tests/benchmarks/samples.py [--packets 100000] [--rounds 3]
+    python tests/benchmarks/samples.py [--packets 100000] [--rounds 5]
     python tests/benchmarks/samples.py --fuzz 2000 [--seed 4]
 
 Speed: the fast reader and the whole conversion against ``tshark -T fields`` with the same fields to nowhere, taking
-turns; the medians count. Memory: peak of the converting process and of its tshark. PyShark's default (every layer
+turns; the median of the ratios counts. Memory: peak of the converting process and of its tshark. PyShark's default (every layer
 of every packet, as ``for packet in FileCapture(path)``) is measured on the first 2,000 packets and scaled.
 
 Fuzz: seeded mutations of captures (bit flips, cuts, duplications, zeroed ranges), converted with both readers: no
@@ -93,36 +93,38 @@ def speed(packets: int, rounds: int) -> bool:
         write_capture(large, packets)
         write_capture(small, PYSHARK_PACKETS)
         contenders: dict[str, Callable[[], dict[str, float]]] = {
-            "tshark": lambda: {"wall": bare_tshark(large)},
+            "tshark": lambda: {"wall": bare_tshark(large), "packets": packets},
             "read": lambda: timed(CONVERT, large, out, "read"),
             "fast": lambda: timed(CONVERT, large, out, "fast"),
-            "pyshark": lambda: timed(CONVERT, large, out, "pyshark"),
-            "plain": lambda: timed(PLAIN_PYSHARK, small),
         }
-        taken: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
-        for _ in range(rounds):
-            for name, contender in contenders.items():
-                taken[name].append(contender())
-    wall = {name: median(found["wall"] for found in runs) for name, runs in taken.items()}
-    lost = [name for name in ("read", "fast", "pyshark") if any(f["packets"] != packets for f in taken[name])]
-    memory = max(found["own"] for found in taken["fast"])
-    plain = wall["plain"] * packets / PYSHARK_PACKETS
-    print(f"{packets:,} packets, median of {rounds} rounds")
+        taken = [{name: contend() for name, contend in contenders.items()} for _ in range(rounds)]
+        ours = timed(CONVERT, large, out, "pyshark")
+        plain = timed(PLAIN_PYSHARK, small)["wall"] * packets / PYSHARK_PACKETS
+    wall = {name: median(found[name]["wall"] for found in taken) for name in contenders}
+    # Ratios within a round, because the two stood beside each other: a machine is never quiet for all of them.
+    ratio = {
+        name: median(found[name]["wall"] / found["tshark"]["wall"] for found in taken) for name in contenders
+    }
+    memory = max(found["fast"]["own"] for found in taken)
+    tsharks = max(found["fast"]["child"] for found in taken)
+    print(f"{packets:,} packets, medians of {rounds} rounds")
     print(f"tshark -T fields to nowhere     {wall['tshark']:7.2f} s")
-    for name, what in (("read", "fast reader"), ("fast", "convert, fast"), ("pyshark", "convert, pyshark")):
-        print(f"{what:<30} {wall[name]:8.2f} s  {wall[name] / wall['tshark']:6.2f} x tshark")
+    print(f"fast reader                     {wall['read']:7.2f} s  {ratio['read']:6.2f} x tshark")
+    print(f"convert, fast                   {wall['fast']:7.2f} s  {ratio['fast']:6.2f} x tshark")
+    print(
+        f"convert, pyshark                {ours['wall']:7.2f} s  {ours['wall'] / wall['tshark']:6.2f} x tshark"
+    )
     print(f"PyShark's default               {plain:7.1f} s  scaled from {PYSHARK_PACKETS:,} packets")
     print(
-        f"  convert is {plain / wall['fast']:.0f} (fast) and {plain / wall['pyshark']:.0f} (pyshark) times as fast"
+        f"  convert is {plain / wall['fast']:.0f} (fast) and {plain / ours['wall']:.0f} (pyshark) times as fast"
     )
-    tsharks = max(found["child"] for found in taken["fast"])
     print(
         f"memory of convert, fast         {memory:7.0f} MB (the tshark below it: {tsharks:.0f} MB, its own affair)"
     )
-    ratios = [wall[name] / wall["tshark"] for name in ("read", "fast")]
-    held = max(ratios) <= ASKED_RATIO and memory < ASKED_MEGABYTES and not lost
+    lost = any(found["packets"] != packets for runs in taken for found in (*runs.values(), ours))
+    held = max(ratio.values()) <= ASKED_RATIO and memory < ASKED_MEGABYTES and not lost
     print(
-        f"asked: at most {ASKED_RATIO} x and under {ASKED_MEGABYTES:.0f} MB: {'holds' if held else 'MISSED'}"
+        f"asked: at most {ASKED_RATIO} x and under {ASKED_MEGABYTES:.0f} MB, no packet lost: {'holds' if held else 'MISSED'}"
     )
     return held
 
@@ -157,7 +159,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--packets", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--fuzz", type=int, metavar="MUTATIONS")
     parser.add_argument("--seed", type=int, default=4)
     given = parser.parse_args()
