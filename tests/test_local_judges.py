@@ -37,13 +37,13 @@ def address() -> Iterator[str]:
 
 
 def judged_by(folder: Path, judge: str, *, top: str = "", judges: str = "", max_tokens: int = 120) -> Study:
-    """Return a study of one run with a scripted reply of one sentence and one local judge."""
+    """Return a study of one run with a scripted reply of two sentences and one local judge."""
     path = folder / "judged.toml"
-    replies = '["Block 192.0.2.7 at the firewall."]'
+    replies = '["Block 192.0.2.7 at the firewall. Keep the logs."]'
     path.write_text(
         f'name = "judged"\noutput = "results/judged"\nscenarios = ["CTI_ANALYSIS"]\nlength_bins = ["S"]\n'
         f'models = [{{ name = "m", provider = "scripted", replies = {replies} }}]\n{top}\n'
-        f'[judges]\nrubric = "{RUBRIC}"\nmax_tokens = 120\n{judges}\n'
+        f'[judges]\nrubric = "{RUBRIC}"\nmax_tokens = {max_tokens}\n{judges}\n'
         f'primary = {{ name = "smollm2-135m", {judge} }}\n'
         "secondary = false\ntertiary = false\n"
     )
@@ -65,22 +65,23 @@ def through(client: str, address: str) -> str:
 def test_through_openai_s_client_every_mode_gives_scores(
     tmp_path: Path, store_folder: Path, address: str, mode: str
 ) -> None:
-    """A schema holds the small model to the form, so that every judgement has seven scores, or is cut off."""
+    """A schema holds the small model to the form, so that every judgement has seven scores."""
     top = "" if mode == "off" else f'[bias_controls]\nfsp_enabled = true\nfsp_mode = "{mode}"'
     expected = "expected_scores = true" if mode == "off" else ""
-    study = judged_by(tmp_path, through("openai", address), top=top, judges=expected)
+    # A small model finds up to eight faults in a sentence, each with its words.
+    long = 1000 if mode == "per_sentence" else 120
+    study = judged_by(tmp_path, through("openai", address), top=top, judges=expected, max_tokens=long)
     study.execute(progress=False, limit=1)
     judgements = study.judgements()
     assert len(judgements) == 1
-    # In 120 tokens a small model may not come to the end of its findings; that is missing, with its reason.
-    if mode == "per_sentence":
-        assert (judgements["composite"].notna() != judgements["reason"].notna()).all()
-    else:
-        assert judgements["composite"].between(0, 5).all(), judgements["reason"].tolist()
+    assert judgements["composite"].between(0, 5).all(), judgements["reason"].tolist()
     assert set(judgements["focus"]) == {mode}
     if mode == "off":
         assert judgements["expected_composite"].between(0, 5).all()
         assert judgements["expected_mass"].between(0, 1, inclusive="right").all()
+    if mode == "per_sentence":
+        said = list(study.store.database["judgements"].find())
+        assert [one["detail"]["segments"] for one in said] == [2]
     study.store.close()
 
 
