@@ -12,9 +12,9 @@ import pytest
 from stub_server import Fault, StubServer
 
 from toolkit.cli import main
-from toolkit.cli_hallucination import MODES
+from toolkit.commands.hallucination import MODES
 from toolkit.errors import InputError
-from toolkit.hallucination import compare_hallucination, comparison_requests, some_items
+from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
 from toolkit.judges import hallucination_prompts
 from toolkit.judges.labelled import LabelledItem, read_items
 from toolkit.workbench import Study

@@ -18,8 +18,8 @@ from rated_study import STUDY, clear_of_people, finished_study
 
 from toolkit.cli import main
 from toolkit.errors import InputError
-from toolkit.human import Round, next_reply, open_round, rate, rateable_replies
-from toolkit.ratings_file import import_ratings
+from toolkit.people.rating import Round, next_reply, open_round, rate, rateable_replies
+from toolkit.people.ratings_file import import_ratings
 from toolkit.stats.people import compare_with_people
 from toolkit.stats.reliability import reliability
 from toolkit.store import documents

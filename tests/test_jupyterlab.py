@@ -14,7 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from toolkit.human import open_round
+from toolkit.people.rating import open_round
 from toolkit.store.human_frames import human_frame
 from toolkit.words import DIMENSIONS
 

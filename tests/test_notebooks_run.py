@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 from rated_study import finished_study
 
-from toolkit.human import open_round, rate
+from toolkit.people.rating import open_round, rate
 from toolkit.store import embedded
 from toolkit.words import DIMENSIONS
 

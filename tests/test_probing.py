@@ -12,14 +12,14 @@ import pytest
 from click.testing import CliRunner
 from stub_server import Fault, StubServer
 
-from toolkit import probing
 from toolkit.asking import confirm_asking
 from toolkit.cli import cli
 from toolkit.errors import BudgetReached, InputError
 from toolkit.judges.attacks import shipped_attacks
 from toolkit.judges.probes import KINDS
-from toolkit.probe_targets import balanced_sample, probe_requests, probe_targets
-from toolkit.probing import cards_of, probe_judges, write_cards
+from toolkit.probing import probe as probing
+from toolkit.probing.probe import cards_of, probe_judges, write_cards
+from toolkit.probing.targets import balanced_sample, probe_requests, probe_targets
 from toolkit.stats.probe_shift import CONTROL, HARM
 from toolkit.words import DIMENSIONS
 from toolkit.workbench import Study

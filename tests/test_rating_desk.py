@@ -10,9 +10,9 @@ import pytest
 from rated_study import clear_of_people, finished_study
 
 from toolkit.errors import InputError, StoreError
-from toolkit.human import open_round
-from toolkit.rating_desk import STEPS, Desk, plain, rating_desk, typed_scores
-from toolkit.ratings_file import import_ratings
+from toolkit.people.desk import STEPS, Desk, plain, rating_desk, typed_scores
+from toolkit.people.rating import open_round
+from toolkit.people.ratings_file import import_ratings
 from toolkit.store.human_frames import human_frame
 from toolkit.words import DIMENSIONS
 from toolkit.workbench import Study
@@ -146,7 +146,7 @@ def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monk
     def broken(*_: object) -> None:
         raise StoreError("human_ratings: the store did not take a write")
 
-    monkeypatch.setattr("toolkit.rating_desk.rate", broken)
+    monkeypatch.setattr("toolkit.people.desk.rate", broken)
     press(desk, *[4.0] * 7)
     desk.save.click()
     assert "Not kept (StoreError: human_ratings" in desk.said.value

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from rated_study import clear_of_people, finished_study
 
-from toolkit.human import next_reply, open_round, rate
+from toolkit.people.rating import next_reply, open_round, rate
 from toolkit.words import DIMENSIONS
 from toolkit.workbench import Study
 

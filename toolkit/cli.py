@@ -13,12 +13,12 @@ from pathlib import Path
 import click
 
 from toolkit import __version__
-from toolkit.cli_common import STUDY, finish, json_option
-from toolkit.cli_hallucination import hallucination
-from toolkit.cli_judges import judges
-from toolkit.cli_ratings import ratings
-from toolkit.cli_samples import samples
-from toolkit.cli_verify import verify
+from toolkit.commands.common import STUDY, finish, json_option
+from toolkit.commands.hallucination import hallucination
+from toolkit.commands.judges import judges
+from toolkit.commands.ratings import ratings
+from toolkit.commands.samples import samples
+from toolkit.commands.verify import verify
 from toolkit.errors import ToolkitError
 from toolkit.summary import Summary
 

@@ -1,4 +1,4 @@
-"""The desk at which a person rates replies in a notebook: widgets over the functions of `toolkit.human`.
+"""The desk at which a person rates replies in a notebook: widgets over the functions of `toolkit.people.rating`.
 
 Scores are toggle buttons and not sliders: a slider at rest looks like a 0, and no score may be given by not touching
 anything. All text from models is escaped; nothing of it is rendered.
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import ipywidgets as widgets
 
 from toolkit.errors import InputError
-from toolkit.human import Reply, Round, next_reply, open_round, rate
 from toolkit.judges.rubric import Dimension, Rubric
+from toolkit.people.rating import Reply, Round, next_reply, open_round, rate
 from toolkit.report.show import plain_text
 from toolkit.words import DIMENSIONS, SCALE
 
@@ -39,7 +39,7 @@ def rating_desk(
     rater
         Name of the person.
     seed, size
-        As in `toolkit.human.open_round`.
+        As in `toolkit.people.rating.open_round`.
 
     Raises
     ------

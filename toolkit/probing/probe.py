@@ -12,8 +12,8 @@ from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.judgement import Judgement, judge
 from toolkit.judges.probes import KINDS
 from toolkit.models.base import Answer, Ask, ModelRequest
-from toolkit.probe_result import Pair, ProbeResult
-from toolkit.probe_targets import ATTACKS, REPLIES, Target, asked_as, probe_requests, probe_targets
+from toolkit.probing.result import Pair, ProbeResult
+from toolkit.probing.targets import ATTACKS, REPLIES, Target, asked_as, probe_requests, probe_targets
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from toolkit.errors import InputError
-from toolkit.human import checked_rater, rateable_replies, why_not
+from toolkit.people.rating import checked_rater, rateable_replies, why_not
 from toolkit.plan import Plan
 from toolkit.runs.execution import run_anywhere
 from toolkit.store.connection import Store

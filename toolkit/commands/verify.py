@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli_common import finish, json_option
+from toolkit.commands.common import finish, json_option
 
 
 @click.command()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli_common import STUDY, finish, json_option
+from toolkit.commands.common import STUDY, finish, json_option
 
 
 @click.group()
@@ -34,8 +34,8 @@ def judges() -> None:
 def probe(study: Path, replies: int, attacks: int, figures: Path | None, yes: bool, as_json: bool) -> int:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.asking import confirm_asking
-    from toolkit.probe_targets import probe_requests, probe_targets
-    from toolkit.probing import probe_judges, write_cards
+    from toolkit.probing.probe import probe_judges, write_cards
+    from toolkit.probing.targets import probe_requests, probe_targets
     from toolkit.workbench import Study
 
     loaded = Study.load(study)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli_common import STUDY, finish, json_option
+from toolkit.commands.common import STUDY, finish, json_option
 
 
 @click.group()
@@ -21,7 +21,7 @@ def ratings() -> None:
 @json_option
 def import_file(study: Path, file: Path, rater: str | None, as_json: bool) -> int:
     """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY."""
-    from toolkit.ratings_file import import_ratings
+    from toolkit.people.ratings_file import import_ratings
     from toolkit.workbench import Study
 
     loaded = Study.load(study)

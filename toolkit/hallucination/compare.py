@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from toolkit.asking import ask_study
 from toolkit.errors import BudgetReached, InputError
-from toolkit.hallucination_comparison import HallucinationComparison, comparison_of
+from toolkit.hallucination.comparison import HallucinationComparison, comparison_of
 from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.hallucination import HallucinationVerdict, hallucination_requests, judge_hallucination
 from toolkit.judges.hallucination_prompts import MODES, Mode

@@ -12,7 +12,7 @@ from toolkit.errors import InputError
 from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.judgement import Judgement
 from toolkit.judges.probes import Probe
-from toolkit.probe_targets import Target
+from toolkit.probing.targets import Target
 from toolkit.stats.probe_shift import ProbeShifts, probe_shifts
 from toolkit.summary import Summary
 from toolkit.words import DIMENSIONS

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolkit.cli_common import finish, json_option
+from toolkit.commands.common import finish, json_option
 
 if TYPE_CHECKING:
     from toolkit.judges.hallucination_prompts import Mode
@@ -44,7 +44,7 @@ def hallucination(
 ) -> int:
     """Compare the judges of a study on the labelled set FILE: a path, or "security", which ships."""
     from toolkit.asking import confirm_asking
-    from toolkit.hallucination import compare_hallucination, comparison_requests, some_items
+    from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
     from toolkit.judges.labelled import read_items
     from toolkit.workbench import Study
 

@@ -1,0 +1,1 @@
+"""Hallucination judges compared on labelled answers."""
