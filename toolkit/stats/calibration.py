@@ -85,8 +85,8 @@ def calibrate(
     """Hold the judges against the people who rated some of the same answers.
 
     An answer that several people rated counts with the mean of their ratings. The calibrated means take the rated
-    answers as a random part of all that were judged, which the rounds of `toolkit.people.rating` draw, balanced over bin
-    and model.
+    answers as a random part of all that were judged, which the rounds of `toolkit.people.rating` draw, balanced over
+    bin and model.
 
     Parameters
     ----------
