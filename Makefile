@@ -25,7 +25,7 @@ demo: setup
 test: setup
 	@bash scripts/apt_install.sh chromium chromium fonts-dejavu-core
 	@bash scripts/apt_install.sh chromedriver chromium-driver
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 lab: setup
 	@$(BIN)/toolkit lab

@@ -107,8 +107,8 @@ class ProbeShifts:
 def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShifts:
     r"""Compare the scores of altered replies with those of their originals.
 
-    The mean of :math:`d = \text{altered} - \text{original}` has a t interval with a standard error clustered by base,
-    the factor G / (G - 1) and G - 1 degrees of freedom (`toolkit.stats.intervals.clustered_mean`); shares have
+    The mean of :math:`d = \text{altered} - \text{original}` has a t interval clustered by base with Bell & McCaffrey's
+    standard error and degrees of freedom (`toolkit.stats.intervals.clustered_mean`); shares have
     Wilson's interval with an effective number of pairs (`toolkit.stats.shares`). P values test that the mean shift
     is 0 and are corrected by Holm over the kinds of probes of each judge; the control is no such test.
 

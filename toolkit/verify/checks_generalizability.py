@@ -10,7 +10,7 @@ import pandas as pd
 
 from toolkit.stats.bland_altman import bland_altman
 from toolkit.stats.component_estimates import variance_components
-from toolkit.stats.components_table import Design
+from toolkit.stats.components_design import Design
 from toolkit.stats.generalizability import generalizability
 from toolkit.stats.missing_data import imbalance_test
 from toolkit.stats.mixed_model import mixed_model

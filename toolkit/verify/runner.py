@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import connection
 from typing import Final
 
 import numpy as np
@@ -116,13 +118,26 @@ def _in_processes(tasks: Sequence[_Task], processes: int) -> Iterable[_Found]:
         "1"  # or every process would ask for all cores for matrices of three columns
     )
     try:
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(processes, context, initializer=_end_with_parent) as pool:
             yield from pool.map(_work, tasks)
     finally:
         if before is None:
             del os.environ["OMP_NUM_THREADS"]
         else:
             os.environ["OMP_NUM_THREADS"] = before
+
+
+def _end_with_parent() -> None:
+    """End this worker when the process that started it is gone, also by a signal that runs none of its code."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _exit_after(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)
 
 
 def _work(task: _Task) -> _Found:
