@@ -11,6 +11,7 @@ from toolkit.models.prices import price_of
 from toolkit.models.registry import BATCH_PROVIDERS, default_concurrency, open_batch_client, open_model
 from toolkit.runs.batches import BatchDesk
 from toolkit.runs.endpoint import Endpoint
+from toolkit.runs.share import share_of, share_of_default
 from toolkit.store.connection import Store
 
 if TYPE_CHECKING:
@@ -46,12 +47,24 @@ def endpoints_of(plan: Plan) -> list[Endpoint]:
             spec=spec,
             price=price_of(spec),
             open=partial(open_model, spec, folder=plan.folder, seconds=plan.study.timeout_seconds),
-            concurrency=entry.concurrency
-            or plan.study.limit(spec.provider).concurrency
-            or default_concurrency(spec, plan.study.concurrency),
-            requests_per_minute=plan.study.limit(spec.provider).requests_per_minute,
-            tokens_per_minute=plan.study.limit(spec.provider).tokens_per_minute,
+            concurrency=_concurrency(plan, entry, spec),
+            requests_per_minute=_rate(plan, spec, "requests_per_minute"),
+            tokens_per_minute=_rate(plan, spec, "tokens_per_minute"),
             batch=plan.study.mode == "batch" and spec.provider in BATCH_PROVIDERS,
         )
         for entry, spec in named
     ]
+
+
+def _concurrency(plan: Plan, entry: ModelEntry, spec: ModelSpec) -> int:
+    """Return how many requests this process may have under way; several processes share what the study says."""
+    if entry.concurrency:
+        return int(share_of(entry.concurrency, f"concurrency of {entry.name}"))
+    if limit := plan.study.limit(spec.provider).concurrency:
+        return int(share_of(limit, f"limits.{spec.provider}.concurrency"))
+    return share_of_default(default_concurrency(spec, plan.study.concurrency))
+
+
+def _rate(plan: Plan, spec: ModelSpec, name: str) -> float | None:
+    limit = getattr(plan.study.limit(spec.provider), name)
+    return None if limit is None else share_of(limit, f"limits.{spec.provider}.{name}")

@@ -40,11 +40,16 @@ class Progress:
         Whether to show anything.
     since
         What was counted before this phase; its failures, retries and AUD are not shown again.
+    money
+        Whether to say what was spent: notebooks of a batch count that each for itself.
     """
 
-    def __init__(self, label: str, total: int, *, shown: bool, since: Counted | None = None) -> None:
+    def __init__(
+        self, label: str, total: int, *, shown: bool, since: Counted | None = None, money: bool = True
+    ) -> None:
         self._label = label
         self._total = total
+        self._money = money
         self._done = 0
         self._counted: Counted | None = None
         # Numbers and not the object: a gateway goes on counting in it.
@@ -88,14 +93,16 @@ class Progress:
         if ended:
             rate = _per_minute(self._done, now - self._began)
             end = "done in" if self._done == self._total else "stopped after"
-            return ", ".join([*parts, f"{spent:.4f} AUD", *rate, f"{end} {duration(now - self._began)}"])
+            paid = [f"{spent:.4f} AUD"] if self._money else []
+            return ", ".join([*parts, *paid, *rate, f"{end} {duration(now - self._began)}"])
         if not self._done:
             return parts[0]
-        money = f"{spent:.4f} of about {spent / self._done * self._total:.4f} AUD"
+        about = f"{spent:.4f} of about {spent / self._done * self._total:.4f} AUD"
+        money = [about] if self._money else []
         since, done = self._mark(now)
         gone = self._done - done
         left = [f"{duration((self._total - self._done) * (now - since) / gone)} left"] if gone else []
-        return ", ".join([*parts, money, *_per_minute(gone, now - since), *left])
+        return ", ".join([*parts, *money, *_per_minute(gone, now - since), *left])
 
     def _since_before(self) -> tuple[int, int, float]:
         if self._counted is None:
@@ -172,7 +179,7 @@ class _Log:
 def _surroundings() -> str:
     """Return ``notebook`` where a person looks at one, ``terminal``, or ``log``: a file, a pipe, or papermill.
 
-    Templates run by papermill have TOOLKIT_BATCH in their environment; see ``toolkit.batch``.
+    Templates run by papermill have TOOLKIT_BATCH in their environment; see ``toolkit.batch.pool``.
     """
     if "ipykernel" in sys.modules and not os.environ.get("TOOLKIT_BATCH"):
         from IPython import get_ipython

@@ -1,0 +1,186 @@
+"""A Dask cluster of two worker processes comes to what one process comes to, also when a worker is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from notebook_files import write_notebook
+from stub_server import StubServer
+
+from toolkit.batch import run_batch
+from toolkit.batch.cluster import differences, facts
+from toolkit.errors import InputError
+from toolkit.store import embedded
+from toolkit.store.documents import Call, Run
+from toolkit.workbench import Study
+
+STUDY = """
+name = "{name}"
+judges = {{ primary = false, secondary = false, tertiary = false }}
+length_bins = ["S"]
+repeats = 2
+sampling = {{ max_tokens = 50 }}
+limits = {{ compatible = {{ concurrency = 4 }} }}
+{settings}
+
+[[models]]
+name = "answerer"
+provider = "compatible"
+base_url = "{address}"
+usd_per_million_input = 1000
+usd_per_million_output = 2000
+"""
+RUNS = 24
+ASK = """
+import time
+from pathlib import Path
+from toolkit import Study
+
+s = Study.load(study)
+Path(f"{study}-{part}").touch()
+while len(list(s.path.parent.glob(f"{s.path.name}-*"))) < 2:  # so that two ask at the same time
+    time.sleep(0.02)
+s.execute(progress=False)
+"""
+
+
+def answer(body: dict) -> str:
+    """A reply that is the same whenever the same is asked."""
+    return f"{len(body['messages'][-1]['content'])} characters were asked"
+
+
+def write_study(folder: Path, address: str, name: str, settings: str = "") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.toml"
+    path.write_text(STUDY.format(name=name, address=address, settings=settings))
+    return path
+
+
+def what_came(study: Study) -> tuple[dict[tuple[str, int], str], float, int]:
+    """Return the reply of every run, what was spent, and how many calls hold a reply."""
+    calls = {call.call_id: call for call in study.store.objects(Call) if call.study == study.name}
+    runs = [run for run in study.store.objects(Run) if run.study == study.name]
+    replies = {(run.prompt_id, run.repeat): calls[run.call_id].text for run in runs}
+    return replies, sum(call.aud_cost or 0 for call in calls.values()), len(runs)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a scheduler with two worker processes of one thread each, and a nanny for each."""
+    # The workers compare their code with ours, and a developer may edit it between their start and ours.
+    (tmp_path / "pin.py").write_text(
+        "from toolkit.batch import cluster\ncluster.code_hash = lambda: 'the same'\n"
+    )
+    monkeypatch.setattr("toolkit.batch.cluster.code_hash", lambda: "the same")
+    script = """
+import sys, time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, preload=["pin.py"]) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+    (tmp_path / "cluster.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "cluster.py")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().strip()
+        yield address
+        process.communicate(timeout=20)
+
+
+def kill_a_worker_of(records: Path, server: StubServer, killed: list[int]) -> None:
+    """SIGKILL the Dask worker whose notebook asks, once the server has seen some requests."""
+    deadline = time.monotonic() + 60
+    while server.count < 4 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    for path in records.glob("*.json"):
+        record = json.loads(path.read_text())
+        if record["status"] == "running":
+            notebook_process = int(record["process"].split(":")[1])
+            stat = Path(f"/proc/{notebook_process}/stat").read_text()
+            killed.append(int(stat.rsplit(")", 1)[1].split()[1]))
+            os.kill(killed[0], signal.SIGKILL)
+            return
+
+
+def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_killed(
+    tmp_path: Path, cluster: str
+) -> None:
+    """Two notebooks ask one study at once and a worker dies; two ask another beyond its budget: each is paid once."""
+    template = write_notebook(
+        tmp_path / "ask.ipynb",
+        "study: str\npart: int",
+        ASK,
+    )
+    with StubServer(latency=0.3, answer=answer) as server, StubServer(answer=answer) as other:
+        alone = Study.load(write_study(tmp_path / "alone", other.openai_url, "same"))
+        alone.execute(progress=False)
+        expected = what_came(alone)
+        alone.store.close()
+        budget = expected[1] / 2
+        whole = write_study(tmp_path / "shared", server.openai_url, "same")
+        capped = write_study(
+            tmp_path / "shared", server.openai_url, "capped", f"seed = 5\nbudget = {{ aud = {budget} }}"
+        )
+        out = tmp_path / "out"
+        killed: list[int] = []
+        killer = threading.Thread(target=kill_a_worker_of, args=(out / "records", server, killed))
+        killer.start()
+        grid = {"product": {"study": [str(whole), str(capped)], "part": [1, 2]}}
+        try:
+            result = run_batch(template, grid, out=out, cluster=cluster, progress=False)
+            killer.join()
+            assert result.counts == {"done": 4}, result.summary().text
+            shared, limited = Study.load(whole), Study.load(capped)
+            assert len(killed) == 1
+            assert what_came(shared) == expected
+            replies, spent, _ = what_came(limited)
+            assert 0 < spent <= budget
+            # Every request that arrived is a call that is kept: none was paid twice.
+            assert server.count == RUNS + len([text for text in replies.values() if text])
+            assert server.most_at_once <= 4
+            shared.store.close()
+            limited.store.close()
+        finally:
+            for name in ("alone", "shared"):
+                embedded.stop(tmp_path / name / "results" / ".store")
+
+
+def test_a_worker_that_cannot_take_part_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other code, another store, another machine without a store, no common folder."""
+    mine = facts()
+    assert differences(mine, str(tmp_path)) == ""
+    assert "other code" in differences(mine | {"toolkit": "x"}, str(tmp_path))
+    assert "has Python" in differences(mine | {"python": "2.7"}, str(tmp_path))
+    assert "another machine" in differences(mine | {"host": "elsewhere"}, str(tmp_path))
+    assert "does not see the folder" in differences(mine, str(tmp_path / "no"))
+    monkeypatch.setenv("MONGODB_URI", "mongodb://user:secret@server/")
+    assert "another MONGODB_URI" in differences(mine, str(tmp_path))
+    assert "secret" not in json.dumps(facts())
+    assert facts()["host"] == ""
+
+
+def test_without_the_package_or_a_scheduler_it_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra to install is named, and an address where nobody answers."""
+    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
+    grid = {"list": [{}]}
+    monkeypatch.setattr("toolkit.batch.cluster.CONNECT_SECONDS", 0.3)
+    with pytest.raises(InputError, match=r"no Dask scheduler answers there"):
+        run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"pip install llm-security-toolkit\[cluster\]"):
+        run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)

@@ -1,0 +1,72 @@
+"""Grids: what they expand to, and one line for everything that is wrong with one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.batch.grid import cells_of, read_grid
+from toolkit.errors import InputError
+
+
+def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path: Path) -> None:
+    """Two by two by a zip of two is eight; one exclusion takes two; one more stands alone."""
+    path = tmp_path / "grid.toml"
+    path.write_text(
+        'product = {a = [1, 2], b = ["x", "y"]}\nzip = {m = ["p", "q"], n = [0.1, 0.2]}\n'
+        'list = [{a = 9}]\nexclude = [{a = 2, b = "x"}]\n'
+    )
+    cells = read_grid(path)
+    assert len(cells) == 8 - 2 + 1
+    assert cells[:2] == ({"a": 1, "b": "x", "m": "p", "n": 0.1}, {"a": 1, "b": "x", "m": "q", "n": 0.2})
+    assert cells[-1] == {"a": 9}
+    assert not any(cell["a"] == 2 and cell["b"] == "x" for cell in cells[:-1])
+
+
+def test_a_list_alone_and_lists_as_values_are_kept_as_they_are() -> None:
+    """An explicit cell needs no product, and an empty one is all defaults."""
+    assert cells_of({"list": [{"modes": ["cot"]}, {}]}) == ({"modes": ["cot"]}, {})
+    assert cells_of({"product": {"modes": [["cot"], []]}}) == ({"modes": ["cot"]}, {"modes": []})
+
+
+def test_an_exclusion_tells_true_from_one() -> None:
+    """Python counts true as 1; a grid does not."""
+    cells = cells_of({"product": {"a": [1, True]}, "exclude": [{"a": True}]})
+    assert cells == ({"a": 1},)
+    assert cells[0]["a"] is not True
+
+
+@pytest.mark.parametrize(
+    ("grid", "says"),
+    [
+        ({}, "the grid is empty"),
+        ({"product": {"a": [1]}, "exclude": [{"a": 1}]}, "the grid is empty"),
+        ({"product": {"a": []}}, "a is an empty list"),
+        ({"product": {"a": 1}}, r"a must be a list of values, e.g. a = \[1\]"),
+        ({"product": {"a": "xy"}}, "must be a list"),
+        ({"product": [1]}, "must be a table of lists"),
+        ({"zip": {"a": [1, 2], "b": [1]}}, "a has 2, b has 1 values"),
+        ({"product": {"a": [1]}, "zip": {"a": [1]}}, "in .product. and in .zip."),
+        ({"produkt": {"a": [1]}}, "unknown table 'produkt'"),
+        ({"product": {"a": [1]}, "exclude": [{"a": 3}]}, "leaves out no cell"),
+        ({"product": {"a": [1]}, "exclude": [{}]}, "would leave out everything"),
+        ({"list": {"a": 1}}, "two brackets"),
+    ],
+)
+def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) -> None:
+    """Each fault is refused with its place."""
+    with pytest.raises(InputError, match=says) as error:
+        cells_of(grid, "g.toml")
+    assert str(error.value).startswith("g.toml: ")
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_missing_or_no_toml_is_refused(tmp_path: Path) -> None:
+    """The file is named."""
+    with pytest.raises(InputError, match="no such grid file"):
+        read_grid(tmp_path / "no.toml")
+    (tmp_path / "bad.toml").write_text("[product\n")
+    with pytest.raises(InputError, match=r"bad.toml: not valid TOML"):
+        read_grid(tmp_path / "bad.toml")

@@ -1,0 +1,107 @@
+"""Parameters of templates: found as Python finds them, and refused in one line when they do not fit."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from notebook_files import write_notebook
+
+from toolkit.batch.parameters import check_parameters, parameters_of, plain, read_template
+from toolkit.errors import InputError
+
+CELL = """
+study = "a=b.toml"  # papermill's own inspection misses a value with an equal sign
+k: int
+limit = None
+share: float = 0.5
+note: str | None = None
+modes = ["cot"]
+table: dict[str, int] = {}
+flag = False
+place = Path("x")
+"""
+
+
+@pytest.fixture
+def template(tmp_path: Path) -> Path:
+    return write_notebook(tmp_path / "t.ipynb", CELL)
+
+
+def test_parameters_are_found_with_their_types_and_defaults(template: Path) -> None:
+    """An annotation says the type, else the default does; without a default it is needed."""
+    found = parameters_of(read_template(template), "t")
+    assert {name: parameter.types for name, parameter in found.items()} == {
+        "study": (str,),
+        "k": (int,),
+        "limit": (),
+        "share": (float,),
+        "note": (str, type(None)),
+        "modes": (list,),
+        "table": (dict,),
+        "flag": (bool,),
+        "place": (),
+    }
+    assert [name for name, parameter in found.items() if parameter.needed] == ["k"]
+    assert found["study"].default == "a=b.toml"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"k": 1, "stduy": "x"}, "unknown parameter 'stduy'; this template takes flag, k, limit"),
+        ({}, "parameter 'k' is missing"),
+        ({"k": 1.5}, "k must be a whole number, got 1.5"),
+        ({"k": True}, "k must be a whole number, got True"),
+        ({"k": 1, "flag": 1}, "flag must be true or false, got 1"),
+        ({"k": 1, "share": "0.5"}, "share must be a number, got '0.5'"),
+        ({"k": 1, "note": 3}, r"note must be text or nothing \(None\), got 3"),
+        ({"k": 1, "modes": "cot"}, "modes must be a list, got 'cot'"),
+        ({"k": 1, "limit": float("nan")}, "limit: nan cannot stand in a notebook"),
+        ({"k": 1, "limit": {1, 2}}, "limit: a set cannot stand in a notebook"),
+        ({"k": 1, "limit": np.zeros(2)}, "limit: a ndarray cannot stand in a notebook"),
+        ({"k": 1, "table": {1: 2}}, "table: keys of a table must be text, got 1"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(template: Path, given: dict[str, Any], says: str) -> None:
+    """Unknown, missing, of another type, or nothing that papermill can write."""
+    with pytest.raises(InputError, match=says):
+        check_parameters(template, given)
+
+
+def test_values_become_what_papermill_can_write(template: Path) -> None:
+    """Paths, dates and numpy's numbers are what papermill raises on, or writes as broken code."""
+    given = {"k": np.int64(3), "share": 1, "limit": Path("a/b"), "note": datetime.date(2026, 11, 22)}
+    assert check_parameters(template, given) == {"k": 3, "share": 1, "limit": "a/b", "note": "2026-11-22"}
+    values = [np.float32(0.5), np.bool_(True), np.str_("s"), np.datetime64("2026-11-22T00:00", "ns")]
+    assert plain(values, "x") == [0.5, True, "s", "2026-11-22T00:00:00.000000000"]
+    assert [type(value) for value in plain(values, "x")] == [float, bool, str, str]
+
+
+@pytest.mark.parametrize(
+    ("source", "tag", "says"),
+    [
+        ("1 + 1", None, "no cell is tagged `parameters`"),
+        ("print(1)", "parameters", "sets nothing"),
+        ("%matplotlib inline\nx = 1", "parameters", "is not plain Python: line 1"),
+    ],
+)
+def test_a_template_without_usable_parameters_is_refused(
+    tmp_path: Path, source: str, tag: str | None, says: str
+) -> None:
+    """No tag, nothing in the cell, or a cell that cannot be read."""
+    path = write_notebook(tmp_path / "t.ipynb", source, tag=tag)
+    with pytest.raises(InputError, match=says):
+        check_parameters(path, {})
+
+
+def test_a_template_that_is_none_is_refused(tmp_path: Path) -> None:
+    """Not there, or no notebook."""
+    with pytest.raises(InputError, match="no such template"):
+        check_parameters(tmp_path / "no.ipynb", {})
+    (tmp_path / "text.ipynb").write_text("hello")
+    with pytest.raises(InputError, match="is no notebook"):
+        check_parameters(tmp_path / "text.ipynb", {})

@@ -1,0 +1,255 @@
+"""papermill's engine with what it lacks: parameters are checked, and an end that is no end is an error.
+
+For whoever uses papermill itself: ``papermill --engine toolkit IN.ipynb OUT.ipynb -p study my.toml``. papermill warns
+about unknown parameters, writes "completed" into the notebook of a kernel that died, and takes ``sys.exit(0)`` for
+success. Here each of these is an error of its own, and the notebook shows where it happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from nbformat.v4 import new_output
+from papermill.clientwrap import PapermillNotebookClient
+from papermill.engines import NBClientEngine
+from papermill.log import logger
+
+from toolkit.batch.ahead import Ahead
+from toolkit.batch.parameters import fitting, parameters_of
+from toolkit.errors import ToolkitError
+
+STOP_SECONDS = 15.0
+"""How long a notebook may take to stop when it is asked to: calls that are under way come home and are kept."""
+OUTPUT_SECONDS = 60
+"""How long what a cell put out may come after its end; papermill gives it 4 s, which a busy machine exceeds."""
+EXITED = "left by sys.exit() or exit() before its end"
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+class NotebookFailed(ToolkitError):
+    """A notebook did not come to its end; ``status`` is one of `toolkit.batch.records.FAILED`, or ``stopped``."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, status: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Watch:
+    """Who may end the kernel of the notebook under way, and why it ended.
+
+    Only the process of the kernel and its group are ended: papermill would wait for a cell that never ends.
+    """
+
+    def __init__(self) -> None:
+        self.client: PapermillNotebookClient | None = None
+        self.process: Any = None
+        self.status = ""
+        self.why = ""
+        self.cell: int | None = None
+        self.left_at: int | None = None
+        self._cell_timer: threading.Timer | None = None
+
+    def end(self, status: str, why: str, number: int = signal.SIGKILL) -> None:
+        """End the kernel by a signal, now or as soon as there is one; the first reason stays."""
+        if not self.status:
+            self.status, self.why = status, why
+        process = self._kernel()
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+
+    def stop(self) -> None:
+        """Have the notebook stop as by Ctrl-C, and end its kernel when it does not; a second call ends it at once."""
+        if self.status == "stopped":
+            self.end("stopped", "stopped")
+            return
+        self.end("stopped", "stopped", signal.SIGINT)
+        _timer(STOP_SECONDS, self.end, "stopped", "stopped")
+
+    def ready(self) -> None:
+        """Note the kernel's process once it answers."""
+        self.process = self._kernel()
+        if self.status:
+            self.end(self.status, self.why)
+
+    def cell_begins(self, cell_index: int, seconds: float | None) -> None:
+        """Note which cell runs, and end the kernel when it takes too long."""
+        self.cell = cell_index
+        if seconds:
+            self._cell_timer = _timer(seconds, self.end, "timeout", f"the cell took more than {seconds:g} s")
+
+    def cell_ended(self, reply: Mapping[str, Any] | None = None) -> None:
+        """Note that a cell ended, and whether it asked the kernel to end, as ``exit()`` does."""
+        if self._cell_timer is not None:
+            self._cell_timer.cancel()
+        payload = (reply or {}).get("content", {}).get("payload", ())
+        if self.left_at is None and any(part.get("source") == "ask_exit" for part in payload):
+            self.left_at = self.cell  # the kernel ends a moment later, perhaps in the next cell
+
+    def _kernel(self) -> Any:
+        manager = self.client.km if self.client is not None else None
+        provisioner = manager.provisioner if manager is not None else None
+        return provisioner.process if provisioner is not None else self.process
+
+
+class ToolkitEngine(NBClientEngine):
+    """The engine; registered with papermill under the name ``toolkit``."""
+
+    @classmethod
+    def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
+        """Check the parameters, then execute; nothing is written when they do not fit."""
+        where = str(nb.metadata.papermill.get("input_path") or "notebook")
+        fitting(parameters_of(nb, where), nb.metadata.papermill.get("parameters") or {}, where)
+        return super().execute_notebook(nb, kernel_name, **options)
+
+    @classmethod
+    def execute_managed_notebook(
+        cls,
+        nb_man: Any,
+        kernel_name: str,
+        log_output: bool = False,
+        stdout_file: Any = None,
+        stderr_file: Any = None,
+        start_timeout: float = 60,
+        execution_timeout: float | None = None,
+        notebook_timeout: float | None = None,
+        watch: Watch | None = None,
+        ahead: Ahead | None = None,
+        more: bool = False,
+        **_: Any,
+    ) -> None:
+        """Execute the cells, and raise `NotebookFailed` for every end that papermill takes for a good one.
+
+        Parameters
+        ----------
+        nb_man, kernel_name, log_output, stdout_file, stderr_file, start_timeout
+            As papermill hands them over.
+        execution_timeout, notebook_timeout
+            Seconds for one cell and for the whole notebook; ``None`` for no end.
+        watch
+            By which the caller can end the kernel.
+        ahead, more
+            Where a kernel may have booted ahead, and whether one shall for the next notebook.
+        """
+        watch = watch or Watch()
+
+        async def ready(notebook: Any) -> None:
+            watch.ready()
+            if ahead is not None and more:
+                await ahead.boot(kernel_name)
+
+        client = watch.client = PapermillNotebookClient(
+            nb_man,
+            km=ahead.take(kernel_name) if ahead is not None else None,
+            kernel_name=kernel_name,
+            startup_timeout=start_timeout,
+            iopub_timeout=OUTPUT_SECONDS,
+            log=logger,
+            log_output=log_output,
+            stdout_file=stdout_file,
+            stderr_file=stderr_file,
+            on_notebook_start=ready,
+            on_cell_execute=lambda cell, cell_index: watch.cell_begins(cell_index, execution_timeout),
+            on_cell_executed=lambda cell, cell_index, execute_reply: watch.cell_ended(execute_reply),
+        )
+        whole = f"the notebook took more than {notebook_timeout:g} s" if notebook_timeout else ""
+        timer = _timer(notebook_timeout, watch.end, "timeout", whole) if notebook_timeout else None
+        try:
+            client.execute(cleanup_kc=True)  # one that booted ahead is ours to end too
+        except DeadKernelError:
+            raise _failed(nb_man.nb, watch, *_death(watch)) from None
+        except CellTimeoutError:
+            why = f"the output of the cell did not arrive within {OUTPUT_SECONDS:g} s"
+            raise _failed(nb_man.nb, watch, "failed", why) from None
+        except RuntimeError as error:
+            if watch.process is not None:
+                raise
+            status, why = watch.status or "dead kernel", watch.why or f"the kernel did not start: {error}"
+            raise _failed(nb_man.nb, watch, status, why) from None
+        finally:
+            if timer is not None:
+                timer.cancel()
+            watch.cell_ended()
+        if watch.status:
+            raise _failed(nb_man.nb, watch, watch.status, watch.why)
+        if watch.left_at is not None or _says_exit(nb_man.nb, watch.cell):
+            raise _failed(nb_man.nb, watch, "exited", EXITED)
+
+
+def place(notebook: Any, index: int | None) -> str:
+    """Return the number of a code cell as a notebook shows it, e.g. ``In [3]``; empty before the first.
+
+    Parameters
+    ----------
+    notebook
+        Any notebook of format 4.
+    index
+        The cell's place among all cells.
+    """
+    if index is None:
+        return ""
+    before = notebook.cells[: index + 1]
+    return f"In [{sum(cell.cell_type == 'code' and bool(cell.source.strip()) for cell in before)}]"
+
+
+def one_line(text: str) -> str:
+    r"""Return text without colours on one line of at most 300 characters.
+
+    Examples
+    --------
+    >>> one_line("\x1b[31mValueError\x1b[0m:\n  no")
+    'ValueError: no'
+    """
+    return " ".join(_COLOURS.sub("", text).split())[:300]
+
+
+def _death(watch: Watch) -> tuple[str, str]:
+    """Return the status and the reason of a kernel that is gone."""
+    if watch.status:
+        return watch.status, watch.why
+    if watch.left_at is not None:
+        return "exited", EXITED
+    code = watch.process.poll() if watch.process is not None else None
+    how = f"exit code {code}"
+    if code is not None and code < 0:
+        how = f"signal {-code}, {signal.Signals(-code).name}"
+        how += "; perhaps the machine had no memory left" if -code == signal.SIGKILL else ""
+    return "dead kernel", f"the kernel died ({how})"
+
+
+def _failed(notebook: Any, watch: Watch, status: str, why: str) -> NotebookFailed:
+    """Return the error of a notebook, and have the notebook itself show where it ended."""
+    notebook.metadata.papermill["exception"] = True
+    index = watch.cell if watch.left_at is None else watch.left_at
+    if index is not None:
+        cell = notebook.cells[index]
+        # With a failed cell papermill leaves those behind it pending, else it would call them completed.
+        cell.metadata.papermill.update(status="failed", exception=True)
+        if cell.cell_type == "code" and not any(output.output_type == "error" for output in cell.outputs):
+            cell.outputs.append(new_output("error", ename=status, evalue=why, traceback=[f"{status}: {why}"]))
+    where = place(notebook, index)
+    return NotebookFailed(f"{where}: {why}" if where else why, status=status)
+
+
+def _says_exit(notebook: Any, index: int | None) -> bool:
+    if index is None:
+        return False
+    outputs = notebook.cells[index].get("outputs", ())
+    failed = notebook.cells[index].metadata.papermill.get("exception") is True
+    return failed and any(output.get("ename") == "SystemExit" for output in outputs)
+
+
+def _timer(seconds: float, work: Any, *arguments: Any) -> threading.Timer:
+    timer = threading.Timer(seconds, work, arguments)
+    timer.daemon = True  # nothing waits for an alarm
+    timer.start()
+    return timer

@@ -1,0 +1,138 @@
+"""The grid of a batch: which parameters each notebook is called with, from four small tables.
+
+A grid file is TOML::
+
+    [product]                       # every value of each with every value of the others
+    study = ["a.toml", "b.toml"]
+    k = [3, 5]
+
+    [zip]                           # lists of one length, walked together; combined with the product
+    model = ["gpt-4o", "claude-3-5-haiku"]
+    label = ["OpenAI", "Anthropic"]
+
+    [[list]]                        # one more cell of the grid, as it stands
+    study = "c.toml"
+    k = 9
+
+    [[exclude]]                     # leaves out every cell of the product that has all of these
+    study = "b.toml"
+    k = 5
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from toolkit.errors import InputError
+
+Cell = dict[str, Any]
+TABLES: Final = ("product", "zip", "list", "exclude")
+
+
+def read_grid(path: Path) -> tuple[Cell, ...]:
+    """Return the cells of a grid file, in the order of the file; the last parameter of the product varies fastest.
+
+    Raises
+    ------
+    InputError
+        In one line: the file and what is wrong with it.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such grid file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as text ({error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from None
+    return cells_of(content, str(path))
+
+
+def cells_of(grid: Mapping[str, Any], where: str = "grid") -> tuple[Cell, ...]:
+    """Return the cells of a grid.
+
+    Parameters
+    ----------
+    grid
+        The tables ``product``, ``zip``, ``list`` and ``exclude``; see the module.
+    where
+        Its name, for errors.
+
+    Raises
+    ------
+    InputError
+        When a table is unknown or malformed, an exclusion leaves out nothing, or no cell is left.
+
+    Examples
+    --------
+    >>> cells_of({"product": {"a": [1, 2], "b": ["x"]}, "exclude": [{"a": 2}], "list": [{"a": 9}]})
+    ({'a': 1, 'b': 'x'}, {'a': 9})
+    """
+    unknown = [name for name in grid if name not in TABLES]
+    if unknown:
+        raise InputError(f"{where}: unknown table {unknown[0]!r}; a grid has {', '.join(TABLES)}")
+    product, together = _lists(grid, "product", where), _lists(grid, "zip", where)
+    single, excluded = _rows(grid, "list", where), _rows(grid, "exclude", where)
+    both = sorted(set(product) & set(together))
+    if both:
+        raise InputError(f"{where}: {both[0]!r} stands in [product] and in [zip]; keep one")
+    lengths = {name: len(values) for name, values in together.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        raise InputError(f"{where}: [zip] walks lists of one length together, but {said} values")
+    rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)] or [
+        {}
+    ]
+    crossed = [
+        dict(zip(product, values, strict=True)) | row
+        for values in itertools.product(*product.values())
+        for row in rows
+    ]
+    cells = crossed if product or together else []
+    for exclusion in excluded:
+        left = [cell for cell in cells if not _matches(cell, exclusion)]
+        if len(left) == len(cells):
+            raise InputError(
+                f"{where}: [[exclude]] {exclusion} leaves out no cell of the product; mend or remove it"
+            )
+        cells = left
+    cells = [*cells, *single]
+    if not cells:
+        raise InputError(f"{where}: the grid is empty; give it [product], [zip] or [[list]]")
+    return tuple(cells)
+
+
+def _lists(grid: Mapping[str, Any], table: str, where: str) -> dict[str, list[Any]]:
+    found = grid.get(table, {})
+    if not isinstance(found, Mapping):
+        raise InputError(f"{where}: [{table}] must be a table of lists")
+    for name, values in found.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise InputError(
+                f"{where}: [{table}] {name} must be a list of values, e.g. {name} = [{values!r}]"
+            )
+        if not values:
+            raise InputError(f"{where}: [{table}] {name} is an empty list, so the grid would be empty")
+    return {str(name): list(values) for name, values in found.items()}
+
+
+def _rows(grid: Mapping[str, Any], table: str, where: str) -> list[Cell]:
+    found = grid.get(table, [])
+    if isinstance(found, Mapping) or not all(isinstance(row, Mapping) for row in found):
+        raise InputError(f"{where}: write [[{table}]] with two brackets, once for each")
+    if table == "exclude" and not all(found):
+        raise InputError(f"{where}: an [[exclude]] without a parameter would leave out everything")
+    return [dict(row) for row in found]
+
+
+def _matches(cell: Cell, exclusion: Cell) -> bool:
+    return all(name in cell and _same(cell[name], value) for name, value in exclusion.items())
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same; true is not 1 here."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)

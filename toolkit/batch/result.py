@@ -1,0 +1,215 @@
+"""What a batch came to: a row for each notebook, as a frame, a CSV and a notebook that links to all of them."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from toolkit.batch.records import DONE, STATUSES
+from toolkit.runs.progress import duration
+from toolkit.summary import Summary
+from toolkit.writing import write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CSV_NAME = "summary.csv"
+NOTEBOOK_NAME = "summary.ipynb"
+_EXPLAINED = (
+    "A notebook is *done* when every cell ran; *failed* when a cell raised an error; *timeout* when it or one of its "
+    "cells took too long; *dead kernel* when its Python process died; *exited* when it left by `sys.exit()` before its "
+    "end. Failed ones are kept, and run again with `--retry`."
+)
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One cell of the grid.
+
+    Parameters
+    ----------
+    parameters
+        What the notebook was called with.
+    status
+        As in `toolkit.batch.records.STATUSES`.
+    seconds
+        How long it ran; ``None`` where it has not ended.
+    error
+        What ended it, in one line; empty where nothing did.
+    notebook
+        The executed notebook, relative to the folder of the batch; empty where there is none.
+    ran
+        Whether it was run now; false where it was finished before.
+    """
+
+    parameters: Mapping[str, Any]
+    status: str
+    seconds: float | None = None
+    error: str = ""
+    notebook: str = ""
+    ran: bool = False
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """A batch that came to its end.
+
+    Parameters
+    ----------
+    template
+        Name of the template.
+    folder
+        Where notebooks, records and the summary are.
+    cells
+        One for each cell of the grid, in its order.
+    seconds
+        How long the batch took, wall clock.
+    """
+
+    template: str
+    folder: Path
+    cells: tuple[CellResult, ...]
+    seconds: float
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many cells have which status; statuses that none has are left out."""
+        found = Counter(cell.status for cell in self.cells)
+        return {status: found[status] for status in STATUSES if found[status]}
+
+    @property
+    def started(self) -> int:
+        """How many notebooks were run now."""
+        return sum(cell.ran for cell in self.cells)
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every cell is done, else 1."""
+        return int(any(cell.status != DONE for cell in self.cells))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a cell of the grid.
+
+        Returns
+        -------
+        DataFrame
+            ``cell`` (from 1), ``status``, ``seconds``, ``error``, ``notebook`` (relative to the folder), ``ran``, and
+            ``parameter_NAME`` for each parameter; missing where a cell has no such parameter.
+        """
+        import pandas as pd
+
+        rows = [
+            {
+                "cell": number,
+                "status": cell.status,
+                "seconds": cell.seconds,
+                "error": cell.error,
+                "notebook": cell.notebook,
+                "ran": cell.ran,
+                **{f"parameter_{name}": value for name, value in cell.parameters.items()},
+            }
+            for number, cell in enumerate(self.cells, 1)
+        ]
+        return pd.DataFrame(rows).astype({"cell": "int64", "seconds": "float64", "ran": "bool"})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain JSON types."""
+        return {
+            "template": self.template,
+            "folder": str(self.folder),
+            "counts": self.counts,
+            "started": self.started,
+            "seconds": self.seconds,
+            "cells": [
+                {
+                    "parameters": dict(cell.parameters),
+                    "status": cell.status,
+                    "seconds": cell.seconds,
+                    "error": cell.error,
+                    "notebook": cell.notebook,
+                    "ran": cell.ran,
+                }
+                for cell in self.cells
+            ],
+        }
+
+    def sentence(self) -> str:
+        """Return the result in one sentence."""
+        return self._sentence(self.template)
+
+    def _sentence(self, template: str) -> str:
+        said = ", ".join(f"{count} {status}" for status, count in self.counts.items())
+        return (
+            f"{len(self.cells)} notebooks of {template}: {said}; "
+            f"{self.started} run now in {duration(self.seconds)}"
+        )
+
+    def summary(self) -> Summary:
+        """Return what the command line says at the end."""
+        lines = [self.sentence()]
+        lines += [f"{cell.status}  {_said(cell)}: {cell.error}" for cell in self.cells if cell.status != DONE]
+        lines += [f"summary  {self.folder / NOTEBOOK_NAME}"]
+        if any(cell.status != DONE and not cell.ran for cell in self.cells):
+            lines += ["failed ones are run again with --retry (in Python: retry=True)"]
+        return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
+
+    def write(self) -> tuple[Path, Path]:
+        """Write the summary as CSV and as a notebook into the folder, and return both files."""
+        content = self.to_frame().to_csv(index=False, lineterminator="\n")
+        return (
+            write_atomically(self.folder / CSV_NAME, content.encode()),
+            write_atomically(self.folder / NOTEBOOK_NAME, self._notebook().encode()),
+        )
+
+    def _notebook(self) -> str:
+        from nbformat import v4, writes
+
+        names = list(dict.fromkeys(name for cell in self.cells for name in cell.parameters))
+        head = ["cell", *names, "status", "seconds", "what ended it", "notebook"]
+        rows = [head, ["---"] * len(head)]
+        for number, cell in enumerate(self.cells, 1):
+            link = f"[open](<{quote(cell.notebook)}>)" if cell.notebook else ""
+            seconds = "" if cell.seconds is None else f"{cell.seconds:.1f}"
+            values = [_text(cell.parameters[name]) if name in cell.parameters else "" for name in names]
+            rows.append([str(number), *values, cell.status, seconds, _text(cell.error), link])
+        # Names of parameters are names of Python; everything else is made text.
+        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        cells = [
+            v4.new_markdown_cell(
+                f"# Batch of {_text(self.template)}\n\n"
+                "**Question: which notebooks came to their end, and what ended the others?**\n\n"
+                f"{self._sentence(_text(self.template))}.\n\n{_EXPLAINED}"
+            ),
+            v4.new_markdown_cell(table),
+            v4.new_code_cell(
+                "# The same as a frame, to sort and filter.\nimport pandas as pd\n\n"
+                'pd.set_option("display.html.use_mathjax", False)  # an error may quote a "$"\n'
+                f'frame = pd.read_csv("{CSV_NAME}")\nframe[frame.status != "{DONE}"]'
+            ),
+        ]
+        for number, cell in enumerate(cells):
+            cell["id"] = f"summary-{number}"  # drawn at random otherwise: the same result is the same file
+        kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+        return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
+
+
+def _said(cell: CellResult) -> str:
+    return ", ".join(f"{name}={value}" for name, value in cell.parameters.items()) or "(no parameters)"
+
+
+def _text(value: Any) -> str:
+    """Return anything as Markdown that shows it as text: an error may quote what a model wrote."""
+    return "".join(
+        sign
+        if sign.isalnum() or sign in " ,;-/"
+        else html.escape(sign)
+        if sign in "<>&"
+        else f"&#{ord(sign)};"
+        for sign in " ".join(str(value).split())
+        if sign.isprintable()
+    )

@@ -1,0 +1,229 @@
+"""A batch: a template over a grid of parameters, each notebook once, from the first check to the summary."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from toolkit.batch.grid import cells_of, read_grid
+from toolkit.batch.identity import effective, identity
+from toolkit.batch.parameters import fitting, parameters_of, read_template
+from toolkit.batch.pool import ProcessSlot, run_orders
+from toolkit.batch.records import FAILED, Record, claim, is_finished, read_record, write_record
+from toolkit.batch.result import BatchResult, CellResult
+from toolkit.batch.worker import Order, Reply
+from toolkit.errors import InputError
+from toolkit.runs.progress import Progress
+
+RECORDS = "records"
+
+
+def run_batch(
+    template: Path | str,
+    grid: Path | str | Mapping[str, Any],
+    *,
+    out: Path | str | None = None,
+    workers: int | None = None,
+    retry: bool = False,
+    timeout: float | None = None,
+    cell_timeout: float | None = None,
+    cluster: str | None = None,
+    progress: bool = True,
+) -> BatchResult:
+    """Run a template over a grid, each notebook once, and write the summary.
+
+    Parameters
+    ----------
+    template
+        A notebook with a cell tagged `parameters`.
+    grid
+        A grid file, or its tables; see `toolkit.batch.grid`. Notebooks run in the folder of the grid file, so that a
+        path in it is relative to it; without a file, in the working folder.
+    out
+        Folder of the notebooks, their records and the summary; by default ``results/batches/NAME`` beside the grid,
+        where NAME is the name of the grid file, or that of the template.
+    workers
+        Notebooks at the same time; by default as many as there are cores, or threads of the cluster. They share the
+        limits that a study sets for its providers.
+    retry
+        Whether to run those again that failed before.
+    timeout, cell_timeout
+        Seconds that a notebook, and each of its cells, may take; ``None`` for no end.
+    cluster
+        Address of the scheduler of a Dask cluster on whose workers to run.
+    progress
+        Whether to show progress on standard error.
+
+    Returns
+    -------
+    BatchResult
+        A cell of the grid with its status, in the order of the grid; failures are in it, not raised.
+
+    Raises
+    ------
+    InputError
+        Before anything is started: the grid, the template, or a parameter of a cell cannot be used.
+    KeyboardInterrupt
+        By Ctrl-C and SIGTERM, when the workers and kernels have ended; the same call goes on from there.
+    """
+    began, since = time.monotonic(), time.time()
+    template = Path(template)
+    source = Path(grid) if isinstance(grid, str | Path) else None
+    cells = read_grid(source) if source else cells_of(grid)  # type: ignore[arg-type]
+    folder = (source.parent if source else Path.cwd()).resolve()
+    place = Path(out).resolve() if out else folder / "results" / "batches" / (source or template).stem
+    for name, seconds in (("timeout", timeout), ("cell_timeout", cell_timeout)):
+        if seconds is not None and not seconds > 0:
+            raise InputError(f"{name}: {seconds} is no time; give seconds above 0, or leave it out")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers: {workers} notebooks at once run none; give 1 or more")
+    parameters, identities = _checked(template, cells, folder, str(source or "grid"))
+    records = place / RECORDS
+    orders = [
+        Order(
+            template=str(template.resolve()),
+            output=str(place / f"{template.stem}_{key[:12]}.ipynb"),
+            parameters=values,
+            folder=str(folder),
+            timeout=timeout,
+            cell_timeout=cell_timeout,
+            identity=key,
+            records=str(records),
+            retry=retry,
+            since=since,
+            toolkit=_toolkit(),
+        )
+        for values, key in zip(parameters, identities, strict=True)
+    ]
+    pending = [order for order in orders if not _finished(order, records)]
+    ran: set[str] = set()
+    if pending:
+        with _slots(cluster, workers, place) as (open_slot, at_once), _terminable():
+            for order in pending:
+                _queue(order, records)
+            ran = _run(pending, open_slot, at_once, progress)
+    found = tuple(_cell(order, read_record(records, order.identity), ran) for order in orders)
+    result = BatchResult(template.stem, place, found, time.monotonic() - began)
+    result.write()
+    return result
+
+
+def _checked(
+    template: Path, cells: tuple[dict[str, Any], ...], folder: Path, where: str
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the parameters of every cell and their identities; refuse what does not fit and what is there twice."""
+    notebook = read_template(template)
+    known = parameters_of(notebook, str(template))
+    values = [
+        fitting(known, cell, f"{where}: cell {number}: {template.name}")
+        for number, cell in enumerate(cells, 1)
+    ]
+    keys: dict[str, int] = {}
+    for number, given in enumerate(values, 1):
+        key = identity(notebook, effective(known, given), folder)
+        first = keys.setdefault(key, number)
+        if first != number:
+            raise InputError(
+                f"{where}: cells {first} and {number} are the same notebook: {given}; remove one"
+            )
+    return values, list(keys)
+
+
+def _toolkit() -> str:
+    """Return version and commit of the toolkit in words."""
+    from toolkit import __version__
+    from toolkit.report.manifest import toolkit_commit
+
+    return f"{__version__} {toolkit_commit() or ''}".strip()
+
+
+def _finished(order: Order, records: Path) -> bool:
+    known = read_record(records, order.identity)
+    return is_finished(known, records, retry=order.retry, since=order.since)
+
+
+def _queue(order: Order, records: Path) -> None:
+    """Say in a record that a notebook waits, unless another batch has it under way or through."""
+    with claim(records, order.identity) as mine:
+        if mine and not _finished(order, records):
+            known = read_record(records, order.identity)
+            attempts = known.attempts if known else 0
+            write_record(
+                records,
+                Record(
+                    order.identity, template=order.template, parameters=order.parameters, attempts=attempts
+                ),
+            )
+
+
+def _run(pending: list[Order], open_slot: Any, at_once: int, progress: bool) -> set[str]:
+    """Run what is pending, and return the identities of what was run here."""
+    ran: set[str] = set()
+    counted = _Counted()
+    bar = Progress("notebooks", len(pending), shown=progress, money=False)
+
+    def ended(order: Order, reply: Reply) -> None:
+        if reply.ran:
+            ran.add(order.identity)
+        counted.failed += reply.status in FAILED
+        bar.step(counted)
+
+    try:
+        run_orders(pending, open_slot, at_once=at_once, ended=ended)
+    finally:
+        bar.close()
+    return ran
+
+
+class _Counted:
+    """What the progress line reads."""
+
+    asked = 0
+    from_ledger = 0
+    failed = 0
+    retried = 0
+    spent_aud = 0.0
+
+
+@contextlib.contextmanager
+def _slots(cluster: str | None, workers: int | None, place: Path) -> Iterator[tuple[Any, int]]:
+    """Yield what opens a slot, and how many there are: on this machine, or on a cluster."""
+    if cluster is not None:
+        from toolkit.batch.cluster import cluster_slots
+
+        with cluster_slots(cluster, workers, place) as slots:
+            yield slots
+        return
+    at_once = workers or len(os.sched_getaffinity(0))
+    yield partial(ProcessSlot, at_once), at_once
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """Have SIGTERM end the block as Ctrl-C does; only the main thread hears signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _cell(order: Order, record: Record | None, ran: set[str]) -> CellResult:
+    record = record or Record(order.identity)
+    return CellResult(
+        order.parameters, record.status, record.seconds, record.error, record.notebook, order.identity in ran
+    )
