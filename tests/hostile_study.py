@@ -1,0 +1,92 @@
+"""A finished study in which prompts, replies and judges' reasons all try to act on whoever reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolkit.models.tokens import count_tokens
+from toolkit.store import embedded
+from toolkit.words import DIMENSIONS
+from toolkit.workbench import Study
+
+ATTACKS = {
+    "script": "<script>document.title = 'OWNED'</script>",
+    "handler": "<img src=x onerror=\"document.title = 'OWNED'\">",
+    "svg": "<svg onload=\"document.title = 'OWNED'\"><circle r=9></circle></svg>",
+    "link": "[press](javascript:document.title='OWNED') and <a href=\"javascript:alert(1)\">here</a>",
+    "remote": "![pixel](http://127.0.0.1:9/pixel.png) and <iframe src=http://127.0.0.1:9/></iframe>",
+    "math": "It costs $\\frac{a}{b}$ or $$\\sum_i x_i$$ or \\(y\\).",
+    "style": "<style>body { display: none }</style><form action=http://127.0.0.1:9/><input name=key></form>",
+    "close": "</pre></div></details></article></main><h1 id=tv-find>escaped</h1>",
+    "escapes": "\x1b[2J\x1b[31mred\x1b[0m \x9b31m \u202egpj.exe\u202c \u200bhidden\u2066 \U000e0041\r over",
+}
+"""One attack a line, by what it is."""
+BEGINNING = (
+    "# Plan\n\nIsolate the host at once. Then **image** the disk of the host.\n\n- Notify the owner of it."
+)
+REPLY = "\n\n".join((BEGINNING, *ATTACKS.values()))
+OTHER = (
+    "# Plan\n\nIsolate the server at once. Then tell the owner of the server.\n\n"
+    "| port | state |\n|---|---|\n| 22 | open |"
+)
+FILLER = "The host sent traffic to an address that nobody knows, and the owner has not answered yet. "
+STUDY = """
+name = "hostile"
+note = "Scripted models answer and judge."
+output = "results/hostile"
+dataset = "prompts.jsonl"
+scenarios = ["SOC_INCIDENT"]
+length_bins = ["S", "M"]
+repeats = 2
+
+[[models]]
+name = "scripted"
+replies = {replies}
+
+[judges]
+primary = {{ name = "judge-a", provider = "scripted", replies = {said} }}
+secondary = {{ name = "judge-b", provider = "scripted", replies = {said} }}
+tertiary = {{ name = "judge-c", provider = "scripted", replies = ["no JSON: <script>alert(1)</script>"] }}
+"""
+
+
+def hostile_prompt(length_bin: str) -> str:
+    """Return a prompt with every attack in it, as long as its length bin asks."""
+    text = "\n".join(ATTACKS.values())
+    low = {"S": 150, "M": 450}[length_bin]
+    while count_tokens(text) < low + 15:
+        text = FILLER + text
+    return text
+
+
+def _toml(texts: list[str]) -> str:
+    return json.dumps(texts, ensure_ascii=False)  # TOML has no surrogate pairs
+
+
+@contextlib.contextmanager
+def hostile_study(folder: Path) -> Iterator[Study]:
+    """Run the study of four runs; stop its store at the end."""
+    rows = [
+        {"prompt_id": f"base_one_{length_bin.lower()}", "text": hostile_prompt(length_bin), "category": "x",
+         "scenario": "SOC_INCIDENT", "length_bin": length_bin}
+        for length_bin in "SM"
+    ]  # fmt: skip
+    (folder / "prompts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    said = json.dumps({"reasons": "\n".join(ATTACKS.values()), **dict.fromkeys(DIMENSIONS, 3.5)})
+    path = folder / "hostile.toml"
+    path.write_text(
+        STUDY.format(
+            replies=json.dumps([REPLY, OTHER], ensure_ascii=False),
+            said=json.dumps([said], ensure_ascii=False),
+        )
+    )
+    study = Study.load(path)
+    try:
+        study.execute(progress=False)
+        yield study
+        study.store.close()
+    finally:
+        embedded.stop(study.plan.store_folder)

@@ -1,0 +1,85 @@
+"""Two runs side by side: what differs in their facts, scores, prompts and replies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from toolkit.viewer.differences import Piece, differences
+from toolkit.viewer.look import IGNORED_BY_MATHJAX
+from toolkit.viewer.model import OpenRun
+from toolkit.viewer.parts import MISSING, number, title
+from toolkit.viewer.visible import shown
+from toolkit.words import DIMENSIONS
+
+
+def beside_html(left: OpenRun, right: OpenRun) -> str:
+    """Return two runs side by side: facts and scores with their differences, then the texts word by word.
+
+    Parameters
+    ----------
+    left, right
+        The runs; differences are right less left.
+    """
+    head = f"<th>{shown(title(left))}</th><th>{shown(title(right))}</th>"
+    table = (
+        f"<table><thead><tr><th></th>{head}<th class='tv-number'>right less left</th></tr></thead>"
+        f"<tbody>{_rows(left, right)}</tbody></table>"
+    )
+    prompts = (
+        "<p class='tv-soft'>Both answer the same prompt.</p>"
+        if left.prompt == right.prompt
+        else f"<details><summary>Prompts</summary>{_texts(left.prompt, right.prompt)}</details>"
+    )
+    return f"<h2>Two runs side by side</h2>{table}{prompts}<h3>Replies</h3>{_replies(left, right)}"
+
+
+def _rows(left: OpenRun, right: OpenRun) -> str:
+    said = [
+        ("run", left.run_id, right.run_id, ""),
+        ("status", left.facts["status"], right.facts["status"], ""),
+        ("length bin", left.facts["length_bin"] or MISSING, right.facts["length_bin"] or MISSING, ""),
+    ]
+    for name, column, digits in (
+        *((name.replace("_", " "), name, 2) for name in ("composite", *DIMENSIONS)),
+        ("judges", "judge_count", 0),
+        ("tokens of the reply", "output_tokens", 0),
+        ("cost, AUD", "aud_cost", 6),
+        ("latency, ms", "latency_ms", 0),
+    ):
+        one, other = left.facts[column], right.facts[column]
+        less = None if one is None or other is None else other - one
+        said.append((name, number(one, digits), number(other, digits), _signed(less, digits)))
+    return "".join(
+        f"<tr><td>{name}</td><td>{shown(one)}</td><td>{shown(other)}</td><td class='tv-number'>{less}</td></tr>"
+        for name, one, other, less in said
+    )
+
+
+def _signed(value: Any, digits: int) -> str:
+    # Plus zero, because a difference too small to show would be -0.
+    return MISSING if value is None else f"{round(value, digits) + 0.0:+,.{digits}f}"
+
+
+def _replies(left: OpenRun, right: OpenRun) -> str:
+    if left.reply is None or right.reply is None:
+        which = " and ".join(name for name, run in (("left", left), ("right", right)) if run.reply is None)
+        return f"<p class='tv-bad'>No reply on the {which}: there is nothing to compare.</p>"
+    return _texts(left.reply, right.reply)
+
+
+def _texts(left: str, right: str) -> str:
+    found = differences(left, right)
+    kind = f"tv-text tv-differs {IGNORED_BY_MATHJAX}"
+    return (
+        f"<p class='tv-soft tv-differs'>{found.shared:.0%} of the words are shared; <del>only left</del>, "
+        "<ins>only right</ins>.</p>"
+        f"<div class='tv-two'><pre class='{kind}'>{_pieces(found.left, 'del')}</pre>"
+        f"<pre class='{kind}'>{_pieces(found.right, 'ins')}</pre></div>"
+    )
+
+
+def _pieces(pieces: Iterable[Piece], tag: str) -> str:
+    return "".join(
+        f"<{tag}>{shown(piece.text)}</{tag}>" if piece.changed else shown(piece.text) for piece in pieces
+    )

@@ -1,0 +1,81 @@
+"""Two texts compared word by word."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Final
+
+_WORDS: Final = re.compile(r"\w+|\s+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of a text, and whether the other text lacks it."""
+
+    text: str
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What two texts share.
+
+    Parameters
+    ----------
+    left, right
+        Either text in pieces; joined, they are the whole text.
+    shared
+        Twice the words in common by the words of both, 0 to 1 (Ratcliff and Metzener 1988, as in `difflib`);
+        1 for two empty texts.
+    """
+
+    left: tuple[Piece, ...]
+    right: tuple[Piece, ...]
+    shared: float
+
+
+def differences(left: str, right: str) -> Differences:
+    """Compare two texts word by word; white space is kept and does not count as a difference.
+
+    Parameters
+    ----------
+    left, right
+        Any texts.
+
+    Examples
+    --------
+    >>> found = differences("Isolate the host now.", "Isolate the server now.")
+    >>> [piece.text for piece in found.left if piece.changed], found.shared
+    (['host'], 0.8)
+    """
+    words = [_WORDS.findall(text) for text in (left, right)]
+    places = [[n for n, word in enumerate(found) if not word.isspace()] for found in words]
+    compared = [[found[n] for n in at] for found, at in zip(words, places, strict=True)]
+    # Words that are very common in a long text only ever join to rarer ones (autojunk): without that, two replies
+    # of a thousand words take seconds.
+    matcher = SequenceMatcher(None, compared[0], compared[1])
+    common: tuple[set[int], set[int]] = (set(), set())
+    for first, second, size in matcher.get_matching_blocks():
+        common[0].update(places[0][first : first + size])
+        common[1].update(places[1][second : second + size])
+    total = len(compared[0]) + len(compared[1])
+    shared = (len(common[0]) + len(common[1])) / total if total else 1.0
+    return Differences(_pieces(words[0], common[0]), _pieces(words[1], common[1]), shared)
+
+
+def _pieces(words: list[str], common: set[int]) -> tuple[Piece, ...]:
+    pieces: list[Piece] = []
+    for number, word in enumerate(words):
+        if word.isspace():
+            # Between two changed words it belongs to them, so that a changed sentence is one piece.
+            before = bool(pieces) and pieces[-1].changed
+            changed = before and number + 1 < len(words) and number + 1 not in common
+        else:
+            changed = number not in common
+        if pieces and pieces[-1].changed == changed:
+            pieces[-1] = Piece(pieces[-1].text + word, changed)
+        else:
+            pieces.append(Piece(word, changed))
+    return tuple(pieces)

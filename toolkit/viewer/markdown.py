@@ -1,0 +1,133 @@
+"""A reply as sanitised Markdown: its headings, lists, tables and code are drawn, and nothing in it can act.
+
+Two walls: the renderer escapes all HTML and makes no link and no picture, and what it returns passes an allow-list
+of tags (nh3). Marks are set on the text of the finished HTML, never inside of a tag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, Final, cast
+
+import mistune
+import nh3
+
+from toolkit.viewer.visible import Span, marked_text, spans_in_order, visible
+
+LONGEST: Final = 60_000
+"""Characters up to which Markdown is drawn. Beyond, and wherever drawing fails, the text is shown as received."""
+_BLOCKS: Final = ("p", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "pre", "hr", "br")
+_TABLE: Final = ("table", "thead", "tbody", "tr", "th", "td")
+TAGS: Final = frozenset((*_BLOCKS, *_TABLE, "code", "strong", "em", "del"))
+_OPEN, _CLOSE = "\ue000", "\ue001"  # of private use: `visible` leaves none in the text
+_LEAD: Final = re.compile(r"(?:(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|\|[ \t]*)?[*_~`]*")
+"""What Markdown wants at the beginning of a line or word; a mark before it would undo it."""
+_TAG: Final = re.compile(r"(<[^>]*>)")
+_MARKS: Final = re.compile(f"([{_OPEN}{_CLOSE}])")
+
+
+class _Shown(mistune.HTMLRenderer):
+    """Draws what a link or picture says and where it points, as text; nothing of a reply is left out."""
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        return f"{text}{self._address(url, title)}"
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        return f"[picture: {text}]{self._address(url, title)}"
+
+    def block_code(self, code: str, info: str | None = None) -> str:
+        # The language stands in the text: it may hold anything.
+        named = f"<p><em>{mistune.escape(info.strip())}</em></p>\n" if info and info.strip() else ""
+        return f"{named}<pre><code>{mistune.escape(code)}</code></pre>\n"
+
+    def heading(self, text: str, level: int, **attrs: object) -> str:
+        # Under the headings of the page around it.
+        tag = f"h{min(level + 3, 6)}"
+        return f"<{tag}>{text}</{tag}>\n"
+
+    def _address(self, url: str, title: str | None) -> str:
+        named = f' "{title}"' if title else ""
+        return f" <code>{mistune.escape(f'({url}{named})')}</code>"
+
+
+def markdown_html(text: str, spans: Iterable[Span] = ()) -> str:
+    r"""Return a reply as HTML that draws its Markdown, with places of it marked, and that can do nothing.
+
+    Parameters
+    ----------
+    text
+        The reply as received; any string.
+    spans
+        Places to mark, in characters of the text.
+
+    Returns
+    -------
+    str
+        Tags of ``TAGS`` and ``mark`` without attributes, save the first number of a list. No link, no picture.
+        Where Markdown would hide the place of a mark, the text is shown as it was received.
+
+    Examples
+    --------
+    >>> markdown_html("1. **Isolate** it. <img src=x>\n", [(3, 18)]).replace("\n", "")
+    '<ol><li><strong><mark>Isolate</mark></strong><mark> it.</mark> &lt;img src=x&gt;</li></ol>'
+    """
+    places = spans_in_order(spans)
+    drawn = _drawn(_with_marks(text, places)) if len(text) <= LONGEST else None
+    marked = _marked(drawn, len(places)) if drawn is not None else None
+    return f"<pre>{marked_text(text, places)}</pre>" if marked is None else marked
+
+
+def _drawn(source: str) -> str | None:
+    try:
+        drawn = _markdown()(source)
+    except (
+        Exception
+    ):  # the parser is not ours, the text is anybody's, and a reply must be readable all the same
+        return None
+    return nh3.clean(drawn, tags=set(TAGS), attributes={"ol": {"start"}}, link_rel=None)
+
+
+@cache
+def _markdown() -> Callable[[str], str]:
+    markdown = mistune.create_markdown(renderer=_Shown(escape=True), plugins=["table", "strikethrough"])
+    # Drawn as Markdown, definitions of links would vanish, and so would a backslash of a path or a formula.
+    markdown.block.rules.remove("ref_link")
+    markdown.inline.register("escape", None, _as_written)
+    return cast(Callable[[str], str], markdown)
+
+
+def _as_written(inline: Any, found: re.Match[str], state: Any) -> int:
+    inline.process_text(found[0], state, parse_emphasis=False)
+    return found.end()
+
+
+def _with_marks(text: str, places: Sequence[Span]) -> str:
+    parts, at = [], 0
+    for start, end in places:
+        lead = _LEAD.match(text, start, end)
+        first = lead.end() if lead else start
+        last = first + len(text[first:end].rstrip("*_~`| \t"))
+        parts += [visible(text[at:first]), _OPEN, visible(text[first:last]), _CLOSE]
+        at = last
+    return "".join([*parts, visible(text[at:])])
+
+
+def _marked(drawn: str, count: int) -> str | None:
+    """Return the HTML with the text between signs in ``mark``; ``None`` where Markdown has lost or moved a sign."""
+    parts: list[str] = []
+    inside, seen = False, 0
+    for piece in _TAG.split(drawn):
+        if piece.startswith("<"):
+            parts.append(piece)
+            continue
+        for text in _MARKS.split(piece):
+            if text in (_OPEN, _CLOSE):
+                if inside == (text == _OPEN):
+                    return None
+                inside, seen = not inside, seen + 1
+            else:
+                # Text node by text node, so that no mark reaches over the end of a tag.
+                parts.append(f"<mark>{text}</mark>" if inside and text.strip() else text)
+    return "".join(parts) if seen == 2 * count and not inside else None

@@ -1,0 +1,274 @@
+"""What the viewer shows of a run, read from the store: everything that is known of it, as frozen objects.
+
+Nothing here asks a model. The calls of a judge are found by judging the reply again with an ``ask`` that answers from
+the ledger alone: the same way by which they came, repairs and single segments included.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import InputError, ModelError
+from toolkit.judges.focus import focus_sentences
+from toolkit.judges.judgement import Judgement, judge
+from toolkit.models.base import Answer, ModelRequest
+from toolkit.protocols.rubric_study import judge_of_run
+from toolkit.runs.execution import run_anywhere
+from toolkit.runs.ledger import answer_of
+from toolkit.runs.plan import PlannedRun
+from toolkit.store.documents import Call
+from toolkit.store.stored import Stored, reply_texts, stored_judgements, stored_runs
+from toolkit.viewer.table import plain_row
+from toolkit.viewer.visible import Span, spans_in_order
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.workbench import Study
+
+
+@dataclass(frozen=True)
+class KeptCall:
+    """A call as the ledger keeps it.
+
+    Parameters
+    ----------
+    call_id, state
+        Its identity; ``done``, ``failed`` or ``claimed``.
+    answered_by
+        What the provider called the model.
+    text
+        The reply as received; ``None`` when none came.
+    finish_reason
+        Why the reply ended.
+    input_tokens, output_tokens, aud_cost, latency_ms
+        What it took, in tokens, AUD and milliseconds.
+    attempts
+        Every request that was sent, as its outcome and milliseconds.
+    failure
+        Why there is no reply; ``None`` when there is.
+    """
+
+    call_id: str
+    state: str
+    answered_by: str | None
+    text: str | None
+    finish_reason: str | None
+    input_tokens: int | None
+    output_tokens: int | None
+    aud_cost: float | None
+    latency_ms: float | None
+    attempts: tuple[tuple[str, float | None], ...]
+    failure: str | None
+
+
+@dataclass(frozen=True)
+class JudgeSaid:
+    """One judgement, and the calls it was read from; ``complete`` says whether these are all of them."""
+
+    judgement: Judgement
+    calls: tuple[KeptCall, ...]
+    complete: bool
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """One run with everything that is known of it.
+
+    Parameters
+    ----------
+    run_id
+        Its id.
+    facts
+        Its row of the runs frame; what is missing is ``None``.
+    prompt
+        The prompt as it was sent.
+    reply
+        The reply as it was received; ``None`` when there is none.
+    call
+        The call that answered it; ``None`` when the ledger has none.
+    judges
+        What each judge said of it, in the order of their labels.
+    marked
+        Places of the reply to be marked.
+    marked_as
+        What is marked, in words.
+    """
+
+    run_id: str
+    facts: Mapping[str, Any]
+    prompt: str
+    reply: str | None
+    call: KeptCall | None
+    judges: tuple[JudgeSaid, ...]
+    marked: tuple[Span, ...]
+    marked_as: str
+
+
+def search_texts(study: Study, runs: pd.DataFrame) -> dict[str, str]:
+    """Return what a search looks in: ids, prompt and reply of each run, case folded, by run id.
+
+    Parameters
+    ----------
+    study
+        The study.
+    runs
+        Its runs frame.
+    """
+    stored = {run.run_id: run for run in stored_runs(study.store, study.name, study.plan.call_ids).values()}
+    replies = {key: text.casefold() for key, text in reply_texts(study.store, stored.values()).items()}
+    prompts = {run.prompt.prompt_id: run.prompt.text.casefold() for run in study.plan.runs}
+    found = {}
+    for run_id, prompt_id, model in zip(runs["run_id"], runs["prompt_id"], runs["model"], strict=True):
+        reply = replies.get(stored[run_id].blob_id or "", "") if run_id in stored else ""
+        ids = f"{run_id} {prompt_id} {model}".casefold()
+        found[run_id] = "\n".join((ids, prompts.get(prompt_id, ""), reply))
+    return found
+
+
+def open_runs(study: Study, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
+    """Read some runs whole, in the order of the ids.
+
+    Parameters
+    ----------
+    study
+        The study.
+    runs
+        Its runs frame.
+    run_ids
+        Which runs.
+
+    Raises
+    ------
+    InputError
+        When a run is not in the study.
+    """
+    chosen = runs[runs["run_id"].isin(list(run_ids))]
+    rows = {row["run_id"]: plain_row(row) for row in chosen.to_dict("records")}
+    for run_id in run_ids:
+        if run_id not in rows:
+            raise InputError(f"run {run_id!r}: not in study {study.name}; study.runs() lists the run ids")
+    plan, store = study.plan, study.store
+    planned = {run.key: run for run in plan.runs}
+    keys = {run_id: (row["prompt_id"], row["model"], row["repeat"]) for run_id, row in rows.items()}
+    there = stored_runs(store, study.name, [row["call_id"] for row in rows.values()])
+    stored = {run.run_id: run for run in there.values()}
+    replies = reply_texts(store, stored.values())
+    said = stored_judgements(store, stored.values(), plan.rubric.digest)
+    calls = _calls(study, (row["call_id"] for row in rows.values()))
+    return [
+        _open(
+            study,
+            rows[run_id],
+            planned[keys[run_id]],
+            replies.get(stored[run_id].blob_id or "") if run_id in stored else None,
+            calls.get(rows[run_id]["call_id"]),
+            list(_current(said.get(run_id, {}), stored.get(run_id)).values()),
+        )
+        for run_id in run_ids
+    ]
+
+
+def _current(said: Mapping[str, Judgement], stored: Stored | None) -> dict[str, Judgement]:
+    """Return what judges said in the order of their labels; nothing of a reply that the study leaves out."""
+    if stored is None or stored.excluded:
+        return {}
+    return {label: said[label] for label in stored.judge_calls if label in said}
+
+
+def _open(
+    study: Study,
+    facts: Mapping[str, Any],
+    planned: PlannedRun,
+    reply: str | None,
+    call: Mapping[str, Any] | None,
+    said: Sequence[Judgement],
+) -> OpenRun:
+    judges = tuple(_judge_said(study, planned, reply or "", judgement) for judgement in said)
+    marked, marked_as = _marked(study, reply or "", said)
+    return OpenRun(
+        run_id=str(facts["run_id"]),
+        facts=facts,
+        prompt=planned.prompt.text,
+        reply=reply,
+        call=None if call is None else _kept(call),
+        judges=judges,
+        marked=marked,
+        marked_as=marked_as,
+    )
+
+
+def _marked(study: Study, reply: str, said: Sequence[Judgement]) -> tuple[tuple[Span, ...], str]:
+    """Return what is marked in a reply: what judges found fault with, or its focus sentences."""
+    manner = study.plan.manner
+    if manner.focus == "per_sentence" and said:
+        found = [one for judgement in said for one in (judgement.detail or {}).get("findings", ())]
+        spans = spans_in_order((one["start"], one["end"]) for one in found)
+        return spans, "segments in which a judge found a fault" if spans else ""
+    sentences = focus_sentences(reply, manner.focus_sentences)
+    spans = spans_in_order((sentence.start, sentence.end) for sentence in sentences)
+    if not spans:
+        return (), ""
+    told = "named to the judges" if manner.focus == "listed" else "the judges were not told of them"
+    return spans, f"focus sentences ({told})"
+
+
+def _judge_said(study: Study, planned: PlannedRun, reply: str, judgement: Judgement) -> JudgeSaid:
+    asked = _calls_of_judge(study, planned, reply, judgement)
+    if not asked or asked[0]["_id"] != judgement.call_id:
+        # The study's judges are asked in another way by now; the ledger has the call that the judgement names.
+        first = _calls(study, [judgement.call_id] if judgement.call_id else [])
+        return JudgeSaid(judgement, tuple(_kept(call) for call in first.values()), complete=False)
+    return JudgeSaid(judgement, tuple(_kept(call) for call in asked), complete=True)
+
+
+def _calls_of_judge(
+    study: Study, planned: PlannedRun, reply: str, judgement: Judgement
+) -> list[Mapping[str, Any]]:
+    plan, kept = study.plan, dict[str, Mapping[str, Any]]()
+    spec = plan.judges.get(judgement.judge)
+    if spec is None:
+        return []
+
+    async def ask(request: ModelRequest) -> Answer:
+        call_id = request.identity()
+        kept.update(_calls(study, [call_id]))
+        if kept.get(call_id, {}).get("state") != "done":
+            raise ModelError(f"call {call_id}: not answered", reason="not in the ledger")
+        return answer_of(kept[call_id])
+
+    work = judge(
+        reply,
+        planned.prompt.text,
+        judge=judge_of_run(spec, planned.repeat, judgement.judge_repeat),
+        rubric=plan.rubric,
+        ask=ask,
+        manner=plan.manner,
+    )
+    run_anywhere(lambda: work, threading.Event())
+    return list(kept.values())
+
+
+def _calls(study: Study, call_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    found = study.store.find_by(Call, "_id", call_ids, leave_out=("request",))
+    return {call["_id"]: call for call in found}
+
+
+def _kept(call: Mapping[str, Any]) -> KeptCall:
+    failure = call.get("failure") or {}
+    return KeptCall(
+        call_id=call["_id"],
+        state=call["state"],
+        answered_by=call.get("answered_by"),
+        text=call.get("text"),
+        finish_reason=call.get("finish_reason"),
+        input_tokens=call.get("input_tokens"),
+        output_tokens=call.get("output_tokens"),
+        aud_cost=call.get("aud_cost"),
+        latency_ms=call.get("latency_ms"),
+        attempts=tuple((str(one.get("outcome")), one.get("ms")) for one in call.get("attempts") or ()),
+        failure=": ".join(str(part) for part in failure.values()) or None,
+    )

@@ -1,0 +1,299 @@
+"""The viewer in a notebook: widgets over a frame of runs; every text passes the functions of the rooms beside it.
+
+JupyterLab takes single keys unless an input has the focus, so they are typed into one; emptying it would lose keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final
+
+import ipywidgets as widgets
+
+from toolkit.errors import InputError
+from toolkit.viewer.beside import beside_html
+from toolkit.viewer.look import IGNORED_BY_MATHJAX, STYLE, TABLE_STYLE
+from toolkit.viewer.model import OpenRun, open_runs, search_texts
+from toolkit.viewer.page import write_page
+from toolkit.viewer.parts import COLUMNS, cells, row, run_html
+from toolkit.viewer.table import PAGE, SORTS, Filter, matching, pages, plain_row
+from toolkit.viewer.visible import shown, visible
+from toolkit.words import LENGTH_BINS, SCALE
+
+if TYPE_CHECKING:
+    from toolkit.workbench import Study
+
+WIDTHS: Final = (22, 14, 5, 5, 10, 13, 10, 8, 8, 5)
+"""Of the columns of the table, in per cent."""
+_ALL: Final = "all"  # its value is "": with None, ipywidgets would choose no option at all
+_JUDGED: Final = {"yes": True, "no": False}
+_NARROW: Final = {"description_width": "initial"}
+
+
+def viewer(study: Study, run_id: str | None = None) -> widgets.VBox:
+    """Return the viewer of a study.
+
+    Parameters
+    ----------
+    study
+        The study whose runs are read.
+    run_id
+        The run to open at once.
+
+    Raises
+    ------
+    InputError
+        When the study has no run yet, or not this one.
+    """
+    return Viewer(study, run_id).box
+
+
+class Viewer:
+    """The widgets of the viewer and what they do; ``box`` is what a notebook shows.
+
+    Parameters
+    ----------
+    study
+        The study whose runs are read.
+    run_id
+        The run to open at once.
+    """
+
+    def __init__(self, study: Study, run_id: str | None = None) -> None:
+        self.study = study
+        self.runs = study.runs()
+        if self.runs.empty:
+            raise InputError(f"study {study.name}: has no run to read yet; run it first (toolkit run)")
+        self.filter = Filter()
+        self.found = self.runs
+        self.page = 0
+        self.opened: OpenRun | None = None
+        self.held: OpenRun | None = None
+        self._typed = ""
+        self._make_filters()
+        self._make_steps()
+        self.count, self.said, self.shown = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self.table = widgets.HTML(layout=widgets.Layout(flex="1 1 auto", width="0"))
+        self.rows = [
+            widgets.Button(layout=widgets.Layout(width="56px", height="28px", margin="1px 0"))
+            for _ in range(PAGE)
+        ]
+        for place, button in enumerate(self.rows):
+            button.on_click(self._guarded(partial(self._open_row, place)))
+        top = widgets.HTML(f"<style>{STYLE}{TABLE_STYLE}</style>", layout=widgets.Layout(height="30px"))
+        self.box = widgets.VBox(
+            [
+                *self._filter_rows,
+                widgets.HBox([self.first, self.back, self.forward, self.last, self.count]),
+                widgets.HBox([widgets.VBox([top, *self.rows]), self.table]),
+                widgets.HBox([self.previous, self.next, self.hold, self.export, self.keys]),
+                self.said,
+                self.shown,
+            ],
+            layout=widgets.Layout(width="100%"),
+        )
+        if run_id is not None:
+            self._open(run_id)
+        self._draw_table()
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        """Prompts and replies to search in: read once, when they are first searched."""
+        return search_texts(self.study, self.runs)
+
+    def _make_filters(self) -> None:
+        self.model = self._choice("Model", "model")
+        self.length_bin = self._choice("Length bin", "length_bin", tuple(LENGTH_BINS))
+        self.scenario = self._choice("Scenario", "scenario")
+        self.status = self._choice("Status", "status")
+        self.judged = widgets.Dropdown(
+            options=((_ALL, ""), *((word, word) for word in _JUDGED)), description="Judged", style=_NARROW,
+            layout=widgets.Layout(width="9em"),
+        )  # fmt: skip
+        self.range = widgets.FloatRangeSlider(
+            value=SCALE, min=SCALE[0], max=SCALE[1], step=0.1, readout_format=".1f", description="Composite",
+            continuous_update=False, style=_NARROW, layout=widgets.Layout(width="21em"),
+        )  # fmt: skip
+        self.spread = widgets.BoundedFloatText(
+            value=0.0, min=0.0, max=5.0, step=0.1, description="Judges' SD at least", style=_NARROW,
+            layout=widgets.Layout(width="13em"),
+        )  # fmt: skip
+        self.text = widgets.Text(
+            placeholder="in prompt, reply or id; then Enter", description="Text", style=_NARROW,
+            continuous_update=False, layout=widgets.Layout(width="22em"),
+        )  # fmt: skip
+        self.sort = widgets.Dropdown(
+            options=(("as asked", ""), *((word, word) for word in SORTS)), description="Sort by",
+            style=_NARROW, layout=widgets.Layout(width="15em"),
+        )  # fmt: skip
+        self.descending = widgets.Checkbox(
+            description="largest first", indent=False, layout=widgets.Layout(width="9em")
+        )
+        choices = (self.model, self.length_bin, self.scenario, self.status, self.judged)
+        others = (self.range, self.spread, self.text, self.sort, self.descending)
+        wrapped = widgets.Layout(flex_flow="row wrap")
+        self._filter_rows = (widgets.HBox(choices, layout=wrapped), widgets.HBox(others, layout=wrapped))
+        for control in (*choices, *others):
+            control.layout.margin = "2px 12px 2px 2px"
+            control.observe(self._guarded(self._filter), "value")
+
+    def _choice(self, name: str, column: str, order: tuple[str, ...] = ()) -> widgets.Dropdown:
+        values = [str(value) for value in self.runs[column].dropna().unique()]
+        there = [value for value in order if value in values] or sorted(values)
+        options = ((_ALL, ""), *((visible(value), value) for value in there))
+        return widgets.Dropdown(
+            options=options, description=name, style=_NARROW, layout=widgets.Layout(width="auto")
+        )
+
+    def _make_steps(self) -> None:
+        self.first = self._button("«", lambda: self._turn(-self.page), "First page", "40px")
+        self.back = self._button("‹", lambda: self._turn(-1), "Page before", "40px")
+        self.forward = self._button("›", lambda: self._turn(1), "Next page", "40px")
+        self.last = self._button("»", lambda: self._turn(pages(len(self.found))), "Last page", "40px")
+        self.previous = self._button("Previous", lambda: self._step(-1), "The run before this one (p)")
+        self.next = self._button("Next", lambda: self._step(1), "The next run (n)")
+        self.hold = self._button("Compare", self._hold, "Keep this run at the side of the next ones (c)")
+        self.export = self._button("Export page", self._export, "All runs of the filter as one HTML page (e)")
+        self.keys = widgets.Text(
+            placeholder="n p c e", description="Keys", style=_NARROW, layout=widgets.Layout(width="11em"),
+            tooltip="Click here, then type: n next, p previous, c compare, e export page",
+        )  # fmt: skip
+        self.keys.observe(self._guarded(self._take_keys), "value")
+
+    def _button(
+        self, words: str, work: Callable[[], None], tooltip: str, width: str = "auto"
+    ) -> widgets.Button:
+        button = widgets.Button(
+            description=words, tooltip=tooltip, layout=widgets.Layout(width=width, min_width="40px")
+        )
+        button.on_click(self._guarded(work))
+        return button
+
+    def _filter(self) -> None:
+        low, high = self.range.value
+        wanted = Filter(
+            self.model.value or None, self.length_bin.value or None, self.scenario.value or None,
+            self.status.value or None, _JUDGED.get(self.judged.value), round(low, 6), round(high, 6),
+            self.spread.value, self.text.value, self.sort.value, self.descending.value,
+        )  # fmt: skip
+        texts = self._texts if wanted.text.strip() else None
+        self.filter, self.found, self.page = wanted, matching(self.runs, wanted, texts), 0
+        self._say()
+        self._draw_table()
+
+    def _turn(self, step: int) -> None:
+        self.page = min(max(self.page + step, 0), pages(len(self.found)) - 1)
+        self._draw_table()
+
+    def _open_row(self, place: int) -> None:
+        rows = self._rows_of_page()
+        self._open(rows[place])
+        self._draw_table()
+
+    def _rows_of_page(self) -> list[str]:
+        return self.found["run_id"].iloc[self.page * PAGE : (self.page + 1) * PAGE].tolist()
+
+    def _place(self) -> int | None:
+        """Return where the open run stands among those that were found."""
+        if self.opened is None:
+            return None
+        places = (self.found["run_id"] == self.opened.run_id).to_numpy(bool).nonzero()[0]
+        return int(places[0]) if len(places) else None
+
+    def _step(self, step: int) -> None:
+        place = self._place()
+        following = 0 if place is None else place + step
+        if not 0 <= following < len(self.found):
+            self._say("This is the last run." if step > 0 else "This is the first run.")
+            return
+        self._open(self.found["run_id"].iloc[following])
+        self._draw_table()
+
+    def _hold(self) -> None:
+        if self.opened is None:
+            self._say("Open a run first.")
+            return
+        self.held = None if self.held else self.opened
+        self._draw_run()
+        self._draw_table()
+        if self.held:
+            self._say("This run stays at the side: open another one. Press again to let it go.")
+
+    def _open(self, run_id: str) -> None:
+        (self.opened,) = open_runs(self.study, self.runs, [run_id])
+        self.page = (self._place() or 0) // PAGE
+        self._draw_run()
+
+    def _export(self) -> None:
+        pair = None
+        if self.held and self.opened and self.held != self.opened:
+            pair = (self.held.run_id, self.opened.run_id)
+        path = write_page(self.study, self.found, pair=pair, chosen=self.filter.words())
+        self._say(f"{len(self.found)} runs on one page: {path}")
+
+    def _take_keys(self) -> None:
+        typed, before = self.keys.value, self._typed
+        self._typed = typed
+        new = "" if before.startswith(typed) else typed.removeprefix(before)
+        work = {"n": self.next, "p": self.previous, "c": self.hold, "e": self.export}
+        for key in new.lower():
+            if key in work:
+                work[key].click()
+
+    def _draw_table(self) -> None:
+        start, frame = self.page * PAGE, self.found
+        rows = [plain_row(one) for one in frame.iloc[start : start + PAGE].to_dict("records")]
+        marks = {self.held.run_id: "tv-held"} if self.held else {}
+        marks |= {self.opened.run_id: "tv-open"} if self.opened else {}
+        lines = "".join(
+            f"<tr class='{marks.get(one['run_id'], '')}'>{row(shown(text) for text in cells(one))}</tr>"
+            for one in rows
+        )
+        widths = "".join(f"<col style='width:{width}%'>" for width in WIDTHS)
+        head = row((shown(name) for name in COLUMNS), "th")
+        self.table.value = _in_style(
+            f"<table><colgroup>{widths}</colgroup><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>",
+            "tv-runs",
+        )
+        for place, button in enumerate(self.rows):
+            there = place < len(rows)
+            button.description = str(start + place + 1) if there else ""
+            button.tooltip = f"Open run {rows[place]['run_id']}" if there else ""
+            button.disabled = not there
+            button.layout.display = None if there else "none"
+        words = self.filter.words()
+        self.count.value = _in_style(
+            f"<b>{len(frame):,} of {len(self.runs):,} runs</b>, page {self.page + 1:,} of {pages(len(frame)):,}"
+            + (f" · {shown(words)}" if words else "")
+        )
+
+    def _draw_run(self) -> None:
+        self._say()
+        self.hold.description = "Stop comparing" if self.held else "Compare"
+        held, opened = self.held, self.opened
+        if opened is None:
+            return
+        content = run_html(opened) if held is None or held == opened else beside_html(held, opened)
+        link = shown(f"study.view({opened.run_id!r})")
+        self.shown.value = _in_style(f"<p class='tv-soft'>Come back with <code>{link}</code></p>{content}")
+
+    def _say(self, text: str = "") -> None:
+        self.said.value = f'<div role="status" aria-live="polite"><b>{shown(text)}</b></div>'
+
+    def _guarded(self, work: Callable[[], None]) -> Callable[[Any], None]:
+        """Return a callback that shows its error here: JupyterLab would put it where nobody looks."""
+
+        def callback(_: Any) -> None:
+            try:
+                work()
+            except InputError as error:
+                self._say(str(error))
+            except Exception as error:
+                self._say(f"Not shown ({type(error).__name__}: {error}).")
+
+        return callback
+
+
+def _in_style(content: str, more: str = "") -> str:
+    return f"<div class='tv {more} {IGNORED_BY_MATHJAX}'>{content}</div>"
