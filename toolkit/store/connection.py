@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from toolkit.store.writer import BulkWriter, Duplicate
 
 DATABASE = "toolkit"
 CHUNK = 5000  # ids in one $in
+BATCH = 100_000  # documents in one reply, which ends at 16 MB anyway
 _opening = threading.Lock()
 _default_follows = [""]  # the store that ``Run.objects`` of the documents asks
 
@@ -77,18 +79,47 @@ class Store:
         leave_out: Iterable[str] = (),
         *,
         only: Iterable[str] = (),
+        where: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
         """Return the raw documents whose ``field`` is one of ``values``, in chunks that any server takes.
 
-        ``only`` names the fields to read, ``leave_out`` those not to; one of the two.
+        ``where`` narrows them further; ``leave_out`` and ``only`` as in `find_where`.
         """
         ids = list(dict.fromkeys(values))
-        collection = self.database[document._meta["collection"]]
-        projection = dict.fromkeys(only, 1) or dict.fromkeys(leave_out, 0) or None
         found: list[dict[str, Any]] = []
         for start in range(0, len(ids), CHUNK):
-            found += collection.find({field: {"$in": ids[start : start + CHUNK]}}, projection)
+            chunk = {**(where or {}), field: {"$in": ids[start : start + CHUNK]}}
+            found += self.find_where(document, chunk, leave_out, only=only)
         return found
+
+    def find_where(
+        self,
+        document: type[me.Document],
+        where: Mapping[str, Any],
+        leave_out: Iterable[str] = (),
+        *,
+        only: Iterable[str] = (),
+    ) -> list[dict[str, Any]]:
+        """Return the raw documents that match a query; ``_id`` is always among their fields.
+
+        ``only`` names the fields to read, ``leave_out`` those not to, which may be parts of fields such as ``a.b``;
+        one of the two.
+        """
+        wanted = {"_id", *only}
+        left = list(leave_out) or [
+            name for name in document._db_field_map.values() if only and name not in wanted
+        ]
+        collection = self.database[document._meta["collection"]]
+        if "_id" in where:  # which a pipeline of the embedded server finds without its index
+            with _without_collecting():
+                return list(collection.find(where, dict.fromkeys(left, 0) or None, batch_size=BATCH))
+        # A pipeline that takes fields away: only that way does the embedded server leave them out in SQL, in a fifth of
+        # the time, and hand on the others as they were written: picked one by one, floats would keep 15 digits.
+        pipeline: list[Mapping[str, Any]] = [{"$match": where}]
+        if left:
+            pipeline.append({"$project": dict.fromkeys(left, 0)})
+        with _without_collecting():
+            return list(collection.aggregate(pipeline, batchSize=BATCH))
 
     def add_prompts(self, prompts: Sequence[DatasetPrompt]) -> None:
         """Store prompts once per dataset version; the same id with another text is refused.
@@ -147,6 +178,19 @@ class Store:
                 me.disconnect("default")
                 _default_follows[0] = ""
             me.disconnect(self._alias)
+
+
+@contextlib.contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Keep Python from looking for cycles among documents while they arrive: they have none, and it takes as long."""
+    paused = gc.isenabled()
+    if paused:
+        gc.disable()
+    try:
+        yield
+    finally:
+        if paused:
+            gc.enable()
 
 
 def open_store(folder: Path) -> Store:

@@ -2,88 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
 
 import pandas as pd
 
 from toolkit.judges.judgement import judge_label
 from toolkit.scoring.composite import composite_strict
-from toolkit.store.connection import Store
+from toolkit.store.columns import DIMENSION_SCORES, JUDGEMENTS, PLACE, RUNS, SCORES
+from toolkit.store.connection import BATCH, CHUNK, Store
 from toolkit.store.documents import Judgement, Prompt, Run
 from toolkit.store.stored import is_current
-from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
+from toolkit.store.typed import typed_columns, types_of
+from toolkit.words import DIMENSIONS
 
-SCORES = (*DIMENSIONS, "composite", "composite_strict")
-RUN_TYPES: Mapping[str, str] = {
-    "run_id": "string",
-    "study": "string",
-    "test": "string",
-    "prompt_id": "string",
-    "base": "string",
-    "scenario": "string",
-    "category": "string",
-    "length_bin": "bin",
-    "model": "string",
-    "repeat": "Int64",
-    "status": "string",
-    "failure": "string",
-    "finish_reason": "string",
-    "defect": "string",
-    "excluded": "bool",
-    "input_tokens": "Int64",
-    "output_tokens": "Int64",
-    "total_tokens": "Int64",
-    "tokens_estimated": "boolean",
-    "aud_cost": "float64",
-    "judge_aud_cost": "float64",
-    "latency_ms": "float64",
-    "attempts": "Int64",
-    "judge_count": "Int64",
-    "judged": "bool",
-    **dict.fromkeys(SCORES, "float64"),
-    "composite_std": "float64",
-    "composite_low": "float64",
-    "composite_high": "float64",
-    "zeros": "Int64",
-    "output_blob_id": "string",
-    "call_id": "string",
-    "created_at": "utc",
-}
-JUDGEMENT_TYPES: Mapping[str, str] = {
-    "run_id": "string",
-    "study": "string",
-    "prompt_id": "string",
-    "base": "string",
-    "scenario": "string",
-    "length_bin": "bin",
-    "model": "string",
-    "repeat": "Int64",
-    "judge": "role",
-    "judge_repeat": "Int64",
-    "judge_model": "string",
-    "related": "boolean",
-    "focus": "string",
-    "rubric": "string",
-    "rubric_hash": "string",
-    "failed": "bool",
-    "reason": "string",
-    **dict.fromkeys(SCORES, "float64"),
-    "zeros": "Int64",
-    "expected_composite": "float64",
-    "expected_mass": "float64",
-    "repaired": "boolean",
-    "input_tokens": "Int64",
-    "output_tokens": "Int64",
-    "aud_cost": "float64",
-    "latency_ms": "float64",
-    "call_id": "string",
-    "created_at": "utc",
-}
-_LEFT_OUT = ("ensemble_evaluation.judge_results",)
+RUN_TYPES: Final = types_of(RUNS)
+JUDGEMENT_TYPES: Final = types_of(JUDGEMENTS)
+DIMENSION_TYPES: Final = types_of(DIMENSION_SCORES)
+_AGGREGATED: Final = "ensemble_evaluation.aggregated"
+_NOT_OF_RUN: Final = (
+    # What each judge said is in its judgement, and the means are in `scores`: most of a run's document.
+    "ensemble_evaluation.judge_results",
+    *(f"{_AGGREGATED}.{part}" for part in ("mean_scores", "median_scores", "leave_one_out", "related_count")),
+    *(
+        f"{_AGGREGATED}.{part}.{name}"
+        for part in ("std_scores", "confidence_intervals")
+        for name in (*DIMENSIONS, "composite_strict")
+    ),
+    *("bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"),
+)
+_NOT_OF_JUDGEMENT: Final = ("reasons", "detail", "answered", "updated_at")
+_Documents = Sequence[Mapping[str, Any]]
 
 
-def runs_frame(store: Store, call_ids: Iterable[str], *, study: str) -> pd.DataFrame:
+def runs_frame(
+    store: Store,
+    call_ids: Iterable[str],
+    *,
+    study: str,
+    where: Mapping[str, Any] | None = None,
+    judged: bool | None = None,
+) -> pd.DataFrame:
     """Return one row a run, for the runs that the given calls answered.
 
     Parameters
@@ -94,54 +54,76 @@ def runs_frame(store: Store, call_ids: Iterable[str], *, study: str) -> pd.DataF
         Identities of the calls that the study plans.
     study
         Name of the study.
+    where
+        What else the documents of the runs must match, as a query of the store.
+    judged
+        Only runs that are judged, or only those that are not.
 
     Returns
     -------
     pandas.DataFrame
-        Columns and dtypes as in ``RUN_TYPES``; costs in AUD, latencies in ms, scores 0-5, missing where unjudged.
+        Columns, dtypes and units as in `toolkit.store.columns.RUNS`.
     """
-    found = [r for r in store.find_by(Run, "call_id", call_ids, leave_out=_LEFT_OUT) if r["study"] == study]
-    prompts = _prompts(store, found)
-    costs = _judge_costs(store, [r["run_id"] for r in found])
-    rows = []
-    for run in found:
-        prompt = prompts[run["prompt_id"], run["dataset_version"]]
-        excluded = run.get("defect") is not None and run.get("reply_policy") != "keep"
-        # Judgements from a time when the study kept such replies stay in the store and count for nothing here.
-        counts = is_current(run) and not excluded
-        aggregated = run.get("ensemble_evaluation", {}).get("aggregated", {}) if counts else {}
-        means = aggregated.get("mean_scores") or {}
-        interval = (aggregated.get("confidence_intervals") or {}).get("composite") or (None, None)
-        tokens, economics = run.get("tokens") or {}, run.get("economics") or {}
-        rows.append(
-            {
-                **{name: run.get(name) for name in RUN_TYPES},
-                "base": prompt["metadata"]["base_scenario"],
-                "scenario": prompt.get("scenario"),
-                "category": prompt.get("category"),
-                "length_bin": run.get("prompt_length_bin"),
-                "excluded": excluded,
-                "input_tokens": tokens.get("input"),
-                "output_tokens": tokens.get("output"),
-                "total_tokens": tokens.get("total"),
-                "tokens_estimated": tokens.get("estimated"),
-                "aud_cost": economics.get("aud_cost"),
-                "latency_ms": economics.get("latency_ms"),
-                "judge_aud_cost": costs.get(run["run_id"]),
-                "judge_count": aggregated.get("judge_count"),
-                "judged": bool(aggregated.get("judged")),
-                **{name: means.get(name) for name in SCORES},
-                "composite_std": (aggregated.get("std_scores") or {}).get("composite"),
-                "composite_low": interval[0],
-                "composite_high": interval[1],
-                "zeros": aggregated.get("zeros"),
-            }
-        )
-    return typed(rows, RUN_TYPES).sort_values(["model", "prompt_id", "repeat"], ignore_index=True)
+    ids = list(dict.fromkeys(call_ids))
+    query = {**(where or {}), **({"judged": True} if judged else {})}
+    found = of_study(store, Run, study, "call_id", ids, where=query, leave_out=_NOT_OF_RUN)
+    run_ids = _each(found, "run_id")
+    match = {"run_id": {"$in": run_ids}} if len(run_ids) <= CHUNK else {"study": study}
+    with ThreadPoolExecutor(1) as beside:  # the store adds up while this process sorts into columns
+        adding_up = beside.submit(_judge_costs, store, match)
+        columns = _run_columns(found, _prompts(store, found))
+        costs = adding_up.result()
+    columns["judge_aud_cost"] = [costs.get(run_id) for run_id in run_ids]
+    frame = typed_columns(columns, RUN_TYPES)
+    if judged is not None:
+        # Whether a judgement is about the present text compares two fields, which no query does on every server.
+        frame = frame[frame["judged"] == judged]
+    return frame.sort_values(["model", "prompt_id", "repeat"], ignore_index=True)
+
+
+def _run_columns(
+    found: _Documents, prompts: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> dict[str, Sequence[Any]]:
+    """Return the columns of a frame of runs without the judges' costs; by column, because there are so many rows."""
+    about = [prompts[run["prompt_id"], run["dataset_version"]] for run in found]
+    tokens = [run.get("tokens") or {} for run in found]
+    economics = [run.get("economics") or {} for run in found]
+    excluded = [run.get("defect") is not None and run.get("reply_policy") != "keep" for run in found]
+    # Judgements from a time when the study kept such replies stay in the store and count for nothing here.
+    counts = [is_current(run) and not out for run, out in zip(found, excluded, strict=True)]
+    said = [_aggregated(run) if counting else {} for run, counting in zip(found, counts, strict=True)]
+    means = [run.get("scores") or {} if counting else {} for run, counting in zip(found, counts, strict=True)]
+    intervals = [(one.get("confidence_intervals") or {}).get("composite") or (None, None) for one in said]
+    made = {
+        "base": [prompt["metadata"]["base_scenario"] for prompt in about],
+        "scenario": _each(about, "scenario"),
+        "category": _each(about, "category"),
+        "length_bin": _each(found, "prompt_length_bin"),
+        "excluded": excluded,
+        "input_tokens": _each(tokens, "input"),
+        "output_tokens": _each(tokens, "output"),
+        "total_tokens": _each(tokens, "total"),
+        "tokens_estimated": _each(tokens, "estimated"),
+        "aud_cost": _each(economics, "aud_cost"),
+        "latency_ms": _each(economics, "latency_ms"),
+        "judge_count": _each(said, "judge_count"),
+        "judged": [bool(one.get("judged")) for one in said],
+        **{name: _each(means, name) for name in SCORES},
+        "composite_std": [(one.get("std_scores") or {}).get("composite") for one in said],
+        "composite_low": [low for low, _ in intervals],
+        "composite_high": [high for _, high in intervals],
+        "zeros": _each(said, "zeros"),
+    }
+    return {name: made[name] if name in made else _each(found, name) for name in RUN_TYPES}
 
 
 def judgements_frame(
-    store: Store, runs: pd.DataFrame, *, rubric_hash: str, judges: Mapping[str, str]
+    store: Store,
+    runs: pd.DataFrame,
+    *,
+    rubric_hash: str,
+    judges: Mapping[str, str],
+    where: Mapping[str, Any] | None = None,
 ) -> pd.DataFrame:
     """Return one row a judgement of the given runs under one rubric.
 
@@ -155,58 +137,68 @@ def judgements_frame(
         Version of the rubric.
     judges
         Role to model name: the ensemble of the study as it stands; judgements of others are left out.
+    where
+        What else the documents of the judgements must match, as a query of the store.
 
     Returns
     -------
     pandas.DataFrame
-        Columns and dtypes as in ``JUDGEMENT_TYPES``; a failed judgement has its reason and no scores.
-        ``expected_mass`` is the least probability that an expected score of the judgement rests on.
+        Columns, dtypes and units as in `toolkit.store.columns.JUDGEMENTS`; a failed judgement has its reason and no
+        scores.
     """
-    of_run = {row["run_id"]: row for row in runs.to_dict("records") if not row["excluded"]}
-    found_runs = store.find_by(
-        Run, "run_id", of_run, only=("run_id", "judge_calls", "judged_blob_id", "output_blob_id")
-    )
-    counting = {run["run_id"]: run.get("judge_calls") or {} for run in found_runs if is_current(run)}
-    rows = []
-    for found in store.find_by(Judgement, "run_id", of_run, leave_out=("reasons", "detail")):
-        if found["rubric_hash"] != rubric_hash or judges.get(found["judge"]) != found["model"]:
-            continue
-        label = judge_label(found["judge"], found.get("judge_repeat") or 0)
-        if counting.get(found["run_id"], {}).get(label) != found["call_id"]:
-            continue  # of another version of the reply, or under other settings of the judge
-        run = of_run[found["run_id"]]
-        scores = found.get("scores") or {}
-        rows.append(
-            {
-                **{name: run.get(name) for name in JUDGEMENT_TYPES},
-                **{name: found.get(name) for name in JUDGEMENT_TYPES if name in found},
-                "model": run["model"],
-                "judge_model": found["model"],
-                **{name: scores.get(name) for name in DIMENSIONS},
-                "composite": found.get("composite"),
-                "composite_strict": found.get("composite_strict"),
-                "zeros": found.get("zeros"),
-                "reason": found.get("reason"),
-                "judge_repeat": found.get("judge_repeat") or 0,
-                "expected_composite": _whole(found.get("expected") or {}),
-                "expected_mass": min((found.get("expected_mass") or {}).values(), default=None),
-            }
-        )
-    frame = typed(rows, JUDGEMENT_TYPES)
+    ids = runs.loc[~runs["excluded"], "run_id"].tolist()
+    study = str(runs["study"].iat[0]) if ids else ""
+    query = {"rubric_hash": rubric_hash, **(where or {})}
+    said = of_study(store, Judgement, study, "run_id", ids, where=query, leave_out=_NOT_OF_JUDGEMENT)
+    names = ("study", "run_id", "judge_calls", "judged_blob_id", "output_blob_id")
+    judged = of_study(store, Run, study, "run_id", ids, only=names)
+    counting = {run["run_id"]: run.get("judge_calls") or {} for run in judged if is_current(run)}
+    found = [
+        one
+        for one in said
+        if judges.get(one["judge"]) == one["model"]
+        # Otherwise of another version of the reply, or under other settings of the judge.
+        and counting.get(one["run_id"], {}).get(judge_label(one["judge"], one.get("judge_repeat") or 0))
+        == one["call_id"]
+    ]
+    of_run = runs.set_index("run_id").loc[[one["run_id"] for one in found]]
+    scores = [one.get("scores") or {} for one in found]
+    masses = [(one.get("expected_mass") or {}).values() for one in found]
+    made: dict[str, Any] = {
+        **{name: of_run[name] for name in PLACE if name != "run_id"},
+        "judge_model": _each(found, "model"),
+        **{name: _each(scores, name) for name in DIMENSIONS},
+        "judge_repeat": [one.get("judge_repeat") or 0 for one in found],
+        "expected_composite": [_whole(one.get("expected") or {}) for one in found],
+        "expected_mass": [min(mass, default=None) for mass in masses],
+    }
+    columns = {name: made[name] if name in made else _each(found, name) for name in JUDGEMENT_TYPES}
+    frame = typed_columns(columns, JUDGEMENT_TYPES)
     return frame.sort_values(["model", "prompt_id", "repeat", "judge", "judge_repeat"], ignore_index=True)
 
 
 def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     """Return one row per judgement and dimension.
 
-    Its columns are run_id, base, length_bin, model, repeat, judge, judge_repeat, dimension and score.
+    Parameters
+    ----------
+    judgements
+        A frame from `judgements_frame`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns, dtypes and units as in `toolkit.store.columns.DIMENSION_SCORES`.
     """
     keys = ["run_id", "base", "length_bin", "model", "repeat", "judge", "judge_repeat"]
-    long = judgements.melt(
-        id_vars=keys, value_vars=list(DIMENSIONS), var_name="dimension", value_name="score"
-    )
-    long["dimension"] = pd.Categorical(long["dimension"], categories=DIMENSIONS)
-    return long.sort_values([*keys, "dimension"], ignore_index=True)
+    ordered = judgements.sort_values(keys)
+    each = ordered.loc[ordered.index.repeat(len(DIMENSIONS)), keys]
+    columns: dict[str, Any] = {
+        **{name: each[name] for name in keys},
+        "dimension": [*DIMENSIONS] * len(ordered),
+        "score": ordered[list(DIMENSIONS)].to_numpy().ravel(),
+    }
+    return typed_columns(columns, DIMENSION_TYPES)
 
 
 def judge_means(judgements: pd.DataFrame) -> pd.DataFrame:
@@ -245,42 +237,56 @@ def ratings_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     return long.rename(columns={"run_id": "target"}).astype({"judge": "string"})
 
 
+def of_study(
+    store: Store,
+    document: type,
+    study: str,
+    field: str,
+    values: Iterable[str],
+    *,
+    where: Mapping[str, Any] | None = None,
+    leave_out: Iterable[str] = (),
+    only: Iterable[str] = (),
+) -> list[dict[str, Any]]:
+    """Return the documents of a study whose ``field`` is one of ``values``.
+
+    Parameters
+    ----------
+    store, document, field, values, where, leave_out, only
+        As in `toolkit.store.connection.Store.find_by`; ``study`` must be among ``only``.
+    study
+        Name of the study.
+    """
+    wanted = dict.fromkeys(values)
+    if len(wanted) <= CHUNK:
+        found = store.find_by(document, field, wanted, leave_out, only=only, where=where)
+        return [one for one in found if one["study"] == study]
+    # Many names take longer to look up than the few documents of the study that have none of them take to read.
+    found = store.find_where(document, {**(where or {}), "study": study}, leave_out, only=only)
+    return [one for one in found if one[field] in wanted]
+
+
 def _whole(expected: Mapping[str, float]) -> float | None:
     """Return the mean of expected scores where every dimension has one; a part of them is another composite."""
     return composite_strict(expected) if set(expected) >= set(DIMENSIONS) else None
 
 
-def _prompts(store: Store, runs: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+def _each(found: _Documents, name: str) -> list[Any]:
+    return [one.get(name) for one in found]
+
+
+def _aggregated(run: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (run.get("ensemble_evaluation") or {}).get("aggregated") or {}
+
+
+def _prompts(store: Store, runs: _Documents) -> dict[tuple[str, str], dict[str, Any]]:
     found = store.find_by(Prompt, "prompt_id", (run["prompt_id"] for run in runs), leave_out=("text",))
     return {(p["prompt_id"], p["dataset_version"]): p for p in found}
 
 
-def _judge_costs(store: Store, run_ids: list[str]) -> dict[str, float]:
-    costs: dict[str, float] = {}
-    for judgement in store.find_by(Judgement, "run_id", run_ids, leave_out=("reasons", "scores")):
-        if judgement.get("aud_cost") is not None:
-            costs[judgement["run_id"]] = costs.get(judgement["run_id"], 0.0) + judgement["aud_cost"]
-    return costs
-
-
-def typed(rows: list[dict[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:
-    """Return rows as a frame with the columns and dtypes of a table of types, also when there are no rows.
-
-    Parameters
-    ----------
-    rows
-        One mapping a row.
-    types
-        Column to dtype; ``bin``, ``role`` and ``utc`` are words of our own.
-    """
-    frame = pd.DataFrame(rows, columns=list(types))
-    for name, kind in types.items():
-        if kind == "bin":
-            frame[name] = pd.Categorical(frame[name], categories=list(LENGTH_BINS), ordered=True)
-        elif kind == "role":
-            frame[name] = pd.Categorical(frame[name], categories=list(JUDGE_ROLES), ordered=True)
-        elif kind == "utc":
-            frame[name] = pd.to_datetime(frame[name], utc=True)
-        else:
-            frame[name] = frame[name].astype(kind)  # type: ignore[call-overload]
-    return frame
+def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
+    """Return what all judgements of each run cost in AUD, added up in the store."""
+    adding = {"$group": {"_id": "$run_id", "aud": {"$sum": "$aud_cost"}}}
+    pipeline = [{"$match": {**match, "aud_cost": {"$ne": None}}}, adding]
+    found = store.database["judgements"].aggregate(pipeline, batchSize=BATCH)
+    return {one["_id"]: one["aud"] for one in found}

@@ -8,29 +8,14 @@ from typing import Any
 import pandas as pd
 
 from toolkit.store.connection import Store
-from toolkit.store.frames import SCORES, ratings_frame, typed
+from toolkit.store.frames import ratings_frame
+from toolkit.store.item_columns import HUMAN as HUMAN_COLUMNS
 from toolkit.store.ratings import HUMAN, Rating, all_ratings, newest_ratings
+from toolkit.store.typed import typed, types_of
 from toolkit.words import DIMENSIONS
 
-_OF_RUN: Mapping[str, str] = {
-    "run_id": "string",
-    "base": "string",
-    "length_bin": "bin",
-    "model": "string",
-    "repeat": "Int64",
-}
-HUMAN_TYPES: Mapping[str, str] = {
-    **_OF_RUN,
-    "rater": "string",
-    "failed": "bool",
-    "reason": "string",
-    **dict.fromkeys(SCORES, "float64"),
-    "zeros": "Int64",
-    "reasons": "string",
-    "source": "string",
-    "version": "Int64",
-    "created_at": "utc",
-}
+_OF_RUN = ("run_id", "base", "length_bin", "model", "repeat")
+HUMAN_TYPES = types_of(HUMAN_COLUMNS)
 HISTORY_TYPES: Mapping[str, str] = {
     "run_id": "string",
     "rater": "string",

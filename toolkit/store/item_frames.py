@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 
 import pandas as pd
 
 from toolkit.prompt_test import MeasuredTestItem
 from toolkit.prompts.dataset import Prompt
-from toolkit.store.frames import typed
+from toolkit.store.item_columns import MEASUREMENTS, PROMPTS
+from toolkit.store.typed import typed, types_of
 
-PROMPT_TYPES: Mapping[str, str] = {
-    "test_item": "string",
-    "prompt_id": "string",
-    "scenario": "string",
-    "length_bin": "bin",
-    "tokens": "Int64",
-    "text": "string",
-}
-MEASUREMENT_TYPES: Mapping[str, str] = {
-    "test_item": "string",
-    "model": "string",
-    "repeat": "Int64",
-    "name": "string",
-    "value": "float64",
-    "unit": "string",
-    "reason": "string",
-}
+PROMPT_TYPES = types_of(PROMPTS)
+MEASUREMENT_TYPES = types_of(MEASUREMENTS)
 
 
 def prompts_frame(prompts: Iterable[Prompt], asked: Container[str]) -> pd.DataFrame:

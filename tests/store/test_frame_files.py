@@ -1,0 +1,136 @@
+"""Frames come back from CSV and Parquet as they were: dtypes, bits of floats, missing and empty, hostile texts."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pandas.testing import assert_frame_equal
+
+from toolkit.errors import InputError
+from toolkit.store.dictionary import KINDS, as_kind
+from toolkit.store.frame_files import load_frame, save_frame
+from toolkit.store.typed import dtype_of, typed, types_of
+
+FORMATS = (".csv", ".parquet")
+HOSTILE = (
+    "",
+    '=HYPERLINK("http://x")',
+    "'=1",
+    "''",
+    "-1 day",
+    "\t=1",
+    "\r\n=1",
+    "a\nb\r\nc\rd",
+    'he said "no", twice',
+    "\x00\x1b[2J\x07",
+    "\x00=1",
+    "NA",
+    "nan",
+    "null",
+    "\ufeffbom",
+    "＝1",
+    " leads and trails ",
+    "x" * 2_000_000,
+)
+_WORDS = {
+    "string": st.none() | st.text(st.characters(exclude_categories=("Cs",))) | st.sampled_from(HOSTILE[:-1]),
+    "Int64": st.none() | st.integers(-(2**63), 2**63 - 1),
+    "float64": st.none() | st.floats(allow_nan=False),
+    "bool": st.booleans(),
+    "boolean": st.none() | st.booleans(),
+    "utc": st.none() | st.datetimes(datetime(1970, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)),
+}
+
+
+def values(word: str) -> st.SearchStrategy:
+    """Return every value that a column of a dtype may hold, missing ones too."""
+    return _WORDS[word] if word in _WORDS else st.none() | st.sampled_from(list(dtype_of(word).categories))
+
+
+def rows(kind: str) -> st.SearchStrategy:
+    return st.lists(
+        st.fixed_dictionaries({name: values(word) for name, word in types_of(KINDS[kind]).items()}),
+        max_size=4,
+    )
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("kind", ["human", "calls", "dimensions", "experiments"])
+def test_any_frame_comes_back_as_it_was(kind: str, suffix: str, tmp_path: Path) -> None:
+    """Whatever the values, dtypes, categories, missing values and every bit of every float are the same."""
+
+    @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+    @given(rows(kind))
+    def holds(some: list[dict]) -> None:
+        frame = typed(some, types_of(KINDS[kind]))
+        back = load_frame(save_frame(frame, tmp_path / f"frame{suffix}", kind), kind)
+        assert_frame_equal(back, frame, check_exact=True)
+        for name in frame.select_dtypes("float64"):  # equal is not enough: -0.0 equals 0.0
+            given_bits, bits = frame[name].dropna(), back[name].dropna()
+            assert [value.hex() for value in bits] == [value.hex() for value in given_bits]
+
+    holds()
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_frame_keeps_its_dtypes(kind: str, suffix: str, tmp_path: Path) -> None:
+    """A study without rows gives the columns and dtypes of one with many."""
+    frame = typed([], types_of(KINDS[kind]))
+    assert_frame_equal(load_frame(save_frame(frame, tmp_path / f"f{suffix}", kind), kind), frame)
+    assert {name: frame[name].dtype for name in frame} == {
+        name: dtype_of(column.dtype) for name, column in KINDS[kind].items()
+    }
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_hostile_texts_come_back_character_by_character(suffix: str, tmp_path: Path) -> None:
+    """Line ends, NUL, escapes, formulas, an empty text and words for nothing are texts; only missing is missing."""
+    texts = [*HOSTILE, None]
+    prompts = [{"test_item": "i", "prompt_id": str(n), "text": text} for n, text in enumerate(texts)]
+    frame = typed(prompts, types_of(KINDS["prompts"]))
+    back = load_frame(save_frame(frame, tmp_path / f"f{suffix}", "prompts"), "prompts")
+    assert back["text"].tolist()[:-1] == list(HOSTILE)
+    assert back["text"].isna().tolist() == [False] * len(HOSTILE) + [True]
+
+
+def test_no_cell_of_a_csv_file_is_a_formula(tmp_path: Path) -> None:
+    """A spreadsheet that opens the file finds no text that begins like a formula."""
+    rows = [{"test_item": "i", "prompt_id": "p", "text": text} for text in HOSTILE[:-1]]
+    path = save_frame(typed(rows, types_of(KINDS["prompts"])), tmp_path / "f.csv", "prompts")
+    content = io.StringIO(path.read_bytes().decode(), newline="")
+    cells = [cell for row in csv.reader(content) for cell in row]
+    assert any(cell.startswith("'=HYPERLINK") for cell in cells)
+    assert not [
+        cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n", "\x00", "＝"))
+    ]
+
+
+def test_a_wrong_file_is_one_clear_line(tmp_path: Path) -> None:
+    """Another kind, another name, a torn file, no file and a value of no category are told apart."""
+    frame = typed([{"test_item": "i", "prompt_id": "p", "text": "t"}], types_of(KINDS["prompts"]))
+    for suffix in FORMATS:
+        path = save_frame(frame, tmp_path / f"prompts{suffix}", "prompts")
+        with pytest.raises(InputError, match="frame runs"):
+            load_frame(path, "runs")
+        path.write_bytes(path.read_bytes()[:-30] + b'"torn')
+        with pytest.raises(InputError, match="save it again"):
+            load_frame(path, "prompts")
+    for name in ("nowhere.csv", "frame.xlsx"):
+        with pytest.raises(InputError, match=name):
+            load_frame(tmp_path / name, "prompts")
+    with pytest.raises(InputError, match="there is no frame 'run'"):
+        save_frame(frame, tmp_path / "f.csv", "run")
+    with pytest.raises(InputError, match="does not have the column 'more'"):
+        as_kind(frame.assign(more=1), "prompts")
+    with pytest.raises(InputError, match="'length_bin' cannot hold 'XL'; it is one of S, M, L"):
+        as_kind(frame.assign(length_bin=pd.Series(["XL"], dtype="str")), "prompts")
+    with pytest.raises(InputError, match="frame prompts: a value is not of its column's dtype"):
+        as_kind(frame.assign(tokens="many"), "prompts")

@@ -1,0 +1,105 @@
+"""The tidy frame of calls: every request that a study made or rests on, its cost and its end, without texts."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any, Final
+
+import pandas as pd
+
+from toolkit.store.columns import CALLS
+from toolkit.store.connection import Store
+from toolkit.store.documents import Call, Judgement, Run
+from toolkit.store.typed import typed, types_of
+
+CALL_TYPES: Final = types_of(CALLS)
+_NOT_OF_CALL: Final = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at")
+
+
+def calls_frame(
+    store: Store,
+    *,
+    study: str,
+    names: Mapping[tuple[str, str, str], str],
+    roles: Mapping[tuple[str, str], str],
+    where: Mapping[str, Any] | None = None,
+    models: Container[str] | None = None,
+    judges: Container[str] | None = None,
+) -> pd.DataFrame:
+    """Return one row a call that a study paid for, or that answers one of its runs or judges.
+
+    Parameters
+    ----------
+    store
+        An open store.
+    study
+        Name of the study.
+    names
+        The study's name of a model by purpose of the call, provider and the provider's name.
+    roles
+        Role of a judge by provider and the provider's name of its model.
+    where
+        What the documents of the calls must match, as a query of the store.
+    models, judges
+        Only calls of models with these names in the study, and of judges with these roles.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns, dtypes and units as in `toolkit.store.columns.CALLS`, oldest call first. The costs of the calls whose
+        ``paid_by`` is the study add up to what it spent.
+    """
+    query = dict(where or {})
+    leads = _leads(store, study)
+    found = store.find_where(Call, {**query, "study": study}, _NOT_OF_CALL)
+    known = {call["_id"] for call in found}
+    # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
+    found += store.find_by(Call, "_id", (c for c in leads if c not in known), _NOT_OF_CALL, where=query)
+    rows = (_row(call, leads.get(call["_id"]), names, roles) for call in found)
+    kept = (
+        row
+        for row in rows
+        if (models is None or row["model"] in models) and (judges is None or row["role"] in judges)
+    )
+    return typed(kept, CALL_TYPES).sort_values(["created_at", "call_id"], ignore_index=True)
+
+
+def _leads(store: Store, study: str) -> dict[str, Mapping[str, Any]]:
+    """Return the run and, of a judge's call, the judge by the call that answers the run or names the judgement."""
+    runs = store.find_where(Run, {"study": study}, only=("run_id", "model", "call_id"))
+    names = ("run_id", "model", "call_id", "judge", "judge_repeat")
+    said = store.find_where(Judgement, {"study": study}, only=names)
+    return _first(sorted([*runs, *said], key=lambda one: one["run_id"]))
+
+
+def _first(found: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    leads: dict[str, Mapping[str, Any]] = {}
+    for one in found:
+        leads.setdefault(one["call_id"], one)  # one call judges all replies with the same text
+    return leads
+
+
+def _row(
+    call: Mapping[str, Any],
+    led: Mapping[str, Any] | None,
+    names: Mapping[tuple[str, str, str], str],
+    roles: Mapping[tuple[str, str], str],
+) -> dict[str, Any]:
+    provider, model, purpose = call["provider"], call["model"], call["purpose"]
+    failure = call.get("failure") or {}
+    role = led.get("judge") if led else roles.get((provider, model)) if purpose == "judge" else None
+    named = led and "judge" in led
+    return {
+        **{name: call.get(name) for name in CALL_TYPES},
+        "call_id": call["_id"],
+        "paid_by": call["study"],
+        "leads": led is not None,
+        "run_id": led["run_id"] if led else None,
+        "role": role,
+        "judge_repeat": (led or {}).get("judge_repeat") or 0 if named else None,
+        "model": led["model"] if led else names.get((purpose, provider, model)),
+        "provider_model": model,
+        "unsure_aud": call.get("unsure_aud") or 0.0,
+        "attempts": len(call.get("attempts") or ()),
+        "failure": f"{failure.get('reason')}: {failure.get('message')}" if failure else None,
+    }

@@ -1,0 +1,164 @@
+"""Tidy frames as files and back without loss: CSV for everyone, Parquet for large ones.
+
+A frame comes back with the columns and dtypes of its kind, floats to the last bit, a missing text apart from an empty
+one, and texts character by character: line ends, NUL and terminal escapes are data. One thing looks different in a CSV
+file: a spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula and runs it, and replies of
+models are hostile. Such a text, and one that begins with a tab, a line end, NUL or an apostrophe, has an apostrophe
+before it in the file, which spreadsheets take for "this is text"; reading takes it away again.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.store.dictionary import as_kind, columns_of
+from toolkit.store.typed import TEXT
+from toolkit.writing import write_atomically
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+FORMATS: Final = (".csv", ".parquet")
+# The wide signs too, which some spreadsheets take for the others, and NUL, which some leave out.
+_FORMULA: Final = r"\A([=+\-@\t\r\n\x00'＝＋－＠])"
+_GUARDED: Final = r"\A'"
+_KIND: Final = b"toolkit.frame"
+
+
+def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
+    """Write a tidy frame into a file that is whole or not there; the name says the format, ``.csv`` or ``.parquet``.
+
+    Parameters
+    ----------
+    frame
+        The frame.
+    path
+        The file.
+    kind
+        Name of the frame, such as ``runs``; see `toolkit.store.dictionary.columns_of`.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        When the frame is not of this kind, or the name ends otherwise.
+    """
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    place, whole = _path(path), as_kind(frame, kind)
+    buffer = io.BytesIO()
+    if place.suffix == ".csv":
+        texts = [
+            name for name, column in columns_of(kind).items() if _arrow_type(column.dtype) == pa.string()
+        ]
+        table = pa.Table.from_pandas(whole.astype(dict.fromkeys(texts, TEXT)), preserve_index=False)
+        csv.write_csv(_replaced(table, texts, _FORMULA, r"'\1"), buffer)
+    else:
+        table = pa.Table.from_pandas(whole, preserve_index=False)
+        metadata = {**(table.schema.metadata or {}), _KIND: kind.encode()}
+        parquet.write_table(table.replace_schema_metadata(metadata), buffer)
+    return write_atomically(place, buffer.getvalue())
+
+
+def load_frame(path: Path | str, kind: str) -> pd.DataFrame:
+    """Read a tidy frame as `save_frame` wrote it, with the dtypes of its kind.
+
+    Parameters
+    ----------
+    path
+        The file, ``.csv`` or ``.parquet``.
+    kind
+        Name of the frame.
+
+    Raises
+    ------
+    InputError
+        When the file cannot be read, is of another kind, or holds a value that its column cannot.
+    """
+    import pyarrow as pa
+
+    place = _path(path)
+    try:
+        content = place.read_bytes()
+    except OSError as error:
+        raise InputError(f"{place}: cannot be read ({error.strerror})") from error
+    columns = columns_of(kind)
+    types = {name: _arrow_type(column.dtype) for name, column in columns.items()}
+    try:
+        table = _from_csv(content, types) if place.suffix == ".csv" else _from_parquet(content, kind, place)
+        words = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
+        words |= dict.fromkeys((pa.string(), pa.large_string()), TEXT)
+        frame = table.to_pandas(types_mapper=words.get, ignore_metadata=True)
+        return as_kind(frame, kind)
+    except (pa.ArrowException, ValueError, TypeError, InputError) as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{place}: is no whole file of the frame {kind} ({why}); save it again") from error
+
+
+def _from_csv(content: bytes, types: Mapping[str, Any]) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    table = csv.read_csv(
+        io.BytesIO(content),
+        # In one block: a text may be longer than any that is smaller than the file.
+        read_options=csv.ReadOptions(block_size=len(content) + 1, use_threads=False),
+        parse_options=csv.ParseOptions(newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+        ),
+    )
+    texts = [name for name in table.column_names if types.get(name) == pa.string()]
+    return _replaced(table, texts, _GUARDED, "")
+
+
+def _replaced(table: pa.Table, texts: Sequence[str], pattern: str, replacement: str) -> pa.Table:
+    from pyarrow import compute
+
+    for name in texts:
+        changed = compute.replace_substring_regex(table[name], pattern=pattern, replacement=replacement)
+        table = table.set_column(table.column_names.index(name), name, changed)
+    return table
+
+
+def _from_parquet(content: bytes, kind: str, place: Path) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = parquet.read_table(pa.BufferReader(content))
+    said = (table.schema.metadata or {}).get(_KIND, kind.encode()).decode()
+    if said != kind:
+        raise InputError(f"it holds the frame {said}")
+    return table
+
+
+def _arrow_type(word: str) -> Any:
+    """Return the type of a column in a file; categories are texts there."""
+    import pyarrow as pa
+
+    types = {
+        "Int64": pa.int64(),
+        "float64": pa.float64(),
+        "bool": pa.bool_(),
+        "boolean": pa.bool_(),
+        "utc": pa.timestamp("us", "UTC"),
+    }
+    return types.get(word, pa.string())
+
+
+def _path(path: Path | str) -> Path:
+    place = Path(path)
+    if place.suffix not in FORMATS:
+        raise InputError(f"{place}: name a file that ends in {' or '.join(FORMATS)}")
+    return place
