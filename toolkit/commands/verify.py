@@ -11,6 +11,7 @@ from toolkit.commands.common import finish, json_option
 
 
 @click.command()
+@click.argument("study", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--statistics", is_flag=True, help="Simulate studies with a known truth through every statistic."
 )
@@ -29,6 +30,7 @@ from toolkit.commands.common import finish, json_option
 @click.option("--out", type=click.Path(path_type=Path), help="Write the table as Markdown into this file.")
 @json_option
 def verify(
+    study: Path | None,
     statistics: bool,
     studies: int,
     only: str | None,
@@ -37,9 +39,18 @@ def verify(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Table how often intervals hold the truth and tests reject it, and hold whole scripted studies to it."""
-    if not statistics:
-        raise click.UsageError("give --statistics: it is what can be verified so far")
+    """Hold STUDY against its ledger, or with --statistics the statistics against a known truth.
+
+    Of STUDY, runs, judgements, figures and bundle are made again from the ledger. With --statistics it is tabled how
+    often intervals hold the truth and tests reject it, and whole scripted studies are held to expected tables.
+    """
+    if (study is None) != statistics:
+        raise click.UsageError("give either STUDY or --statistics: which of the two is to be verified")
+    if study is not None:
+        from toolkit.verify.study import verify_study
+        from toolkit.workbench import Study
+
+        return finish(verify_study(Study.load(study)), as_json)
     from toolkit.verify.command import verify_statistics
 
     progress = _progress if sys.stderr.isatty() else None

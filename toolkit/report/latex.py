@@ -1,141 +1,36 @@
-"""LaTeX tables in the manner of booktabs: numbers aligned, and no text from a model can become a command."""
+"""LaTeX tables in the manner of booktabs: numbers aligned, no wider than the page, and over pages where long."""
 
 from __future__ import annotations
 
 import math
 import re
-import unicodedata
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.report.latex_columns import Column, column_of, fitted, lines_of, narrowest
+from toolkit.report.latex_text import escape_breaking
 
-_SPECIAL: Final = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\char34{}",
-    "`": r"\char96{}",
-    # A row that starts with one of these would be read as an argument of the "\\" before it.
-    "[": "{[}",
-    "]": "{]}",
-    "*": "{*}",
-    "–": "--",
-    "—": "---",
-    "−": "$-$",
-    "×": r"$\times$",
-    "÷": r"$\div$",
-    "±": r"$\pm$",
-    "°": r"$^{\circ}$",
-    "µ": r"$\mu$",
-    "·": r"$\cdot$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "α": r"$\alpha$",
-    "§": r"\S{}",
-    "£": r"\pounds{}",
-    "‘": "`",
-    "’": "'",
-    "“": "``",
-    "”": "''",
-    "…": r"\dots{}",
-}
-_LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
-"""Letters that pdflatex prints in every font encoding."""
-_LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")
-MISSING: Final = "--"
-"""What a cell shows when there is no number; never a zero."""
+PACKAGES: Final = ("array", "booktabs", "longtable")
+"""Packages that the tables need; every LaTeX has them."""
+_LONGEST: Final = 45
+"""Lines of caption and rows that one page takes."""
+_CAPTION_LINE: Final = 85
+_LONG_HEAD: Final = r"\multicolumn{%d}{@{}l}{\tablename\ \thetable{}, continued} \\"
+_LONG_FOOT: Final = r"\multicolumn{%d}{r@{}}{continued on the next page} \\"
 
 
-def escape(text: object) -> str:
-    r"""Return text as LaTeX that prints it and does nothing else.
-
-    Characters of control are dropped, white space becomes one space, and a character that pdflatex cannot
-    print is named by its code point instead of stopping the thesis.
-
-    Parameters
-    ----------
-    text
-        Anything; its ``str`` is used.
-
-    Returns
-    -------
-    str
-        Safe in a cell, a caption or running text.
-
-    Examples
-    --------
-    >>> print(escape("50% of $x_1 & \\input{/etc/passwd}"))
-    50\% of \$x\_1 \& \textbackslash{}input\{/etc/passwd\}
-    >>> escape("a\x00b \U0001f600")
-    'ab {[}U+1F600{]}'
-    """
-    line = " ".join(unicodedata.normalize("NFC", str(text)).split())
-    kept = "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
-    # "{}" inside keeps "--" two hyphens and "''" two apostrophes.
-    return "{}".join("".join(_escape_one(c) for c in part) for part in _LIGATURE.split(kept))
+@dataclass(frozen=True)
+class _Size:
+    font: str
+    characters: int
+    """Characters of a line of 160 mm."""
 
 
-def _escape_one(character: str) -> str:
-    if character in _SPECIAL:
-        return _SPECIAL[character]
-    if " " <= character <= "~" or character in _LETTERS:
-        return character
-    return f"{{[}}U+{ord(character):04X}{{]}}"
-
-
-def number(value: float | None, decimals: int) -> str:
-    """Return a number with fixed decimals and a true minus, so that a right-aligned column aligns the points.
-
-    Examples
-    --------
-    >>> number(-0.126, 2), number(None, 2), number(float("nan"), 2), number(-0.001, 2)
-    ('$-$0.13', '--', '--', '0.00')
-    """
-    if value is None or not math.isfinite(value):
-        return MISSING
-    text = f"{value:.{decimals}f}"
-    if float(text) == 0:
-        text = text.lstrip("-")
-    return text.replace("-", "$-$")
-
-
-def interval(low: float | None, high: float | None, decimals: int) -> str:
-    """Return an interval in brackets that a row may start with.
-
-    Examples
-    --------
-    >>> interval(-0.1, 0.25, 2), interval(None, None, 2)
-    ('{[}$-$0.10, 0.25{]}', '--')
-    """
-    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
-        return MISSING
-    return f"{{[}}{number(low, decimals)}, {number(high, decimals)}{{]}}"
-
-
-def p_value(value: float | None) -> str:
-    """Return a P value with three decimals, or that it is smaller.
-
-    Examples
-    --------
-    >>> p_value(0.0004), p_value(0.03), p_value(None)
-    ('$<$0.001', '0.030', '--')
-    """
-    if value is None or not math.isfinite(value):
-        return MISSING
-    return "$<$0.001" if value < 0.001 else f"{value:.3f}"
+_SIZES: Final = (_Size(r"\footnotesize", 98), _Size(r"\scriptsize", 112), _Size(r"\tiny", 140))
 
 
 def latex_table(
@@ -147,7 +42,10 @@ def latex_table(
     decimals: int | Mapping[str, int] = 2,
     p_values: tuple[str, ...] = (),
 ) -> str:
-    r"""Return a frame as a floating LaTeX table that needs ``\usepackage{booktabs}`` only.
+    r"""Return a frame as a LaTeX table that needs the packages booktabs, array and longtable.
+
+    A table that fits a page floats; a longer one is a ``longtable``. Text that is too wide for a line of 160 mm
+    is broken inside of its column.
 
     Parameters
     ----------
@@ -161,14 +59,15 @@ def latex_table(
     columns
         Which columns in which order, and the heading of each; all under their own names when not given.
     decimals
-        Decimals of the floating numbers, for all columns or for each by name (2 where it is not named).
+        Decimals of the floating numbers, for all columns or for each by name (2 where it is not named); a number
+        that would print as zero and is none gets more.
     p_values
         Columns that hold P values.
 
     Returns
     -------
     str
-        The ``table`` environment, ended by a new line.
+        The ``table`` or ``longtable`` environment, ended by a new line.
 
     Raises
     ------
@@ -180,9 +79,10 @@ def latex_table(
     >>> frame = pd.DataFrame({"bin": ["S", "M"], "mean": [2.5, -1.25]})
     >>> print(latex_table(frame, "Mean by bin (n = 2).", "tab:bins", {"bin": "Bin", "mean": "Mean"}))
     \begin{table}[htbp]
-      \centering\footnotesize
+      \centering
       \caption{Mean by bin (n = 2).}
       \label{tab:bins}
+      \footnotesize
       \begin{tabular}{lr}
         \toprule
         Bin & Mean \\
@@ -203,46 +103,70 @@ def latex_table(
             f"column {unknown[0]!r} of table {label}: the frame has {', '.join(map(str, frame))}"
         )
     places = {n: decimals if isinstance(decimals, int) else decimals.get(n, 2) for n in heads}
-    body = [
-        [_cell(value, places[name], name in p_values) for name, value in zip(heads, row, strict=True)]
-        for row in frame[list(heads)].astype(object).itertuples(index=False, name=None)
+    made = [
+        column_of(list(frame[name].astype(object)), head, places[name], is_p=name in p_values)
+        for name, head in heads.items()
     ]
-    aligned = "".join("r" if _is_numeric(frame[name]) else "l" for name in heads)
-    lines = [
+    needed = narrowest(made)
+    size = next((size for size in _SIZES if needed <= size.characters), _SIZES[-1])
+    shown = fitted(made, size.characters)
+    lines = lines_of(made, shown) + math.ceil(len(caption) / _CAPTION_LINE)
+    named = [rf"\caption{{{escape_breaking(caption)}}}", rf"\label{{{label}}}"]
+    write = _long if lines > _LONGEST else _floating
+    return "\n".join(write(shown, named, size.font)) + "\n"
+
+
+def _floating(columns: Sequence[Column], named: Sequence[str], font: str) -> list[str]:
+    return [
         r"\begin{table}[htbp]",
-        r"  \centering\footnotesize",
-        rf"  \caption{{{escape(caption)}}}",
-        rf"  \label{{{label}}}",
-        rf"  \begin{{tabular}}{{{aligned}}}",
+        r"  \centering",
+        *(f"  {line}" for line in named),
+        f"  {font}",
+        rf"  \begin{{tabular}}{{{_spec(columns)}}}",
         r"    \toprule",
-        f"    {' & '.join(escape(head) for head in heads.values())} " + r"\\",
+        f"    {_heads(columns)}",
         r"    \midrule",
-        *(f"    {' & '.join(cells)} " + r"\\" for cells in body),
+        *_rows(columns),
         r"    \bottomrule",
         r"  \end{tabular}",
         r"\end{table}",
     ]
-    return "\n".join(lines) + "\n"
 
 
-def _is_numeric(column: pd.Series) -> bool:
-    told = [v for v in column.astype(object) if not _is_missing(v) and v != ""]
-    return bool(told) and all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in told)
+def _long(columns: Sequence[Column], named: Sequence[str], font: str) -> list[str]:
+    spans = sum(column.spans for column in columns)
+    return [
+        rf"\begingroup\setlength{{\LTcapwidth}}{{\linewidth}}{font}",
+        rf"\begin{{longtable}}{{{_spec(columns)}}}",
+        *(f"    {line}" for line in (named[0], named[1] + r" \\")),
+        r"    \toprule",
+        f"    {_heads(columns)}",
+        r"    \midrule",
+        r"    \endfirsthead",
+        f"    {_LONG_HEAD % spans}",
+        r"    \toprule",
+        f"    {_heads(columns)}",
+        r"    \midrule",
+        r"    \endhead",
+        r"    \midrule",
+        f"    {_LONG_FOOT % spans}",
+        r"    \endfoot",
+        r"    \bottomrule",
+        r"    \endlastfoot",
+        *_rows(columns),
+        r"\end{longtable}",
+        r"\endgroup",
+    ]
 
 
-def _is_missing(value: Any) -> bool:
-    return (
-        value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and math.isnan(value))
-    )
+def _spec(columns: Sequence[Column]) -> str:
+    return "".join(column.spec for column in columns)
 
 
-def _cell(value: Any, decimals: int, is_p: bool) -> str:
-    if isinstance(value, tuple):
-        return interval(value[0], value[1], decimals)
-    if _is_missing(value):
-        return MISSING
-    if is_p and isinstance(value, float):
-        return p_value(value)
-    if isinstance(value, float):
-        return number(value, decimals)
-    return escape(value)
+def _heads(columns: Sequence[Column]) -> str:
+    return " & ".join(column.head for column in columns) + r" \\"
+
+
+def _rows(columns: Sequence[Column]) -> list[str]:
+    rows = zip(*(column.cells for column in columns), strict=True)
+    return [f"    {' & '.join(cells)} " + r"\\" for cells in rows]

@@ -1,0 +1,301 @@
+"""The thesis bundle: it compiles as it is, says only what was done, cites only what it used, and is sealed."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from toolkit.cli import main
+from toolkit.errors import InputError
+from toolkit.report.bundle.references import _data, bibliography, short_reference, statistics_used
+from toolkit.report.bundle.sums import MANIFEST, differing_files
+from toolkit.report.estimates_table import estimates_table
+from toolkit.report.tables import save_table
+from toolkit.stats.result import Estimate
+from toolkit.store import embedded
+from toolkit.workbench import Study
+
+HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 \end{document}"
+HOSTILE_MODEL = r"meta_llama/$&%#^~{}\input-κ≤–→-" + "Very" * 16
+QUESTIONS = """
+"A test of a user's own with two questions."
+from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem
+from toolkit.protocols.results import mean_result
+
+
+class Own(PromptResponseTest):
+    name = "own"
+
+    def make_test_items(self):
+        return tuple(TestItem(name, (PromptWithContext(name, name),), context=None) for name in ("one", "two"))
+
+    def measure_quality(self, item_annotations):
+        text = item_annotations.replies[0].text
+        return [Measurement("length", None if text is None else float(len(text)), "characters")]
+
+    def result_types(self):
+        return (ResultType("mean length", "characters"),)
+
+    def aggregate_measurements(self, measured_items):
+        return [mean_result("mean length", measured_items, "length", "characters")]
+"""
+THESIS = r"""
+\documentclass[12pt]{report}
+\usepackage[utf8]{inputenc}
+\newcommand{\bundlepath}{compiled/}
+\input{compiled/preamble.tex}
+\begin{document}
+\input{compiled/figures.tex}
+\end{document}
+"""
+ONE_SHOT = """
+name = "shots"
+test = "one_shot"
+models = [{ name = "scripted" }]
+repeats = 3
+output = "results/shots"
+[options]
+variants = ["plain", "careful"]
+samples = ["plain_gets"]
+only = ["plain_gets_host"]
+[judges]
+primary = false
+secondary = false
+tertiary = false
+"""
+
+
+@pytest.fixture(scope="module")
+def bundled(demo_like_study: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The bundle of a judged study, drawn once, and its files in the order in which they were returned."""
+    folder = tmp_path_factory.mktemp("bundle")
+    study = Study.load(demo_like_study)
+    files = study.bundle(folder)
+    study.store.close()
+    assert {path for path in folder.rglob("*") if path.is_file()} == set(files)
+    return folder, [path.relative_to(folder).as_posix() for path in files]
+
+
+@pytest.fixture(scope="module")
+def whole_bundle(bundled: tuple[Path, list[str]]) -> Path:
+    """The folder of that bundle."""
+    return bundled[0]
+
+
+@pytest.fixture
+def write_study(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Write a study file into a folder of its own, whose server is stopped at the end."""
+
+    def write(text: str) -> Path:
+        path = tmp_path / "study.toml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    yield write
+    embedded.stop(tmp_path / "results" / ".store")
+
+
+def compiled(bundle: Path, folder: Path) -> tuple[str, str]:
+    """Compile a copy of a bundle and return the log of LaTeX and the text of every page."""
+    assert shutil.which("pdflatex"), "no pdflatex: scripts/apt_install.sh in `make test` installs it"
+    place = shutil.copytree(bundle, folder / "compiled")
+    for command in ("pdflatex", "bibtex", "pdflatex", "pdflatex"):
+        options = ["-interaction=nonstopmode", "-halt-on-error"] if command == "pdflatex" else []
+        done = subprocess.run([command, *options, "bundle"], cwd=place, capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-1500:]
+    text = subprocess.run(
+        ["pdftotext", "-layout", "bundle.pdf", "-"], cwd=place, capture_output=True, check=True
+    )
+    return (place / "bundle.log").read_text(encoding="latin-1"), text.stdout.decode()
+
+
+def assert_clean(log: str) -> None:
+    """Nothing undefined, nothing missing, nothing twice, nothing out of the page."""
+    assert "LaTeX Warning" not in log
+    assert "undefined" not in log
+    assert "Missing character" not in log
+    wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
+    assert [points for points in wide if points > 5] == []
+
+
+def test_the_bundle_of_a_judged_study_compiles_and_every_figure_and_table_is_in_it(
+    whole_bundle: Path, tmp_path: Path
+) -> None:
+    """LaTeX has nothing to say against it, and what it prints is all of it."""
+    log, text = compiled(whole_bundle, tmp_path)
+    assert_clean(log)
+    figures = list((whole_bundle / "figures").glob("*.pdf"))
+    tables = [*(whole_bundle / "tables").glob("*.tex"), *(whole_bundle / "statistics").glob("*.tex")]
+    assert len(set(re.findall(r"Figure (\d+):", text))) == len(figures) >= 3
+    assert len(set(re.findall(r"Table (\d+):", text))) == len(tables) >= 10
+    assert "References" in text
+    numbers = [int(number) for number in re.findall(r"Table (\d+):", text)]
+    assert numbers == sorted(numbers)  # a table over pages overtakes none that floats
+
+
+def test_the_methods_say_who_was_asked_when_and_with_what(whole_bundle: Path) -> None:
+    """Models with days, judges, rubric and dataset with hashes, counts, cost and versions."""
+    text = (whole_bundle / "methods.txt").read_text(encoding="utf-8")
+    manifest = json.loads((whole_bundle / MANIFEST).read_text(encoding="utf-8"))
+    assert re.search(r"scripted \(scripted, \d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?, 36 calls\)", text)
+    assert "primary judge-a" in text
+    for name in ("dataset", "rubric"):
+        assert manifest["inputs"][name]["sha256"][:12] in text
+    assert "36 prompts: 12 bases" in text
+    assert "Of 108 planned judgements 108 were given" in text
+    assert "in 144 calls" in text
+    assert f"scipy {manifest['versions']['scipy']}" in text
+    assert "temperature 0.2 for at most 2000 tokens" in text
+
+
+def test_references_are_those_that_are_cited_and_no_others(whole_bundle: Path) -> None:
+    """Every entry is cited in the methods, and every citation has its entry."""
+    cited = re.findall(r"\\cite\{([^}]*)\}", (whole_bundle / "methods.tex").read_text())
+    entries = re.findall(r"^@\w+\{(\w+),", (whole_bundle / "references.bib").read_text(), re.MULTILINE)
+    assert entries == sorted({key for keys in cited for key in keys.split(",")})
+    assert {"mcgraw1996", "holm1979", "brennan2001"} <= set(entries)
+    assert "learnedmiller2019" not in entries
+
+
+def test_the_same_study_gives_the_same_bytes_and_leaves_what_is_not_its_own(
+    demo_like_study: Path,
+    bundled: tuple[Path, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Written again over an older bundle; a file that it no longer has goes unless somebody changed it."""
+    whole, names = bundled
+    folder = Path(shutil.copytree(whole, tmp_path / "again"))
+    drawn = [folder / name for name in names if re.match(r"tables/|figures/.*(?<!\.tex)$", name)]
+    statistics = [folder / name for name in names if name.startswith("statistics/")]
+    monkeypatch.setattr(Study, "figures", lambda self, place: list(drawn))
+    monkeypatch.setattr(Study, "statistics", lambda self, place: list(statistics))
+    study = Study.load(demo_like_study)
+    study.bundle(folder)
+    assert [(folder / name).read_bytes() for name in names] == [(whole / name).read_bytes() for name in names]
+    (folder / "notes.txt").write_text("mine")
+    (folder / "tables" / "length.csv").write_text("mine too")
+    drawn[:] = [path for path in drawn if path.stem != "length"]
+    study.bundle(folder)
+    study.store.close()
+    assert not (folder / "tables" / "length.tex").exists()
+    assert (folder / "tables" / "length.csv").read_text() == "mine too"
+    assert (folder / "notes.txt").exists()
+    assert differing_files(folder) == []
+
+
+def test_a_changed_and_a_missing_file_are_named(whole_bundle: Path, tmp_path: Path) -> None:
+    """The manifest seals the bundle, and it reaches for nothing outside of it."""
+    folder = Path(shutil.copytree(whole_bundle, tmp_path / "changed"))
+    assert differing_files(folder) == []
+    (folder / "methods.txt").write_text("We asked everybody.")
+    (folder / "tables" / "length.csv").unlink()
+    about = json.loads((folder / MANIFEST).read_text())
+    about["files"]["../outside"] = "0"
+    (folder / MANIFEST).write_text(json.dumps(about))
+    assert differing_files(folder) == [
+        "../outside: lies outside of the bundle",
+        "methods.txt: was changed after the bundle was written",
+        "tables/length.csv: is missing",
+    ]
+
+
+def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(
+    write_study: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """A test without judges, with a model and a note full of commands and signs, and hostile tables."""
+    (tmp_path / "own.py").write_text(QUESTIONS)
+    path = write_study(
+        f'name = "a_study-x"\ntest = "own.py:Own"\noutput = "results/x"\nnote = \'{HOSTILE}\'\n'
+        f"models = [{{ name = '{HOSTILE_MODEL}', provider = 'scripted', model = 'a_1' }}]\n"
+    )
+    study = Study.load(path)
+    study.execute(progress=False)
+    estimate = Estimate(HOSTILE_MODEL, 0.5, -0.25, 0.75, method=HOSTILE, n={"answers": 8})
+    draw = study.figures
+
+    def figures(folder: Path) -> list[Path]:
+        table = estimates_table("hostile", HOSTILE, [(HOSTILE_MODEL, estimate)] * 60, key=HOSTILE)
+        return [*draw(folder), *save_table(table, folder / "tables")]
+
+    study.figures = figures  # type: ignore[method-assign, assignment]
+    study.bundle()
+    study.store.close()
+    log, text = compiled(study.output / "bundle", tmp_path)
+    assert_clean(log)
+    assert "\\input{/etc/passwd}" in re.sub(r"\s+", "", text)
+    assert "root:" not in text
+    assert "[U+65E5][U+672C]" in re.sub(r"\s+", "", text)
+    assert "judges:" not in (study.output / "bundle" / "methods.txt").read_text()
+    assert text.count("References") == 1  # \end{document} ended nothing
+
+
+def test_a_one_shot_study_has_its_bundle(write_study: Callable[[str], Path], tmp_path: Path) -> None:
+    """Its figures, tables and methods, no statistics of judges; and a thesis in another folder takes it up."""
+    study = Study.load(write_study(ONE_SHOT))
+    study.execute(progress=False)
+    files = {path.relative_to(study.output).as_posix() for path in study.bundle()}
+    study.store.close()
+    assert "bundle/statistics.tex" not in files
+    log, text = compiled(study.output / "bundle", tmp_path)
+    assert_clean(log)
+    assert "learnedmiller2019" in (study.output / "bundle" / "references.bib").read_text()
+    assert "2 test items" in text
+    (tmp_path / "thesis.tex").write_text(THESIS)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "thesis"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-1500:]
+
+
+def test_a_study_with_nothing_run_is_one_clear_line(
+    write_study: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written, and it says what to do."""
+    path = write_study(ONE_SHOT)
+    with pytest.raises(SystemExit) as end:
+        main(["figures", str(path), "--bundle"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.strip().endswith("so there is nothing to bundle; run it first")
+    assert not (path.parent / "results" / "shots").exists()
+
+
+def test_a_folder_that_holds_another_manifest_is_left_alone(
+    whole_bundle: Path, demo_like_study: Path, tmp_path: Path
+):
+    """What is not ours is not overwritten."""
+    (tmp_path / MANIFEST).write_text("{}")
+    study = Study.load(demo_like_study)
+    with pytest.raises(InputError, match="is no manifest of a bundle"):
+        study.bundle(tmp_path)
+    with pytest.raises(InputError, match="is a file"):
+        study.bundle(tmp_path / MANIFEST)
+    study.store.close()
+
+
+def test_every_citation_of_the_methods_has_a_whole_reference() -> None:
+    """Author, title and year of each; volume and pages of every article; no reference that nothing cites."""
+    methods, references = _data("methods.toml"), _data("references.toml")
+    cited = {key for one in methods["statistic"] for key in one["cite"]}
+    cited |= {one["cite"] for one in methods["software"]}
+    assert set(references) - cited == {"domhan2025", "liu2023"}  # of how judges are asked
+    assert cited <= set(references)
+    for key, fields in references.items():
+        assert {"author", "title", "year"} <= set(fields), key
+        assert fields["year"] in key
+        assert fields["type"] != "article" or {"journal", "volume"} <= set(fields), key
+        assert fields["type"] != "article" or "pages" in fields or "Article" in fields["note"], key
+        assert short_reference(key).endswith(fields["year"])
+    with pytest.raises(InputError, match="add it there"):
+        bibliography(["nobody1900"])
+
+
+def test_a_statistic_is_cited_where_it_is_named_and_nowhere_else() -> None:
+    """Words of the methods decide."""
+    assert statistics_used("the mean is 3") == []
+    assert [one.cite for one in statistics_used("p (Holm over 3 contrasts)")] == [("holm1979",)]

@@ -1,0 +1,138 @@
+"""A study is what its ledger gives, or every difference is a line: records, texts, figures and the bundle."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from toolkit.cli import main
+from toolkit.report.saving import write_atomically
+from toolkit.verify.study import verify_study
+from toolkit.workbench import Study
+
+
+@pytest.fixture
+def finished(study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
+    """A finished study of six runs and eighteen judgements, whose figures are one small table."""
+
+    def figures(self: Study, folder: Path | None = None) -> list[Path]:
+        scores = ",".join(str(score) for score in self.runs()["composite"])
+        return [write_atomically((folder or self.output) / "figures" / "scores.csv", scores.encode())]
+
+    monkeypatch.setattr(Study, "figures", figures)
+    monkeypatch.setattr(Study, "statistics", lambda self, folder=None: [])
+    study = Study.load(study_file())
+    study.execute(progress=False)
+    yield study
+    study.store.close()
+
+
+def changed(study: Study, collection: str, change: dict) -> None:
+    """Change the first document of a collection behind the back of the toolkit."""
+    documents = study.store.database[collection]
+    found = documents.find_one({}, sort=[("_id", 1)])
+    documents.update_one({"_id": found["_id"]}, {"$set": change})
+
+
+def test_a_finished_study_is_what_its_ledger_gives_and_stays_as_it_is(
+    finished: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 0, one line, and nothing was written."""
+    finished.bundle()
+    finished.figures()
+    before = {name: list(finished.store.database[name].find()) for name in ("calls", "runs", "judgements")}
+    with pytest.raises(SystemExit) as end:
+        main(["verify", str(finished.path), "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert end.value.code == 0
+    assert (said["runs"], said["judgements"], said["files"]) == (6, 18, 2)
+    assert said["differences"] == []
+    assert {name: list(finished.store.database[name].find()) for name in before} == before
+
+
+@pytest.mark.parametrize(
+    ("collection", "change", "said"),
+    [
+        ("runs", {"scores": {"composite": 5.0}}, r"run of .* by scripted, repeat 0: scores differ"),
+        ("runs", {"judged": False}, r"run of .*: judged differ from what the ledger gives"),
+        ("runs", {"status": "failed", "failure": "none"}, r"run of .*: failure, status differ"),
+        ("judgements", {"composite": 0.5}, r"judgement by \w+ of run of .*: composite differ"),
+        ("output_blobs", {"content": "I know."}, r"reply of run \w+: its text was changed"),
+    ],
+)
+def test_what_was_changed_behind_its_back_is_named(
+    finished: Study, collection: str, change: dict, said: str
+) -> None:
+    """A run, an aggregate, a judgement, and the text of a reply."""
+    changed(finished, collection, change)
+    summary = verify_study(finished)
+    assert summary.exit_code == 1
+    assert len(summary.fields["differences"]) == 1
+    assert re.match(said, summary.fields["differences"][0])
+
+
+def test_a_call_that_the_ledger_lost_and_a_run_that_the_store_lost_are_named(finished: Study) -> None:
+    """Each in its own words; what depends on a lost reply is not given either."""
+    database = finished.store.database
+    run = database["runs"].find_one({}, sort=[("prompt_id", 1)])
+    database["runs"].delete_one({"_id": run["_id"]})
+    other = database["runs"].find_one({}, sort=[("prompt_id", 1)])
+    database["calls"].delete_one({"_id": other["call_id"]})
+    found = verify_study(finished).fields["differences"]
+    assert f"run of {run['prompt_id']} by scripted, repeat 0: is missing, and the ledger gives it" in found
+    assert f"run of {other['prompt_id']} by scripted, repeat 0: the ledger does not give it" in found
+
+
+def test_figures_and_bundle_that_are_not_of_this_study_are_named(finished: Study) -> None:
+    """An edited figure, a leftover, an edited bundle, and a study file that was changed since."""
+    finished.figures()
+    finished.bundle()
+    output = finished.output
+    (output / "figures" / "scores.csv").write_text("5,5,5")
+    (output / "figures" / "old.pdf").write_bytes(b"")
+    (output / "bundle" / "methods.txt").write_text("We asked everybody.")
+    finished.path.write_text(finished.path.read_text() + "\n# a thought\n")
+    summary = verify_study(finished)
+    assert summary.exit_code == 1
+    assert summary.fields["differences"] == [
+        "figures/old.pdf: the study does not give it now",
+        "figures/scores.csv: differs from what the study gives now",
+        "bundle/methods.txt: was changed after the bundle was written",
+        "bundle/manifest.json: made from another study file",
+    ]
+
+
+def test_a_run_that_failed_or_was_never_asked_is_no_difference(study_file: Callable[..., Path]) -> None:
+    """What has no reply in the ledger cannot be made again; three runs are there, and one of them failed."""
+    study = Study.load(study_file())
+    study.execute(progress=False, limit=3)
+    runs = study.store.database["runs"]
+    failed = runs.find_one({})
+    study.store.database["calls"].delete_one({"_id": failed["call_id"]})
+    gone = dict.fromkeys(("judge_calls", "output_blob_id", "judged_blob_id", "judged"), "")
+    runs.update_one(
+        {"_id": failed["_id"]}, {"$set": {"status": "failed", "failure": "timeout"}, "$unset": gone}
+    )
+    summary = verify_study(study)
+    study.store.close()
+    assert summary.fields["differences"] == []
+    assert summary.text.endswith("3 runs and 6 judgements, no figures there: all as the ledger gives")
+
+
+def test_nothing_run_and_nothing_named_are_one_clear_line(
+    study_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad input is exit code 2."""
+    for arguments, said in (
+        ([str(study_file())], "there is nothing to verify; run it first"),
+        ([], "give either STUDY or --statistics"),
+        ([str(study_file()), "--statistics"], "give either STUDY or --statistics"),
+    ):
+        with pytest.raises(SystemExit) as end:
+            main(["verify", *arguments])
+        assert end.value.code == 2
+        assert said in capsys.readouterr().err

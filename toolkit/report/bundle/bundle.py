@@ -1,0 +1,108 @@
+"""The thesis bundle: one folder with figures, tables, methods, references and a document that compiles as it is."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolkit.report.bundle.includes import (
+    PREAMBLE,
+    alt_text_of,
+    document,
+    figure_latex,
+    inputs,
+    ordered,
+    stems,
+)
+from toolkit.report.bundle.methods import Paragraph, cited, methods_latex, methods_text
+from toolkit.report.bundle.references import bibliography
+from toolkit.report.bundle.sums import write_manifest
+from toolkit.report.saving import write_atomically
+
+LEFT_OUT = "left_out.txt"
+"""Where ``study.figures()`` says which figures the study cannot give."""
+
+
+def write_bundle(
+    folder: Path,
+    drawn: Sequence[Path],
+    section: Sequence[Paragraph],
+    manifest: Mapping[str, Any],
+) -> list[Path]:
+    r"""Write what turns figures and tables into a bundle; the same study gives the same bytes.
+
+    Parameters
+    ----------
+    folder
+        The bundle.
+    drawn
+        The files of figures, tables and statistics that stand in it.
+    section
+        The methods section.
+    manifest
+        From `toolkit.report.manifest.manifest`.
+
+    Returns
+    -------
+    list of Path
+        Everything in the bundle: ``drawn``, a ``.tex`` of each figure, ``preamble.tex``, ``figures.tex`` and
+        ``statistics.tex`` (which ``\input`` all), ``methods.tex`` and ``.txt``, ``references.bib``, ``bundle.tex``
+        and ``manifest.json``.
+    """
+    figures, tables, statistics = (folder / name for name in ("figures", "tables", "statistics"))
+    of_figures = [path for path in drawn if path.parent == figures]
+    written = [_figure(figures, name) for name in ordered(stems(of_figures, ".pdf"))]
+    of_tables = stems([path for path in drawn if path.parent == tables], ".tex")
+    of_statistics = stems([path for path in drawn if path.parent == statistics], ".tex")
+    said = figures / LEFT_OUT
+    texts = {
+        "preamble.tex": PREAMBLE,
+        "figures.tex": inputs(
+            folder,
+            [f"figures/{path.name}" for path in written] + [f"tables/{name}.tex" for name in of_tables],
+        ),
+        "methods.tex": methods_latex(section),
+        "methods.txt": methods_text(section),
+        "references.bib": bibliography(cited(section)),
+        "bundle.tex": document(
+            str(manifest["study"]),
+            has_statistics=bool(of_statistics),
+            left_out=said.read_text(encoding="utf-8") if said in drawn else "",
+        ),
+    }
+    if of_statistics:
+        texts["statistics.tex"] = inputs(folder, [f"statistics/{name}.tex" for name in of_statistics])
+    written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
+    files = [*drawn, *written]
+    return [*files, write_manifest(folder, manifest, files)]
+
+
+def words_of(files: Iterable[Path]) -> str:
+    """Return all that figures, tables and statistics say in words: captions, sentences, and names of methods.
+
+    Parameters
+    ----------
+    files
+        What ``study.figures()`` and ``study.statistics()`` wrote.
+    """
+    told = []
+    for path in files:
+        if path.suffix == ".txt" and path.name != LEFT_OUT:
+            told.append(path.read_text(encoding="utf-8"))
+        elif path.suffix == ".csv":
+            with path.open(encoding="utf-8", newline="") as rows:
+                told += [" ".join(_words(row)) for row in csv.DictReader(rows)]
+    return "\n".join(told)
+
+
+def _words(row: Mapping[str, str | None]) -> list[str]:
+    return [row.get(name) or "" for name in ("name", "method", "correction", "note")]
+
+
+def _figure(folder: Path, name: str) -> Path:
+    caption = (folder / f"{name}.txt").read_text(encoding="utf-8")
+    svg = folder / f"{name}.svg"
+    alt_text = alt_text_of(svg.read_text(encoding="utf-8")) if svg.is_file() else ""
+    return write_atomically(folder / f"{name}.tex", figure_latex(name, caption, alt_text).encode())

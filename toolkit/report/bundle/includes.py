@@ -1,0 +1,196 @@
+r"""The LaTeX around figures and tables: what a thesis says ``\input`` to, and a document that compiles as it is."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from toolkit.report.latex import PACKAGES
+from toolkit.report.latex_text import escape, escape_breaking
+
+FIRST: Final = (
+    *("quality_by_length", "dimension_profile", "length_slope", "equivalence", "cost_quality"),
+    *("judge_agreement", "icc_forest", "bland_altman", "variance_components", "decision_study"),
+)
+"""Figures that come first, in this order: quality, then cost, then the judges; all others follow by name."""
+_FIRST_SENTENCE: Final = re.compile(r" \(n = |[.:;] |\.?$")
+_LEFT_OUT: Final = re.compile(r"\w+: ")
+"""A line of ``left_out.txt`` that names a figure and its reason."""
+
+PREAMBLE: Final = r"""% In the preamble of a thesis: \newcommand{\bundlepath}{path/to/bundle/} (where the bundle is
+% elsewhere) and \input{path/to/bundle/preamble.tex}. In its text, where the
+% figures and tables are wanted: \input{path/to/bundle/figures.tex}.
+\usepackage{graphicx}
+%PACKAGES%
+\providecommand{\bundlepath}{}
+\makeatletter
+% Alt text is a key of graphicx since 2021; an older one ignores it.
+\@ifundefined{KV@Gin@alt}{\define@key{Gin}{alt}{}}{}
+\makeatother
+\newsavebox{\bundlebox}
+% A figure has its own width (85 or 160 mm) and is made smaller only where the page is.
+\newcommand{\bundlefigure}[2]{%
+  \sbox{\bundlebox}{\includegraphics{\bundlepath #1}}%
+  \ifdim\wd\bundlebox>\linewidth\def\bundlefit{1}\else
+    \ifdim\ht\bundlebox>0.72\textheight\def\bundlefit{1}\else\def\bundlefit{0}\fi\fi
+  \if1\bundlefit
+    \includegraphics[width=\linewidth,height=0.72\textheight,keepaspectratio,alt={#2}]{\bundlepath #1}%
+  \else
+    \includegraphics[alt={#2}]{\bundlepath #1}%
+  \fi}
+""".replace("%PACKAGES%", "\n".join(rf"\usepackage{{{name}}}" for name in PACKAGES))
+
+
+def ordered(names: Iterable[str]) -> list[str]:
+    """Return names of figures as a thesis shows them.
+
+    Examples
+    --------
+    >>> ordered(["part_10", "cost_quality", "part_9", "quality_by_length"])
+    ['quality_by_length', 'cost_quality', 'part_9', 'part_10']
+    """
+    return sorted(names, key=_place)
+
+
+def _place(name: str) -> tuple[int, list[str | int]]:
+    rank = FIRST.index(name) if name in FIRST else len(FIRST)
+    # Words and numbers stand in turn, so that 9 comes before 10.
+    return rank, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+def figure_latex(name: str, caption: str, alt_text: str) -> str:
+    r"""Return the figure environment of a figure.
+
+    Parameters
+    ----------
+    name
+        Stem of its files in ``figures/``.
+    caption
+        Its caption; its first sentence is what the list of figures shows.
+    alt_text
+        The figure in words.
+
+    Examples
+    --------
+    >>> print(figure_latex("cost_quality", "Cost & quality (n = 12 bases).", "Two marks."))
+    \begin{figure}[htbp]
+      \centering
+      \bundlefigure{figures/cost_quality.pdf}{Two marks.}
+      \caption[Cost \& quality]{Cost \& quality (n = 12 bases).}
+      \label{fig:cost-quality}
+    \end{figure}
+    <BLANKLINE>
+    """
+    short = _FIRST_SENTENCE.split(caption.strip(), maxsplit=1)[0]
+    lines = [
+        r"\begin{figure}[htbp]",
+        r"  \centering",
+        rf"  \bundlefigure{{figures/{name}.pdf}}{{{escape(alt_text)}}}",
+        rf"  \caption[{escape_breaking(short)}]{{{escape_breaking(caption)}}}",
+        rf"  \label{{fig:{label_of(name)}}}",
+        r"\end{figure}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def label_of(name: str) -> str:
+    r"""Return a name as it may stand in ``\label``.
+
+    Examples
+    --------
+    >>> label_of("judge_card_a")
+    'judge-card-a'
+    """
+    return re.sub(r"[^A-Za-z0-9:.-]", "-", name)
+
+
+def alt_text_of(svg: str) -> str:
+    """Return the alt text that `toolkit.report.saving` wrote into an SVG, empty where there is none.
+
+    Examples
+    --------
+    >>> alt_text_of("<svg><title>t</title><desc>a &lt; b</desc></svg>")
+    'a < b'
+    """
+    found = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL)
+    return html.unescape(found.group(1)) if found else ""
+
+
+def inputs(folder: Path, paths: Sequence[str]) -> str:
+    r"""Return an ``\input`` of each file; tables that float come out before one that goes over pages.
+
+    Parameters
+    ----------
+    folder
+        The bundle.
+    paths
+        Files in it, relative to it.
+    """
+    told: list[str] = []
+    for path in paths:
+        # A longtable stands where it is, and would overtake floats that have smaller numbers.
+        if told and r"\begin{longtable}" in (folder / path).read_text(encoding="utf-8"):
+            told.append(r"\clearpage")
+        told.append(rf"\input{{\bundlepath {path}}}")
+    return "".join(f"{line}\n" for line in told)
+
+
+def document(study: str, *, has_statistics: bool, left_out: str) -> str:
+    """Return the document that shows the whole bundle.
+
+    Parameters
+    ----------
+    study
+        Name of the study.
+    has_statistics
+        Whether there is a ``statistics.tex``.
+    left_out
+        What the study cannot give, line by line; may be empty.
+    """
+    appendix = [r"\section{All statistics}", r"\input{\bundlepath statistics.tex}"] if has_statistics else []
+    lines = left_out.splitlines()
+    items = [rf"  \item[--] {escape_breaking(line)}" for line in lines[1:] if _LEFT_OUT.match(line)]
+    told = [escape_breaking(lines[0]), r"\begin{itemize}", *items, r"\end{itemize}"] if items else []
+    page = [
+        r"% Compiles as it is: pdflatex bundle; bibtex bundle; pdflatex bundle; pdflatex bundle",
+        r"\documentclass[11pt,a4paper]{article}",
+        r"\usepackage[utf8]{inputenc}",
+        r"\usepackage[a4paper,textwidth=160mm,textheight=240mm]{geometry}",
+        r"\usepackage[font=small]{caption}",
+        r"\usepackage[numbers,sort&compress]{natbib}",
+        r"\usepackage{url}",
+        r"\input{preamble.tex}",
+        r"\extrafloats{100}",
+        r"\setlength{\emergencystretch}{3em}",
+        rf"\title{{Study {escape_breaking(study)}}}",
+        r"\author{}",
+        r"\date{}",
+        r"\begin{document}",
+        r"\maketitle",
+        r"\section{Methods}",
+        r"\input{\bundlepath methods.tex}",
+        r"\section{Figures and tables}",
+        *told,
+        r"\input{\bundlepath figures.tex}",
+        r"\clearpage",
+        *appendix,
+        r"\clearpage",
+        r"\bibliographystyle{plainnat}",
+        r"\bibliography{\bundlepath references}",
+        r"\end{document}",
+    ]
+    return "\n".join(page) + "\n"
+
+
+def stems(paths: Iterable[Path], suffix: str) -> list[str]:
+    """Return the stems of the paths that end so.
+
+    Examples
+    --------
+    >>> stems([Path("a.pdf"), Path("a.csv")], ".pdf")
+    ['a']
+    """
+    return [path.stem for path in paths if path.suffix == suffix]

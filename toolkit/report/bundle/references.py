@@ -1,0 +1,152 @@
+"""The references of the methods: which a bundle cites, and how they are written for BibTeX and for plain text."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from toolkit.errors import InputError
+
+_ORDER: Final = (
+    "author",
+    "title",
+    "journal",
+    "booktitle",
+    "edition",
+    "publisher",
+    "address",
+    "howpublished",
+    "volume",
+    "number",
+    "pages",
+    "year",
+    "note",
+    "doi",
+)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of the methods, without its full stop.
+
+    Parameters
+    ----------
+    text
+        Plain text; what is in it of models and study files is not trusted.
+    cite
+        Keys of the references that it rests on.
+    """
+
+    text: str
+    cite: tuple[str, ...] = ()
+
+
+def statistics_used(told: str) -> list[Sentence]:
+    """Return a sentence with its references for every statistic that captions, tables and sentences name.
+
+    Parameters
+    ----------
+    told
+        All that the bundle says in words.
+
+    Examples
+    --------
+    >>> [one.cite for one in statistics_used("p = 0.03 (Holm over 3 contrasts); 95% intervals: Wilson.")]
+    [('holm1979',), ('wilson1927',)]
+    """
+    return [
+        Sentence(str(one["text"]), tuple(one["cite"]))
+        for one in _data("methods.toml")["statistic"]
+        if any(word in told for word in one["used"])
+    ]
+
+
+def packages_used(versions: Mapping[str, str | None]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return name, version and references of the software.
+
+    Parameters
+    ----------
+    versions
+        As in the manifest; a package that is not installed is left out.
+
+    Examples
+    --------
+    >>> packages_used({"python": "3.11.7", "scipy": "1.17.0", "openai": None})
+    [('python', '3.11.7', ()), ('scipy', '1.17.0', ('virtanen2020',))]
+    """
+    cite = {one["package"]: (str(one["cite"]),) for one in _data("methods.toml")["software"]}
+    return [(name, version, cite.get(name, ())) for name, version in versions.items() if version]
+
+
+def bibliography(keys: Iterable[str]) -> str:
+    """Return the BibTeX entries of the keys, each once, in the order of the alphabet.
+
+    Parameters
+    ----------
+    keys
+        What is cited.
+
+    Raises
+    ------
+    InputError
+        When a key has no reference.
+
+    Examples
+    --------
+    >>> print(bibliography(["holm1979", "holm1979"]))
+    @article{holm1979,
+      author = {Holm, Sture},
+      title = {A Simple Sequentially Rejective Multiple Test Procedure},
+      journal = {Scandinavian Journal of Statistics},
+      volume = {6},
+      number = {2},
+      pages = {65--70},
+      year = {1979}
+    }
+    <BLANKLINE>
+    """
+    return "\n".join(_entry(key, _reference(key)) for key in sorted(set(keys)))
+
+
+def short_reference(key: str) -> str:
+    """Return a reference as it stands in running text.
+
+    Parameters
+    ----------
+    key
+        Key of the reference.
+
+    Examples
+    --------
+    >>> short_reference("mcgraw1996"), short_reference("fleiss1969"), short_reference("virtanen2020")
+    ('McGraw & Wong 1996', 'Fleiss, Cohen & Everitt 1969', 'Virtanen et al. 2020')
+    """
+    fields = _reference(key)
+    names = [re.sub(r"[{}]", "", one.split(",")[0]) for one in str(fields["author"]).split(" and ")]
+    if "others" in names or len(names) > 3:
+        who = f"{names[0]} et al."
+    else:
+        who = " & ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{who} {fields['year']}"
+
+
+def _entry(key: str, fields: Mapping[str, Any]) -> str:
+    lines = [f"  {name} = {{{fields[name]}}}" for name in _ORDER if name in fields]
+    return f"@{fields['type']}{{{key},\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _reference(key: str) -> Mapping[str, Any]:
+    found = _data("references.toml").get(key)
+    if found is None:
+        raise InputError(f"reference {key!r}: is not in toolkit/report/bundle/references.toml; add it there")
+    return found
+
+
+@cache
+def _data(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("toolkit.report.bundle") / name).read_text(encoding="utf-8"))

@@ -1,0 +1,158 @@
+"""Text and numbers as LaTeX that prints them and does nothing else: no text from a model can become a command."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from typing import Final
+
+_SPECIAL: Final = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    # As mathematics: in text these three are of a font that small installations draw in dots.
+    "$": r"$\mathdollar$",
+    "§": r"$\mathsection$",
+    "£": r"$\mathsterling$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\char34{}",
+    "`": r"\char96{}",
+    # A row that starts with one of these would be read as an argument of the "\\" before it.
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",
+    "–": "--",
+    "—": "---",
+    "‐": "-",
+    "‑": "-",
+    "°": r"$^{\circ}$",
+    "²": "$^{2}$",
+    "³": "$^{3}$",
+    "‘": "`",
+    "’": "'",
+    "“": "``",
+    "”": "''",
+    "…": r"\dots{}",
+}
+_COMMANDS: Final = {
+    "×": "times", "÷": "div", "±": "pm", "·": "cdot", "•": "bullet", "≤": "leq", "≥": "geq", "≠": "neq",
+    "≈": "approx", "≡": "equiv", "∞": "infty", "√": "surd", "∑": "sum", "∏": "prod", "∈": "in", "∂": "partial",
+    "←": "leftarrow", "→": "rightarrow", "↑": "uparrow", "↓": "downarrow", "↔": "leftrightarrow",
+    "⇐": "Leftarrow", "⇒": "Rightarrow", "⇔": "Leftrightarrow", "✓": "surd", "µ": "mu",
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "varepsilon", "ζ": "zeta", "η": "eta",
+    "θ": "theta", "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi",
+    "ρ": "rho", "σ": "sigma", "ς": "varsigma", "τ": "tau", "υ": "upsilon", "φ": "varphi", "χ": "chi",
+    "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta", "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi",
+    "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
+}  # fmt: skip
+"""Signs that every LaTeX has as a command of mathematics."""
+_PRINTED: Final = {**_SPECIAL, "−": "$-$", **{sign: f"$\\{name}$" for sign, name in _COMMANDS.items()}}
+_LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
+"""Letters that pdflatex prints in every font encoding."""
+_LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")
+_LONG_WORD: Final = 16
+_PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")
+MISSING: Final = "--"
+"""What a cell shows when there is no number; never a zero."""
+
+
+def escape(text: object) -> str:
+    r"""Return text as LaTeX that prints it and does nothing else.
+
+    Characters of control are dropped, white space becomes one space, and a character that pdflatex cannot
+    print is named by its code point instead of stopping the thesis.
+
+    Parameters
+    ----------
+    text
+        Anything; its ``str`` is used.
+
+    Returns
+    -------
+    str
+        Safe in a cell, a caption or running text.
+
+    Examples
+    --------
+    >>> print(escape("50% of $x_1 & \\input{/etc/passwd}"))
+    50\% of $\mathdollar$x\_1 \& \textbackslash{}input\{/etc/passwd\}
+    >>> escape("a\x00b \U0001f600")
+    'ab {[}U+1F600{]}'
+    """
+    # "{}" inside keeps "--" two hyphens and "''" two apostrophes.
+    return "{}".join("".join(_escape_one(c) for c in part) for part in _LIGATURE.split(_plain(text)))
+
+
+def escape_breaking(text: object) -> str:
+    r"""Return text as `escape` does, with places in its long words where a line may end.
+
+    A name of a model without a blank would otherwise stand out of the page.
+
+    Parameters
+    ----------
+    text
+        Anything; its ``str`` is used.
+
+    Examples
+    --------
+    >>> print(escape_breaking("of gpt-4o and meta-llama/Llama-3.3-70B"))
+    of gpt-4o and meta-\allowbreak{}llama/\allowbreak{}Llama-\allowbreak{}3.\allowbreak{}3-\allowbreak{}70B
+    """
+    return " ".join(_with_breaks(word) for word in _plain(text).split(" "))
+
+
+def _plain(text: object) -> str:
+    line = " ".join(unicodedata.normalize("NFC", str(text)).split())
+    return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+
+
+def _with_breaks(word: str) -> str:
+    if len(word) <= _LONG_WORD:
+        return escape(word)
+    return r"\allowbreak{}".join(escape(piece) for piece in _PIECES.findall(word))
+
+
+def _escape_one(character: str) -> str:
+    if character in _PRINTED:
+        return _PRINTED[character]
+    if " " <= character <= "~" or character in _LETTERS:
+        return character
+    return f"{{[}}U+{ord(character):04X}{{]}}"
+
+
+def number(value: float | None, decimals: int) -> str:
+    """Return a number with fixed decimals and a true minus, so that a right-aligned column aligns the points.
+
+    Examples
+    --------
+    >>> number(-0.126, 2), number(None, 2), number(float("nan"), 2), number(-0.001, 2)
+    ('$-$0.13', '--', '--', '0.00')
+    """
+    if value is None or not math.isfinite(value):
+        return MISSING
+    text = f"{value:.{decimals}f}"
+    if float(text) == 0:
+        text = text.lstrip("-")
+    return text.replace("-", "$-$")
+
+
+def p_value(value: float | None) -> str:
+    """Return a P value with three decimals, or that it is smaller.
+
+    Examples
+    --------
+    >>> p_value(0.0004), p_value(0.03), p_value(None)
+    ('$<$0.001', '0.030', '--')
+    """
+    if value is None or not math.isfinite(value):
+        return MISSING
+    return "$<$0.001" if value < 0.001 else f"{value:.3f}"
