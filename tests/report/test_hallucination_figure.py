@@ -153,7 +153,7 @@ def test_the_same_verdicts_give_the_same_files(
         written.append({path.relative_to(tmp_path).as_posix(): path.read_bytes() for path in files})
     assert written[0] == written[1]
     assert set(written[0]) == {
-        *(f"figures/hallucination_judges.{kind}" for kind in ("pdf", "png", "csv", "txt")),
+        *(f"figures/hallucination_judges.{kind}" for kind in ("pdf", "svg", "png", "csv", "txt")),
         *(f"tables/hallucination_judges.{kind}" for kind in ("tex", "csv")),
         *(f"tables/hallucination_contrasts.{kind}" for kind in ("tex", "csv")),
     }

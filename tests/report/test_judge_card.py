@@ -118,11 +118,11 @@ def test_a_judge_alone_that_gave_no_score_is_drawn_with_its_reasons() -> None:
 
 
 def test_files_of_each_judge_are_written_and_the_same_each_time(tmp_path) -> None:
-    """Four files of the figure and two of the table for each; a second writing gives the same bytes."""
+    """Five files of the figure and two of the table for each; a second writing gives the same bytes."""
     cards = judge_cards(*frames())
     first = write_judge_cards(cards[1:], tmp_path / "a", source="Study s.")
     second = write_judge_cards(cards[1:], tmp_path / "b", source="Study s.")
-    assert len(first) == 12
+    assert len(first) == 14
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert {path.parent.name for path in first} == {"figures", "tables"}
     assert (tmp_path / "a" / "figures" / "judge_card_tertiary.png").is_file()
@@ -131,7 +131,7 @@ def test_files_of_each_judge_are_written_and_the_same_each_time(tmp_path) -> Non
 def test_the_table_prints_small_costs_and_hostile_names_as_they_are(card: JudgeCard) -> None:
     """A tenth of a cent is not 0.00, a dollar sign is no mathematics, and P values stand where tests were made."""
     table = judge_card_table(card, "judge_card_primary")
-    assert r"\$model\_primary" in table.latex
+    assert r"$\mathdollar$model\_\allowbreak{}primary" in table.latex
     row = next(line for line in table.latex.splitlines() if line.strip().startswith("cost of a judgement"))
     assert "0.00 " not in row
     assert "AUD" in row

@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 from synthetic import fake_comparison, fake_reliability, make_judgements, make_runs
 
-from toolkit.report.figures import cost_quality, judge_agreement, quality_by_length
+from toolkit.report.figures import about_study, cost_quality, judge_agreement, quality_by_length
 from toolkit.report.saving import render
+from toolkit.stats.pareto import cost_column, pareto
 from toolkit.stats.result import Estimate
 
 NOTE = "One 135M-parameter model answers and judges here: the numbers show plumbing, not quality."
@@ -21,12 +22,19 @@ def draw(figure):
     return figure
 
 
-def every_figure(runs, judgements, **about):
+def cost_of(runs, about=None):
+    """Draw the front of the runs, as a study does."""
+    judged = len(runs) and runs["judged"].any()
+    return cost_quality(runs, pareto(runs, cost=cost_column(runs)) if judged else None, about=about)
+
+
+def every_figure(runs, judgements, **words):
     comparison = fake_comparison(runs) if len(runs) else None
+    about = about_study(runs, **words)
     return [
-        draw(quality_by_length(runs, comparison, **about)),
-        draw(cost_quality(runs, **about)),
-        draw(judge_agreement(judgements, fake_reliability(), **about)),
+        draw(quality_by_length(runs, comparison, about=about)),
+        draw(cost_of(runs, about=about)),
+        draw(judge_agreement(judgements, fake_reliability(), about=about)),
     ]
 
 
@@ -62,7 +70,7 @@ def test_the_caption_says_what_the_interval_is_and_how_it_was_made():
     assert "ICC(A,1) = 0.400, 95% interval [-0.050, 0.900] (F distribution)" in agreement
     assert "ICC(A,k) = 0.700" in agreement
     assert "r: Pearson correlation, 95% intervals: Fisher z." in agreement
-    assert "no interval" in cost_quality(runs).caption
+    assert "95% intervals: Student t over bases." in cost_of(runs).caption
 
 
 def test_quality_draws_the_result_and_not_a_mean_of_its_own():
@@ -94,22 +102,20 @@ def test_several_models_are_named_and_get_their_own_interval_when_there_is_one()
 
 
 def test_a_free_model_is_drawn_against_tokens_and_the_caption_says_so():
-    figure = draw(cost_quality(make_runs()))
+    figure = draw(cost_of(make_runs()))
     assert "Every run cost AUD 0" in figure.caption
     assert "tokens and not money" in figure.caption
     assert figure.figure.axes[0].get_xlabel() == "Tokens per run"
 
 
 def test_estimated_tokens_are_called_estimates():
-    assert (
-        "Some token counts are estimates." in cost_quality(make_runs().assign(tokens_estimated=True)).caption
-    )
+    assert "Some token counts are estimates." in cost_of(make_runs().assign(tokens_estimated=True)).caption
 
 
 def test_a_free_model_among_paid_ones_is_named_in_the_caption():
     runs = make_runs(("local", "paid"), free=False)
     runs.loc[runs["model"] == "local", "aud_cost"] = 0.0
-    figure = draw(cost_quality(runs))
+    figure = draw(cost_of(runs))
     assert "AUD 0 because it has no price per token: local." in figure.caption
     assert figure.figure.axes[0].get_xscale() == "linear"
 
@@ -118,11 +124,11 @@ def test_a_free_model_among_paid_ones_is_named_in_the_caption():
 def test_small_costs_are_shown_per_thousand_runs(factor, label):
     runs = make_runs(free=False)
     runs["aud_cost"] *= factor
-    assert draw(cost_quality(runs)).figure.axes[0].get_xlabel() == label
+    assert draw(cost_of(runs)).figure.axes[0].get_xlabel() == label
 
 
 def test_costs_far_apart_get_a_logarithmic_axis_that_is_declared():
-    figure = draw(cost_quality(make_runs(("a", "b", "c"), free=False)))
+    figure = draw(cost_of(make_runs(("a", "b", "c"), free=False)))
     assert "logarithmic" in figure.caption
     assert figure.figure.axes[0].get_xscale() == "log"
 
@@ -130,10 +136,10 @@ def test_costs_far_apart_get_a_logarithmic_axis_that_is_declared():
 def test_a_run_without_a_known_cost_is_missing_and_not_free():
     runs = make_runs(free=False)
     runs.loc[runs.index[:5], "aud_cost"] = np.nan
-    figure = draw(cost_quality(runs))
+    figure = draw(cost_of(runs))
     assert figure.n["answers"] == 31
     assert "Of 36 runs 5 unjudged or without a number: missing here, not zero." in figure.caption
-    assert "no run with a known cost" in draw(cost_quality(runs.assign(aud_cost=np.nan))).caption
+    assert "no run with a known cost" in draw(cost_of(runs.assign(aud_cost=np.nan))).caption
 
 
 def test_failed_and_unjudged_runs_are_counted_and_not_drawn():
@@ -148,7 +154,7 @@ def test_failed_and_unjudged_runs_are_counted_and_not_drawn():
 def test_zeros_that_the_composite_left_out_are_counted():
     runs = make_runs().assign(zeros=2)
     assert "leaves out 72 dimension scores of 0" in quality_by_length(runs, fake_comparison(runs)).caption
-    assert "No dimension score of 0" in cost_quality(make_runs()).caption
+    assert "No dimension score of 0" in cost_of(make_runs()).caption
 
 
 def test_the_caption_names_a_length_bin_without_a_judged_run():
@@ -180,7 +186,7 @@ def unjudged(runs: pd.DataFrame) -> pd.DataFrame:
 @pytest.mark.parametrize("nothing", [lambda r: r.iloc[:0], unjudged, lambda r: pd.DataFrame()])
 def test_nothing_at_all_is_a_figure_that_says_so(nothing):
     runs = nothing(make_runs())
-    for figure in (quality_by_length(runs, None), cost_quality(runs)):
+    for figure in (quality_by_length(runs, None), cost_of(runs)):
         assert texts(draw(figure)) == ["no judged runs"]
         assert "no judged runs" in figure.caption
         assert figure.data.empty

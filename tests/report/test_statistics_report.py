@@ -33,7 +33,8 @@ def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_esti
     data = pd.read_csv(tmp_path / "one" / "statistics" / "length.csv")
     silent = data[data["estimate"].isna()]
     assert silent["note"].str.len().gt(0).all()
-    assert all("\\begin{table}" in path.read_text() for path in first if path.suffix == ".tex")
+    tables = [path.read_text() for path in first if path.suffix == ".tex"]
+    assert all("\\caption{" in table and "table}" in table for table in tables)
 
 
 def test_a_result_that_cannot_be_estimated_keeps_its_row(tmp_path: Path) -> None:

@@ -12,14 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.report import captions
+from toolkit.report.about import About
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     COLUMN_MM,
     GREY,
     PAGE_MM,
     ModelStyle,
-    message_figure,
-    model_styles,
     new_figure,
     score_axis,
     settle,
@@ -32,8 +31,11 @@ if TYPE_CHECKING:
     from toolkit.stats.reliability import Reliability
 
 NAME: Final = "judge_agreement"
+TITLE: Final = "Agreement between judges"
 _ACROSS: Final = 3
 _JITTER: Final = 0.06
+_NARROW: Final = 22
+"""Letters of a name of which three stand side by side in a legend."""
 _FORMS: Final = ("ICC(A,1)", "ICC(A,k)")
 """Judges' leniency is error, so the absolute-agreement forms come first (DESIGN, section 7)."""
 
@@ -44,10 +46,7 @@ def judge_agreement(
     *,
     key: str = "composite",
     seed: int = 0,
-    note: str = "",
-    study_name: str = "",
-    dataset_version: str = "",
-    repeats: int | None = None,
+    about: About | None = None,
 ) -> FigureWithCaption:
     """Draw what each pair of judges gave the same answers, against the line of equal scores.
 
@@ -61,12 +60,8 @@ def judge_agreement(
         Which entry of ``reliability`` belongs to the composite.
     seed
         Of the small shift that keeps equal pairs of scores apart; the data are not shifted.
-    note
-        Appended to the caption.
-    study_name, dataset_version
-        For the caption; the name is read from the frame when not given.
-    repeats
-        Repeats the study asked for; counted from the frame when not given.
+    about
+        What the figures of the study have in common; the name is read from the frame when not given.
 
     Returns
     -------
@@ -79,32 +74,27 @@ def judge_agreement(
     )
     pairs = list(combinations(judges, 2))
     data = _pairs(valid, pairs)
-    n = _counts(valid, data, len(judges), repeats)
-    source = captions.source_words(judgements, study_name, dataset_version)
-    missing = _missing_words(judgements, valid)
+    about = about or About(source=captions.source_words(judgements, "", ""))
+    n = _counts(valid, data, len(judges), about.repeats)
     if data.empty:
         text = "no judged runs" if valid.empty else "no run was scored by two judges"
-        caption = captions.join(f"Agreement between judges: {text}.", missing, source, note)
-        with thesis_style():
-            figure = message_figure(COLUMN_MM, 40, text)
-        return FigureWithCaption(NAME, figure, caption, f"{text.capitalize()}, so nothing is drawn.", data, n)
-
+        return about.nothing(NAME, TITLE, text)
     pearson = _by_pair(reliability, key, pairs)
     forms = [e for e in (reliability.icc.get(key, ()) if reliability else ()) if e.name in _FORMS]
     with thesis_style():
-        figure = _draw(data, pairs, pearson, forms, seed)
+        figure = _draw(data, pairs, pearson, forms, seed, about)
     known = [e for e in pearson.values() if e is not None]
     caption = captions.join(
-        f"Agreement between judges ({captions.n_words(n)}).",
+        f"{TITLE} ({captions.n_words(n)}).",
         "Each point is one answer, scored by the two judges of the panel; points are shifted by up to "
         f"{_JITTER:g} so that equal ones show. Dashed line: equal scores.",
         " ".join(e.sentence() for e in forms if e.estimable),
         f"r: Pearson correlation, {captions.interval_words(known)}" if known else "",
         captions.not_estimable_words([*forms, *known]),
         "" if reliability is not None else "No reliability was estimated.",
-        missing,
-        source,
-        note,
+        _missing_words(judgements, valid),
+        about.source,
+        about.note,
     )
     return FigureWithCaption(NAME, figure, caption, _alt_text(data, pairs, pearson), data, n)
 
@@ -166,14 +156,16 @@ def _draw(
     pearson: dict[tuple[str, str], Estimate | None],
     forms: list[Estimate],
     seed: int,
+    about: About,
 ) -> Figure:
     across = min(_ACROSS, len(pairs))
     down = -(-len(pairs) // across)
-    styles = model_styles(data["model"])
+    styles = about.styles(data["model"])
+    columns = across if max(map(len, styles)) <= _NARROW else min(across, 2)
     width = COLUMN_MM if across == 1 else PAGE_MM
     panel = 75.0 if across == 1 else width / _ACROSS
     lines = len(forms) if across == 1 else bool(forms)
-    figure = new_figure(width, down * (panel + 10) + 5 * lines + 4 + 5 * (-(-len(styles) // across)))
+    figure = new_figure(width, down * (panel + 10) + 5 * lines + 4 + 5 * (-(-len(styles) // columns)))
     grid = figure.subplots(down, across, squeeze=False)
     shift = np.random.default_rng(seed)
     for place, axes in enumerate(grid.flat):
@@ -188,7 +180,7 @@ def _draw(
         Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=captions.shorten(name))
         for name, s in styles.items()
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(across, 3), borderaxespad=0.2)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, borderaxespad=0.2)
     return settle(figure)
 
 

@@ -8,6 +8,8 @@ import pandas as pd
 
 from toolkit.stats.result import Estimate
 
+MOST_NAMES = 4
+"""Results without an estimate that a caption names for each reason; the data of the table name all."""
 _PLURALS = {"bases": "base", "answers": "answer", "models": "model", "judges": "judge", "repeats": "repeat"}
 
 
@@ -168,12 +170,22 @@ def not_estimable_words(estimates: Iterable[Estimate]) -> str:
     lost = max((e.missing for e in told), default=0)
     silent = [e for e in told if e.estimate is None]
     whys = [e.note.removeprefix("not estimable: ") for e in silent]
-    names = dict.fromkeys(f"{e.name} ({why})" if why else e.name for e, why in zip(silent, whys, strict=True))
+    names: dict[str, list[str]] = {}
+    for one, why in zip(silent, whys, strict=True):
+        names.setdefault(why, []).append(one.name)
+    told_names = [_few(dict.fromkeys(of_why)) + (f" ({why})" if why else "") for why, of_why in names.items()]
     return join(
         f"Up to {lost} {'rating or answer was' if lost == 1 else 'ratings or answers were'} missing."
         * (lost > 0),
-        f"Not estimable: {'; '.join(names)}." if names else "",
+        f"Not estimable: {'; '.join(told_names)}." if told_names else "",
     )
+
+
+def _few(names: Iterable[str]) -> str:
+    """Return the first few of some names and how many more there are: a caption has to fit its page."""
+    told = list(names)
+    more = len(told) - MOST_NAMES
+    return ", ".join(told) if more <= 1 else f"{', '.join(told[:MOST_NAMES])} and {more} more"
 
 
 def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:

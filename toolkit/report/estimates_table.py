@@ -22,6 +22,7 @@ def estimates_table(
     note: str = "",
     source: str = "",
     decimals: int = 3,
+    label: str = "",
 ) -> Table:
     """Return results as a LaTeX table with their data, the same columns for every statistic.
 
@@ -39,6 +40,8 @@ def estimates_table(
         Ends of the caption: what else must be said, and which study and dataset version it is.
     decimals
         Digits behind the point; the data are not rounded.
+    label
+        What the thesis refers to it by; ``tab:`` and the name when not given.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def estimates_table(
     latex = latex_table(
         pd.DataFrame(rows, columns=columns),
         caption,
-        f"tab:{name.replace('_', '-')}",
+        label or f"tab:{name.replace('_', '-')}",
         {column: heads[column] for column in columns},
         decimals=decimals,
         p_values=("p",) if "p" in columns else (),

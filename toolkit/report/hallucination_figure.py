@@ -78,7 +78,12 @@ def hallucination_figure(
         )
         return FigureWithCaption(NAME, figure, caption, "No decision, so nothing is drawn.", data, n)
     with thesis_style():
-        figure = _draw(drawn, [one.label for one in deciders], [one.label for one in baselines])
+        figure = _draw(
+            drawn,
+            [one.label for one in deciders],
+            [one.label for one in baselines],
+            model_styles(one.model for one in deciders),
+        )
     caption = captions.join(
         f"Hallucination judges on a labelled set ({captions.n_words(n)}, k = {k}): accuracy, share of hallucinations "
         "found (sensitivity) and share of true answers passed (specificity).",
@@ -135,8 +140,9 @@ def _lines_words(baselines: Sequence[Decider]) -> str:
     return f"Grey lines: {' and '.join(names)} on the same items." if names else ""
 
 
-def _draw(drawn: pd.DataFrame, rows: Sequence[str], lines: Sequence[str]) -> Figure:
-    styles = model_styles(drawn.loc[drawn["mode"] != "", "model"])
+def _draw(
+    drawn: pd.DataFrame, rows: Sequence[str], lines: Sequence[str], styles: dict[str, ModelStyle]
+) -> Figure:
     figure = new_figure(PAGE_MM, 26 + _ROW_MM * len(rows))
     panels = figure.subplots(1, len(RATES), sharey=True)
     for axes, rate in zip(panels, RATES, strict=True):

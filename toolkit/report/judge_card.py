@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from toolkit.report import captions
 from toolkit.report.judge_card_table import CONTROL_WORDS, KIND_WORDS, judge_card_table, shown, with_interval
 from toolkit.report.saving import FigureWithCaption, save_figure
-from toolkit.report.style import GREY, INK, PAGE_MM, PALETTE, new_figure, settle, thesis_style
+from toolkit.report.style import GREY, INK, PAGE_MM, new_figure, settle, thesis_style
 from toolkit.report.tables import save_table
 from toolkit.stats.judge_card import JudgeCard
 from toolkit.stats.probe_shift import ProbeShift
@@ -63,7 +63,7 @@ def judge_card(card: JudgeCard, *, note: str = "", source: str = "") -> FigureWi
     n = {"results": sum(one.estimable for one in found)}
     said = "; ".join(f"{one.name} {one.estimate:.3g}" for one in found if one.estimate is not None)
     return FigureWithCaption(
-        f"judge_card_{_stem(card.judge)}",
+        judge_card_name(card),
         figure,
         _caption(card, found, note, source),
         f"Card of judge {card.judge} ({card.model}), marks with intervals. {said}.",
@@ -95,8 +95,18 @@ def write_judge_cards(
     return files
 
 
-def _stem(judge: str) -> str:
-    return re.sub(r"[^A-Za-z0-9]+", "_", judge).strip("_") or "unnamed"
+def judge_card_name(card: JudgeCard) -> str:
+    """Return the stem of a card's files; one with probes has a name of its own.
+
+    The figures of a study have no probes and must not overwrite the card that was paid for.
+
+    Parameters
+    ----------
+    card
+        From ``toolkit.stats.judge_card.judge_cards``.
+    """
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", card.judge).strip("_") or "unnamed"
+    return f"judge_card_{stem}{'_probed' if card.probes else ''}"
 
 
 def _panels(card: JudgeCard) -> list[_Panel]:
@@ -176,7 +186,7 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
     count = len(panel.rows)
     for place, (label, found) in enumerate(panel.rows):
         up = count - 1 - place
-        colour = GREY if label.endswith(CONTROL_WORDS) else PALETTE[0]
+        colour = GREY if label.endswith(CONTROL_WORDS) else INK
         if found.estimate is None:
             axes.text(
                 0.01, up, captions.shorten(f"not estimable: {_why(found)}", _NARROW), va="center", color=GREY,

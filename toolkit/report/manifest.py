@@ -19,6 +19,7 @@ PACKAGES = (
     "anthropic",
     "tiktoken",
     "mongoengine",
+    "numpy",
     "pandas",
     "pingouin",
     "scipy",
@@ -61,7 +62,7 @@ def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str,
         "models": {name: f"{spec.provider}:{spec.model}" for name, spec in plan.models.items()},
         "judges": {role: f"{spec.provider}:{spec.model}" for role, spec in plan.judge_models.items()},
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
-        "commit": _commit(),
+        "commit": toolkit_commit(),
     }
 
 
@@ -76,7 +77,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _commit() -> str | None:
+def toolkit_commit() -> str | None:
     """Return the commit of the toolkit's own clone, marked when files differ from it; None outside a clone."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():

@@ -12,14 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.report import captions
+from toolkit.report.about import About, about_study
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     COLUMN_MM,
+    CROWD,
     GREY,
     INK,
+    PAGE_MM,
     ModelStyle,
-    message_figure,
-    model_styles,
     new_figure,
     score_axis,
     settle,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from toolkit.stats.length import LengthComparison
 
 NAME: Final = "quality_by_length"
+TITLE: Final = "Quality by prompt length"
 _BINS: Final = tuple(LENGTH_BINS)
 
 
@@ -40,10 +42,7 @@ def quality_by_length(
     comparison: LengthComparison | None,
     *,
     by_model: Mapping[str, LengthComparison] | None = None,
-    note: str = "",
-    study_name: str = "",
-    dataset_version: str = "",
-    repeats: int | None = None,
+    about: About | None = None,
 ) -> FigureWithCaption:
     """Draw the mean quality of each length bin with its interval, and one thin line for each base.
 
@@ -58,48 +57,40 @@ def quality_by_length(
         What ``compare_lengths`` made of the same frame; ``None`` draws the lines only.
     by_model
         ``compare_lengths(runs, by="model")``: gives the points of several models an interval too.
-    note
-        Appended to the caption.
-    study_name, dataset_version
-        For the caption; the name is read from the frame when not given.
-    repeats
-        Repeats the study asked for; counted from the frame when not given.
+    about
+        What the figures of the study have in common; read from the frame when not given.
 
     Returns
     -------
     FigureWithCaption
-        85 mm wide; its data has one row for each mark: ``kind`` base, model or mean.
+        85 mm wide, 160 mm with more than three models; its data has one row for each mark: ``kind`` base,
+        model or mean.
     """
+    about = about or about_study(runs)
     judged = captions.judged_runs(runs)
     estimates = comparison.per_bin if comparison is not None else ()
     own = {name: one.per_bin for name, one in (by_model or {}).items()}
-    n = captions.counts(judged, repeats)
-    source = captions.source_words(runs, study_name, dataset_version)
-    missing = captions.missing_words(runs, judged)
+    n = captions.counts(judged, about.repeats)
     data = _marks(judged, estimates, own)
     if data.empty:
-        caption = captions.join("Quality by prompt length: no judged runs.", missing, source, note)
-        with thesis_style():
-            figure = message_figure(COLUMN_MM, 40, "no judged runs")
-        return FigureWithCaption(NAME, figure, caption, "No judged runs, so nothing is drawn.", data, n)
-
+        return about.nothing(NAME, TITLE, "no judged runs")
     with thesis_style():
-        figure = _draw(data)
+        figure = _draw(data, about)
     absent = [b for b in _BINS if b not in set(data["length_bin"])]
     without = [f"{e.name}: {e.note}" for e in estimates if e.estimate is None]
     several = n["models"] > 1
     caption = captions.join(
-        f"Quality by prompt length ({captions.n_words(n)}).",
+        f"{TITLE} ({captions.n_words(n)}).",
         "Thin grey lines: one base each, the mean of its answers.",
         "Black points: mean over bases, of all models." if several else "Points: mean over bases.",
         f"Coloured points: mean of each model, with{'' if own else 'out'} interval." if several else "",
         captions.interval_words([*estimates, *(e for bins in own.values() for e in bins)]),
         f"No judged run in bin {', '.join(absent)}." if absent else "",
         f"Not estimable: {'; '.join(without)}." if without else "",
-        missing,
+        captions.missing_words(runs, judged),
         captions.zeros_words(judged),
-        source,
-        note,
+        about.source,
+        about.note,
     )
     return FigureWithCaption(NAME, figure, caption, _alt_text(data, n), data, n)
 
@@ -132,14 +123,14 @@ def _row(kind: str, name: str, one: Estimate) -> dict[str, Any]:
     return {**row, "low": one.low, "high": one.high, "answers": one.n.get("answers")}
 
 
-def _draw(data: pd.DataFrame) -> Figure:
+def _draw(data: pd.DataFrame, about: About) -> Figure:
     placed = data.assign(x=data["length_bin"].map({name: float(i) for i, name in enumerate(_BINS)}))
     models, bases = placed[placed["kind"] == "model"], placed[placed["kind"] == "base"]
-    styles = model_styles(models["name"])
+    styles = about.styles(models["name"])
     several = len(styles) > 1
     # A long name takes a line of the legend for itself.
     stacked = several or any(len(name) > 14 for name in styles)
-    figure = new_figure(COLUMN_MM, 70 + 4 * len(styles) * stacked)
+    figure = new_figure(COLUMN_MM if len(styles) <= CROWD else PAGE_MM, 70 + 4 * len(styles) * stacked)
     axes = figure.subplots()
     handles = []
 

@@ -62,7 +62,7 @@ def results_figure(
         caption = captions.join(f"Results of {test}: none could be estimated.", missing, source, note)
         return FigureWithCaption(NAME, figure, caption, "No result, so nothing is drawn.", data, n)
     with thesis_style():
-        figure = _draw(drawn)
+        figure = _draw(drawn, data["model"])
     caption = captions.join(
         f"Results of {test} ({captions.estimates_n_words(found)}).",
         captions.interval_words(found),
@@ -80,8 +80,9 @@ def _without_interval(results: Sequence[tuple[str, Estimate]]) -> str:
     return f"Without an interval: {', '.join(bare)}." if bare else ""
 
 
-def _draw(drawn: pd.DataFrame) -> Figure:
-    styles = model_styles(drawn["model"])
+def _draw(drawn: pd.DataFrame, models: pd.Series) -> Figure:
+    # A model without a result keeps its colour to itself.
+    styles = model_styles(drawn["model"], among=models)
     units = list(dict.fromkeys(drawn["unit"]))
     heights = [drawn.loc[drawn["unit"] == unit, "result"].nunique() for unit in units]
     rows = sum(heights) * max(1.0, 0.6 * len(styles))

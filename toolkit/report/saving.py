@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from xml.sax.saxutils import escape
 
 import pandas as pd
 from matplotlib.figure import Figure
 
 from toolkit.errors import InputError
 from toolkit.report.style import thesis_style
+from toolkit.writing import write_atomically
 
 PNG_DPI: Final = 300
+PICTURES: Final = ("pdf", "svg", "png")
+SUFFIXES: Final = (".pdf", ".svg", ".png", ".csv", ".txt")
+"""Files of a figure: the picture, the data that it draws, and its caption."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,8 @@ class FigureWithCaption:
         Exactly what is drawn, one row a mark.
     n
         Bases, answers, models, judges and repeats that the figure rests on.
+    left_out
+        Why there is nothing to draw; empty where something is drawn.
     """
 
     name: str
@@ -44,6 +49,7 @@ class FigureWithCaption:
     alt_text: str
     data: pd.DataFrame
     n: dict[str, int]
+    left_out: str = ""
 
     def _repr_png_(self) -> bytes:
         """Return the picture for a notebook (150 dpi: the screen, not the thesis)."""
@@ -88,11 +94,18 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
     buffer = io.BytesIO()
     with thesis_style():
         figure.figure.savefig(buffer, format=kind, dpi=dpi, metadata=words[kind])
-    return buffer.getvalue()
+    return buffer.getvalue() if kind != "svg" else _described(buffer.getvalue(), figure.alt_text)
+
+
+def _described(svg: bytes, alt_text: str) -> bytes:
+    """Return the SVG with its alt text where a screen reader looks for it; matplotlib has only the title there."""
+    return svg.replace(b"</title>", f"</title>\n <desc>{escape(alt_text)}</desc>".encode(), 1)
 
 
 def save_figure(figure: FigureWithCaption, folder: Path | str) -> list[Path]:
-    """Write ``NAME.pdf``, ``NAME.png`` (300 dpi), ``NAME.csv`` (its data) and ``NAME.txt`` (its caption).
+    """Write ``NAME.pdf``, ``.svg`` and ``.png`` (300 dpi), ``.csv`` (its data) and ``.txt`` (its caption).
+
+    The alt text stands inside of the pictures: Subject of the PDF, ``desc`` of the SVG, Description of the PNG.
 
     Parameters
     ----------
@@ -104,12 +117,11 @@ def save_figure(figure: FigureWithCaption, folder: Path | str) -> list[Path]:
     Returns
     -------
     list of Path
-        The four files.
+        The five files, in the order of ``SUFFIXES``.
     """
     place = Path(folder)
     return [
-        write_atomically(place / f"{figure.name}.pdf", render(figure, "pdf")),
-        write_atomically(place / f"{figure.name}.png", render(figure, "png")),
+        *(write_atomically(place / f"{figure.name}.{kind}", render(figure, kind)) for kind in PICTURES),
         write_atomically(place / f"{figure.name}.csv", csv_bytes(figure.data)),
         write_atomically(place / f"{figure.name}.txt", f"{figure.caption}\n".encode()),
     ]
@@ -124,31 +136,3 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
     b'a\n1.0\n""\n'
     """
     return frame.to_csv(index=False, lineterminator="\n").encode()
-
-
-def write_atomically(path: Path, content: bytes) -> Path:
-    """Write a file that is either complete or not there, also when the process is killed half-way.
-
-    Parameters
-    ----------
-    path
-        The file; its folder is made when it is not there.
-    content
-        All of its bytes.
-
-    Returns
-    -------
-    Path
-        The same path.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        Path(temporary).chmod(0o644)  # mkstemp makes it private; a figure is for the supervisor too
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path

@@ -48,6 +48,8 @@ def need_results(status: Mapping[str, Any], advice: str = "run `make demo` in a 
 def show_figure(files: Iterable[Path], name: str) -> None:
     """Show one of the figures that ``study.figures()`` wrote, as wide as in the thesis, and its caption.
 
+    Of a figure that the study cannot give it says why.
+
     Parameters
     ----------
     files
@@ -63,8 +65,12 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     from IPython.display import Image, display
 
     from toolkit.report.saving import PNG_DPI
+    from toolkit.report.study_figures import why_left_out
 
     found = {path.name: path for path in map(Path, files)}
+    if why := why_left_out(list(found.values()), name):
+        print_text(f"Figure {name} is left out: {why}.")
+        return
     if f"{name}.png" not in found or f"{name}.txt" not in found:
         known = ", ".join(sorted(path.stem for path in found.values() if path.suffix == ".png"))
         raise InputError(f"figure {name!r}: there is none of that name; use one of {known}")

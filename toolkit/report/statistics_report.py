@@ -51,7 +51,9 @@ def write_statistics(
         told += ["", title, *([result.sentence()] if hasattr(result, "sentence") else [])]
         told += [f"{where}: {one.sentence()}" if where else one.sentence() for where, one in found]
         if found:
-            table = estimates_table(name, f"{title}.", found, key="Of", note=note, source=source)
+            table = estimates_table(
+                name, f"{title}.", found, key="Of", note=note, source=source, label=_label(name)
+            )
         else:  # tests of terms have degrees of freedom in place of intervals
             table = _frame_table(name, title, result.to_frame(), join(source, note))
         written += save_table(table, place)
@@ -63,7 +65,10 @@ def _frame_table(name: str, title: str, frame: pd.DataFrame, about: str) -> Tabl
     caption = join(f"{title}.", about)
     heads = {str(column): str(column).replace("_", " ") for column in frame.columns}
     p_values = tuple(column for column in frame.columns if str(column).startswith("p_"))
-    label = f"tab:{name.replace('_', '-')}"
-    return Table(
-        name, latex_table(frame, caption, label, heads, decimals=3, p_values=p_values), frame, caption
-    )
+    latex = latex_table(frame, caption, _label(name), heads, decimals=3, p_values=p_values)
+    return Table(name, latex, frame, caption)
+
+
+def _label(name: str) -> str:
+    """Return the label of a table; figures have tables of the same names beside them."""
+    return f"tab:statistics-{name.replace('_', '-')}"

@@ -2,86 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from toolkit.report import captions
-from toolkit.report.agreement_figure import judge_agreement
-from toolkit.report.cost_figure import cost_quality
+from toolkit.report.about import About
+from toolkit.report.judge_card import judge_card_name
+from toolkit.report.judge_card_table import judge_card_table
 from toolkit.report.one_shot_figure import one_shot_comparison_table, one_shot_figures, one_shot_table
-from toolkit.report.quality_figure import quality_by_length
 from toolkit.report.results_figure import results_figure
 from toolkit.report.saving import save_figure
+from toolkit.report.study_figures import StudyResults, draw_study, save_drawn
 from toolkit.report.tables import forms_table, length_table, reliability_table, save_table
 from toolkit.stats.one_shot_compare import compare_one_shot
 from toolkit.stats.one_shot_methods import MethodScore, methods_frame, score_groups
 from toolkit.stats.result import Estimate
 
-if TYPE_CHECKING:
-    from toolkit.stats.length import LengthComparison
-    from toolkit.stats.reliability import Reliability
-
 
 def write_figures(
-    runs: pd.DataFrame,
-    judgements: pd.DataFrame,
-    *,
-    reliability: Reliability | None,
-    comparison: LengthComparison | None,
-    by_model: Mapping[str, LengthComparison] | None = None,
-    folder: Path | str,
-    note: str = "",
-    study_name: str = "",
-    dataset_version: str = "",
-    repeats: int | None = None,
+    found: StudyResults, about: About, folder: Path | str, only: Collection[str] = ()
 ) -> list[Path]:
-    """Write three figures and three tables; the same study gives the same bytes.
+    """Write every figure and table that a judged study can give; the same study gives the same bytes.
 
     Parameters
     ----------
-    runs, judgements
-        The frames of the study.
-    reliability, comparison
-        What ``toolkit.stats`` made of them; ``None`` where it could not, and its tables are then left out.
-    by_model
-        ``compare_lengths(runs, by="model")``, for intervals of each model.
+    found
+        The results of the study; ``None`` where it has none, and their figures and tables are then left out.
+    about
+        What every caption says.
     folder
         Gets ``figures/`` and ``tables/``.
-    note
-        Appended to every caption.
-    study_name, dataset_version
-        For the captions.
-    repeats
-        Repeats the study asked for.
+    only
+        Names of the figures to write, and no table; everything where it is empty.
 
     Returns
     -------
     list of Path
-        PDF, PNG, CSV and TXT of each figure, then TEX and CSV of each table.
+        PDF, SVG, PNG, CSV and TXT of each figure, ``left_out.txt`` where there is one, then TEX and CSV of each table.
     """
-    about: dict[str, Any] = {
-        "note": note,
-        "study_name": study_name,
-        "dataset_version": dataset_version,
-        "repeats": repeats,
-    }
-    figures = (
-        quality_by_length(runs, comparison, by_model=by_model, **about),
-        cost_quality(runs, **about),
-        judge_agreement(judgements, reliability, **about),
-    )
-    source = captions.source_words(runs, study_name, dataset_version)
-    tables = []
-    if reliability is not None:
-        tables.append(reliability_table(reliability, note=note, source=source))
-        tables.append(forms_table(reliability, note=note, source=source))
-    if comparison is not None:
-        tables.append(length_table(comparison, note=note, source=source))
     place = Path(folder)
-    files = [path for figure in figures for path in save_figure(figure, place / "figures")]
+    files = save_drawn(draw_study(found, about, only), place / "figures", about, part=bool(only))
+    if only:
+        return files
+    source, note = about.source, about.note
+    tables = []
+    if found.reliability is not None:
+        tables.append(reliability_table(found.reliability, note=note, source=source))
+        tables.append(forms_table(found.reliability, note=note, source=source))
+    if found.comparison is not None:
+        tables.append(length_table(found.comparison, note=note, source=source))
+    tables += [
+        judge_card_table(card, judge_card_name(card), note=note, source=source) for card in found.cards
+    ]
     return files + [path for table in tables for path in save_table(table, place / "tables")]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ COLUMN_MM: Final = 85.0
 PAGE_MM: Final = 160.0
 """Width of the text block of a thesis page in millimetres."""
 MM_PER_INCH: Final = 25.4
+CROWD: Final = 3
+"""More models than this need a page's width where they share one panel."""
 GREY: Final = "#8C8C8C"
 """Everything that is context and not the finding."""
 INK: Final = "#000000"
@@ -51,7 +54,9 @@ _RC: Final[dict[str, Any]] = {
     "pdf.fonttype": 42,  # TrueType: editable, and accepted by thesis and journal checks that refuse Type 3
     "pdf.compression": 6,
     "svg.hashsalt": "toolkit",
+    "svg.fonttype": "path",  # outlines: the same picture where the font is not installed
     "savefig.bbox": None,  # "tight" would change the width that was asked for
+    "text.hinting": "no_hinting",  # or text is wider on a screen than on paper, and runs over the edge
     "figure.constrained_layout.w_pad": 0.03,
     "figure.constrained_layout.h_pad": 0.03,
 }
@@ -119,18 +124,21 @@ def settle(figure: Figure) -> Figure:
 
     Examples
     --------
-    >>> figure = settle(new_figure(85, 60))
+    >>> figure = new_figure(85, 60)
+    >>> _ = figure.subplots()
+    >>> figure = settle(figure)
     >>> type(figure.get_layout_engine()).__name__
     'PlaceHolderLayoutEngine'
     """
-    for _ in range(3):
-        figure.draw_without_rendering()
+    for _ in range(2):
+        if (engine := figure.get_layout_engine()) is not None:
+            engine.execute(figure)  # without drawing, which takes as long again
     figure.set_layout_engine("none")
     return figure
 
 
-def model_styles(names: Iterable[str]) -> dict[str, ModelStyle]:
-    """Give every model its own look, the same in every figure and whatever the order of the names.
+def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, ModelStyle]:
+    """Give every model its own look, the same in every figure of a study and whatever the order of the names.
 
     The hash of the name picks the colour. Two models that pick the same one are told apart by moving the
     alphabetically later one on, so up to six models differ in colour and forty-eight in colour and marker.
@@ -138,22 +146,29 @@ def model_styles(names: Iterable[str]) -> dict[str, ModelStyle]:
     Parameters
     ----------
     names
-        Names of models in the study; repetitions do not matter.
+        Names of models in the figure; repetitions do not matter.
+    among
+        All models of the study. A model that is moved on to another colour in one figure must be so in every
+        figure, also in one that lacks the model it was moved on for.
 
     Returns
     -------
     dict of str to ModelStyle
-        Sorted by name.
+        Of the names, sorted by name.
 
     Examples
     --------
     >>> model_styles(["a", "b"]) == model_styles(["b", "a", "b"])
     True
+    >>> study = ["gpt-4o", "llama-3", "claude"]
+    >>> model_styles(["llama-3"], among=study)["llama-3"] == model_styles(study)["llama-3"]
+    True
     """
+    shown = set(names)
     colours, places = len(PALETTE), len(PALETTE) * len(MARKERS)
     taken: set[int] = set()
     styles: dict[str, ModelStyle] = {}
-    for name in sorted(set(names)):
+    for name in sorted(shown.union(among)):
         wanted = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % colours
         in_order = [(wanted + step) % colours for step in range(colours)] + list(range(colours, places))
         place = next((p for p in in_order if p not in taken), wanted)
@@ -162,7 +177,7 @@ def model_styles(names: Iterable[str]) -> dict[str, ModelStyle]:
         styles[name] = ModelStyle(
             PALETTE[place % colours], MARKERS[(place + lap) % len(MARKERS)], LINES[(place + lap) % len(LINES)]
         )
-    return styles
+    return {name: style for name, style in styles.items() if name in shown}
 
 
 def score_axis(axes: Axes, label: str = "Composite score (0–5)", *, which: str = "y") -> None:
@@ -210,5 +225,6 @@ def message_figure(width_mm: float, height_mm: float, message: str) -> Figure:
     figure = new_figure(width_mm, height_mm)
     axes = figure.subplots()
     axes.set_axis_off()
-    axes.text(0.5, 0.5, message, ha="center", va="center", transform=axes.transAxes, color=INK)
+    lines = textwrap.fill(message, max(20, int(0.55 * width_mm)))  # letters of 8 pt that fit on a line
+    axes.text(0.5, 0.5, lines, ha="center", va="center", transform=axes.transAxes, color=INK)
     return settle(figure)

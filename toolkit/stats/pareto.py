@@ -20,6 +20,7 @@ from toolkit.words import LENGTH_BINS
 MEAN_METHOD: Final = "Student t over bases"
 RATIO_METHOD: Final = "ratio of means over bases, jackknife of its logarithm"
 RESAMPLES: Final = 2000
+_COST_UNITS: Final = {"aud_cost": "AUD", "total_tokens": "tokens"}
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,15 @@ class Pareto:
         Of the bootstrap.
     notes
         What was left out and what has no meaning here.
+    cost
+        Column of the cost: ``aud_cost``, or ``total_tokens`` where money says nothing.
     """
 
     points: tuple[ParetoPoint, ...]
     resamples: int
     seed: int
     notes: tuple[str, ...]
+    cost: str = "aud_cost"
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per point: estimates with their ends, front, probability and note; never rounded."""
@@ -124,12 +128,32 @@ class Pareto:
             ],
             "resamples": self.resamples,
             "seed": self.seed,
+            "cost": self.cost,
             "notes": list(self.notes),
         }
 
     def sentence(self) -> str:
         """Return the points of the front in words ready for the thesis."""
         return " ".join(point.sentence() for point in self.points if point.on_front)
+
+
+def cost_column(runs: pd.DataFrame) -> str:
+    """Return the column of cost that tells runs apart: tokens where every scored run was free, else AUD.
+
+    Parameters
+    ----------
+    runs
+        One row per run with composite, aud_cost and total_tokens.
+
+    Examples
+    --------
+    >>> cost_column(pd.DataFrame({"composite": [3.0, 4.0], "aud_cost": [0.0, 0.0], "total_tokens": [90, 120]}))
+    'total_tokens'
+    """
+    if not {"composite", "aud_cost", "total_tokens"} <= set(runs):
+        return "aud_cost"
+    known = runs.loc[runs["composite"].notna(), "aud_cost"].dropna()
+    return "total_tokens" if len(known) and (known == 0).all() else "aud_cost"
 
 
 def pareto(
@@ -153,7 +177,7 @@ def pareto(
     runs
         One row per run with base, model, length_bin, the score and the cost of the run's own call in AUD.
     score, cost
-        Columns of quality and cost. Runs that lack either are left out and counted.
+        Columns of quality and cost (AUD, or ``total_tokens``). Runs that lack either are left out and counted.
     resamples, seed
         Of the bootstrap.
 
@@ -206,10 +230,11 @@ def pareto(
             score_unit(score),
             bool(front[place]),
             probabilities[place],
+            _COST_UNITS.get(cost, cost),
         )
         for place, key in enumerate(keys)
     )
-    return Pareto(points, resamples, seed, _notes(table, used, cost, quality, score))
+    return Pareto(points, resamples, seed, _notes(table, used, cost, quality, score), cost)
 
 
 def _point(
@@ -221,17 +246,18 @@ def _point(
     unit: str,
     on_front: bool,
     probability: float | None,
+    per: str,
 ) -> ParetoPoint:
     here = np.isfinite(quality)
     q, c = quality[here], price[here]
     empty = Estimate("", None, method=MEAN_METHOD, n={"bases": len(q), **counts}, missing=missing)
     name = f"{key[0]} at {key[1]}"
-    ratio = replace(empty, name=f"quality per AUD of {name}", unit=f"{unit} per AUD", method=RATIO_METHOD)
+    ratio = replace(empty, name=f"quality per {per} of {name}", unit=f"{unit} per {per}", method=RATIO_METHOD)
     return ParetoPoint(
         str(key[0]),
         key[1],
         _mean(replace(empty, name=f"quality of {name}", unit=unit), q),
-        _mean(replace(empty, name=f"AUD per run of {name}", unit="AUD"), c),
+        _mean(replace(empty, name=f"{per} per run of {name}", unit=per), c),
         _per_aud(ratio, q, c),
         on_front,
         probability,
@@ -274,8 +300,9 @@ def _notes(
     left = len(table) - len(used)
     if left:
         spent = float(table[cost].sum() - used[cost].sum())
+        unit = _COST_UNITS.get(cost, cost)
         notes.append(
-            f"{left} of {len(table)} runs have no {score} or no {cost} and are left out; they cost AUD {spent:g}"
+            f"{left} of {len(table)} runs have no {score} or no {cost} and are left out; they cost {unit} {spent:g}"
         )
     if np.isnan(quality).any():
         notes.append("not every point has every base, so points are compared over partly different bases")

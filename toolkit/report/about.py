@@ -1,0 +1,111 @@
+"""What every figure of one study says and shares: n, source, what is missing, the note, and one look per model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from toolkit.report import captions
+from toolkit.report.saving import FigureWithCaption
+from toolkit.report.style import COLUMN_MM, ModelStyle, message_figure, model_styles, thesis_style
+
+
+@dataclass(frozen=True)
+class About:
+    """What the figures of one study have in common.
+
+    Parameters
+    ----------
+    n
+        Bases, answers, models, judges and repeats of the judged runs.
+    source
+        Which study and dataset version, as a sentence.
+    missing
+        How many runs have no score and why, as a sentence; empty where none is missing.
+    note
+        What every caption must say besides.
+    repeats
+        Repeats that the study asked for; None to count them.
+    models
+        Every model of the study, so that a figure which holds some of them gives them the same colours.
+    """
+
+    n: Mapping[str, int] = field(default_factory=dict)
+    source: str = ""
+    missing: str = ""
+    note: str = ""
+    repeats: int | None = None
+    models: tuple[str, ...] = ()
+
+    def styles(self, names: Iterable[str]) -> dict[str, ModelStyle]:
+        """Return the look of some of the study's models, the one they have in its every figure.
+
+        Parameters
+        ----------
+        names
+            Models that a figure holds.
+        """
+        return model_styles(names, among=self.models)
+
+    def nothing(self, name: str, title: str, why: str) -> FigureWithCaption:
+        """Return the figure that says why there is nothing to draw; a study leaves it out and says the same.
+
+        Parameters
+        ----------
+        name
+            Stem of the figure that cannot be drawn.
+        title
+            What it would have shown.
+        why
+            What it lacks, e.g. ``no run was scored by two judges``.
+        """
+        caption = captions.join(f"{title}: {why}.", self.missing, self.source, self.note)
+        with thesis_style():
+            figure = message_figure(COLUMN_MM, 40, why)
+        alt_text = f"{why[:1].upper()}{why[1:]}, so nothing is drawn."
+        return FigureWithCaption(name, figure, caption, alt_text, pd.DataFrame(), dict(self.n), left_out=why)
+
+
+def about_study(
+    runs: pd.DataFrame,
+    *,
+    study_name: str = "",
+    dataset_version: str = "",
+    repeats: int | None = None,
+    note: str = "",
+) -> About:
+    """Read from the runs of a study what its figures have in common.
+
+    Parameters
+    ----------
+    runs
+        The ``runs`` frame, one row a run.
+    study_name, dataset_version
+        For the captions; the name is read from the frame when not given.
+    repeats
+        Repeats the study asked for; counted from the frame when not given.
+    note
+        Appended to every caption.
+
+    Returns
+    -------
+    About
+
+    Examples
+    --------
+    >>> about_study(pd.DataFrame(), study_name="pilot").source
+    'Study pilot.'
+    """
+    judged = captions.judged_runs(runs)
+    return About(
+        n=captions.counts(judged, repeats),
+        source=captions.source_words(runs, study_name, dataset_version),
+        missing=captions.missing_words(runs, judged),
+        note=note,
+        repeats=repeats,
+        models=tuple(sorted(str(name) for name in runs["model"].dropna().unique()))
+        if "model" in runs
+        else (),
+    )

@@ -1,0 +1,123 @@
+"""The profile of the dimensions: the mean of each, of every model at every prompt length, with intervals."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from toolkit.report import captions
+from toolkit.report.about import About
+from toolkit.report.saving import FigureWithCaption
+from toolkit.report.style import GREY, PAGE_MM, ModelStyle, new_figure, score_axis, settle, thesis_style
+from toolkit.stats.dimension_profile import DimensionProfile
+from toolkit.words import LENGTH_BINS, SCALE
+
+NAME: Final = "dimension_profile"
+TITLE: Final = "Profile of the dimensions"
+_MODEL_MM: Final = 2.6
+"""Height that the mark of one model takes in a row."""
+_BETWEEN_MM: Final = 2.2
+_COLUMNS: Final = ("model", "length_bin", "dimension", "mean", "low", "high", "bases", "answers")
+
+
+def dimension_profile_figure(found: DimensionProfile | None, about: About) -> FigureWithCaption:
+    """Draw the mean of each dimension with its interval: a panel for each prompt length, a mark for each model.
+
+    Parameters
+    ----------
+    found
+        From ``toolkit.stats.dimension_profile``; None where no run is judged.
+    about
+        What the figures of the study have in common.
+
+    Returns
+    -------
+    FigureWithCaption
+        160 mm wide; its data has one row for each mark: model, length_bin, dimension, mean, low, high, bases, answers.
+    """
+    data = _marks(found)
+    if found is None or data.empty:
+        return about.nothing(NAME, TITLE, "no judged runs")
+    with thesis_style():
+        figure = _draw(data, about)
+    bare = data["low"].isna().sum()
+    caption = captions.join(
+        f"{TITLE} ({captions.n_words(about.n)}).",
+        "Each mark is the mean of one model at one prompt length (S, M, L) over bases, repeats averaged first; bars "
+        "are intervals.",
+        captions.interval_words(one.mean for one in found.means),
+        "The intervals describe single means: they are not corrected for their number and test no difference.",
+        "Intervals that leave the scale are cut at its ends; the data have their ends."
+        if (data["low"] < SCALE[0]).any() or (data["high"] > SCALE[1]).any()
+        else "",
+        f"Without an interval, because there is one base or all are equal: {bare} of {len(data)} means."
+        if bare
+        else "",
+        captions.not_estimable_words(one.mean for one in found.means),
+        about.missing,
+        about.source,
+        about.note,
+    )
+    return FigureWithCaption(NAME, figure, caption, _alt_text(data), data, dict(about.n))
+
+
+def _marks(found: DimensionProfile | None) -> pd.DataFrame:
+    rows = [
+        (one.model, one.length_bin, one.dimension, one.mean.estimate, one.mean.low, one.mean.high,
+         one.mean.n["bases"], one.mean.n["answers"])
+        for one in (found.means if found else ())
+        if one.mean.estimable
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype({"low": "float64", "high": "float64"})
+
+
+def _draw(data: pd.DataFrame, about: About) -> Figure:
+    styles = about.styles(data["model"])
+    bins = [name for name in LENGTH_BINS if name in set(data["length_bin"])]
+    dimensions = list(dict.fromkeys(data["dimension"]))
+    row = _MODEL_MM * len(styles) + _BETWEEN_MM
+    figure = new_figure(PAGE_MM, row * len(dimensions) + 18 + 4.2 * len(styles) * (len(styles) > 1))
+    panels = figure.subplots(1, len(bins), squeeze=False, sharey=True)[0]
+    places = {name: len(dimensions) - 1 - place for place, name in enumerate(dimensions)}
+    for axes, name in zip(panels, bins, strict=True):
+        _panel(axes, data[data["length_bin"] == name], places, styles)
+        low, high = LENGTH_BINS[name]
+        axes.set_title(f"{name}: {low}–{high} tokens")
+        score_axis(axes, "Mean score (0–5)" if name == bins[len(bins) // 2] else "", which="x")
+    panels[0].set_yticks(list(places.values()), [name.replace("_", " ") for name in places])
+    panels[0].set_ylim(-0.5, len(dimensions) - 0.5)
+    if len(styles) > 1:
+        handles = [
+            Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=captions.shorten(name, 60))
+            for name, s in styles.items()
+        ]
+        figure.legend(handles=handles, loc="outside upper center", ncols=1, borderaxespad=0.2)
+    return settle(figure)
+
+
+def _panel(axes: Axes, data: pd.DataFrame, places: dict[str, int], styles: dict[str, ModelStyle]) -> None:
+    apart = _MODEL_MM / (_MODEL_MM * len(styles) + _BETWEEN_MM)
+    for number, (model, style) in enumerate(styles.items()):
+        shift = ((len(styles) - 1) / 2 - number) * apart
+        for _, mark in data[data["model"] == model].iterrows():
+            up = places[mark["dimension"]] + shift
+            axes.plot([mark["low"], mark["high"]], [up, up], color=style.color, linewidth=1.1)
+            axes.plot(
+                [mark["mean"]], [up], color=style.color, marker=style.marker, markersize=4.2, clip_on=False
+            )
+    for between in range(1, len(places)):
+        axes.axhline(between - 0.5, color=GREY, linewidth=0.3, zorder=0)
+    axes.grid(visible=True, axis="x", linewidth=0.4, color=GREY, alpha=0.4)
+    axes.tick_params(axis="y", length=0)
+
+
+def _alt_text(data: pd.DataFrame) -> str:
+    said = "; ".join(
+        f"{model} {length_bin} {str(dimension).replace('_', ' ')} {mean:.2f}"
+        for model, length_bin, dimension, mean in data[list(_COLUMNS[:4])].itertuples(index=False)
+    )
+    return f"Marks with intervals on a scale from 0 to 5, one row for each dimension. {said}."
