@@ -28,6 +28,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 NEWS = "@jupyterlab/apputils-extension:announcements"
 CHROMIUM = ("google-chrome", "chromium-browser", "chromium")
 CHROMEDRIVER = ("chromedriver",)
+WINDOW = (1400, 1000)
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -37,16 +38,29 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--window-size=1400,1000",
     "--force-device-scale-factor=1",
 )
 
+_STARTED = "return !!window.jupyterapp && !!document.querySelector('[role=menubar] .lm-MenuBar-itemLabel')"
+# What a double click in the file browser does.
+_OPEN = "window.jupyterapp.commands.execute('docmanager:open', {path: arguments[0], factory: 'Notebook'});"
+# What "Close and Shut Down Notebook" does, without the question whether to save it.
+_CLOSE = """
+const done = arguments[arguments.length - 1];
+const widget = window.jupyterapp.shell.currentWidget;
+widget.sessionContext.shutdown().then(() => {
+  widget.context.model.dirty = false;
+  widget.close();
+  done();
+});
+"""
 # What the page knows of the notebook; --expose-app-in-browser makes `jupyterapp` known to it.
 _NOTEBOOK = """
 const widget = window.jupyterapp && window.jupyterapp.shell.currentWidget;
 if (!widget || !widget.context || !widget.content || !widget.content.widgets) return null;
 const kernel = widget.sessionContext.session && widget.sessionContext.session.kernel;
 return {
+  path: widget.context.path,
   ready: widget.context.isReady && !!kernel,
   status: kernel ? kernel.status : null,
   cells: widget.content.widgets.map(cell => {
@@ -77,6 +91,41 @@ class NotebookInBrowser:
     screenshot: Path
 
 
+@dataclass(frozen=True)
+class Lab:
+    """One JupyterLab and one window of a browser, for as many notebooks as there are below its folder."""
+
+    page: webdriver.Chrome
+    base: str
+    token: str
+    root: Path
+
+    def kernels(self) -> list[str]:
+        """Return the identities of the kernels that run."""
+        with urllib.request.urlopen(f"{self.base}/api/kernels?token={self.token}", timeout=10) as reply:
+            return [kernel["id"] for kernel in json.load(reply)]
+
+
+@contextlib.contextmanager
+def open_jupyterlab(root: Path) -> Iterator[Lab]:
+    """Start JupyterLab on a folder and open it in headless Chromium; both end with the block, kernels too.
+
+    Raises
+    ------
+    RuntimeError
+        When Chromium or its driver is missing, or JupyterLab does not start.
+    """
+    chromium, driver = _need("chromium", CHROMIUM), _need("chromium-driver", CHROMEDRIVER)
+    with (
+        tempfile.TemporaryDirectory(prefix="jupyterlab-", ignore_cleanup_errors=True) as scratch,
+        _jupyterlab(root, Path(scratch)) as (base, token),
+        _browser(chromium, driver, Path(scratch)) as page,
+    ):
+        page.get(f"{base}/lab?token={token}&reset")
+        _wait(lambda: page.execute_script(_STARTED), 90, "JupyterLab did not start in the browser")
+        yield Lab(page, base, token, root)
+
+
 def run_in_jupyterlab(
     notebook: Path,
     screenshot: Path,
@@ -84,12 +133,27 @@ def run_in_jupyterlab(
     timeout: float = 120.0,
     then: Callable[[webdriver.Chrome], None] | None = None,
 ) -> NotebookInBrowser:
-    """Open a notebook in JupyterLab, choose Run > Run All Cells and return what a person would see.
+    """Open a notebook in a JupyterLab of its own; see `run_notebook`. Its folder becomes the root of JupyterLab."""
+    with open_jupyterlab(notebook.parent) as lab:
+        return run_notebook(lab, notebook, screenshot, timeout=timeout, then=then)
+
+
+def run_notebook(
+    lab: Lab,
+    notebook: Path,
+    screenshot: Path,
+    *,
+    timeout: float = 120.0,
+    then: Callable[[webdriver.Chrome], None] | None = None,
+) -> NotebookInBrowser:
+    """Open a notebook, choose Run > Run All Cells, return what a person would see, and shut its kernel down.
 
     Parameters
     ----------
+    lab
+        Where it is opened.
     notebook
-        Opened, never saved. Its folder becomes the root of JupyterLab.
+        Opened, never saved; somewhere below the folder of the lab.
     screenshot
         Where the PNG of the whole notebook goes.
     timeout
@@ -100,17 +164,15 @@ def run_in_jupyterlab(
     Raises
     ------
     RuntimeError
-        When Chromium or its driver is missing, or JupyterLab or the run does not come to its end.
+        When the notebook does not open, or the run does not come to its end.
     """
-    chromium, driver = _need("chromium", CHROMIUM), _need("chromium-driver", CHROMEDRIVER)
+    page = lab.page
     screenshot.parent.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(prefix="jupyterlab-", ignore_cleanup_errors=True) as scratch,
-        _jupyterlab(notebook.parent, Path(scratch)) as (base, token),
-        _browser(chromium, driver, Path(scratch)) as page,
-    ):
-        page.get(f"{base}/lab/tree/{notebook.name}?token={token}&reset")
-        _wait(lambda: (_state(page) or {}).get("ready"), 90, "JupyterLab opened no kernel for the notebook")
+    page.set_window_size(*WINDOW)
+    name = notebook.relative_to(lab.root).as_posix()
+    page.execute_script(_OPEN, name)
+    _wait(lambda: _is_ready(_state(page), name), 90, "JupyterLab opened no kernel for the notebook")
+    try:
         _choose(page, "Run", "Run All Cells")
         _wait(lambda: _finished(_state(page)), timeout, "the cells did not come to their end")
         if then is not None:
@@ -120,6 +182,8 @@ def run_in_jupyterlab(
             raise RuntimeError("JupyterLab lost the notebook")
         _photograph(page, screenshot)
         return _summary(state["cells"], page.title, screenshot)
+    finally:
+        page.execute_async_script(_CLOSE)
 
 
 def scroll_to(page: webdriver.Chrome, source: str) -> None:
@@ -203,7 +267,7 @@ def _tail(log: Path) -> str:
 def _browser(chromium: str, driver: str, scratch: Path) -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={scratch / 'profile'}"):
+    for flag in (*FLAGS, f"--window-size={WINDOW[0]},{WINDOW[1]}", f"--user-data-dir={scratch / 'profile'}"):
         options.add_argument(flag)
     page = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
     try:
@@ -225,6 +289,10 @@ def _state(page: webdriver.Chrome) -> dict[str, Any] | None:
     return page.execute_script(_NOTEBOOK)
 
 
+def _is_ready(state: dict[str, Any] | None, name: str) -> bool:
+    return state is not None and state["path"] == name and state["ready"]
+
+
 def _finished(state: dict[str, Any] | None) -> bool:
     if state is None:
         return False
@@ -242,21 +310,24 @@ def _wait(reached: Callable[[], object], seconds: float, otherwise: str) -> None
         if time.monotonic() > end:
             raise RuntimeError(f"{otherwise} within {seconds:.0f} s")
         times = times + 1 if reached() else 0
-        time.sleep(0.3)
+        time.sleep(0.15)
 
 
 def _photograph(page: webdriver.Chrome, screenshot: Path) -> None:
     """Make the window as tall as the notebook, so that one picture shows all of it."""
-    for _ in range(3):  # cells further down get their height when they come into the window
+    before = -1
+    for _ in range(8):  # cells further down get their height when they come into the window
         height = page.execute_script(
             "const top = document.querySelector('.jp-WindowedPanel-inner').getBoundingClientRect().top;"
             "const cells = [...document.querySelectorAll('.jp-WindowedPanel-inner .jp-Cell')];"
             "return Math.max(0, ...cells.map(cell => cell.getBoundingClientRect().bottom - top));"
         )
-        page.set_window_size(1400, min(16000, max(900, int(height) + 320)))
-        time.sleep(0.7)
+        if height == before:
+            break
+        before = height
+        page.set_window_size(WINDOW[0], min(16000, max(900, int(height) + 320)))
         page.execute_script("document.querySelector('.jp-WindowedPanel-outer').scrollTop = 0;")
-        time.sleep(0.3)
+        time.sleep(0.4)
     page.save_screenshot(str(screenshot))
 
 

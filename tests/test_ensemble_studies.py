@@ -117,7 +117,7 @@ def test_judges_judge_three_times_and_count_once(tmp_path: Path, store_folder: P
         assert study.estimate()["calls"].sum() == 0
         assert study.execute(progress=False, replay=True).judged == 2
         assert len(study.judgements()) == 18
-        assert [path.name for path in study.figures() if path.name == "judge_agreement.csv"]
+        assert [path.name for path in study.figures(only=["judge_agreement"]) if path.suffix == ".csv"]
         study.store.close()
 
 
@@ -140,7 +140,7 @@ def test_a_judge_of_the_model_s_own_family_is_marked_or_left_out(
         assert study.execute(progress=False).new_calls == 0
         run = study.store.objects(Run).first()
         assert run.ensemble_evaluation["aggregated"]["related_count"] == (1 if asked else 0)
-        caption = next(p for p in study.figures() if p.name == "judge_agreement.txt").read_text()
+        caption = next(p for p in study.figures(only=["judge_agreement"]) if p.suffix == ".txt").read_text()
         assert ("6 of 18 judgements are by a judge of the judged model's own family." in caption) == (
             asked > 0
         )

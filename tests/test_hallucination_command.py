@@ -116,7 +116,14 @@ def test_a_perfect_judge_is_measured_as_one(
         assert judge["aud"] > bill  # an Australian dollar is less than one of the United States
         assert judge["aud_per_correct"] == pytest.approx(judge["aud"] / 40)
         assert (majority["judge"], length["judge"]) == ("always the majority", "length alone")
-        assert {Path(path).suffix for path in fields["files"]} == {".pdf", ".png", ".csv", ".txt", ".tex"}
+        assert {Path(path).suffix for path in fields["files"]} == {
+            ".pdf",
+            ".svg",
+            ".png",
+            ".csv",
+            ".txt",
+            ".tex",
+        }
         assert all(Path(path).stat().st_size for path in fields["files"])
         again = toolkit(*arguments)
         assert (again[0], server.count) == (0, 120)

@@ -26,12 +26,15 @@ def code_of(path: Path) -> list[nbformat.NotebookNode]:
 
 def test_the_notebooks_are_where_the_readme_says():
     assert [path.stem for path in TEMPLATES] == [
+        "cost_quality",
+        "hallucination",
         "judge_reliability",
         "one_shot_test",
         "prompt_length",
         "run_study",
+        "thesis_figures",
     ]
-    assert "00_start_here" in {path.stem for path in NOTEBOOKS}
+    assert [path.stem[:2] for path in NOTEBOOKS if path not in TEMPLATES] == [f"0{n}" for n in range(7)]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)

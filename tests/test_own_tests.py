@@ -89,7 +89,7 @@ def test_a_test_in_an_empty_folder_runs_from_the_command_line(tmp_path: Path, st
         result = study.results().iloc[0]
         assert (result["name"], result["n"]) == ("share right", "3 items, 6 measurements")
         files = study.figures()
-        assert {file.suffix for file in files} == {".pdf", ".png", ".csv", ".txt"}
+        assert {file.suffix for file in files} == {".pdf", ".svg", ".png", ".csv", ".txt"}
         assert study.status()["judgements"]["planned"] == 0
         assert study.manifest()["judges"] == {}
         study.store.close()

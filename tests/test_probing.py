@@ -232,8 +232,8 @@ def test_cards_rest_on_the_study_and_on_its_probes(
     assert [one.kind for one in cards[0].probes] == list(HARM)
     assert not cards_of(study)[0].probes
     monkeypatch.setattr(probing, "cards_of", lambda study, result: cards[:1])  # drawing takes a second a card
-    assert len(write_cards(study, result, tmp_path)) == 6
-    caption = (tmp_path / "figures" / "judge_card_primary.txt").read_text()
+    assert len(write_cards(study, result, tmp_path)) == 7
+    caption = (tmp_path / "figures" / "judge_card_primary_probed.txt").read_text()
     assert "Scripted models answer and judge." in caption
     study.store.close()
 

@@ -1,4 +1,4 @@
-"""Every template runs to its end in a real kernel; what papermill lets through is refused before anything starts."""
+"""A template runs to its end by papermill; what papermill lets through is refused before anything starts."""
 
 from __future__ import annotations
 
@@ -9,44 +9,27 @@ import pytest
 
 from toolkit.batch import Job, check_parameters, run_templates
 from toolkit.errors import InputError, ToolkitError
-from toolkit.store import embedded
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
-FINDS = {
-    "run_study": "36 of 36 planned runs have an answer",
-    "judge_reliability": "ICC(A,k)",
-    "prompt_length": "L-S",
-}
 
 
-def test_every_template_runs_in_a_real_kernel(tmp_path: Path, demo_like_study: Path) -> None:
-    """The templates find a finished study, say what they found and end with a manifest."""
-    jobs = [
-        Job(
-            TEMPLATES / f"{name}.ipynb",
-            tmp_path / f"{name}.ipynb",
-            {"study": str(demo_like_study), "figures": str(tmp_path)},
-        )
-        for name in FINDS
-    ]
-    for path in run_templates(jobs):
-        notebook = nbformat.read(path, 4)
-        code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
-        assert all(cell.execution_count for cell in code)
-        printed = "".join(
-            str(output.get("text", "")) + str(output.get("data", {}).get("text/plain", ""))
-            for cell in code
-            for output in cell.outputs
-        )
-        assert FINDS[path.stem] in printed
-        assert '"rubric"' in printed
-        assert str(demo_like_study.parent) not in printed.rsplit('"inputs"', 1)[1]
-    assert sorted({path.suffix for path in (tmp_path / "figures").iterdir()}) == [
-        ".csv",
-        ".pdf",
-        ".png",
-        ".txt",
-    ]
+def test_a_template_runs_by_papermill_with_its_parameters(tmp_path: Path, demo_like_study: Path) -> None:
+    """It finds the finished study, draws into the folder that it was given, and ends with a manifest.
+
+    All templates run in `test_every_notebook_in_jupyterlab`.
+    """
+    given = {"study": str(demo_like_study), "figures": str(tmp_path)}
+    (path,) = run_templates([Job(TEMPLATES / "run_study.ipynb", tmp_path / "run_study.ipynb", given)])
+    notebook = nbformat.read(path, 4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    assert all(cell.execution_count for cell in code)
+    printed = "".join(str(output.get("text", "")) for cell in code for output in cell.outputs)
+    assert "36 of 36 planned runs have an answer" in printed
+    made_from = printed.rsplit('"inputs"', 1)[1]
+    assert '"rubric"' in made_from
+    assert str(demo_like_study.parent) not in made_from
+    drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    assert drawn == [f"cost_quality{suffix}" for suffix in (".csv", ".pdf", ".png", ".svg", ".txt")]
 
 
 def test_unknown_parameters_and_untagged_notebooks_are_refused(tmp_path: Path) -> None:
@@ -81,24 +64,3 @@ def test_a_failed_execution_is_an_error_and_its_notebook_stays(
         run_templates([Job(template, tmp_path / "out.ipynb", {})])
     assert not (tmp_path / "out.ipynb").exists()
     assert (tmp_path / "out.failed.ipynb").exists()
-
-
-def test_the_one_shot_template_runs_in_a_real_kernel(tmp_path: Path) -> None:
-    """Two methods, three experiments each: asked, scored, compared and drawn; N too small is said and not hidden."""
-    study = tmp_path / "one_shot.toml"
-    text = (TEMPLATES / "one_shot.toml").read_text(encoding="utf-8")
-    text = text.replace('models = ["smollm2-135m"]', 'models = ["scripted"]').replace(
-        "repeats = 10", "repeats = 3"
-    )
-    study.write_text(text.replace("../results", "results"))
-    job = Job(TEMPLATES / "one_shot_test.ipynb", tmp_path / "out.ipynb", {"study": str(study)})
-    try:
-        (path,) = run_templates([job])
-    finally:
-        embedded.stop(tmp_path / "results" / ".store")
-    notebook = nbformat.read(path, 4)
-    code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
-    assert all(cell.execution_count for cell in code)
-    printed = "".join(str(o.get("text", "")) for cell in code for o in cell.outputs)
-    assert "A 135M-parameter model" in printed
-    assert list((tmp_path / "results" / "one_shot" / "figures").glob("*.pdf"))
