@@ -25,6 +25,8 @@ demo: setup
 test: setup
 	@bash scripts/apt_install.sh chromium chromium fonts-dejavu-core
 	@bash scripts/apt_install.sh chromedriver chromium-driver
+	@bash scripts/apt_install.sh pdflatex texlive-latex-base texlive-latex-recommended
+	@bash scripts/apt_install.sh pdftotext poppler-utils
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 lab: setup

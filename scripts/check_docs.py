@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from toolkit.cli import cli
+from toolkit.store.dictionary import dictionary_text
 
 ROOT = Path(__file__).resolve().parent.parent
 PATHS = re.compile(r"(?:docs|templates|notebooks|toolkit|scripts|tests)/[\w./-]+\.\w+")
@@ -36,6 +37,8 @@ def untruths() -> list[str]:
     wrong += [f"README.md says `make {name}`, the Makefile does not" for name in sorted(calls - targets)]
     for code in re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL):
         compile(code, "README.md", "exec")
+    if (ROOT / "docs" / "data_dictionary.md").read_text(encoding="utf-8") != dictionary_text():
+        wrong.append("docs/data_dictionary.md is stale; run python scripts/write_dictionary.py")
     for path in sorted([*ROOT.glob("templates/*.ipynb"), *ROOT.glob("notebooks/*.ipynb")]):
         cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
         if any(cell["outputs"] or cell["execution_count"] for cell in cells):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolkit.study import StudyFile
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
     from toolkit.stats.calibration import Calibration
     from toolkit.stats.ceiling import Ceiling
+    from toolkit.stats.dimension_profile import DimensionProfile
     from toolkit.stats.length_result import LengthComparison
     from toolkit.stats.length_slope import LengthBias
     from toolkit.stats.missing_data import MissingData
@@ -69,6 +72,20 @@ class Analyses(ABC):
         margin = self.file.analysis.equivalence_margin
         return compare_lengths(self.runs(), score=score, omnibus=True, margin=margin)
 
+    def length_by_model(self, score: str = "composite") -> Mapping[str, LengthComparison]:
+        """Return the comparison of S, M and L within bases, of each model by itself."""
+        from toolkit.stats.length import compare_lengths
+
+        return compare_lengths(
+            self.runs(), score=score, by="model", margin=self.file.analysis.equivalence_margin
+        )
+
+    def dimension_profile(self) -> DimensionProfile:
+        """Return the mean of every dimension, of each model at each prompt length."""
+        from toolkit.stats.dimension_profile import dimension_profile
+
+        return dimension_profile(self.runs())
+
     def length_bias(self, score: str = "composite") -> LengthBias:
         """Return the slope of score on reply length, and what prompt length does in all and at equal reply length."""
         from toolkit.stats.length_slope import length_bias
@@ -81,11 +98,19 @@ class Analyses(ABC):
 
         return mixed_model(self.runs(), score=score)
 
-    def pareto(self, score: str = "composite") -> Pareto:
-        """Return quality, cost and quality per AUD of each model and length, and which of them no other beats."""
+    def pareto(self, score: str = "composite", cost: str = "aud_cost") -> Pareto:
+        """Return quality, cost and quality per AUD of each model and length, and which of them no other beats.
+
+        Parameters
+        ----------
+        score
+            Column of quality.
+        cost
+            ``aud_cost``, or ``total_tokens`` where no run has a price.
+        """
         from toolkit.stats.pareto import pareto
 
-        return pareto(self.runs(), score=score, seed=self.file.seed)
+        return pareto(self.runs(), score=score, cost=cost, seed=self.file.seed)
 
     def missing(self, score: str = "composite") -> MissingData:
         """Return what has no score by model, length and judge, whether that is chance, and what it could change."""
@@ -144,3 +169,33 @@ class Analyses(ABC):
         if len(self.human()):
             found["calibration"] = ("Judges held against people", self.calibration())
         return found
+
+
+@dataclass(frozen=True)
+class Snapshot(Analyses):
+    """The frames of a study read once: what is calculated from it reads the store no second time.
+
+    Parameters
+    ----------
+    file
+        The study file.
+    held_runs, held_judgements, held_human
+        The frames.
+    """
+
+    file: StudyFile
+    held_runs: pd.DataFrame
+    held_judgements: pd.DataFrame
+    held_human: pd.DataFrame
+
+    def runs(self) -> pd.DataFrame:
+        """Return one row a run."""
+        return self.held_runs
+
+    def judgements(self) -> pd.DataFrame:
+        """Return one row a judgement."""
+        return self.held_judgements
+
+    def human(self) -> pd.DataFrame:
+        """Return one row a rating by a person."""
+        return self.held_human

@@ -13,7 +13,9 @@ from pathlib import Path
 import click
 
 from toolkit import __version__
+from toolkit.commands.batch import batch
 from toolkit.commands.common import STUDY, finish, json_option
+from toolkit.commands.export import export
 from toolkit.commands.hallucination import hallucination
 from toolkit.commands.judges import judges
 from toolkit.commands.ratings import ratings
@@ -113,12 +115,21 @@ def status(study: Path, watch: float | None, as_json: bool) -> int:
 
 @cli.command()
 @STUDY
+@click.option(
+    "--bundle",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    help="Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.",
+)
 @json_option
-def figures(study: Path, as_json: bool) -> int:
+def figures(study: Path, bundle: str | None, as_json: bool) -> int:
     """Write every figure and table of STUDY into its output folder."""
     from toolkit.workbench import Study
 
-    paths = [str(path) for path in Study.load(study).figures()]
+    loaded = Study.load(study)
+    files = loaded.figures() if bundle is None else loaded.bundle(bundle or None)
+    paths = [str(path) for path in files]
     return finish(Summary({"files": paths}, "\n".join(paths)), as_json)
 
 
@@ -163,6 +174,8 @@ def lab() -> int:
     return subprocess.call(command)
 
 
+cli.add_command(batch)
+cli.add_command(export)
 cli.add_command(hallucination)
 cli.add_command(judges)
 cli.add_command(ratings)

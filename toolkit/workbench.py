@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.analyses import Analyses
+from toolkit.analyses import Snapshot
 from toolkit.plan import Plan, make_plan
 from toolkit.study import StudyFile
 from toolkit.study_file import load_study_file
+from toolkit.study_frames import StudyFrames
 
 if TYPE_CHECKING:
     import pandas as pd
+    from ipywidgets import VBox
 
     from toolkit.measuring import Annotated
     from toolkit.outcome import Outcome
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
 
-class Study(Analyses):
+class Study(StudyFrames):
     """A study in hand: estimate it, run it, look at it, analyse it.
 
     Parameters
@@ -119,30 +122,15 @@ class Study(Analyses):
 
         return study_status(self.plan, self.store)
 
-    def runs(self) -> pd.DataFrame:
-        """Return one row a run; see `toolkit.store.frames`."""
-        from toolkit.store.frames import runs_frame
-
-        return runs_frame(self.store, self.plan.call_ids, study=self.name)
-
-    def judgements(self) -> pd.DataFrame:
-        """Return one row a judgement of the ensemble and rubric of this study."""
-        from toolkit.store.frames import judgements_frame
-
-        judges = {role: judge.name for role, judge in self.plan.judges.items()}
-        return judgements_frame(self.store, self.runs(), rubric_hash=self.plan.rubric.digest, judges=judges)
-
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person: the newest of each rater and run, under the rubric of this study."""
         from toolkit.store.human_frames import human_frame
 
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
-    def dimensions(self) -> pd.DataFrame:
-        """Return one row per judgement and dimension."""
-        from toolkit.store.frames import dimensions_frame
-
-        return dimensions_frame(self.judgements())
+    def snapshot(self) -> Snapshot:
+        """Return the frames as they are now, to calculate from without reading the store again."""
+        return Snapshot(self.file, self.runs(), self.judgements(), self.human())
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""
@@ -160,8 +148,9 @@ class Study(Analyses):
         """Return one row a result of the test and model, each with its interval."""
         from toolkit.measuring import results_of
         from toolkit.stats.tables import estimates_frame
+        from toolkit.store.dictionary import as_kind
 
-        return estimates_frame(results_of(self.plan.test, self._measured()), "model")
+        return as_kind(estimates_frame(results_of(self.plan.test, self._measured()), "model"), "results")
 
     def experiments(self) -> pd.DataFrame:
         """Return one row an experiment of the one-shot test: its verdict, what was found, and the evidence."""
@@ -177,8 +166,9 @@ class Study(Analyses):
     def methods(self) -> pd.DataFrame:
         """Return one row a method of the one-shot test: I1, I0, H, N, the score and its interval."""
         from toolkit.stats.one_shot_methods import methods_frame
+        from toolkit.store.dictionary import as_kind
 
-        return methods_frame(self._scored())
+        return as_kind(methods_frame(self._scored()), "methods")
 
     def _scored(self) -> tuple[MethodScore, ...]:
         from toolkit.stats.one_shot_methods import score_methods
@@ -203,6 +193,12 @@ class Study(Analyses):
 
         return measured_items(self.plan.test, self.annotations())
 
+    def view(self, run_id: str | None = None) -> VBox:
+        """Return the answer viewer for a notebook, opened at a run where one is given; see `toolkit.viewer`."""
+        from toolkit.viewer.widget import viewer
+
+        return viewer(self, run_id)
+
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
         from toolkit.store.stored import reply_text
@@ -218,24 +214,43 @@ class Study(Analyses):
                 return prompt.text
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
-    def figures(self, folder: Path | str | None = None) -> list[Path]:
-        """Write every figure and table of the study and return their paths."""
+    def figures(self, folder: Path | str | None = None, only: Collection[str] = ()) -> list[Path]:
+        """Write every figure and table that the study can give, say which it cannot, and return the paths.
+
+        Parameters
+        ----------
+        folder
+            Gets ``figures/`` and ``tables/``; the output folder of the study by default.
+        only
+            Names of figures of a judged study, e.g. ``["quality_by_length"]``: these alone are calculated and written.
+        """
+        from toolkit.drawing import write_judged_figures
+
         place = Path(folder) if folder is not None else self.output
-        return self._judged_figures(place) if self.plan.test.judged else self._test_figures(place)
+        if self.plan.test.judged:
+            return write_judged_figures(self.snapshot(), self.plan, place, only)
+        return self._test_figures(place)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic of the study as a table and as a sentence, and return the paths."""
         from toolkit.report.captions import defects_note, related_note, source_words
         from toolkit.report.statistics_report import write_statistics
 
-        runs = self.runs()
-        notes = [self.note, defects_note(runs), related_note(self.judgements()), self.plan.manner.sentence()]
+        held = self.snapshot()
+        runs = held.runs()
+        notes = [self.note, defects_note(runs), related_note(held.judgements()), self.plan.manner.sentence()]
         return write_statistics(
-            self.analyses(),
+            held.analyses(),
             folder=Path(folder) if folder is not None else self.output,
             note=" ".join(note for note in notes if note),
             source=source_words(runs, self.name, self.plan.dataset.version),
         )
+
+    def bundle(self, folder: Path | str | None = None) -> list[Path]:
+        """Write the thesis bundle, which compiles as it is, and return its paths; see `toolkit.bundling`."""
+        from toolkit.bundling import bundle_study
+
+        return bundle_study(self, folder)
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measuring import results_of
@@ -249,29 +264,6 @@ class Study(Analyses):
             return write_one_shot_figures(self._scored(), folder=folder, note=note, source=source)
         results = results_of(test, self._measured())
         return write_test_figures(results, test=test.name, folder=folder, note=note, source=source)
-
-    def _judged_figures(self, folder: Path) -> list[Path]:
-        from toolkit.report.captions import defects_note, related_note
-        from toolkit.report.study_report import write_figures
-        from toolkit.stats.length import compare_lengths
-        from toolkit.store.frames import judge_means
-
-        runs, judgements = self.runs(), judge_means(self.judgements())
-        judged = bool(runs["judged"].any())
-        # Where the study has replies judged that are not whole, no reader may take them for whole ones.
-        notes = [self.note, defects_note(runs), related_note(judgements), self.plan.manner.sentence()]
-        return write_figures(
-            runs,
-            judgements,
-            reliability=self.reliability() if judged else None,
-            comparison=self.length() if judged else None,
-            by_model=compare_lengths(runs, by="model") if judged else None,
-            folder=folder,
-            note=" ".join(note for note in notes if note),
-            study_name=self.name,
-            dataset_version=self.plan.dataset.version,
-            repeats=self.file.repeats,
-        )
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""
