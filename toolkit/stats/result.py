@@ -7,6 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+def rounded(value: float) -> str:
+    """Return a number for a sentence: three decimals, or three digits where those would show next to nothing.
+
+    Parameters
+    ----------
+    value
+        Any number.
+
+    Examples
+    --------
+    >>> rounded(2.3456), rounded(0.0), rounded(0.00041234)
+    ('2.346', '0.000', '0.000412')
+    """
+    return f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.3f}"
+
+
 @dataclass(frozen=True)
 class Estimate:
     """One number about a study with everything a reader needs to trust it; never rounded.
@@ -56,16 +72,18 @@ class Estimate:
     def sentence(self) -> str:
         """Return the result in words ready for the thesis, rounded only here."""
         counts = ", ".join(f"{value} {key}" for key, value in self.n.items())
+        counts = f"; n = {counts}" if counts else ""
         if self.estimate is None:
-            return f"{self.name}: not estimable ({self.note}); n = {counts}."
-        text = f"{self.name} = {self.estimate:.3f}"
+            return f"{self.name}: not estimable ({self.note}){counts}."
+        unit = "" if self.unit in ("", "none") else f" {self.unit}"
+        text = f"{self.name} = {rounded(self.estimate)}{unit}"
         if self.low is not None and self.high is not None:
-            text += f", {self.confidence:.0%} interval [{self.low:.3f}, {self.high:.3f}] ({self.method})"
+            text += f", {self.confidence:.0%} interval [{rounded(self.low)}, {rounded(self.high)}] ({self.method})"
         if self.p_value is not None:
             text += f", p = {self.p_value:.3g}"
             if self.correction != "none":
                 text += f" ({self.correction})"
-        text += f"; n = {counts}"
+        text += counts
         if self.missing:
             text += f"; {self.missing} missing"
         return text + (f". {self.note}" if self.note else "") + ("" if self.note.endswith(".") else ".")

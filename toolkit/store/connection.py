@@ -88,7 +88,9 @@ class Store:
         ids = list(dict.fromkeys(values))
         found: list[dict[str, Any]] = []
         for start in range(0, len(ids), CHUNK):
-            chunk = {**(where or {}), field: {"$in": ids[start : start + CHUNK]}}
+            some = ids[start : start + CHUNK]
+            # Of one value the embedded server uses its index by equality alone.
+            chunk = {**(where or {}), field: some[0] if len(some) == 1 else {"$in": some}}
             found += self.find_where(document, chunk, leave_out, only=only)
         return found
 

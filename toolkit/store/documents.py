@@ -156,6 +156,7 @@ class Judgement(me.Document):
         "auto_create_index": False,
         "indexes": [
             {"fields": ["run_id", "judge", "call_id"], "unique": True},
+            "run_id",  # the embedded server has no use for the first field of an index of several
             ["study", "rubric_hash"],
         ],
     }
