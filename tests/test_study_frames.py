@@ -281,6 +281,13 @@ def test_an_export_is_every_frame_and_the_sums_of_its_files(study: Study, tmp_pa
     again = CliRunner().invoke(cli, ["export", str(study.path), str(out)])
     assert "36 runs" in again.output
     assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()} == files
+    for added in ("36 runs", "0 records added"):
+        done = CliRunner().invoke(
+            cli, ["import", str(out / "archive.zip"), "--into", str(tmp_path / "other")]
+        )
+        assert done.exit_code == 0, done.output
+        assert added in done.output
+    embedded.stop(tmp_path / "other" / ".store")
     (tmp_path / "file").write_text("")
     refused = CliRunner().invoke(cli, ["export", str(study.path), str(tmp_path / "file")])
     assert isinstance(refused.exception, InputError)

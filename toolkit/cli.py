@@ -15,7 +15,7 @@ import click
 from toolkit import __version__
 from toolkit.commands.batch import batch
 from toolkit.commands.common import STUDY, finish, json_option
-from toolkit.commands.export import export
+from toolkit.commands.export import export, import_
 from toolkit.commands.hallucination import hallucination
 from toolkit.commands.judges import judges
 from toolkit.commands.ratings import ratings
@@ -176,6 +176,7 @@ def lab() -> int:
 
 cli.add_command(batch)
 cli.add_command(export)
+cli.add_command(import_)
 cli.add_command(hallucination)
 cli.add_command(judges)
 cli.add_command(ratings)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from toolkit.errors import StudyError, ToolkitError
 from toolkit.finding import find_test, make_test, parameters_of
@@ -21,6 +22,9 @@ from toolkit.prompt_test import PromptResponseTest, TestItem
 from toolkit.prompts.dataset import Dataset, dataset_of, load_dataset
 from toolkit.runs.plan import PlannedRun, plan_runs
 from toolkit.study import ModelEntry, StudyFile
+
+STORE: Final = ".store"
+"""Folder of the embedded store in a results folder."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Plan:
     @property
     def store_folder(self) -> Path:
         """Folder of the embedded store, shared by all studies of one results folder."""
-        return self.output.parent / ".store"
+        return self.output.parent / STORE
 
     @cached_property
     def call_ids(self) -> tuple[str, ...]:

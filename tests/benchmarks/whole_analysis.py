@@ -12,12 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from toolkit.analyses import Analyses
 from toolkit.stats.collect import estimates_of
 from toolkit.store.frames import JUDGEMENT_TYPES, RUN_TYPES
 from toolkit.store.typed import typed
 from toolkit.study import Analysis
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, SCENARIOS
+from toolkit.workbench.analyses import Analyses
 
 
 class Simulated(Analyses):

@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 from whole_study import NOTE, make_study
 
-from toolkit.drawing import about_judged, study_results
 from toolkit.errors import InputError
 from toolkit.report.about import About
 from toolkit.report.saving import SUFFIXES, render
@@ -24,6 +23,7 @@ from toolkit.report.study_report import write_figures
 from toolkit.report.style import PALETTE, model_styles
 from toolkit.stats.reliability import ROW_ORDER
 from toolkit.words import DIMENSIONS
+from toolkit.workbench.drawing import about_judged, study_results
 
 NAMES = (
     "quality_by_length",

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toolkit.analyses import Snapshot
 from toolkit.study import StudyFile
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
+from toolkit.workbench.analyses import Snapshot
 
 LENIENCY = {"primary": 0.0, "secondary": 0.35, "tertiary": -0.25}
 NOTE = "Only a test."

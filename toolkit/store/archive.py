@@ -18,6 +18,7 @@ from toolkit import __version__
 from toolkit.errors import InputError
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, Judgement, OutputBlob, Prompt, Rubric, Run
+from toolkit.writing import write_atomically
 
 FORMAT: Final = "llm-security-toolkit archive 1"
 CONTENTS: Final = "archive.json"
@@ -79,8 +80,6 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
     InputError
         When the store holds nothing of the study.
     """
-    from toolkit.report.saving import write_atomically
-
     found = _documents(store, study, call_ids)
     if not found["runs"] and not found["calls"]:
         raise InputError(f"{study}: nothing of this study is in the store; run it first")

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from toolkit.store.columns import CALLS
-from toolkit.store.connection import Store
+from toolkit.store.connection import Store, without_collecting
 from toolkit.store.documents import Call, Judgement, Run
 from toolkit.store.typed import typed, types_of
 
@@ -16,6 +16,7 @@ CALL_TYPES: Final = types_of(CALLS)
 _NOT_OF_CALL: Final = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at")
 
 
+@without_collecting()
 def calls_frame(
     store: Store,
     *,

@@ -113,14 +113,14 @@ class Store:
         ]
         collection = self.database[document._meta["collection"]]
         if "_id" in where:  # which a pipeline of the embedded server finds without its index
-            with _without_collecting():
+            with without_collecting():
                 return list(collection.find(where, dict.fromkeys(left, 0) or None, batch_size=BATCH))
         # A pipeline that takes fields away: only that way does the embedded server leave them out in SQL, in a fifth of
         # the time, and hand on the others as they were written: picked one by one, floats would keep 15 digits.
         pipeline: list[Mapping[str, Any]] = [{"$match": where}]
         if left:
             pipeline.append({"$project": dict.fromkeys(left, 0)})
-        with _without_collecting():
+        with without_collecting():
             return list(collection.aggregate(pipeline, batchSize=BATCH))
 
     def add_prompts(self, prompts: Sequence[DatasetPrompt]) -> None:
@@ -183,8 +183,11 @@ class Store:
 
 
 @contextlib.contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Keep Python from looking for cycles among documents while they arrive: they have none, and it takes as long."""
+def without_collecting() -> Iterator[None]:
+    """Keep Python from looking for cycles among documents while they are there: they have none, and it takes as long.
+
+    Also a decorator, for a function that reads many and lets them go again.
+    """
     paused = gc.isenabled()
     if paused:
         gc.disable()

@@ -11,7 +11,7 @@ import pandas as pd
 from toolkit.judges.judgement import judge_label
 from toolkit.scoring.composite import composite_strict
 from toolkit.store.columns import DIMENSION_SCORES, JUDGEMENTS, PLACE, RUNS, SCORES
-from toolkit.store.connection import BATCH, CHUNK, Store
+from toolkit.store.connection import BATCH, CHUNK, Store, without_collecting
 from toolkit.store.documents import Judgement, Prompt, Run
 from toolkit.store.stored import is_current
 from toolkit.store.typed import typed_columns, types_of
@@ -36,6 +36,7 @@ _NOT_OF_JUDGEMENT: Final = ("reasons", "detail", "answered", "updated_at")
 _Documents = Sequence[Mapping[str, Any]]
 
 
+@without_collecting()
 def runs_frame(
     store: Store,
     call_ids: Iterable[str],
@@ -69,9 +70,10 @@ def runs_frame(
     found = of_study(store, Run, study, "call_id", ids, where=query, leave_out=_NOT_OF_RUN)
     run_ids = _each(found, "run_id")
     match = {"run_id": {"$in": run_ids}} if len(run_ids) <= CHUNK else {"study": study}
+    prompts = _prompts(store, found)
     with ThreadPoolExecutor(1) as beside:  # the store adds up while this process sorts into columns
         adding_up = beside.submit(_judge_costs, store, match)
-        columns = _run_columns(found, _prompts(store, found))
+        columns = _run_columns(found, prompts)
         costs = adding_up.result()
     columns["judge_aud_cost"] = [costs.get(run_id) for run_id in run_ids]
     frame = typed_columns(columns, RUN_TYPES)
@@ -117,6 +119,7 @@ def _run_columns(
     return {name: made[name] if name in made else _each(found, name) for name in RUN_TYPES}
 
 
+@without_collecting()
 def judgements_frame(
     store: Store,
     runs: pd.DataFrame,

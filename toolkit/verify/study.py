@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from toolkit.errors import InputError
+from toolkit.plan import STORE
 from toolkit.report.bundle.sums import MANIFEST, differing_files
 from toolkit.summary import Summary
 
@@ -93,7 +94,7 @@ def _records(study: Study) -> list[str]:
 
     ids = study.plan.call_ids
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name) / ".store"
+        folder = Path(name) / STORE
         # Never the server that MONGODB_URI names: what is rebuilt must not meet what is kept.
         rebuilt = Store(embedded.address(folder), folder)
         try:

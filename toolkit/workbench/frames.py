@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from toolkit.analyses import Analyses
+from toolkit.workbench.analyses import Analyses
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,8 +42,8 @@ class StudyFrames(Analyses):
         InputError
             When a filter or a value of it is unknown; the line names those that are not.
         """
-        from toolkit.selecting import select_runs
         from toolkit.store.frames import runs_frame
+        from toolkit.workbench.selecting import select_runs
 
         chosen = select_runs(self.plan, filters)
         return runs_frame(
@@ -63,8 +63,8 @@ class StudyFrames(Analyses):
         InputError
             As `runs`.
         """
-        from toolkit.selecting import select_judgements
         from toolkit.store.frames import judgements_frame
+        from toolkit.workbench.selecting import select_judgements
 
         of_runs, where = select_judgements(self.plan, filters)
         judges = {role: judge.name for role, judge in self.plan.judges.items()}
@@ -91,8 +91,8 @@ class StudyFrames(Analyses):
         InputError
             As `runs`.
         """
-        from toolkit.selecting import names_of_models, roles_of_models, select_calls
         from toolkit.store.call_frames import calls_frame
+        from toolkit.workbench.selecting import names_of_models, roles_of_models, select_calls
 
         chosen = select_calls(self.plan, filters)
         return calls_frame(

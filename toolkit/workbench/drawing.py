@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolkit.analyses import Snapshot
     from toolkit.plan import Plan
     from toolkit.report.about import About
     from toolkit.report.study_figures import StudyResults
+    from toolkit.workbench.analyses import Snapshot
 
 
 def write_judged_figures(

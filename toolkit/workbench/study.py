@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from toolkit.analyses import Snapshot
 from toolkit.plan import Plan, make_plan
 from toolkit.study import StudyFile
 from toolkit.study_file import load_study_file
-from toolkit.study_frames import StudyFrames
+from toolkit.workbench.analyses import Snapshot
+from toolkit.workbench.frames import StudyFrames
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,7 +224,7 @@ class Study(StudyFrames):
         only
             Names of figures of a judged study, e.g. ``["quality_by_length"]``: these alone are calculated and written.
         """
-        from toolkit.drawing import write_judged_figures
+        from toolkit.workbench.drawing import write_judged_figures
 
         place = Path(folder) if folder is not None else self.output
         if self.plan.test.judged:
@@ -247,8 +247,8 @@ class Study(StudyFrames):
         )
 
     def bundle(self, folder: Path | str | None = None) -> list[Path]:
-        """Write the thesis bundle, which compiles as it is, and return its paths; see `toolkit.bundling`."""
-        from toolkit.bundling import bundle_study
+        """Write the thesis bundle, which compiles as it is, and return its paths; see `toolkit.workbench.bundling`."""
+        from toolkit.workbench.bundling import bundle_study
 
         return bundle_study(self, folder)
 

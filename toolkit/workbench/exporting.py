@@ -1,4 +1,4 @@
-"""Everything a study found as files: its tidy frames as CSV and Parquet, the data dictionary, and the manifest."""
+"""Everything a study found as files: tidy frames, the data dictionary, its records as an archive, the manifest."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
+from toolkit.plan import STORE
+from toolkit.store.archive import read_archive, write_archive
+from toolkit.store.connection import open_store
 from toolkit.store.dictionary import KINDS, dictionary_text
 from toolkit.store.frame_files import FORMATS, save_frame
 from toolkit.summary import Summary
@@ -19,10 +22,11 @@ if TYPE_CHECKING:
     from toolkit.workbench import Study
 
 ONE_SHOT_ONLY: Final = ("experiments", "methods")
+ARCHIVE: Final = "archive.zip"
 
 
 def export_study(study: Study, folder: Path | str) -> Summary:
-    """Write every tidy frame of a study into a folder; run again, it replaces what it wrote.
+    """Write every tidy frame and all records of a study into a folder; run again, it replaces what it wrote.
 
     Parameters
     ----------
@@ -34,19 +38,22 @@ def export_study(study: Study, folder: Path | str) -> Summary:
     Returns
     -------
     Summary
-        The rows of each frame and the files: ``KIND.csv`` and ``KIND.parquet`` for each, ``data_dictionary.md``, and
-        ``manifest.json`` with the SHA-256 of the others.
+        The rows of each frame and the files: ``KIND.csv`` and ``KIND.parquet`` for each, ``data_dictionary.md``,
+        ``archive.zip`` for `toolkit.store.archive.read_archive`, and ``manifest.json`` with the SHA-256 of the others.
 
     Raises
     ------
     InputError
-        When there is a file in place of the folder.
+        When there is a file in place of the folder, or the store holds nothing of the study.
     """
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise InputError(f"{place}: is a file; name a folder to export study {study.name} into")
     frames = _frames(study)
-    paths = [
+    # First: where nothing was asked it says so, before there is a folder full of empty tables.
+    write_archive(study.store, study.name, place / ARCHIVE, call_ids=frames["calls"]["call_id"])
+    paths = [place / ARCHIVE]
+    paths += [
         save_frame(frame, place / f"{kind}{suffix}", kind)
         for kind, frame in frames.items()
         for suffix in FORMATS
@@ -60,6 +67,35 @@ def export_study(study: Study, folder: Path | str) -> Summary:
     lines = [f"{count:>8} {kind}" for kind, count in rows.items()]
     fields: dict[str, Any] = {"study": study.name, "rows": rows, "files": [str(path) for path in paths]}
     return Summary(fields, "\n".join([*lines, f"{len(paths)} files in {place}"]))
+
+
+def import_archive(archive: Path | str, results: Path | str) -> Summary:
+    """Add the records of an archive to the store of a results folder; twice is once.
+
+    Parameters
+    ----------
+    archive
+        ``archive.zip`` of an export.
+    results
+        The folder beside or above the outputs of studies; its store is made when there is none.
+
+    Returns
+    -------
+    Summary
+        How many records of each kind were added, and how many were there already.
+
+    Raises
+    ------
+    InputError
+        When the file is no whole archive, or holds runs that the store has under other ids.
+    """
+    store = open_store(Path(results) / STORE)
+    try:
+        done = read_archive(store, Path(archive))
+    finally:
+        store.close()
+    fields = {"study": done.study, "added": dict(done.added), "known": dict(done.known)}
+    return Summary(fields, done.sentence())
 
 
 def _frames(study: Study) -> dict[str, pd.DataFrame]:
