@@ -46,7 +46,7 @@ def test_results_are_said_one_after_the_other(capsys):
 
 def test_what_cannot_be_estimated_is_said_too(capsys):
     say([Estimate("ICC(A,1)", None, note="one judge")])
-    assert capsys.readouterr().out == "ICC(A,1): not estimable (one judge); n = .\n"
+    assert capsys.readouterr().out == "ICC(A,1): not estimable (one judge).\n"
 
 
 @pytest.mark.parametrize(
