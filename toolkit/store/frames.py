@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ _Documents = Sequence[Mapping[str, Any]]
 @without_collecting()
 def runs_frame(
     store: Store,
-    call_ids: Iterable[str],
+    call_ids: Collection[str],
     *,
     study: str,
     where: Mapping[str, Any] | None = None,
@@ -65,9 +65,8 @@ def runs_frame(
     pandas.DataFrame
         Columns, dtypes and units as in `toolkit.store.columns.RUNS`.
     """
-    ids = list(dict.fromkeys(call_ids))
     query = {**(where or {}), **({"judged": True} if judged else {})}
-    found = of_study(store, Run, study, "call_id", ids, where=query, leave_out=_NOT_OF_RUN)
+    found = of_study(store, Run, study, "call_id", call_ids, where=query, leave_out=_NOT_OF_RUN)
     run_ids = _each(found, "run_id")
     match = {"run_id": {"$in": run_ids}} if len(run_ids) <= CHUNK else {"study": study}
     prompts = _prompts(store, found)
@@ -245,7 +244,7 @@ def of_study(
     document: type,
     study: str,
     field: str,
-    values: Iterable[str],
+    values: Collection[str],
     *,
     where: Mapping[str, Any] | None = None,
     leave_out: Iterable[str] = (),
@@ -260,13 +259,15 @@ def of_study(
     study
         Name of the study.
     """
-    wanted = dict.fromkeys(values)
-    if len(wanted) <= CHUNK:
-        found = store.find_by(document, field, wanted, leave_out, only=only, where=where)
+    if len(values) <= CHUNK:
+        found = store.find_by(document, field, values, leave_out, only=only, where=where)
         return [one for one in found if one["study"] == study]
     # Many names take longer to look up than the few documents of the study that have none of them take to read.
-    found = store.find_where(document, {**(where or {}), "study": study}, leave_out, only=only)
-    return [one for one in found if one[field] in wanted]
+    with ThreadPoolExecutor(1) as beside:
+        query = {**(where or {}), "study": study}
+        reading = beside.submit(store.find_where, document, query, leave_out, only=only)
+        wanted = frozenset(values)  # of a large plan they are computed now, while the store reads
+        return [one for one in reading.result() if one[field] in wanted]
 
 
 def _whole(expected: Mapping[str, float]) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +22,22 @@ _SHOWN: Final = 12  # values that an error names
 
 
 @dataclass(frozen=True)
+class CallsOf(Collection[str]):
+    """The identities of a plan's calls, computed when they are gone through: while the store reads."""
+
+    plan: Plan
+
+    def __len__(self) -> int:
+        return len(self.plan.runs)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.plan.call_ids)
+
+    def __contains__(self, call_id: object) -> bool:
+        return call_id in self.plan.call_ids
+
+
+@dataclass(frozen=True)
 class Selection:
     """Which runs of a plan are asked for.
 
@@ -35,7 +51,7 @@ class Selection:
         Only those that are judged, or only those that are not.
     """
 
-    call_ids: tuple[str, ...]
+    call_ids: Collection[str]
     where: Mapping[str, Any] = field(default_factory=dict)
     judged: bool | None = None
 
@@ -79,7 +95,7 @@ def select_runs(plan: Plan, filters: Mapping[str, Any]) -> Selection:
     judged = _yes_or_no("judged", filters["judged"]) if "judged" in filters else None
     wanted = [name for name in PLANNED if name in filters]
     if not wanted:
-        return Selection(plan.call_ids, where, judged)
+        return Selection(CallsOf(plan), where, judged)
     planned = _planned(plan)
     chosen = {name: _values(name, filters[name], [row[name] for row in planned]) for name in wanted}
     ids = tuple(
