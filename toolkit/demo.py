@@ -83,7 +83,7 @@ The demo is done in {seconds:.0f} s.
 
   made   {runs} runs and {judgements["done"]} judgements, {judgements["scored"]} with scores;
          {new_calls} calls were asked just now
-         {kinds[".pdf"]} figures as PDF and PNG, {kinds[".tex"]} LaTeX tables, {notebooks} executed notebooks
+         {kinds[".pdf"]} figures as PDF, SVG and PNG, {kinds[".tex"]} LaTeX tables, {notebooks} executed notebooks
   where  {where}/ (figures/, tables/, notebooks/); every reply is kept in {_short(study.plan.store_folder)}/
   cost   {status["spent_aud"]:.2f} AUD: the model ran on this machine
   note   {study.note}
