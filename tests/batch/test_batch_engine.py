@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import nbformat
@@ -10,6 +12,7 @@ import pytest
 from notebook_files import write_notebook
 from papermill.engines import papermill_engines
 
+from toolkit.batch.ahead import LONGEST, new_manager, sockets
 from toolkit.batch.engine import NotebookFailed, ToolkitEngine, one_line, place
 from toolkit.errors import InputError
 
@@ -52,6 +55,93 @@ def test_a_notebook_that_takes_too_long_is_ended(tmp_path: Path) -> None:
             notebook_timeout=2,
         )
     assert error.value.status == "timeout"
+
+
+@pytest.fixture
+def dying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A kernel named ``dying``, which dies before its first word unless the file this gives holds ``live``."""
+    lives = tmp_path / "lives"
+    script = tmp_path / "kernel.py"
+    script.write_text(
+        "import pathlib, sys\n"
+        f"lives = pathlib.Path({str(lives)!r})\n"
+        "with lives.open('a') as file: print('begun', file=file)\n"
+        "if 'live' not in lives.read_text(): sys.exit(3)\n"
+        "from ipykernel.kernelapp import launch_new_instance\n"
+        "launch_new_instance()\n"
+    )
+    spec = {
+        "argv": [sys.executable, str(script), "-f", "{connection_file}"],
+        "display_name": "d",
+        "language": "python",
+    }
+    (tmp_path / "kernels" / "dying").mkdir(parents=True)
+    (tmp_path / "kernels" / "dying" / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    return lives
+
+
+def run_dying(folder: Path) -> nbformat.NotebookNode:
+    """Run a small notebook with that kernel."""
+    path = write_notebook(folder / "t.ipynb", "k = 1", "print(k)")
+    return papermill.execute_notebook(
+        str(path), str(folder / "out.ipynb"), kernel_name="dying", engine_name="toolkit", progress_bar=False
+    )
+
+
+def test_a_kernel_that_never_lives_is_a_dead_kernel_and_no_cell_claims_completion(
+    tmp_path: Path, dying: Path
+) -> None:
+    """Two are started; then the notebook says that there was none, and all its cells are as they were."""
+    with pytest.raises(NotebookFailed, match="the kernel did not start") as error:
+        run_dying(tmp_path)
+    assert error.value.status == "dead kernel"
+    assert dying.read_text().split() == ["begun", "begun"]
+    notebook = nbformat.read(tmp_path / "out.ipynb", 4)
+    assert [cell.metadata.papermill["status"] for cell in notebook.cells] == ["failed", "pending"]
+    assert "did not start" in notebook.cells[0].outputs[0].evalue
+
+
+def test_a_kernel_that_dies_before_its_first_word_is_replaced(
+    tmp_path: Path, dying: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing had run, so nothing is run twice."""
+    made = []
+
+    def second_lives(name: str) -> object:
+        made.append(name)
+        if len(made) == 2:
+            dying.write_text("live\n")
+        return new_manager(name)
+
+    monkeypatch.setattr("toolkit.batch.engine.new_manager", second_lives)
+    notebook = run_dying(tmp_path)
+    assert made == ["dying", "dying"]
+    assert notebook.cells[-1].outputs[0].text == "1\n"
+
+
+def test_kernels_talk_over_files_that_are_gone_afterwards(tmp_path: Path) -> None:
+    """No port that another program could take before the kernel does; not even where paths are long."""
+    source = "import ipykernel\nimport json\nprint(open(ipykernel.get_connection_file()).read())"
+    path = write_notebook(tmp_path / "t.ipynb", "k = 1", source)
+    book = papermill.execute_notebook(
+        str(path), str(tmp_path / "out.ipynb"), engine_name="toolkit", progress_bar=False
+    )
+    told = json.loads(book.cells[-1].outputs[0].text)
+    assert told["transport"] == "ipc"
+    folder = Path(told["ip"]).parent
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert not list(folder.iterdir())
+
+
+def test_sockets_stand_elsewhere_where_the_temporary_folder_is_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system takes 107 characters."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("t" * 100)))
+    folder = sockets.__wrapped__()
+    folder.rmdir()
+    assert len(str(folder)) < LONGEST
 
 
 def test_a_place_is_what_a_notebook_shows() -> None:

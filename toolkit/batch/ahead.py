@@ -1,14 +1,22 @@
-"""The kernel of the next notebook, which boots while the one before comes to its end.
+"""The kernels of notebooks, of which the next boots while the one before comes to its end.
 
 A kernel takes half a second of work to boot, and then papermill waits: for the kernel's first word, for the last
 output, for its end. With one kernel booting meanwhile a worker has always something to do.
+
+Kernels talk over sockets that are files. Jupyter's usual five ports are chosen, let go, and bound by the kernel a
+second later: whoever takes one meanwhile, be it another kernel or one of a hundred connections to models, ends it.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
+import shutil
 import signal
+import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +24,8 @@ from jupyter_client.manager import AsyncKernelManager
 
 # As nbclient starts a kernel: what a notebook runs is not added to the history of the user's own sessions.
 ARGUMENTS = ["--HistoryManager.hist_file=:memory:"]
+LONGEST = 80
+"""How long the path of a folder of sockets may be: the system takes 107 characters with the name of the file."""
 
 
 class Ahead:
@@ -28,7 +38,7 @@ class Ahead:
     async def boot(self, kernel_name: str) -> None:
         """Have a kernel boot in the working folder, and do not wait for it."""
         if self._manager is None:
-            manager = AsyncKernelManager(kernel_name=kernel_name)
+            manager = new_manager(kernel_name)
             await manager.start_kernel(extra_arguments=ARGUMENTS)
             self._manager, self._what = manager, (kernel_name, Path.cwd())
 
@@ -51,7 +61,24 @@ class Ahead:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         self._manager.cleanup_connection_file()
+        self._manager.cleanup_ipc_files()
         self._manager = None
+
+
+def new_manager(kernel_name: str) -> AsyncKernelManager:
+    """Return the manager of a kernel that is not started yet, with sockets that nobody else can take."""
+    return AsyncKernelManager(
+        kernel_name=kernel_name, transport="ipc", ip=str(sockets() / uuid.uuid4().hex[:12])
+    )
+
+
+@functools.cache
+def sockets() -> Path:
+    """Return this process's folder of sockets, which only its user may open."""
+    usual = tempfile.gettempdir()
+    folder = tempfile.mkdtemp(prefix="kernels-", dir=usual if len(usual) <= LONGEST else "/tmp")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def _process(manager: AsyncKernelManager) -> Any:

@@ -21,7 +21,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine
 from papermill.log import logger
 
-from toolkit.batch.ahead import Ahead
+from toolkit.batch.ahead import Ahead, new_manager
 from toolkit.batch.parameters import fitting, parameters_of
 from toolkit.errors import ToolkitError
 
@@ -147,24 +147,34 @@ class ToolkitEngine(NBClientEngine):
             if ahead is not None and more:
                 await ahead.boot(kernel_name)
 
-        client = watch.client = PapermillNotebookClient(
-            nb_man,
-            km=ahead.take(kernel_name) if ahead is not None else None,
-            kernel_name=kernel_name,
-            startup_timeout=start_timeout,
-            iopub_timeout=OUTPUT_SECONDS,
-            log=logger,
-            log_output=log_output,
-            stdout_file=stdout_file,
-            stderr_file=stderr_file,
-            on_notebook_start=ready,
-            on_cell_execute=lambda cell, cell_index: watch.cell_begins(cell_index, execution_timeout),
-            on_cell_executed=lambda cell, cell_index, execute_reply: watch.cell_ended(execute_reply),
-        )
+        def client() -> PapermillNotebookClient:
+            taken = ahead.take(kernel_name) if ahead is not None else None
+            watch.client = PapermillNotebookClient(
+                nb_man,
+                km=taken or new_manager(kernel_name),
+                kernel_name=kernel_name,
+                startup_timeout=start_timeout,
+                iopub_timeout=OUTPUT_SECONDS,
+                log=logger,
+                log_output=log_output,
+                stdout_file=stdout_file,
+                stderr_file=stderr_file,
+                on_notebook_start=ready,
+                on_cell_execute=lambda cell, cell_index: watch.cell_begins(cell_index, execution_timeout),
+                on_cell_executed=lambda cell, cell_index, execute_reply: watch.cell_ended(execute_reply),
+            )
+            return watch.client
+
         whole = f"the notebook took more than {notebook_timeout:g} s" if notebook_timeout else ""
         timer = _timer(notebook_timeout, watch.end, "timeout", whole) if notebook_timeout else None
         try:
-            client.execute(cleanup_kc=True)  # one that booted ahead is ours to end too
+            try:
+                client().execute(cleanup_kc=True)  # the kernel is ours to end, whoever made it
+            except RuntimeError:
+                if watch.process is not None or watch.status:
+                    raise
+                # It died before its first word: nothing was done, and another may live.
+                client().execute(cleanup_kc=True)
         except DeadKernelError:
             raise _failed(nb_man.nb, watch, *_death(watch)) from None
         except CellTimeoutError:
@@ -230,8 +240,10 @@ def _failed(notebook: Any, watch: Watch, status: str, why: str) -> NotebookFaile
     """Return the error of a notebook, and have the notebook itself show where it ended."""
     notebook.metadata.papermill["exception"] = True
     index = watch.cell if watch.left_at is None else watch.left_at
-    if index is not None:
-        cell = notebook.cells[index]
+    code = [number for number, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    shown = index if index is not None else next(iter(code), None)  # none began: the first shows it
+    if shown is not None:
+        cell = notebook.cells[shown]
         # With a failed cell papermill leaves those behind it pending, else it would call them completed.
         cell.metadata.papermill.update(status="failed", exception=True)
         if cell.cell_type == "code" and not any(output.output_type == "error" for output in cell.outputs):

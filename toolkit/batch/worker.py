@@ -168,6 +168,7 @@ def _execute(order: Order, under: _Under | None) -> Reply:
             parameters=dict(order.parameters),
             engine_name="toolkit",
             kernel_name="python3",
+            language="python",  # a notebook written by hand may not say
             progress_bar=False,
             cwd=order.folder,
             execution_timeout=order.cell_timeout,
