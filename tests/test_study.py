@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import pytest
 
 from toolkit.errors import StudyError
+from toolkit.judges.hallucination import hallucination_requests
+from toolkit.judges.labelled import LabelledItem
+from toolkit.plan import make_plan
 from toolkit.study_file import load_study_file
 
 
@@ -103,3 +107,29 @@ def test_shipped_study_files_are_valid() -> None:
     templates = Path(__file__).resolve().parent.parent / "templates"
     names = {load_study_file(path)[0].name for path in templates.glob("*.toml")}
     assert names == {"demo", "rq1-prompt-length", "one_shot"}
+
+
+def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_written() -> None:
+    """Neither to be tested nor to judge; the day is fixed, for a test must not fail by the calendar."""
+    templates = Path(__file__).resolve().parent.parent / "templates"
+    for path in templates.glob("*.toml"):
+        plan = make_plan(load_study_file(path)[0], path.parent)
+        specs = {**plan.models, **plan.judge_models}
+        assert not [name for name, spec in specs.items() if spec.is_retired(date(2026, 11, 22))]
+
+
+def test_models_that_take_no_temperature_are_asked_without_one(tmp_path: Path) -> None:
+    """As runs, as judges and as judges of hallucination; the others are asked as the study says."""
+    path = tmp_path / "s.toml"
+    path.write_text(
+        'name = "s"\nmodels = ["gpt-4o", "gpt-6-luna"]\nsampling = { temperature = 0.3, top_p = 0.9 }\n'
+        '[judges]\nprimary = "gpt-4o"\nsecondary = "claude-haiku-5-5"\ntertiary = false\n'
+    )
+    plan = make_plan(load_study_file(path)[0], tmp_path)
+    asked = {run.model: (run.request.temperature, run.request.top_p) for run in plan.runs}
+    assert asked == {"gpt-4o": (0.3, 0.9), "gpt-6-luna": (None, None)}
+    assert [judge.temperature for judge in plan.judges.values()] == [0.1, None]
+    item = LabelledItem("a", "Why?", "So.")
+    for judge, wanted in zip(plan.judges.values(), ((0.5, 1.0), (None, None)), strict=True):
+        (request, *_) = hallucination_requests(item, judge)
+        assert (request.temperature, request.top_p) == wanted

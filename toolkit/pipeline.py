@@ -26,6 +26,7 @@ from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.plan import PlannedRun
 from toolkit.runs.progress import Progress
+from toolkit.runs.retired import refuse_retired
 from toolkit.runs.whole import ask_whole
 from toolkit.store.connection import Store
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
@@ -119,9 +120,13 @@ def run_plan(
     ------
     PriceError
         When a model has no price; before the first call.
+    StudyError
+        When a model that is still to be asked was retired by its provider; before the first call.
     """
     stop = threading.Event()
     endpoints = endpoints_of(plan)
+    if not replay:
+        refuse_retired(plan, store, only_judge=only_judge)
 
     async def execute() -> Outcome:
         store.add_prompts(plan.dataset.prompts)

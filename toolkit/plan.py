@@ -206,7 +206,7 @@ def _judges(
             provider=spec.provider,
             model=spec.model,
             endpoint=spec.endpoint,
-            temperature=study.judges.temperature,
+            temperature=study.judges.temperature if spec.sampling_supported else None,
             max_tokens=study.judges.max_tokens,
             structured=spec.structured,
             seed=study.seed,

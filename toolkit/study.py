@@ -36,6 +36,7 @@ class ModelEntry(_Strict):
     structured: bool | None = None
     logprobs: bool | None = None
     seed_supported: bool | None = None
+    sampling_supported: bool | None = None
     context_tokens: int | None = Field(None, ge=1)
     gguf: Path | None = None
     replies: tuple[str, ...] | None = None

@@ -1,3 +1,4 @@
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,13 @@ from toolkit.models.catalogue import PROVIDERS, model_names, model_spec
 NAMES = (
     "gpt-4o",
     "gpt-4o-mini",
+    "gpt-6-luna",
     "gpt-4-turbo",
+    "claude-haiku-5-5",
+    "claude-haiku-4-5",
     "claude-3-5-sonnet",
     "claude-3-5-haiku",
+    "gpt-oss-120b",
     "llama-3.3-70b",
     "smollm2-135m",
     "scripted",
@@ -53,9 +58,10 @@ def test_log_probabilities_are_known_to_come_from_openai_and_the_local_server_on
     assert not model_spec("o9", provider="openai", logprobs=False).logprobs
 
 
-def test_no_claude_of_the_catalogue_is_said_to_follow_a_schema():
+def test_no_claude_before_4_5_is_said_to_follow_a_schema():
     """Structured outputs came with Claude 4.5; the API answers 400 for the models before it."""
-    assert not any(model_spec(name).structured for name in NAMES if model_spec(name).provider == "anthropic")
+    follow = {name for name in NAMES if name.startswith("claude") and model_spec(name).structured}
+    assert follow == {"claude-haiku-5-5", "claude-haiku-4-5"}
     assert model_spec("claude-next", provider="anthropic", structured=True).structured
 
 
@@ -117,3 +123,21 @@ def test_different_weights_and_scripts_under_one_name_are_told_apart():
 def test_a_retired_model_says_so_until_the_study_names_another_id():
     assert model_spec("claude-3-5-sonnet").retired == "2025-10-28"
     assert model_spec("claude-3-5-sonnet", model="claude-next").retired is None
+    assert model_spec("claude-3-5-sonnet", base_url="http://127.0.0.1:1").retired is None
+
+
+def test_a_model_is_retired_from_its_day_on():
+    spec = model_spec("claude-3-5-sonnet")
+    assert [spec.is_retired(date(2025, 10, day)) for day in (27, 28, 29)] == [False, True, True]
+    assert not model_spec("smollm2-135m").is_retired(date(9999, 1, 1))
+
+
+def test_what_takes_no_temperature_takes_none_elsewhere_either():
+    """It belongs to the weights and not to who serves them; a study may say otherwise."""
+    assert {name for name in NAMES if not model_spec(name).sampling_supported} == {
+        "gpt-6-luna",
+        "claude-haiku-5-5",
+    }
+    elsewhere = {"provider": "compatible", "base_url": "http://127.0.0.1:1/v1"}
+    assert not model_spec("gpt-6-luna", **elsewhere).sampling_supported
+    assert model_spec("gpt-6-luna", sampling_supported=True).sampling_supported

@@ -77,6 +77,22 @@ def test_an_anthropic_request_has_its_system_text_apart_and_pins_the_api_that_ta
     }
 
 
+@pytest.mark.parametrize(
+    ("temperature", "top_p", "sent"),
+    [
+        (0.5, 1.0, {"temperature": 0.5}),
+        (None, 1.0, {"top_p": 1.0}),
+        (0.5, 0.9, {"temperature": 0.5, "top_p": 0.9}),
+    ],
+)
+def test_a_claude_is_not_given_a_top_p_of_1_beside_a_temperature(temperature, top_p, sent, make_request):
+    """Claude 4.5 and later answer 400 to the two together; 1 is what holds without it."""
+    with StubServer() as server:
+        ask(spec_for("anthropic", server), make_request(temperature=temperature, top_p=top_p))
+    body = server.seen[0].body
+    assert {name: body[name] for name in ("temperature", "top_p") if name in body} == sent
+
+
 def test_a_model_past_its_date_is_asked_without_a_warning(make_request):
     """The client itself warns at every call of such a model; warnings are errors here."""
     with StubServer() as server:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import traceback
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -157,6 +158,17 @@ def test_an_error_body_of_any_shape_still_gives_one_line(body, make_request):
 def test_a_model_that_was_retired_says_when():
     found = status_failure(model_spec("claude-3-5-sonnet"), 404, {}, {"error": {"message": "not_found"}})
     assert "retired on 2025-10-28" in str(found)
+    ahead = replace(model_spec("claude-3-5-sonnet"), retired="9999-01-01")
+    assert "retired" not in str(status_failure(ahead, 404, {}, {"error": {"message": "not_found"}}))
+
+
+def test_a_refused_temperature_says_how_to_leave_it_out():
+    words = "Unsupported value: 'temperature' does not support 0.2 with this model."
+    found = status_failure(model_spec("gpt-4o"), 400, {}, {"error": {"message": words}})
+    assert words in str(found)
+    assert "sampling_supported = false" in str(found)
+    other = status_failure(model_spec("gpt-4o"), 400, {}, {"error": {"message": "no such field"}})
+    assert "sampling_supported" not in str(other)
 
 
 def test_the_providers_own_words_are_kept_short_and_on_one_line(make_request):

@@ -36,7 +36,8 @@ class JudgeSpec:
     provider, model, endpoint
         Who is asked, under the provider's own name of the model, and where; see ``ModelRequest``.
     temperature, max_tokens
-        Sampling parameters; the defaults are the seed's (seed 002, section 4.2).
+        Sampling parameters; the defaults are the seed's (seed 002, section 4.2). A temperature of ``None`` is that of
+        the provider, for models that take none.
     structured
         Whether the provider can hold the answer to a JSON schema.
     seed, seed_supported

@@ -104,7 +104,8 @@ def hallucination_requests(
     k
         How often, 1 to ``MOST_VOTES``. The repeat indices are 0 to k - 1 for the first judge of a model.
     temperature, max_tokens, top_p
-        Sampling parameters; the defaults are those of seed 004.
+        Sampling parameters; the defaults are those of seed 004. A judge whose own temperature is ``None`` takes
+        neither temperature nor top_p.
 
     Returns
     -------
@@ -129,6 +130,8 @@ def hallucination_requests(
     messages = conversation(item, mode, judge.seed)
     seed = judge.seed if judge.seed_supported else None
     first = judge.repeat * MOST_VOTES
+    if judge.temperature is None:
+        temperature = top_p = None
     return tuple(
         ModelRequest(
             provider=judge.provider,

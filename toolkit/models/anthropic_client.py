@@ -111,7 +111,8 @@ def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
         body["system"] = _system(system, ends)
     if request.temperature is not None:
         body["temperature"] = request.temperature
-    if request.top_p is not None:
+    # Claude 4.5 and later refuse the two together, and 1 is what holds without it.
+    if request.top_p is not None and (request.top_p != 1 or request.temperature is None):
         body["top_p"] = request.top_p
     if request.response_schema is not None and spec.structured:
         schema = accepted_schema(request.response_schema, spec.provider)

@@ -6,6 +6,7 @@ import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -41,6 +42,8 @@ class ModelSpec:
         Whether the provider enforces a JSON schema on the reply.
     seed_supported
         Whether the provider takes a sampling seed.
+    sampling_supported
+        Whether the model takes a temperature and top_p; one that does not is asked as its provider sets it.
     logprobs
         Whether the provider returns log-probabilities of the likeliest tokens.
     usd_per_million_input, usd_per_million_output
@@ -71,6 +74,7 @@ class ModelSpec:
     replies: tuple[str, ...] = ()
     retired: str | None = None
     logprobs: bool = False
+    sampling_supported: bool = True
 
     @property
     def endpoint(self) -> str | None:
@@ -85,6 +89,16 @@ class ModelSpec:
             return f"replies:{hashlib.sha256(repr(self.replies).encode()).hexdigest()[:16]}"
         default = _tables()["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
+
+    def is_retired(self, today: date | None = None) -> bool:
+        """Return whether the provider said that by this day, today by default, it no longer answers for the model.
+
+        Examples
+        --------
+        >>> model_spec("claude-3-5-sonnet").is_retired(date(2025, 10, 28))
+        True
+        """
+        return self.retired is not None and self.retired <= (today or date.today()).isoformat()
 
 
 def model_names() -> tuple[str, ...]:
@@ -136,7 +150,8 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         )
     if provider != entry.get("provider", provider):
         # The weights stay what they are; what the server can do is another provider's business.
-        entry = {key: entry[key] for key in ("model", "family", "encoding", "context_tokens") if key in entry}
+        own = ("model", "family", "encoding", "context_tokens", "sampling_supported")
+        entry = {key: entry[key] for key in own if key in entry}
     known: dict[str, Any] = {"model": name, "family": name, **_tables()["providers"][provider], **entry}
     if "base_url" in overrides:
         known.pop("api_key_env", None)

@@ -74,12 +74,14 @@ def status_failure(
             retry_after=retry_after(headers),
         )
     if status == 404:
-        gone = f"; it was retired on {spec.retired}" if spec.retired else ""
+        gone = f"; it was retired on {spec.retired}" if spec.is_retired() else ""
         return ModelError(
             f"{where} was not found (HTTP 404){gone}; give another model or base_url in the study{said}",
             reason="not_found",
         )
-    return ModelError(f"{where}: the request was refused (HTTP {status}){said}", reason="bad_request")
+    sampling = any(name in said for name in ("temperature", "top_p"))
+    how = "; for a model that takes no temperature say sampling_supported = false" if sampling else ""
+    return ModelError(f"{where}: the request was refused (HTTP {status}){said}{how}", reason="bad_request")
 
 
 def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:

@@ -69,7 +69,9 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         ``input_tokens`` (expected, of the calls to be asked), ``low_aud``, ``expected_aud``, ``worst_aud``, ``seconds``
         (expected, without waits for a provider in trouble; missing where a batch decides), ``worst_seconds`` (known
         for batches only) and ``basis`` (``measured`` or ``assumed`` lengths and latencies, ``paid`` where nothing is
-        to be asked). Its ``attrs`` hold ``seconds`` and ``worst_seconds`` of the whole, ``budget_aud``, ``spent_aud``.
+        to be asked). Its ``attrs`` hold ``seconds`` and ``worst_seconds`` of the whole, ``budget_aud``, ``spent_aud``,
+        and ``retired``: of the models to be asked those whose provider announced an end, with the day and whether
+        it is past.
 
     Raises
     ------
@@ -111,6 +113,11 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         * len({p for (p, _), row in zip(phases, rows, strict=True) if row["worst_seconds"]})
         or None,
         budget_aud=plan.study.budget.aud,
+        retired={
+            row["model"]: (spec.retired, spec.is_retired())
+            for (_, spec), row in zip(phases, rows, strict=True)
+            if spec.retired and row["calls"]
+        },
         spent_aud=sum(c.aud + c.unsure_aud for c in calls_by_state(store, plan.study.name).values()),
     )
     return frame
@@ -136,6 +143,7 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
         **total,
         "seconds": frame.attrs.get("seconds"),
         "worst_seconds": frame.attrs.get("worst_seconds"),
+        "retired": frame.attrs.get("retired", {}),
         "spent_aud": spent,
         "budget_aud": budget,
         "expected_fits": None if budget is None else spent + total["expected_aud"] <= budget,
@@ -248,6 +256,11 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             f"budget.aud = {budget:.2f}, {spent:.4f} AUD of it are spent: the expected cost "
             f"{verdict[fields['expected_fits']]}, the worst {verdict[fields['worst_fits']]}"
         )
+    for name, (day, past) in fields["retired"].items():
+        if past:
+            yield f"{name} was retired by its provider on {day}: this study will not start before it names another"
+        else:
+            yield f"{name} is served until {day}, as its provider announced"
     if not fields["calls"]:
         yield "Nothing is left to be asked."
         return

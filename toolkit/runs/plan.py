@@ -54,7 +54,7 @@ def plan_runs(
     repeats
         Runs per prompt and model.
     temperature, max_tokens, top_p
-        Sampling parameters.
+        Sampling parameters; a model that takes neither temperature nor top_p is asked without them.
     seed
         Seed of the study; repeat r is asked with seed + r where the provider takes one.
     repeats_together
@@ -81,9 +81,9 @@ def plan_runs(
                 provider=spec.provider,
                 model=spec.model,
                 messages=(Message("user", prompt.text),),
-                temperature=temperature,
+                temperature=temperature if spec.sampling_supported else None,
                 max_tokens=max_tokens,
-                top_p=top_p,
+                top_p=top_p if spec.sampling_supported else None,
                 seed=seed + repeat if spec.seed_supported else None,
                 endpoint=spec.endpoint,
                 repeat=repeat,
