@@ -43,7 +43,7 @@ def test_a_notebook_is_valid_stripped_and_names_the_kernel_python3(path):
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
     assert notebook.metadata.kernelspec.name == "python3"
-    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert set(notebook.metadata) - {"toolkit"} == {"kernelspec", "language_info"}
     for cell in code_of(path):
         assert cell.outputs == []
         assert cell.execution_count is None
@@ -101,6 +101,15 @@ def test_the_manifest_of_a_template_records_every_parameter(path):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "manifest"
     ]
     assert [keyword.arg for keyword in call.keywords] == names
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=name_of)
+def test_a_template_that_asks_no_model_says_that_it_reads_the_store(path):
+    """Else a batch would call it done after more runs, and show old figures."""
+    code = "\n".join(cell.source for cell in code_of(path))
+    asks = any(call in code for call in ("s.run(", ".execute(", "compare_hallucination("))
+    said = nbformat.read(path, 4).metadata.get("toolkit", {})
+    assert said == ({} if asks else {"reads": "store"})
 
 
 def test_the_first_notebook_is_changed_in_one_line_and_asks_no_model():

@@ -17,8 +17,10 @@ from notebook_files import write_notebook
 from stub_server import StubServer
 
 from toolkit.batch import run_batch
-from toolkit.batch.cluster import differences, facts
-from toolkit.errors import InputError
+from toolkit.batch.cluster import ClusterSlot, differences, facts
+from toolkit.batch.records import Record, claim, write_record
+from toolkit.batch.worker import Order
+from toolkit.errors import InputError, ToolkitError
 from toolkit.store import embedded
 from toolkit.store.documents import Call, Run
 from toolkit.workbench import Study
@@ -184,3 +186,73 @@ def test_without_the_package_or_a_scheduler_it_is_one_line(
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(InputError, match=r"pip install llm-security-toolkit\[cluster\]"):
         run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
+
+
+class Deserted:
+    """A client of a cluster of which nobody is left: nothing answers, or the scheduler itself is gone."""
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+        self.submitted = 0
+
+    def submit(self, *_: object, **__: object) -> Deserted:
+        """Take work that nobody will do."""
+        self.submitted += 1
+        return self
+
+    def result(self, timeout: float) -> None:
+        """Wait, or notice that the scheduler is gone."""
+        from distributed import CancelledError
+
+        if self.status == "closed":
+            raise CancelledError("closed")
+        raise TimeoutError
+
+    def done(self) -> bool:
+        return False
+
+    def cancel(self) -> None:
+        self.status = "cancelled"
+
+    def nthreads(self) -> dict[str, int]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [("closed", "the scheduler of the cluster is gone"), ("running", "the cluster has no workers any more")],
+)
+def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, says: str
+) -> None:
+    """What had not begun stays queued and the batch says so; what runs on is waited for, and told as it ended."""
+    monkeypatch.setattr("toolkit.batch.cluster.DESERTED_SECONDS", 0.0)
+    monkeypatch.setattr("toolkit.batch.cluster.LOOK_SECONDS", 0.05)
+    records = tmp_path / "records"
+    order = Order("t.ipynb", str(tmp_path / "t.ipynb"), {}, ".", identity="a", records=str(records))
+    client = Deserted(status)
+    slot = ClusterSlot(client, 1, tmp_path / "stop", {})
+    write_record(records, Record("a"))
+    with pytest.raises(ToolkitError, match=f"{says}; the same call goes on from here"):
+        slot.run(order)
+    assert client.submitted == (status == "running")
+    write_record(records, Record("a", "running", attempts=1))
+    left = slot.run(order)
+    assert (left.status, left.error) == ("failed", says)
+    write_record(records, Record("a", "running", attempts=1))
+
+    def run_on() -> None:
+        with claim(records, "a") as mine:
+            assert mine
+            held.set()
+            time.sleep(0.3)
+            (tmp_path / "t.ipynb").write_text("{}")
+            write_record(records, Record("a", "done", notebook="t.ipynb"))
+
+    held = threading.Event()
+    notebook = threading.Thread(target=run_on)
+    notebook.start()
+    held.wait()
+    found = slot.run(order)
+    notebook.join()
+    assert (found.status, found.ran) == ("done", False)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from notebook_files import write_notebook
 
 from toolkit.batch import identity as module
-from toolkit.batch.identity import identity
-from toolkit.batch.parameters import read_template
+from toolkit.batch.identity import identities
+from toolkit.batch.sources import Sources
+from toolkit.batch.template import read_template
+
+
+def identity(notebook: Any, parameters: dict[str, Any], folder: Path, *, reads_store: bool = False) -> str:
+    """Return the identity of one notebook, with its files read anew."""
+    named = Sources(folder, reads_store=reads_store).named_by(parameters)
+    return identities(notebook, [parameters], [named])[0]
 
 
 def test_every_part_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

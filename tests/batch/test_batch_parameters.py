@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from notebook_files import write_notebook
 
-from toolkit.batch.parameters import check_parameters, parameters_of, plain, read_template
+from toolkit.batch.parameters import check_parameters, parameters_of, plain
+from toolkit.batch.template import read_template
 from toolkit.errors import InputError
 
 CELL = """

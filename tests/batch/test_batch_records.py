@@ -56,11 +56,11 @@ def test_what_needs_no_run(tmp_path: Path) -> None:
     folder = tmp_path / "records"
     (tmp_path / "there.ipynb").write_text("{}")
     done, lost = Record("a", "done", notebook="there.ipynb"), Record("a", "done", notebook="lost.ipynb")
-    failed = Record("a", "timeout", ended=100.0)
-    assert is_finished(done, folder, retry=True, since=0.0)
-    assert not is_finished(lost, folder, retry=False, since=0.0)
-    assert is_finished(failed, folder, retry=False, since=200.0)
-    assert not is_finished(failed, folder, retry=True, since=200.0)
-    assert is_finished(failed, folder, retry=True, since=50.0)
+    failed = Record("a", "timeout", attempts=2)
+    assert is_finished(done, folder, retry=True, tried=0)
+    assert not is_finished(lost, folder, retry=False, tried=0)
+    assert is_finished(failed, folder, retry=False, tried=2)
+    assert not is_finished(failed, folder, retry=True, tried=2)
+    assert is_finished(failed, folder, retry=True, tried=1)
     for record in (None, Record("a", "running"), Record("a", "queued")):
-        assert not is_finished(record, folder, retry=False, since=0.0)
+        assert not is_finished(record, folder, retry=False, tried=0)

@@ -24,8 +24,8 @@ from jupyter_client.manager import AsyncKernelManager
 
 # As nbclient starts a kernel: what a notebook runs is not added to the history of the user's own sessions.
 ARGUMENTS = ["--HistoryManager.hist_file=:memory:"]
-LONGEST = 80
-"""How long the path of a folder of sockets may be: the system takes 107 characters with the name of the file."""
+LONGEST = 70
+"""Bytes of the path of the folder for temporary files: some systems take 103 for a socket, and our names need 32."""
 
 
 class Ahead:
@@ -39,8 +39,14 @@ class Ahead:
         """Have a kernel boot in the working folder, and do not wait for it."""
         if self._manager is None:
             manager = new_manager(kernel_name)
-            await manager.start_kernel(extra_arguments=ARGUMENTS)
-            self._manager, self._what = manager, (kernel_name, Path.cwd())
+            try:
+                await manager.start_kernel(extra_arguments=ARGUMENTS)
+            except (
+                Exception
+            ):  # the notebook under way has no part in it; the next one boots its own, and says why not
+                manager.cleanup_connection_file()
+            else:
+                self._manager, self._what = manager, (kernel_name, Path.cwd())
 
     def take(self, kernel_name: str) -> AsyncKernelManager | None:
         """Return the kernel that boots, where it is of this name and folder and lives; else none."""
@@ -76,7 +82,7 @@ def new_manager(kernel_name: str) -> AsyncKernelManager:
 def sockets() -> Path:
     """Return this process's folder of sockets, which only its user may open."""
     usual = tempfile.gettempdir()
-    folder = tempfile.mkdtemp(prefix="kernels-", dir=usual if len(usual) <= LONGEST else "/tmp")
+    folder = tempfile.mkdtemp(prefix="kernels-", dir=usual if len(os.fsencode(usual)) <= LONGEST else "/tmp")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
 

@@ -14,6 +14,7 @@ import os
 import platform
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -23,13 +24,20 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.batch.identity import code_hash
 from toolkit.batch.pool import ProcessSlot, settle_failed
+from toolkit.batch.records import read_record
 from toolkit.batch.worker import Order, Reply
-from toolkit.errors import InputError
+from toolkit.errors import InputError, ToolkitError
 
 if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_SECONDS = 10.0
+DESERTED_SECONDS = 60.0
+"""How long a cluster may be without any worker: a nanny needs some seconds to replace one that died."""
+CHECK_SECONDS = 5.0
+"""How often we look whether anybody is left who could answer."""
+SCHEDULER_GONE = "the scheduler of the cluster is gone"
+WORKERS_GONE = "the cluster has no workers any more"
 LOOK_SECONDS = 0.5
 """How often a worker looks whether it is to stop; a file in the shared folder, for Dask cannot end what runs."""
 
@@ -55,17 +63,53 @@ class ClusterSlot:
         self._stop_file = stop_file
 
     def run(self, order: Order) -> Reply:
-        """Run one notebook on whatever worker is free."""
+        """Run one notebook on whatever worker is free.
+
+        Raises
+        ------
+        ToolkitError
+            When the scheduler or all workers are gone, and the notebook had not begun.
+        """
         from distributed import CancelledError, KilledWorker
 
+        if self._client.status == "closed":
+            return self._settle(order, SCHEDULER_GONE)
         key = f"{Path(order.output).stem}-{uuid.uuid4().hex[:8]}"
+        future = self._client.submit(run_on_worker, asdict(order), *self._arguments, key=key, pure=False)
+        alone_since: float | None = None
+        while True:
+            try:
+                return Reply(**future.result(timeout=CHECK_SECONDS))
+            except KilledWorker as error:
+                return settle_failed(order, f"the workers that ran it died ({error})"[:300])
+            except CancelledError:
+                return self._settle(order, SCHEDULER_GONE)
+            except (TimeoutError, OSError):
+                if future.done() and not future.cancelled():
+                    raise  # what the worker itself met
+            # Dask waits for workers for ever; what none of them answers may be done all the same.
+            alone_since = (alone_since or time.monotonic()) if self._deserted() else None
+            if alone_since is not None and time.monotonic() - alone_since > DESERTED_SECONDS:
+                future.cancel()
+                return self._settle(order, WORKERS_GONE)
+
+    def _deserted(self) -> bool:
+        """Whether the cluster has no worker; a scheduler that does not answer is seen by what is awaited of it."""
         try:
-            future = self._client.submit(run_on_worker, asdict(order), *self._arguments, key=key, pure=False)
-            return Reply(**future.result())
-        except KilledWorker as error:
-            return settle_failed(order, f"the workers that ran it died ({error})"[:300])
-        except CancelledError:
-            return settle_failed(order, "the cluster was closed while it ran")
+            return not self._client.nthreads()
+        except (TimeoutError, OSError, RuntimeError, ValueError):
+            return False
+
+    def _settle(self, order: Order, why: str) -> Reply:
+        """Wait for the end of a notebook that nobody can tell us of, and read it in its record."""
+        while not self._stop_file.exists():
+            known = read_record(Path(order.records), order.identity)
+            if known is None or known.status == "queued":
+                raise ToolkitError(f"{why}; the same call goes on from here when the cluster is up again")
+            if (reply := settle_failed(order, why)).status != "taken":
+                return reply
+            time.sleep(LOOK_SECONDS)
+        return Reply("stopped")
 
     def stop(self) -> None:
         """Have the workers stop their notebooks."""

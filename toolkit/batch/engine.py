@@ -95,6 +95,12 @@ class Watch:
         if self.left_at is None and any(part.get("source") == "ask_exit" for part in payload):
             self.left_at = self.cell  # the kernel ends a moment later, perhaps in the next cell
 
+    def clear(self) -> None:
+        """End what the kernel began and left behind; what has a session of its own, as the store has, lives on."""
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
     def _kernel(self) -> Any:
         manager = self.client.km if self.client is not None else None
         provisioner = manager.provisioner if manager is not None else None
@@ -189,6 +195,7 @@ class ToolkitEngine(NBClientEngine):
             if timer is not None:
                 timer.cancel()
             watch.cell_ended()
+            watch.clear()
         if watch.status:
             raise _failed(nb_man.nb, watch, watch.status, watch.why)
         if watch.left_at is not None or _says_exit(nb_man.nb, watch.cell):

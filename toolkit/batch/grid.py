@@ -22,15 +22,19 @@ A grid file is TOML::
 from __future__ import annotations
 
 import itertools
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from toolkit.batch.parameters import short
 from toolkit.errors import InputError
 
 Cell = dict[str, Any]
 TABLES: Final = ("product", "zip", "list", "exclude")
+MOST: Final = 100_000
+"""Cells of a product: a list too many, and it would be written out until the machine has no memory left."""
 
 
 def read_grid(path: Path) -> tuple[Cell, ...]:
@@ -42,13 +46,15 @@ def read_grid(path: Path) -> tuple[Cell, ...]:
         In one line: the file and what is wrong with it.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"{path}: no such grid file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read as text ({error})") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, lists in lists without an end
+        raise InputError(f"{path}: not valid TOML: {' '.join(str(error).split())[:200]}") from None
     return cells_of(content, str(path))
 
 
@@ -84,6 +90,11 @@ def cells_of(grid: Mapping[str, Any], where: str = "grid") -> tuple[Cell, ...]:
     if len(set(lengths.values())) > 1:
         said = ", ".join(f"{name} has {count}" for name, count in lengths.items())
         raise InputError(f"{where}: [zip] walks lists of one length together, but {said} values")
+    count = math.prod(len(values) for values in product.values()) * max(lengths.values(), default=1)
+    if count > MOST:
+        raise InputError(
+            f"{where}: the product has {count:,} cells, more than the {MOST:,} that a batch takes"
+        )
     rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)] or [
         {}
     ]
@@ -97,7 +108,7 @@ def cells_of(grid: Mapping[str, Any], where: str = "grid") -> tuple[Cell, ...]:
         left = [cell for cell in cells if not _matches(cell, exclusion)]
         if len(left) == len(cells):
             raise InputError(
-                f"{where}: [[exclude]] {exclusion} leaves out no cell of the product; mend or remove it"
+                f"{where}: [[exclude]] {short(exclusion)} leaves out no cell of the product; mend or remove it"
             )
         cells = left
     cells = [*cells, *single]
@@ -110,10 +121,14 @@ def _lists(grid: Mapping[str, Any], table: str, where: str) -> dict[str, list[An
     found = grid.get(table, {})
     if not isinstance(found, Mapping):
         raise InputError(f"{where}: [{table}] must be a table of lists")
+    found = {
+        name: values.tolist() if hasattr(values, "tolist") else values  # an array, or a column of a frame
+        for name, values in found.items()
+    }
     for name, values in found.items():
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise InputError(
-                f"{where}: [{table}] {name} must be a list of values, e.g. {name} = [{values!r}]"
+                f"{where}: [{table}] {name} must be a list of values, e.g. {name} = [{short(values)}]"
             )
         if not values:
             raise InputError(f"{where}: [{table}] {name} is an empty list, so the grid would be empty")
@@ -122,7 +137,8 @@ def _lists(grid: Mapping[str, Any], table: str, where: str) -> dict[str, list[An
 
 def _rows(grid: Mapping[str, Any], table: str, where: str) -> list[Cell]:
     found = grid.get(table, [])
-    if isinstance(found, Mapping) or not all(isinstance(row, Mapping) for row in found):
+    listed = isinstance(found, Sequence) and not isinstance(found, str)
+    if not listed or not all(isinstance(row, Mapping) for row in found):
         raise InputError(f"{where}: write [[{table}]] with two brackets, once for each")
     if table == "exclude" and not all(found):
         raise InputError(f"{where}: an [[exclude]] without a parameter would leave out everything")

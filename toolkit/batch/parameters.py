@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final
 
+from toolkit.batch.template import read_template
 from toolkit.errors import InputError
 
 TAG: Final = "parameters"
@@ -47,24 +48,6 @@ class Parameter:
     default: Any
 
 
-def read_template(template: Path) -> Any:
-    """Return a template as a notebook of format 4.
-
-    Raises
-    ------
-    InputError
-        When there is no such file or it is no notebook.
-    """
-    import nbformat
-
-    if not template.is_file():
-        raise InputError(f"{template}: no such template")
-    try:
-        return nbformat.read(template, as_version=4)
-    except Exception as error:  # nbformat raises what its parts raise
-        raise InputError(f"{template}: is no notebook ({type(error).__name__}: {error})") from None
-
-
 def parameters_of(notebook: Any, where: str) -> dict[str, Parameter]:
     r"""Return what the cell tagged `parameters` of a Python notebook takes.
 
@@ -88,8 +71,9 @@ def parameters_of(notebook: Any, where: str) -> dict[str, Parameter]:
     >>> found["k"].needed, found["study"].default
     (True, 'a=b.toml')
     """
-    language = notebook.metadata.get("kernelspec", {}).get("language", "python")
-    if language != "python":
+    said = notebook.metadata.get("kernelspec", {}).get("language")  # which not every notebook says there
+    language = said or notebook.metadata.get("language_info", {}).get("name") or "python"
+    if language.lower() not in ("python", "ipython"):
         raise InputError(f"{where}: is a notebook in {language}; templates are Python notebooks")
     sources = [
         cell.source
@@ -147,7 +131,7 @@ def fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], where: str
         types = known[name].types
         if types and not any(_fits(value, kind) for kind in types):
             allowed = " or ".join(_WORDS[kind] for kind in types)
-            raise InputError(f"{where}: {name} must be {allowed}, got {_short(value)}")
+            raise InputError(f"{where}: {name} must be {allowed}, got {short(value)}")
     return values
 
 
@@ -178,6 +162,12 @@ def plain(value: Any, where: str) -> Any:
         case None | bool():
             return value
         case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise InputError(
+                    f"{where}: {short(value)} holds half a character; no file can hold it"
+                ) from None
             return str.__str__(value)
         case int():
             return int(value)
@@ -259,6 +249,7 @@ def _fits(value: Any, kind: type) -> bool:
     return isinstance(value, (int, float) if kind is float else kind)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """Return a value as Python writes it, in at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from toolkit.batch.records import Record, claim, is_finished, read_record, write_record
-from toolkit.batch.worker import Order, Reply
+from toolkit.batch.worker import Order, Reply, kept_as_failed
 from toolkit.runs.share import SHARE_ENV
 
 STOP_SECONDS = 25.0
@@ -131,17 +131,29 @@ def settle_failed(order: Order, error: str) -> Reply:
     error
         Why it is not done, in one line.
     """
-    if order.records:
-        folder, ended = Path(order.records), time.time()
-        with claim(folder, order.identity) as mine:
-            if not mine:
-                return Reply("taken")
-            known = read_record(folder, order.identity) or Record(order.identity)
-            if is_finished(known, folder, retry=order.retry, since=order.since):
-                return Reply(known.status, str(folder.parent / known.notebook), known.error)
-            seconds = ended - known.began if known.began else None
-            write_record(folder, replace(known, status="failed", error=error, ended=ended, seconds=seconds))
-    return Reply("failed", error=error, ran=True)
+    if not order.records:
+        return Reply("failed", kept_as_failed(order), error, ran=True)
+    folder, ended = Path(order.records), time.time()
+    with claim(folder, order.identity) as mine:
+        if not mine:
+            return Reply("taken")
+        known = read_record(folder, order.identity) or Record(order.identity)
+        if is_finished(known, folder, retry=order.retry, tried=order.tried):
+            return Reply(known.status, str(folder.parent / known.notebook), known.error)
+        seconds = max(0.0, ended - known.began) if known.began else None
+        notebook = kept_as_failed(order)
+        write_record(
+            folder,
+            replace(
+                known,
+                status="failed",
+                notebook=os.path.relpath(notebook, folder.parent) if notebook else "",
+                error=error,
+                ended=ended,
+                seconds=seconds,
+            ),
+        )
+    return Reply("failed", notebook, error, ran=True)
 
 
 def run_orders(
@@ -167,14 +179,15 @@ def run_orders(
     Raises
     ------
     KeyboardInterrupt
-        When it was stopped; the notebooks under way have stopped by then.
+        When it was stopped; the notebooks under way have stopped by then. A second one ends them at once.
     """
     waiting = deque(orders)
     replies: queue.Queue[tuple[Order, Reply] | BaseException] = queue.Queue()
     stopping = threading.Event()
     slots: list[Slot] = []
+    through = [threading.Event() for _ in range(min(at_once, len(orders)))]
 
-    def serve() -> None:
+    def serve(mine: threading.Event) -> None:
         try:
             slot = open_slot()
             slots.append(slot)
@@ -184,13 +197,11 @@ def run_orders(
                 slot.close()
         except BaseException as error:  # carried over to the caller's thread, whatever it is
             replies.put(error)
+        finally:
+            mine.set()
 
-    threads = [
-        threading.Thread(target=serve, name=f"batch-{n}", daemon=True)
-        for n in range(min(at_once, len(orders)))
-    ]
-    for thread in threads:
-        thread.start()
+    for number, mine in enumerate(through):
+        threading.Thread(target=serve, args=(mine,), name=f"batch-{number}", daemon=True).start()
     try:
         for _ in orders:
             found = _next(replies)
@@ -204,8 +215,20 @@ def run_orders(
         raise
     finally:
         stopping.set()
-        for thread in threads:
-            thread.join(STOP_SECONDS)
+        try:
+            _wait(through, STOP_SECONDS)
+        except KeyboardInterrupt:  # a second time: at once
+            for slot in slots:
+                slot.stop()
+            _wait(through, END_SECONDS)
+            raise
+
+
+def _wait(through: Sequence[threading.Event], seconds: float) -> None:
+    """Wait until all slots are through; not by `join`, for a thread whose join is interrupted passes for dead."""
+    deadline = time.monotonic() + seconds
+    for each in through:
+        each.wait(max(0.0, deadline - time.monotonic()))
 
 
 def _next(replies: queue.Queue[tuple[Order, Reply] | BaseException]) -> tuple[Order, Reply] | BaseException:

@@ -95,7 +95,7 @@ def claim(folder: Path, identity: str) -> Iterator[bool]:
             yield True
 
 
-def is_finished(record: Record | None, folder: Path, *, retry: bool, since: float) -> bool:
+def is_finished(record: Record | None, folder: Path, *, retry: bool, tried: int) -> bool:
     """Whether a notebook needs no run.
 
     Parameters
@@ -106,11 +106,12 @@ def is_finished(record: Record | None, folder: Path, *, retry: bool, since: floa
         Folder of records; the executed notebook of one that is done must still be there.
     retry
         Whether failed ones are to be run again.
-    since
-        When this batch began: what failed after that was tried by another batch just now.
+    tried
+        How often it had been begun when this batch began: what failed and was begun since was tried by another batch
+        just now. No clock is asked, for the one of another machine says something else.
     """
     if record is None:
         return False
     if record.status == DONE:
         return (folder.parent / record.notebook).is_file()
-    return record.status in FAILED and (not retry or (record.ended or 0.0) > since)
+    return record.status in FAILED and (not retry or record.attempts > tried)

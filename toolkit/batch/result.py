@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +21,19 @@ if TYPE_CHECKING:
 
 CSV_NAME = "summary.csv"
 NOTEBOOK_NAME = "summary.ipynb"
+LONGEST = 120
+"""Characters of a parameter that the summary shows."""
 _EXPLAINED = (
     "A notebook is *done* when every cell ran; *failed* when a cell raised an error; *timeout* when it or one of its "
     "cells took too long; *dead kernel* when its Python process died; *exited* when it left by `sys.exit()` before its "
     "end. Failed ones are kept, and run again with `--retry`."
 )
+_SAME = "the template, its parameters, the toolkit and the files that they name are the same"
+_STORE = {
+    True: f"{_SAME}, and so is what the store holds of their studies",
+    False: f"{_SAME}; what the store holds does not count, for this template asks for what is missing itself",
+}
+"""When a notebook is done already; see `toolkit.batch.identity`."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +78,15 @@ class BatchResult:
         One for each cell of the grid, in its order.
     seconds
         How long the batch took, wall clock.
+    reads_store
+        Whether the template only shows what is in the store, so that this counts for what is done already.
     """
 
     template: str
     folder: Path
     cells: tuple[CellResult, ...]
     seconds: float
+    reads_store: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
@@ -86,6 +98,18 @@ class BatchResult:
     def started(self) -> int:
         """How many notebooks were run now."""
         return sum(cell.ran for cell in self.cells)
+
+    @property
+    def already_done(self) -> int:
+        """How many notebooks were done before, and not run now."""
+        return sum(cell.status == DONE and not cell.ran for cell in self.cells)
+
+    @property
+    def beside(self) -> int:
+        """How many notebooks of the same template stand in the folder and belong to none of the cells."""
+        name = re.compile(rf"{re.escape(self.template)}_[0-9a-f]{{12}}\.ipynb")
+        files = (path.name for path in self.folder.iterdir()) if self.folder.is_dir() else ()
+        return len({file for file in files if name.fullmatch(file)} - {cell.notebook for cell in self.cells})
 
     @property
     def exit_code(self) -> int:
@@ -124,6 +148,8 @@ class BatchResult:
             "folder": str(self.folder),
             "counts": self.counts,
             "started": self.started,
+            "already_done": self.already_done,
+            "reads_store": self.reads_store,
             "seconds": self.seconds,
             "cells": [
                 {
@@ -145,7 +171,7 @@ class BatchResult:
     def _sentence(self, template: str) -> str:
         said = ", ".join(f"{count} {status}" for status, count in self.counts.items())
         return (
-            f"{len(self.cells)} notebooks of {template}: {said}; "
+            f"{len(self.cells)} notebook{'s' if len(self.cells) != 1 else ''} of {template}: {said}; "
             f"{self.started} run now in {duration(self.seconds)}"
         )
 
@@ -153,6 +179,12 @@ class BatchResult:
         """Return what the command line says at the end."""
         lines = [self.sentence()]
         lines += [f"{cell.status}  {_said(cell)}: {cell.error}" for cell in self.cells if cell.status != DONE]
+        if self.already_done:
+            lines += [f"already done  {self.already_done}: {_STORE[self.reads_store]}"]
+        if self.beside:
+            lines += [
+                f"beside them  {self.beside} of an earlier state or another grid; the summary links to what counts"
+            ]
         lines += [f"summary  {self.folder / NOTEBOOK_NAME}"]
         if any(cell.status != DONE and not cell.ran for cell in self.cells):
             lines += ["failed ones are run again with --retry (in Python: retry=True)"]
@@ -175,7 +207,9 @@ class BatchResult:
         for number, cell in enumerate(self.cells, 1):
             link = f"[open](<{quote(cell.notebook)}>)" if cell.notebook else ""
             seconds = "" if cell.seconds is None else f"{cell.seconds:.1f}"
-            values = [_text(cell.parameters[name]) if name in cell.parameters else "" for name in names]
+            values = [
+                _text(_brief(cell.parameters[name])) if name in cell.parameters else "" for name in names
+            ]
             rows.append([str(number), *values, cell.status, seconds, _text(cell.error), link])
         # Names of parameters are names of Python; everything else is made text.
         table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -183,7 +217,8 @@ class BatchResult:
             v4.new_markdown_cell(
                 f"# Batch of {_text(self.template)}\n\n"
                 "**Question: which notebooks came to their end, and what ended the others?**\n\n"
-                f"{self._sentence(_text(self.template))}.\n\n{_EXPLAINED}"
+                f"{self._sentence(_text(self.template))}.\n\n{_EXPLAINED} "
+                f"A notebook is not run again when {_STORE[self.reads_store]}."
             ),
             v4.new_markdown_cell(table),
             v4.new_code_cell(
@@ -199,7 +234,15 @@ class BatchResult:
 
 
 def _said(cell: CellResult) -> str:
-    return ", ".join(f"{name}={value}" for name, value in cell.parameters.items()) or "(no parameters)"
+    return (
+        ", ".join(f"{name}={_brief(value)}" for name, value in cell.parameters.items()) or "(no parameters)"
+    )
+
+
+def _brief(value: Any) -> str:
+    """Return a parameter as it is, cut where it is long; the CSV has all of it."""
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _text(value: Any) -> str:

@@ -8,18 +8,18 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from toolkit.batch.grid import cells_of, read_grid
-from toolkit.batch.identity import effective, identity
-from toolkit.batch.parameters import fitting, parameters_of, read_template
+from toolkit.batch.planning import BatchPlan, plan_batch
 from toolkit.batch.pool import ProcessSlot, run_orders
 from toolkit.batch.records import FAILED, Record, claim, is_finished, read_record, write_record
 from toolkit.batch.result import BatchResult, CellResult
 from toolkit.batch.worker import Order, Reply
-from toolkit.errors import InputError
+from toolkit.errors import InputError, ToolkitError
 from toolkit.runs.progress import Progress
 
 RECORDS = "records"
@@ -70,10 +70,13 @@ def run_batch(
     ------
     InputError
         Before anything is started: the grid, the template, or a parameter of a cell cannot be used.
+    ToolkitError
+        When the folder cannot be written, e.g. because the disk is full, or a cluster lost its scheduler or all of its
+        workers; the same call goes on from there.
     KeyboardInterrupt
         By Ctrl-C and SIGTERM, when the workers and kernels have ended; the same call goes on from there.
     """
-    began, since = time.monotonic(), time.time()
+    began = time.monotonic()
     template = Path(template)
     source = Path(grid) if isinstance(grid, str | Path) else None
     cells = read_grid(source) if source else cells_of(grid)  # type: ignore[arg-type]
@@ -84,56 +87,58 @@ def run_batch(
             raise InputError(f"{name}: {seconds} is no time; give seconds above 0, or leave it out")
     if workers is not None and workers < 1:
         raise InputError(f"workers: {workers} notebooks at once run none; give 1 or more")
-    parameters, identities = _checked(template, cells, folder, str(source or "grid"))
-    records = place / RECORDS
-    orders = [
-        Order(
-            template=str(template.resolve()),
-            output=str(place / f"{template.stem}_{key[:12]}.ipynb"),
-            parameters=values,
-            folder=str(folder),
-            timeout=timeout,
-            cell_timeout=cell_timeout,
-            identity=key,
-            records=str(records),
-            retry=retry,
-            since=since,
-            toolkit=_toolkit(),
+    plan = plan_batch(template, cells, folder, str(source or "grid"))
+    same = Order(
+        template=str(template.resolve()),
+        output="",
+        parameters={},
+        folder=str(folder),
+        timeout=timeout,
+        cell_timeout=cell_timeout,
+        records=str(place / RECORDS),
+        retry=retry,
+        toolkit=_toolkit(),
+    )
+    try:
+        orders, ran = _ordered(plan, same, place), set[str]()
+        pending = [order for order in orders if not _finished(order)]
+        if pending:
+            with _slots(cluster, workers, place) as (open_slot, at_once), _terminable():
+                copy = str(plan.keep_template(place / RECORDS))
+                pending = [replace(order, copy=copy) for order in pending]
+                for order in pending:
+                    _queue(order)
+                ran = _run(pending, open_slot, at_once, progress)
+        found = tuple(_cell(order, read_record(place / RECORDS, order.identity), ran) for order in orders)
+        result = BatchResult(
+            template.stem, place, found, time.monotonic() - began, reads_store=plan.reads_store
         )
-        for values, key in zip(parameters, identities, strict=True)
-    ]
-    pending = [order for order in orders if not _finished(order, records)]
-    ran: set[str] = set()
-    if pending:
-        with _slots(cluster, workers, place) as (open_slot, at_once), _terminable():
-            for order in pending:
-                _queue(order, records)
-            ran = _run(pending, open_slot, at_once, progress)
-    found = tuple(_cell(order, read_record(records, order.identity), ran) for order in orders)
-    result = BatchResult(template.stem, place, found, time.monotonic() - began)
-    result.write()
+        result.write()
+    except OSError as error:
+        raise ToolkitError(
+            f"{error.filename or place}: {error.strerror or error}; mend that, or give another folder by --out "
+            "(in Python: out=...), and the same call goes on from here"
+        ) from error
     return result
 
 
-def _checked(
-    template: Path, cells: tuple[dict[str, Any], ...], folder: Path, where: str
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the parameters of every cell and their identities; refuse what does not fit and what is there twice."""
-    notebook = read_template(template)
-    known = parameters_of(notebook, str(template))
-    values = [
-        fitting(known, cell, f"{where}: cell {number}: {template.name}")
-        for number, cell in enumerate(cells, 1)
-    ]
-    keys: dict[str, int] = {}
-    for number, given in enumerate(values, 1):
-        key = identity(notebook, effective(known, given), folder)
-        first = keys.setdefault(key, number)
-        if first != number:
-            raise InputError(
-                f"{where}: cells {first} and {number} are the same notebook: {given}; remove one"
+def _ordered(plan: BatchPlan, same: Order, place: Path) -> list[Order]:
+    """Return the order of every notebook, with how often it was begun before."""
+    orders = []
+    for cell in plan.cells:
+        known = read_record(place / RECORDS, cell.identity)
+        output = place / f"{plan.template.stem}_{cell.identity[:12]}.ipynb"
+        orders.append(
+            replace(
+                same,
+                output=str(output),
+                parameters=cell.parameters,
+                identity=cell.identity,
+                files=cell.files,
+                tried=known.attempts if known else 0,
             )
-    return values, list(keys)
+        )
+    return orders
 
 
 def _toolkit() -> str:
@@ -144,21 +149,24 @@ def _toolkit() -> str:
     return f"{__version__} {toolkit_commit() or ''}".strip()
 
 
-def _finished(order: Order, records: Path) -> bool:
-    known = read_record(records, order.identity)
-    return is_finished(known, records, retry=order.retry, since=order.since)
+def _finished(order: Order) -> bool:
+    folder = Path(order.records)
+    known = read_record(folder, order.identity)
+    return is_finished(known, folder, retry=order.retry, tried=order.tried)
 
 
-def _queue(order: Order, records: Path) -> None:
+def _queue(order: Order) -> None:
     """Say in a record that a notebook waits, unless another batch has it under way or through."""
-    with claim(records, order.identity) as mine:
-        if mine and not _finished(order, records):
-            known = read_record(records, order.identity)
-            attempts = known.attempts if known else 0
+    folder = Path(order.records)
+    with claim(folder, order.identity) as mine:
+        if mine and not _finished(order):
             write_record(
-                records,
+                folder,
                 Record(
-                    order.identity, template=order.template, parameters=order.parameters, attempts=attempts
+                    order.identity,
+                    template=order.template,
+                    parameters=order.parameters,
+                    attempts=order.tried,
                 ),
             )
 

@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -33,6 +33,11 @@ class Order:
     template, output
         What to run, and the file of the executed notebook; while it runs it is ``.running.ipynb``, and one that
         failed stays as ``.failed.ipynb``.
+    copy
+        The template as it was when the batch began, if it is kept: what is done to the template meanwhile is for the
+        next batch.
+    files
+        Every file of the studies it is called with, and the SHA-256 that its content must have, before and after.
     parameters
         What it is called with.
     folder
@@ -41,7 +46,7 @@ class Order:
         Seconds for the notebook and for each of its cells; ``None`` for no end.
     identity, records
         Its identity and the folder of records; without them it is run whatever was run before.
-    retry, since
+    retry, tried
         See `toolkit.batch.records.is_finished`.
     toolkit
         Version and commit, for the record.
@@ -58,9 +63,11 @@ class Order:
     identity: str = ""
     records: str = ""
     retry: bool = False
-    since: float = 0.0
+    tried: int = 0
     toolkit: str = ""
     more: bool = False
+    copy: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,9 @@ class Reply:
     notebook: str = ""
     error: str = ""
     ran: bool = False
+
+
+_LATE = "{} was changed after the batch began; call the batch again"
 
 
 @dataclass
@@ -112,8 +122,9 @@ def fulfil(order: Order, under: _Under | None = None) -> Reply:
         if not mine:
             return Reply("taken")
         known = read_record(folder, order.identity)
-        if known is not None and is_finished(known, folder, retry=order.retry, since=order.since):
+        if known is not None and is_finished(known, folder, retry=order.retry, tried=order.tried):
             return Reply(known.status, str(folder.parent / known.notebook), known.error)
+        clock = time.monotonic()  # the other may be set while it runs
         record = Record(
             identity=order.identity,
             status="running",
@@ -126,7 +137,6 @@ def fulfil(order: Order, under: _Under | None = None) -> Reply:
         )
         write_record(folder, record)
         reply = _execute(order, under)
-        ended = time.time()
         write_record(
             folder,
             replace(
@@ -134,8 +144,8 @@ def fulfil(order: Order, under: _Under | None = None) -> Reply:
                 status="queued" if reply.status == "stopped" else reply.status,
                 notebook=os.path.relpath(reply.notebook, folder.parent) if reply.notebook else "",
                 error=reply.error,
-                ended=ended,
-                seconds=ended - (record.began or ended),
+                ended=time.time(),
+                seconds=time.monotonic() - clock,
             ),
         )
         return reply
@@ -149,21 +159,22 @@ def _execute(order: Order, under: _Under | None) -> Reply:
 
     from toolkit.batch.ahead import Ahead
     from toolkit.batch.engine import NotebookFailed, ToolkitEngine, Watch, one_line
+    from toolkit.batch.sources import changed
 
     papermill_engines.register("toolkit", ToolkitEngine)
-    output = Path(order.output)
+    output, draft, failed = _files(order)
     output.parent.mkdir(parents=True, exist_ok=True)
-    draft = output.with_name(output.stem + ".running.ipynb")
-    failed = output.with_name(output.stem + ".failed.ipynb")
     watch = Watch()
     if under is not None:
         under.ahead = under.ahead or Ahead()
         under.watch = watch
         if under.stopping:
             return Reply("stopped")
+    if late := changed(order.files):
+        return Reply("failed", error=one_line(_LATE.format(late)), ran=True)
     try:
         papermill.execute_notebook(
-            _literally(order.template),
+            _literally(order.copy or order.template),
             _literally(str(draft)),
             parameters=dict(order.parameters),
             engine_name="toolkit",
@@ -186,15 +197,31 @@ def _execute(order: Order, under: _Under | None) -> Reply:
     ) as error:  # whatever papermill, the kernel or the disk raise is the end of this notebook only
         status, said = "failed", f"{type(error).__name__}: {error}"
     else:
-        draft.replace(output)
-        failed.unlink(missing_ok=True)  # what failed before has been made good
-        return Reply(DONE, str(output), ran=True)
+        late = changed(order.files)
+        if not late:
+            draft.replace(output)
+            failed.unlink(missing_ok=True)  # what failed before has been made good
+            return Reply(DONE, str(output), ran=True)
+        status, said = "failed", _LATE.format(late)
     finally:
         if under is not None:
             under.watch = None
+    return Reply(status, kept_as_failed(order), one_line(said), ran=True)
+
+
+def kept_as_failed(order: Order) -> str:
+    """Name what there is of a notebook that did not come to its end as one that failed, and return the file."""
+    _, draft, failed = _files(order)
     if draft.exists():
         draft.replace(failed)
-    return Reply(status, str(failed) if failed.exists() else "", one_line(said), ran=True)
+    return str(failed) if failed.exists() else ""
+
+
+def _files(order: Order) -> tuple[Path, Path, Path]:
+    """Return the file of the executed notebook, that while it runs, and that of one that failed."""
+    output = Path(order.output)
+    draft, failed = (output.with_name(f"{output.stem}.{how}.ipynb") for how in ("running", "failed"))
+    return output, draft, failed
 
 
 def _literally(path: str) -> str:
@@ -205,6 +232,8 @@ def _literally(path: str) -> str:
 def main() -> None:
     """Fulfil orders until there are no more."""
     import logging
+
+    from toolkit.batch.template import light_nbformat
 
     # What anything prints in this process must not stand between the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -219,20 +248,20 @@ def main() -> None:
             raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, stop)
-    # papermill imports nbformat, that jsonschema, and that, only to check addresses of a kind no notebook has, builds
-    # a grammar for 1.7 s of work. jsonschema does without when it is not there.
-    sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+    light_nbformat()  # before papermill imports it
     logging.getLogger("papermill").setLevel(logging.CRITICAL)
-    for line in sys.stdin:
-        under.busy = True  # from here to the record nothing may break off
-        reply = fulfil(Order(**json.loads(line)), under)
-        under.busy = False
-        with contextlib.suppress(BrokenPipeError):
-            print(json.dumps(asdict(reply)), file=replies, flush=True)
-        if under.stopping:
-            break
-    if under.ahead is not None:
-        under.ahead.end()
+    try:
+        for line in sys.stdin:
+            under.busy = True  # from here to the record nothing may break off
+            reply = fulfil(Order(**json.loads(line)), under)
+            under.busy = False
+            with contextlib.suppress(BrokenPipeError):
+                print(json.dumps(asdict(reply)), file=replies, flush=True)
+            if under.stopping:
+                break
+    finally:  # also when it was stopped while it had nothing to do
+        if under.ahead is not None:
+            under.ahead.end()
     with contextlib.suppress(BrokenPipeError):
         replies.close()
 

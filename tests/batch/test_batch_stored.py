@@ -1,0 +1,164 @@
+"""A template that only shows what is in the store is run again when the store holds more, and never for nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import nbformat
+import pytest
+from notebook_files import write_notebook
+
+from toolkit.batch import BatchResult, CellResult, run_batch
+from toolkit.batch.planning import plan_batch
+from toolkit.errors import InputError, StoreError
+from toolkit.runs.held import held_of
+from toolkit.store.connection import Store
+from toolkit.store.documents import Judgement, Run, utc_now
+from toolkit.store.rating_documents import HumanRating
+from toolkit.workbench import Study
+
+
+def reading(path: Path, said: object = None) -> Path:
+    """Write a template that says that it reads the store, or something else."""
+    write_notebook(path, "study = ''", "print(study)")
+    notebook = nbformat.read(path, 4)
+    notebook.metadata["toolkit"] = {"reads": "store"} if said is None else said
+    nbformat.write(notebook, path)
+    return path
+
+
+def identity_of(template: Path, study: Path) -> str:
+    """Return the identity that a batch begun now gives the one notebook of a study."""
+    (cell,) = plan_batch(template, [{"study": study.name}], study.parent, "grid").cells
+    return cell.identity
+
+
+def test_more_runs_make_it_another_notebook_and_a_second_run_of_a_finished_study_does_not(
+    tmp_path: Path, study_file: Callable[..., Path]
+) -> None:
+    """Nothing is stored, one run, all runs: three; run again without a call: the last. A writing one stays the same."""
+    shows, asks = reading(tmp_path / "shows.ipynb"), write_notebook(tmp_path / "asks.ipynb", "study = ''")
+    path = study_file()
+    before, same = identity_of(shows, path), identity_of(asks, path)
+    assert not (tmp_path / "results").exists()
+    study = Study.load(path)
+    study.execute(progress=False, limit=1)
+    one = identity_of(shows, path)
+    study.execute(progress=False)
+    every = identity_of(shows, path)
+    assert len({before, one, every}) == 3
+    study.execute(progress=False)
+    study.status()
+    assert identity_of(shows, path) == every
+    assert identity_of(asks, path) == same
+    study.store.close()
+
+
+def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store: Store) -> None:
+    """A run, its change at an earlier time, a judgement, a rating; documents of another study do not count."""
+    folder = store.folder
+    assert folder is not None
+    seen = [held_of("s", folder)]
+    assert seen[0] == held_of("s", folder / "none")
+    moment = utc_now()
+    store.database["runs"].insert_one({"study": "s", "call_id": "a", "updated_at": moment})
+    seen.append(held_of("s", folder))
+    store.database["runs"].insert_one(
+        {"study": "s", "call_id": "b", "updated_at": moment - timedelta(hours=2)}
+    )
+    seen.append(held_of("s", folder))
+    store.database["runs"].update_one({"call_id": "b"}, {"$set": {"updated_at": moment - timedelta(hours=1)}})
+    seen.append(held_of("s", folder))
+    for document in (Judgement, HumanRating):
+        store.database[document._meta["collection"]].insert_one({"_id": "1", "study": "s"})
+        seen.append(held_of("s", folder))
+    store.database["calls"].insert_one({"_id": "c", "study": "s", "state": "claimed"})
+    seen.append(held_of("s", folder))
+    assert len(set(seen)) == len(seen)
+    store.database[Run._meta["collection"]].insert_one({"study": "other", "call_id": "x"})
+    assert held_of("s", folder) == seen[-1]
+
+
+def test_the_store_is_asked_once_for_all_notebooks_of_a_study(
+    tmp_path: Path, study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the study is loaded once, and all cells are planned from the same state."""
+    asked: list[str] = []
+    monkeypatch.setattr("toolkit.runs.held.held_of", lambda study, folder: asked.append(study) or "state")
+    template = write_notebook(tmp_path / "t.ipynb", "study = ''\nk = 0")
+    notebook = nbformat.read(template, 4)
+    notebook.metadata["toolkit"] = {"reads": "store"}
+    nbformat.write(notebook, template)
+    name = study_file().name
+    plan = plan_batch(template, [{"study": name, "k": k} for k in range(50)], tmp_path, "grid")
+    assert len({cell.identity for cell in plan.cells}) == 50
+    assert asked == ["small"]
+    assert plan.reads_store
+
+
+def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(
+    tmp_path: Path, study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what it holds: neither old figures nor a wrong "done"."""
+    monkeypatch.setenv(
+        "MONGODB_URI", "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=200&connectTimeoutMS=200"
+    )
+    monkeypatch.setattr(
+        "toolkit.runs.held.open_store", lambda folder: (_ for _ in ()).throw(StoreError("no answer"))
+    )
+    with pytest.raises(StoreError, match="no answer"):
+        run_batch(
+            reading(tmp_path / "t.ipynb"), {"list": [{"study": str(study_file())}]}, out=tmp_path / "out"
+        )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("said", ["store", {"reads": "shop"}, {"read": "store"}, {"reads": "store", "x": 1}])
+def test_metadata_that_nobody_understands_is_refused(tmp_path: Path, said: object) -> None:
+    """A slip would leave the notebook stale in silence."""
+    with pytest.raises(InputError, match=r'the metadata `toolkit` .* may be \{"reads": "store"\}'):
+        plan_batch(reading(tmp_path / "t.ipynb", said), [{}], tmp_path, "grid")
+
+
+def test_a_file_among_the_options_of_a_test_is_part_of_the_study(
+    tmp_path: Path, study_file: Callable[..., Path]
+) -> None:
+    """The key of a question is in no prompt, and yet decides what every experiment comes to."""
+    template = write_notebook(tmp_path / "t.ipynb", "study = ''")
+    path, keys = study_file(), tmp_path / "keys.toml"
+    shipped = Path(__file__).parents[2] / "toolkit" / "protocols" / "data" / "questions.toml"
+    keys.write_text(shipped.read_text())
+    path.write_text(
+        'name = "one"\ntest = "one_shot"\nmodels = [{ name = "scripted" }]\n'
+        'options = { questions = "keys.toml", only = ["plain_gets_host"] }\n'
+        "judges = { primary = false, secondary = false, tertiary = false }\n"
+    )
+    (cell,) = plan_batch(template, [{"study": path.name}], tmp_path, "grid").cells
+    assert str(keys) in cell.files
+    keys.write_text(shipped.read_text() + "\n# another key\n")
+    assert identity_of(template, path) != cell.identity
+
+
+def test_the_end_of_a_batch_says_what_was_done_already_and_by_which_rule(tmp_path: Path) -> None:
+    """One line, other words for a template that asks."""
+    cells = (CellResult({}, "done", ran=True), CellResult({}, "done"), CellResult({}, "failed"))
+    shows = BatchResult("t", tmp_path, cells, 1.0, reads_store=True)
+    asks = BatchResult("t", tmp_path, cells, 1.0)
+    assert "already done  1: " in shows.summary().text
+    assert "and so is what the store holds of their studies" in shows.summary().text
+    assert "what the store holds does not count" in asks.summary().text
+    assert json.loads(json.dumps(shows.to_dict()))["already_done"] == 1
+    assert "already done" not in BatchResult("t", tmp_path, cells[:1], 1.0).summary().text
+
+
+def test_notebooks_of_earlier_states_beside_those_that_count_are_told(tmp_path: Path) -> None:
+    """They are kept, and somebody could take their figures for the newest."""
+    for name in ("t_0123456789ab.ipynb", "t_ba9876543210.ipynb", "t_summary.ipynb", "summary.ipynb"):
+        (tmp_path / name).touch()
+    result = BatchResult("t", tmp_path, (CellResult({}, "done", notebook="t_0123456789ab.ipynb"),), 1.0)
+    assert result.beside == 1
+    assert "beside them  1 of an earlier state or another grid" in result.summary().text
+    assert result.summary().text.startswith("1 notebook of t: 1 done")
