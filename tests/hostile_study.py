@@ -1,13 +1,15 @@
-"""A finished study in which prompts, replies and judges' reasons all try to act on whoever reads them."""
+"""A finished study in which prompts, replies, judges' reasons and people's remarks all try to act on the reader."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 from toolkit.models.tokens import count_tokens
+from toolkit.people.ratings_file import import_ratings
 from toolkit.store import embedded
 from toolkit.words import DIMENSIONS
 from toolkit.workbench import Study
@@ -66,9 +68,19 @@ def _toml(texts: list[str]) -> str:
     return json.dumps(texts, ensure_ascii=False)  # TOML has no surrogate pairs
 
 
+def _rate(study: Study, path: Path) -> None:
+    """Keep a rating of every run, with attacks for a remark; they have no round, so that nothing is hidden."""
+    remark = "REMARK " + " ".join(attack for name, attack in ATTACKS.items() if name != "escapes")
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        lines = csv.writer(stream)
+        lines.writerow(["run_id", "rater", "reasons", *DIMENSIONS])
+        lines.writerows([run_id, "anna", remark, *[3] * len(DIMENSIONS)] for run_id in study.runs()["run_id"])
+    import_ratings(study.plan, study.store, path)
+
+
 @contextlib.contextmanager
 def hostile_study(folder: Path) -> Iterator[Study]:
-    """Run the study of four runs; stop its store at the end."""
+    """Run the study of four runs, each rated by one person; stop its store at the end."""
     rows = [
         {"prompt_id": f"base_one_{length_bin.lower()}", "text": hostile_prompt(length_bin), "category": "x",
          "scenario": "SOC_INCIDENT", "length_bin": length_bin}
@@ -86,6 +98,7 @@ def hostile_study(folder: Path) -> Iterator[Study]:
     study = Study.load(path)
     try:
         study.execute(progress=False)
+        _rate(study, folder / "ratings.csv")
         yield study
         study.store.close()
     finally:

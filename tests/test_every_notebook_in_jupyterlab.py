@@ -78,7 +78,12 @@ FINDS = {
     "cost_quality": ("judges AUD 0.0",),
     "thesis_figures": ('"bundle": "',),
     "one_shot_test": ("experiments of each method for power 0.8", "A 135M-parameter model"),
-    "00_start_here": ("ICC(A,1)", "Quality by prompt length (n = "),
+    "00_start_here": (
+        "ICC(A,1)",
+        "Quality by prompt length (n = ",
+        "spent in all: AUD 0.",
+        "36 of 36 runs have an answer",
+    ),
     "01_explore_runs": ("36 of 36 runs have an answer",),
     "02_read_answers": ("36 runs, 36 judged; judges' SD of 36 runs: median",),
     "04_write_your_own_test": ("Results of stereotypes (n = 3 items, 6 measurements)",),
@@ -243,7 +248,8 @@ def test_an_error_and_hostile_text_are_seen_as_they_are(room: Room) -> None:
     nbformat.write(book, room.lab.root / "hostile.ipynb")
     seen = browser.run_notebook(room.lab, room.lab.root / "hostile.ipynb", room.lab.root / "hostile.png")
     assert seen.errors == (
-        "NothingToShow: study empty: no run has succeeded yet; run `make demo` in a shell first",
+        "NothingToShow: study empty: no run has succeeded yet; run `make demo`, or `toolkit run` with your study file, "
+        "in a shell first",
     )
     assert seen.text == "<script>document.title = 1</script> $x^2$ red\n"
     assert seen.cells[3]["count"] is None

@@ -164,6 +164,13 @@ def test_what_is_no_name_is_refused(study, rater):
         opened(study, rater)
 
 
+def test_names_that_look_the_same_are_one_rater(study):
+    """A space more, a space that does not break, or an accent as a sign of its own makes no second person."""
+    for name in ("Zoë  K", " Zoe\u0308 K ", "Zoë\u00a0K"):
+        assert opened(study, name).rater == "Zoë K"
+    assert study.store.database["rating_rounds"].count_documents({}) == 1
+
+
 def test_a_name_that_differs_in_capitals_only_is_refused(study):
     opened(study)
     with pytest.raises(InputError, match="'anna' has rated here; write it the same way"):

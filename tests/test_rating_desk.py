@@ -189,7 +189,7 @@ def test_what_a_model_wrote_is_text_and_nothing_else(study):
     desk = Desk(study, replace(round_, replies=(reply, *round_.replies[1:])))
     assert "<img" not in desk.texts.value
     assert "<script" not in desk.texts.value
-    assert desk.texts.value.count("</pre>") == 2
+    assert desk.texts.value.count("</pre>") == desk.texts.value.count('dir="auto"') == 2
     assert "&lt;img src=x onerror=alert(1)&gt; $x$ &lt;/pre&gt;" in desk.texts.value
     assert "a &lt; b &amp;  c" in desk.texts.value
     assert plain("a\r\nb\rc\td\u202e\u200b") == "a\nb\nc\td"

@@ -35,6 +35,8 @@ SHOWN = (
     ATTACKS["close"],
     "[U+001B][31mred",
     "[U+202E]gpj.exe",
+    "human:anna, version 1",
+    f"REMARK {ATTACKS['script']} {ATTACKS['handler']}",
 )
 """What a person must be able to read of the attacks."""
 
@@ -184,6 +186,10 @@ def test_the_page_loads_nothing_runs_nothing_of_others_and_has_its_keys(study: S
         page.switch_to.active_element.send_keys("base_one_s · ")
         assert page.find_element(By.ID, "tv-count").text == "2 of 4 runs"
         assert page.execute_script(shown) == 2
+        page.switch_to.active_element.send_keys("n", Keys.BACKSPACE, Keys.ESCAPE)
+        assert page.execute_script(where) == first  # what was typed was typed, and no step
+        page.switch_to.active_element.send_keys("n")
+        assert page.execute_script(where) == f"#run-{runs['run_id'].iloc[2]}"  # the first that is left
 
 
 @pytest.mark.browser

@@ -6,14 +6,18 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from hostile_study import hostile_study
 
 from toolkit.errors import InputError
 from toolkit.viewer import page as page_module
-from toolkit.viewer.page import POLICY, write_page
+from toolkit.viewer.model import OpenRun, open_runs
+from toolkit.viewer.page import POLICY, page_html, write_page
+from toolkit.viewer.people import with_people
 from toolkit.workbench import Study
 
 OURS = {
@@ -91,7 +95,7 @@ def test_every_tag_is_ours_and_none_loads_anything(text):
     attributes = {name for _, attrs in tags for name in attrs}
     assert attributes <= {
         "lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "tabindex", "hidden", "open",
-        "type", "size", "aria-live", "start",
+        "type", "size", "aria-live", "start", "scope", "dir",
     }  # fmt: skip
     assert all(attrs["href"].startswith("#run-") for tag, attrs in tags if tag == "a")
 
@@ -114,6 +118,7 @@ def test_each_run_has_an_address_and_a_row(text, study):
         assert text.count(f"href='#run-{run_id}'") == 1
     assert "4 runs (&lt;i&gt;all&lt;/i&gt;) of study hostile" in text
     assert "Scripted models answer and judge." in text
+    assert text.count("<b>human:anna, version 1, from a file") == 4
 
 
 def test_the_same_runs_give_the_same_bytes_and_another_choice_another_file(study):
@@ -153,3 +158,41 @@ def test_none_and_too_many_runs_are_refused(study, monkeypatch):
         write_page(study, runs)
     with pytest.raises(InputError, match="page of 0 runs"):
         write_page(study, runs.iloc[:0])
+
+
+ATTACK = "'\"></td></article><img src=x onerror=1><script>1</script>\u202e"
+
+
+def spoilt(value: Any) -> Any:
+    """Return an object with the attack for every text in it, however deep."""
+    if isinstance(value, str):
+        return ATTACK
+    if isinstance(value, dict):
+        return {name: spoilt(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(spoilt(one) for one in value)
+    if is_dataclass(value):
+        kept = {"run_id", "scores", "version"}
+        texts = {
+            one.name: spoilt(getattr(value, one.name))
+            for one in fields(value)
+            if one.name not in kept and one.init
+        }
+        return replace(value, **texts)
+    return value
+
+
+def test_no_field_of_a_run_can_act_whatever_stands_in_it(study):
+    """Names of models, prompts, judges and raters, reasons, failures, statuses, notes: an attack in each is text."""
+    frame = with_people(study, study.runs())
+    runs: list[OpenRun] = [spoilt(run) for run in open_runs(study, frame, frame["run_id"].tolist())]
+    failed = [replace(run, facts={**run.facts, "status": "failed", "failure": ATTACK}) for run in runs[:1]]
+    hidden = [replace(run, hidden_for=ATTACK, judges=(), people=()) for run in runs[1:2]]
+    shown = [*failed, *hidden, *runs[2:]]
+    text = page_html(shown, name=ATTACK, note=ATTACK, dataset=ATTACK, pair=(runs[2], runs[3]), chosen=ATTACK)
+    tags = Tags(text).found
+    assert {tag for tag, _ in tags} <= OURS
+    assert [tag for tag, _ in tags].count("script") == 1
+    assert not any(name.startswith("on") for _, attrs in tags for name in attrs)
+    assert "\u202e" not in text
+    assert text.count("&lt;img src=x onerror=1&gt;") > 50

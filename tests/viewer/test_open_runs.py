@@ -55,6 +55,16 @@ def test_a_run_has_its_prompt_its_reply_its_judges_and_their_calls(study):
     assert run.marked_as == "focus sentences (the judges were not told of them)"
 
 
+def test_texts_run_in_the_direction_of_their_script_and_an_empty_reply_says_so(study):
+    """Arabic begins at the right; a box with nothing in it would look like a fault of the viewer."""
+    run = opened(study)
+    assert (
+        run_html(run).count("dir='auto' class='tv-text") == 7
+    )  # prompt, reply twice, and four calls of judges
+    assert "nothing but white space" in run_html(replace(run, reply=" \n", marked=()))
+    assert beside_html(run, replace(run, prompt="other")).count("<pre dir='auto'") == 4
+
+
 def test_runs_come_in_the_order_of_the_ids(study):
     """Also the same twice; none for none."""
     runs = study.runs()
@@ -121,6 +131,7 @@ def test_of_a_run_that_is_left_out_no_judgement_is_shown(study):
         assert run.judges == ()
         assert "is not whole (truncated) and is left out" in run_html(run)
         assert cells(run.facts)[4] == "truncated"
+        assert "<td>status</td><td>truncated</td><td>judged</td>" in beside_html(run, opened(study, 1))
         changed(study, run_id, defect="truncated", reply_policy="keep")
         assert len(opened(study).judges) == 3
         assert "the study counts it all the same" in run_html(opened(study))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import random
 import re
 import time
+from html.parser import HTMLParser
 
 import pytest
 from hostile_study import ATTACKS, REPLY
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from toolkit.judges.focus import focus_sentences
 from toolkit.viewer import markdown
 from toolkit.viewer.markdown import LONGEST, TAGS, markdown_html
+from toolkit.viewer.visible import visible
 
 ALLOWED = re.compile(rf"</?(?:{'|'.join(sorted((*TAGS, 'mark')))})>|<(?:br|hr)>|<ol start=\"\d+\">")
 
@@ -44,6 +47,74 @@ def test_an_attack_is_text(attack):
     drawn = markdown_html(attack)
     assert ALLOWED.sub("", drawn).count("<") == 0
     assert "href" not in re.sub(r"&lt;.*?&gt;", "", drawn)
+
+
+class Inert(HTMLParser):
+    """Reads HTML as a browser would and notes whatever is more than an allowed tag; ``words`` is what is read."""
+
+    def __init__(self, drawn: str) -> None:
+        super().__init__()
+        self.wrong: list[object] = []
+        self.open: list[str] = []
+        self.words = ""
+        self.feed(drawn)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag that is not ours, and any attribute but the first number of a list."""
+        number = tag == "ol" and len(attrs) == 1 and attrs[0][0] == "start" and str(attrs[0][1]).isdigit()
+        if tag not in (*TAGS, "mark") or (attrs and not number):
+            self.wrong.append((tag, attrs))
+        if tag not in ("br", "hr"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note a tag that closes another than the last one opened."""
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        """Keep what is read."""
+        self.words += data
+
+    def handle_comment(self, data: str) -> None:
+        """Note a comment."""
+        self.wrong.append(data)
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+
+PIECES = (
+    *ATTACKS.values(), "<", "</", ">", "/>", "<svg/onload=", "<math><mtext>", "<style>", "<template>",
+    "<textarea>", "<xmp>", "<!--", "--!>", "<![CDATA[", "]]>", "<?php", "<!DOCTYPE",
+    "<ol start=1 onclick=x>", "<mark onclick=x>", "</mark>", "<li>", "<details open ontoggle=x>", "&lt;",
+    "&#60;", "&#x3c", "&colon;", "'", '"', "`", "``", "```\n", "```html\n", "~~~x onload=1\n", "    ", "\t",
+    "\n", "\n\n", "\r", "\x00", "\x0c", "\x1b]8;;http://e\x07", "[a](", "](", ")",
+    '[r]: javascript:x "title"\n', "> [name]: http://address\n", "- [name]: http://address\n", "[r]", "![",
+    "<http://e.x/onclick=x>", "* ", "1. ", "99999999999. ", "> ", "# ", "====\n", "---\n", "***", "__",
+    "~~", "|", "|-|-|\n", "\\", "\\<", "$$", "\ue000", "\ue001", "\ud800", "\u202e", "\u2028", " word ",
+    "\u017fcript", "<\u0130mg>", "<a\nhref=x>", "<<script>>", "x" * 99,
+)  # fmt: skip
+
+
+def test_generated_replies_are_inert_and_whole():
+    """Of six hundred drawn with one seed no tag, attribute, comment or hidden sign comes out, and no word is lost."""
+    dice = random.Random(9)
+    for _ in range(600):
+        text = "".join(dice.choices(PIECES, k=dice.randrange(1, 40)))
+        places = [dice.randrange(len(text) + 1) for _ in range(2)]
+        drawn = markdown_html(text, [(min(places), max(places))])
+        seen = Inert(drawn)
+        assert (seen.wrong, seen.open) == ([], []), text
+        assert drawn == visible(drawn)
+        assert [word for word in re.findall("[a-z]{4,}", text) if word not in seen.words] == [], text
+
+
+@pytest.mark.parametrize("lead", ["", "> ", "- ", "1. ", "> - "])
+def test_the_address_of_a_reference_can_be_read_wherever_it_stands(lead):
+    """Lists and quotations have rules of their own; Markdown would leave out the whole line."""
+    drawn = markdown_html(f'{lead}First.\n{lead}[mitre]: https://attack.example/T1566 "Phishing"\n')
+    assert '[mitre]: https://attack.example/T1566 "Phishing"' in html.unescape(drawn)
 
 
 HOSTILE = st.lists(

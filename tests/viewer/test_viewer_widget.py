@@ -42,27 +42,27 @@ def test_it_starts_with_all_runs_and_none_open(viewer):
 
 def test_filters_narrow_the_table_and_an_empty_one_says_so(viewer):
     """Values of the study are the options; the text is looked for in replies too."""
-    assert [label for label, _ in viewer.length_bin.options] == ["all", "S", "M", "L"]
-    viewer.length_bin.value = "S"
+    assert [label for label, _ in viewer.filters.length_bin.options] == ["all", "S", "M", "L"]
+    viewer.filters.length_bin.value = "S"
     assert "2 of 6 runs</b>, page 1 of 1 · length bin S" in viewer.count.value
-    viewer.text.value = "SCRIPTED REPLY"
+    viewer.filters.text.value = "SCRIPTED REPLY"
     assert "2 of 6 runs" in viewer.count.value
-    viewer.text.value = "not there"
+    viewer.filters.text.value = "not there"
     assert "0 of 6 runs" in viewer.count.value
     viewer.next.click()
-    assert "This is the last run" in viewer.said.value
+    assert "No run is left by this filter" in viewer.said.value
     viewer.export.click()
     assert "page of 0 runs: a page takes 1 to 500" in viewer.said.value
-    viewer.text.value, viewer.length_bin.label, viewer.judged.label = "", "all", "no"
+    viewer.filters.text.value, viewer.filters.length_bin.label, viewer.filters.judged.label = "", "all", "no"
     assert "0 of 6 runs" in viewer.count.value
-    assert viewer.length_bin.index == 0  # an option, and not an empty box
-    viewer.judged.label, viewer.range.value = "yes", (0.0, 0.1)
+    assert viewer.filters.length_bin.index == 0  # an option, and not an empty box
+    viewer.filters.judged.label, viewer.filters.range.value = "yes", (0.0, 0.1)
     assert "composite 0 to 0.1" in viewer.count.value
 
 
 def test_sorting_is_what_the_buttons_open(viewer):
     """The first button opens the first of the sorted table."""
-    viewer.sort.value, viewer.descending.value = "composite", True
+    viewer.filters.sort.value, viewer.filters.descending.value = "composite", True
     best = viewer.runs.sort_values("composite", ascending=False)["run_id"].iloc[0]
     viewer.rows[0].click()
     assert viewer.opened.run_id == best
@@ -131,7 +131,7 @@ def test_keys_do_what_the_buttons_do_each_once(viewer):
 
 def test_an_exported_page_has_the_runs_of_the_filter_and_the_pair(viewer, study):
     """The path is said, and another choice is another file."""
-    viewer.length_bin.value = "M"
+    viewer.filters.length_bin.value = "M"
     viewer.keys.value = "nce"
     one = viewer.said.value
     viewer.keys.value = "ncene"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolkit.viewer import common_words as common_words_module
+from toolkit.viewer.common_words import common_words
 from toolkit.viewer.differences import differences
 
 TEXTS = st.text(st.sampled_from("ab \n.<"), max_size=30)
@@ -46,3 +49,60 @@ def test_two_long_replies_take_less_than_a_second():
     started = time.perf_counter()
     assert 0 < differences(left, right).shared < 1
     assert time.perf_counter() - started < 1
+
+
+WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
+
+
+def longest(left: list[str], right: list[str]) -> int:
+    """Return the length of the longest common subsequence by the table of every textbook."""
+    above = [0] * (len(right) + 1)
+    for word in left:
+        row = [0]
+        for place, other in enumerate(right):
+            row.append(above[place] + 1 if word == other else max(above[place + 1], row[place]))
+        above = row
+    return above[-1]
+
+
+@pytest.mark.parametrize("largest", [common_words_module.LARGEST, 20, 2])
+def test_the_common_words_are_in_order_and_as_many_as_can_be(largest):
+    """Also where a text is halved because the table would be too large."""
+
+    @given(WORDS, WORDS)
+    def check(left: list[str], right: list[str]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(common_words_module, "LARGEST", largest)
+            at_left, at_right = common_words(left, right)
+        assert [left[place] for place in at_left] == [right[place] for place in at_right]
+        assert at_left == sorted(set(at_left))
+        assert at_right == sorted(set(at_right))
+        assert len(at_left) == longest(left, right)
+
+    check()
+
+
+def test_words_that_are_frequent_in_long_texts_count_like_others():
+    """Five words in seven of each step are the same, however many steps there are; `difflib` finds 3 %, then less."""
+    for steps in (10, 100, 900):
+        left = " ".join(f"Step {n}: do thing {n * 7 % 300}." for n in range(steps))
+        right = " ".join(f"Step {n}: do item {n * 11 % 300}." for n in range(steps))
+        assert 5 / 7 <= differences(left, right).shared < 0.75
+
+
+def test_signs_without_spaces_between_are_words_of_their_own():
+    """One sign that differs does not make a Japanese sentence differ."""
+    found = differences(
+        "\u30db\u30b9\u30c8\u3092\u9694\u96e2\u3059\u308b\u3002",
+        "\u30db\u30b9\u30c8\u3092\u5206\u96e2\u3059\u308b\u3002",
+    )
+    assert [piece.text for piece in found.left if piece.changed] == ["\u9694"]
+
+
+def test_two_replies_of_sixty_thousand_characters_take_seconds_at_most():
+    """The longest text of which Markdown is drawn, against another one."""
+    left = " ".join(f"step {n}: do thing {n * 7 % 300}." for n in range(2200))
+    right = " ".join(f"step {n}: do item {n * 11 % 300}." for n in range(2200))
+    started = time.process_time()
+    assert 0.7 < differences(left, right).shared < 0.8
+    assert time.process_time() - started < 3

@@ -246,12 +246,12 @@ def _row(dimension: Dimension, buttons: widgets.ToggleButtons) -> widgets.VBox:
 def _shown(title: str, text: str) -> str:
     style = (
         "white-space: pre-wrap; word-break: normal; overflow-wrap: break-word; overflow: auto;"
-        "max-height: 24em; line-height: 1.4;"
+        "max-height: 24em; line-height: 1.4; unicode-bidi: plaintext;"
         "border: 1px solid var(--jp-border-color1, #bbb); padding: 0.6em; margin: 0.2em 0 0.8em;"
     )
     return (
         f"<b>{title}</b>"
-        f'<pre tabindex="0" role="region" aria-label="{title}" style="{style}">{plain(text)}</pre>'
+        f'<pre dir="auto" tabindex="0" role="region" aria-label="{title}" style="{style}">{plain(text)}</pre>'
     )
 
 

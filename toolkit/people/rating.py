@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 import threading
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -106,14 +107,14 @@ def why_not(run: Stored) -> str | None:
 
 
 def checked_rater(store: Store, study: str, rater: str) -> str:
-    """Return the name of a rater without spaces around it.
+    """Return the name of a rater, composed (NFC) and with single spaces: what looks the same is one rater.
 
     Raises
     ------
     InputError
         When it is no name, or differs from a known one by capital letters only: that would be a second rater.
     """
-    name = rater.strip()
+    name = unicodedata.normalize("NFC", " ".join(rater.split()))
     if not _RATER.fullmatch(name):
         raise InputError(
             f"rater {rater!r}: give up to 64 letters, digits, spaces and . _ @ -, with a letter or digit at both ends"
@@ -188,9 +189,7 @@ def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
     at = round_.replies.index(after) + 1 if after in round_.replies else 0
     turned = round_.replies[at:] + round_.replies[:at]
     unrated = [reply for reply in turned if reply.run_id not in round_.ratings]
-    unfinished = [
-        reply for reply in turned if (said := round_.ratings.get(reply.run_id)) and not said.finished
-    ]
+    unfinished = [one for one in turned if (said := round_.ratings.get(one.run_id)) and not said.finished]
     return next(iter([*unrated, *unfinished]), None)
 
 

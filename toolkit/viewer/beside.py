@@ -8,7 +8,7 @@ from typing import Any
 from toolkit.viewer.differences import Piece, differences
 from toolkit.viewer.look import IGNORED_BY_MATHJAX
 from toolkit.viewer.model import OpenRun
-from toolkit.viewer.parts import MISSING, number, title
+from toolkit.viewer.parts import MISSING, number, state, title
 from toolkit.viewer.visible import shown
 from toolkit.words import DIMENSIONS
 
@@ -37,17 +37,19 @@ def beside_html(left: OpenRun, right: OpenRun) -> str:
 def _rows(left: OpenRun, right: OpenRun) -> str:
     said = [
         ("run", left.run_id, right.run_id, ""),
-        ("status", left.facts["status"], right.facts["status"], ""),
+        ("status", state(left.facts), state(right.facts), ""),
         ("length bin", left.facts["length_bin"] or MISSING, right.facts["length_bin"] or MISSING, ""),
     ]
     for name, column, digits in (
         *((name.replace("_", " "), name, 2) for name in ("composite", *DIMENSIONS)),
         ("judges", "judge_count", 0),
+        ("composite of people", "people_composite", 2),
+        ("people who rated", "people_count", 0),
         ("tokens of the reply", "output_tokens", 0),
         ("cost, AUD", "aud_cost", 6),
         ("latency, ms", "latency_ms", 0),
     ):
-        one, other = left.facts[column], right.facts[column]
+        one, other = left.facts.get(column), right.facts.get(column)
         less = None if one is None or other is None else other - one
         said.append((name, number(one, digits), number(other, digits), _signed(less, digits)))
     return "".join(
@@ -74,8 +76,8 @@ def _texts(left: str, right: str) -> str:
     return (
         f"<p class='tv-soft tv-differs'>{found.shared:.0%} of the words are shared; <del>only left</del>, "
         "<ins>only right</ins>.</p>"
-        f"<div class='tv-two'><pre class='{kind}'>{_pieces(found.left, 'del')}</pre>"
-        f"<pre class='{kind}'>{_pieces(found.right, 'ins')}</pre></div>"
+        f"<div class='tv-two'><pre dir='auto' class='{kind}'>{_pieces(found.left, 'del')}</pre>"
+        f"<pre dir='auto' class='{kind}'>{_pieces(found.right, 'ins')}</pre></div>"
     )
 
 

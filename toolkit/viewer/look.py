@@ -23,6 +23,7 @@ STYLE: Final = """
 .tv th, .tv td { border-bottom: 1px solid var(--line); padding: 0.15em 0.7em 0.15em 0; text-align: left;
   vertical-align: top; white-space: normal; overflow-wrap: anywhere; }
 .tv th { font-weight: 600; }
+.tv th[scope=row] { font-weight: inherit; }
 .tv td.tv-number, .tv th.tv-number { text-align: right; white-space: nowrap;
   font-variant-numeric: tabular-nums; }
 .tv mark { background: var(--mark); color: #1a1a1a; padding: 0 1px; }
@@ -32,7 +33,8 @@ STYLE: Final = """
 .tv pre { white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; margin: 0.2em 0; font-size: 0.9em;
   line-height: 1.4; background: none; color: inherit; }
 .tv .tv-text { border: 1px solid var(--line); border-radius: 3px; padding: 0.4em 0.8em; margin: 0.2em 0 0.6em;
-  max-height: 30em; overflow: auto; overflow-wrap: anywhere; unicode-bidi: isolate; }
+  max-height: 30em; overflow: auto; overflow-wrap: anywhere; }
+.tv pre, .tv .tv-text, .tv .tv-text :is(p, h4, h5, h6, th, td) { unicode-bidi: plaintext; text-align: start; }
 .tv .tv-text pre { background: var(--band); padding: 0.4em 0.6em; }
 .tv pre.tv-text, .tv .tv-text > pre:only-child { background: none; padding: 0.4em 0.8em; }
 .tv .tv-text blockquote { border-left: 3px solid var(--line); margin: 0.3em 0; padding-left: 0.8em; }
@@ -52,7 +54,7 @@ TABLE_STYLE: Final = """
 .tv-runs tr { height: 30px; }
 .tv-runs th, .tv-runs td { padding: 0 0.6em 0 0.2em; height: 30px; white-space: nowrap; overflow: hidden;
   text-overflow: ellipsis; vertical-align: middle; box-sizing: border-box; }
-.tv-runs th { white-space: normal; line-height: 1.1; }
+.tv-runs th, .tv.tv-runs th.tv-number { white-space: normal; line-height: 1.1; overflow-wrap: normal; }
 .tv-runs tr.tv-open td { background: var(--mark); color: #1a1a1a; }
 .tv-runs tr.tv-held td { background: #cfe3f5; color: #1a1a1a; }
 """
@@ -63,6 +65,7 @@ body { margin: 0; }
 main.tv { max-width: 60em; margin: 0 auto; padding: 1em 1.5em 4em; }
 .tv h1 { font-size: 1.4em; }
 .tv nav table { width: 100%; }
+.tv nav th { white-space: nowrap; }
 .tv-run { border-top: 2px solid var(--line); margin-top: 1.6em; scroll-margin-top: 0.5em; }
 .tv-run:target, .tv-run:focus { outline: none; border-top-color: #0072b2; }
 .tv a { color: #0072b2; }
@@ -71,7 +74,15 @@ main.tv { max-width: 60em; margin: 0 auto; padding: 1em 1.5em 4em; }
 .tv-beside .tv-others { display: none; }
 .tv-beside #tv-runs { display: grid; grid-template-columns: 1fr 1fr; gap: 0 1.5em; }
 .tv-beside #tv-runs > * { min-width: 0; }
-@media print { .tv .tv-text { max-height: none; overflow: visible; } .tv-find { display: none; } }
+@media print {
+  main.tv { max-width: none; padding: 0; }
+  .tv .tv-text { max-height: none; overflow: visible; }
+  .tv-find { display: none; }
+  .tv nav table { font-size: 0.7em; }
+  .tv tr { break-inside: avoid; }
+  .tv h2, .tv h3, .tv summary { break-after: avoid; }
+  .tv mark, .tv-differs del, .tv-differs ins { print-color-adjust: exact; }
+}
 """
 
 SCRIPT: Final = """
@@ -107,6 +118,7 @@ SCRIPT: Final = """
   };
   addEventListener("hashchange", beside);
   document.addEventListener("keydown", event => {
+    if (event.key === "Escape" && event.target === find) find.blur();
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("input")) return;
     if (event.key === "n") go(1);
     else if (event.key === "p") go(-1);

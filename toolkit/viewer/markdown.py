@@ -92,8 +92,10 @@ def _drawn(source: str) -> str | None:
 @cache
 def _markdown() -> Callable[[str], str]:
     markdown = mistune.create_markdown(renderer=_Shown(escape=True), plugins=["table", "strikethrough"])
-    # Drawn as Markdown, definitions of links would vanish, and so would a backslash of a path or a formula.
-    markdown.block.rules.remove("ref_link")
+    # Drawn as Markdown, definitions of links would vanish, and so would a backslash of a path or a formula. Lists and
+    # quotations have rules of their own.
+    for rules in (markdown.block.rules, markdown.block.list_rules, markdown.block.block_quote_rules):
+        rules.remove("ref_link")
     markdown.inline.register("escape", None, _as_written)
     return cast(Callable[[str], str], markdown)
 

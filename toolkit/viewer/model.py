@@ -15,12 +15,15 @@ from toolkit.errors import InputError, ModelError
 from toolkit.judges.focus import focus_sentences
 from toolkit.judges.judgement import Judgement, judge
 from toolkit.models.base import Answer, ModelRequest
+from toolkit.people.rating import why_not
 from toolkit.protocols.rubric_study import judge_of_run
 from toolkit.runs.execution import run_anywhere
 from toolkit.runs.ledger import answer_of
 from toolkit.runs.plan import PlannedRun
-from toolkit.store.documents import Call
+from toolkit.store.documents import Call, OutputBlob
+from toolkit.store.ratings import Rating
 from toolkit.store.stored import Stored, reply_texts, stored_judgements, stored_runs
+from toolkit.viewer.people import HIDDEN, ratings_by_run
 from toolkit.viewer.table import plain_row
 from toolkit.viewer.visible import Span, spans_in_order
 
@@ -83,7 +86,7 @@ class OpenRun:
     run_id
         Its id.
     facts
-        Its row of the runs frame; what is missing is ``None``.
+        Its row of the frame; what is missing is ``None``.
     prompt
         The prompt as it was sent.
     reply
@@ -92,6 +95,10 @@ class OpenRun:
         The call that answered it; ``None`` when the ledger has none.
     judges
         What each judge said of it, in the order of their labels.
+    people
+        What each person said of it, in the order of their names; unfinished ratings too.
+    hidden_for
+        Raters whose running rounds hide what judges and people said; empty where none does.
     marked
         Places of the reply to be marked.
     marked_as
@@ -104,6 +111,8 @@ class OpenRun:
     reply: str | None
     call: KeptCall | None
     judges: tuple[JudgeSaid, ...]
+    people: tuple[Rating, ...]
+    hidden_for: str
     marked: tuple[Span, ...]
     marked_as: str
 
@@ -118,14 +127,16 @@ def search_texts(study: Study, runs: pd.DataFrame) -> dict[str, str]:
     runs
         Its runs frame.
     """
-    stored = {run.run_id: run for run in stored_runs(study.store, study.name, study.plan.call_ids).values()}
-    replies = {key: text.casefold() for key, text in reply_texts(study.store, stored.values()).items()}
+    found_blobs = study.store.find_by(
+        OutputBlob, "blob_id", runs["output_blob_id"].dropna(), only=("blob_id", "content")
+    )
+    replies = {blob["blob_id"]: blob["content"].casefold() for blob in found_blobs}
     prompts = {run.prompt.prompt_id: run.prompt.text.casefold() for run in study.plan.runs}
     found = {}
-    for run_id, prompt_id, model in zip(runs["run_id"], runs["prompt_id"], runs["model"], strict=True):
-        reply = replies.get(stored[run_id].blob_id or "", "") if run_id in stored else ""
+    columns = (runs[name] for name in ("run_id", "prompt_id", "model", "output_blob_id"))
+    for run_id, prompt_id, model, blob_id in zip(*columns, strict=True):
         ids = f"{run_id} {prompt_id} {model}".casefold()
-        found[run_id] = "\n".join((ids, prompts.get(prompt_id, ""), reply))
+        found[run_id] = "\n".join((ids, prompts.get(prompt_id, ""), replies.get(blob_id, "")))
     return found
 
 
@@ -137,7 +148,7 @@ def open_runs(study: Study, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[
     study
         The study.
     runs
-        Its runs frame.
+        Its runs frame, or that of `toolkit.viewer.people.with_people`, which says what must not be seen.
     run_ids
         Which runs.
 
@@ -158,6 +169,8 @@ def open_runs(study: Study, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[
     stored = {run.run_id: run for run in there.values()}
     replies = reply_texts(store, stored.values())
     said = stored_judgements(store, stored.values(), plan.rubric.digest)
+    rateable = {run.run_id: run.blob_id for run in stored.values() if why_not(run) is None and run.blob_id}
+    people = ratings_by_run(study, rateable)
     calls = _calls(study, (row["call_id"] for row in rows.values()))
     return [
         _open(
@@ -167,6 +180,7 @@ def open_runs(study: Study, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[
             replies.get(stored[run_id].blob_id or "") if run_id in stored else None,
             calls.get(rows[run_id]["call_id"]),
             list(_current(said.get(run_id, {}), stored.get(run_id)).values()),
+            people.get(run_id, ()),
         )
         for run_id in run_ids
     ]
@@ -186,7 +200,11 @@ def _open(
     reply: str | None,
     call: Mapping[str, Any] | None,
     said: Sequence[Judgement],
+    people: tuple[Rating, ...],
 ) -> OpenRun:
+    hidden_for = facts.get(HIDDEN) or ""
+    if hidden_for:
+        said, people = (), ()
     judges = tuple(_judge_said(study, planned, reply or "", judgement) for judgement in said)
     marked, marked_as = _marked(study, reply or "", said)
     return OpenRun(
@@ -196,6 +214,8 @@ def _open(
         reply=reply,
         call=None if call is None else _kept(call),
         judges=judges,
+        people=people,
+        hidden_for=hidden_for,
         marked=marked,
         marked_as=marked_as,
     )

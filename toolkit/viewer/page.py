@@ -17,6 +17,7 @@ from toolkit.viewer.beside import beside_html
 from toolkit.viewer.look import PAGE_STYLE, SCRIPT, STYLE
 from toolkit.viewer.model import OpenRun, open_runs
 from toolkit.viewer.parts import COLUMNS, cells, row, run_html
+from toolkit.viewer.people import with_people
 from toolkit.viewer.visible import shown
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def write_page(
     path: Path | str | None = None,
     pair: tuple[str, str] | None = None,
     chosen: str = "",
+    blind: bool = True,
 ) -> Path:
     """Write runs as one HTML page and return its path.
 
@@ -56,6 +58,8 @@ def write_page(
         Ids of two runs to be put side by side at the top.
     chosen
         How the runs were chosen, in words.
+    blind
+        Whether the scores of replies in running rounds of ratings are left out.
 
     Raises
     ------
@@ -69,7 +73,7 @@ def write_page(
             f"page of {len(runs)} runs: a page takes 1 to {LARGEST_PAGE}; filter the runs until they fit"
         )
     ids = [str(run_id) for run_id in runs["run_id"]]
-    frame = runs if pair is None else study.runs()
+    frame = with_people(study, runs if pair is None else study.runs(), blind=blind)
     extra = [run_id for run_id in pair or () if run_id not in ids]
     opened = {run.run_id: run for run in open_runs(study, frame, [*ids, *extra])}
     beside = None if pair is None else (opened[pair[0]], opened[pair[1]])
@@ -81,7 +85,8 @@ def write_page(
         pair=beside,
         chosen=chosen,
     )
-    digest = hashlib.sha256("\n".join((*ids, "beside", *(pair or ()))).encode()).hexdigest()[:8]
+    named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
+    digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
     place = Path(path) if path is not None else study.output / f"answers-{digest}.html"
     return write_atomically(place, content.encode())
 
@@ -128,12 +133,15 @@ def page_html(
 
 _HELP: Final = (
     "<p class='tv-soft'>Scores are 0 to 5; composite is the mean of a judge's scores above 0 (composite strict "
-    "counts the zeros too), averaged over the judges, and judges' SD the standard deviation of their composites. A "
+    "counts the zeros too), averaged over the judges, and judges' SD the standard deviation of their composites. "
+    "People is the mean composite of those who rated the reply, and how many; they are no part of the other "
+    "numbers. Hidden is what somebody has still to rate blind. A "
     "dash is missing, never zero. AUD, tokens and seconds are those of the reply. What models wrote is shown as text: "
     "signs that cannot be seen stand as [U+202E].</p>"
     "<p class='tv-find' hidden><label>Find <input id='tv-find' type='search' size='30'></label> "
     "<span id='tv-count' aria-live='polite'></span><br><span class='tv-soft'>Keys: <b>n</b> next run, <b>p</b> "
-    "previous, <b>c</b> keep this one at the side (again: let it go), <b>/</b> find.</span></p>"
+    "previous, <b>c</b> keep this one at the side (again: let it go), <b>/</b> find, <b>Esc</b> back to the keys."
+    "</span></p>"
 )
 
 

@@ -6,27 +6,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from toolkit.judges.judgement import Judgement
+from toolkit.store.ratings import UNFINISHED, Rating
 from toolkit.viewer.look import IGNORED_BY_MATHJAX
 from toolkit.viewer.markdown import markdown_html
 from toolkit.viewer.model import JudgeSaid, KeptCall, OpenRun
+from toolkit.viewer.people import HIDDEN
 from toolkit.viewer.visible import marked_text, shown
 from toolkit.words import DIMENSIONS
 
 MISSING: Final = "–"
-COLUMNS: Final = ("prompt", "model", "rep.", "bin", "status", "composite", "judges' SD", "AUD", "tokens", "s")
+COLUMNS: Final = (
+    *("prompt", "model", "rep.", "bin", "status", "composite", "judges' SD", "people", "AUD", "tokens", "s"),
+)
 """Of the table of runs; AUD without the judges, tokens of the reply, seconds until it was there."""
-_NUMBERS: Final = frozenset(("rep.", "composite", "judges' SD", "AUD", "tokens", "s"))
+_NUMBERS: Final = frozenset(("rep.", "composite", "judges' SD", "people", "AUD", "tokens", "s"))
 
 
 def number(value: Any, digits: int = 2, unit: str = "") -> str:
-    """Return a number for people, and a dash where it is missing.
+    """Return a number for people, a dash where it is missing, and never a zero for what is only small.
 
     Examples
     --------
-    >>> number(2.345), number(None), number(0.5, 4, "AUD")
-    ('2.35', '–', 'AUD 0.5000')
+    >>> number(2.345), number(None), number(0.5, 4, "AUD"), number(0.00003, 4), number(0.0)
+    ('2.35', '–', 'AUD 0.5000', '<0.0001', '0.00')
     """
-    return MISSING if value is None else f"{unit} {value:,.{digits}f}".strip()
+    if value is None:
+        return MISSING
+    least = 10.0**-digits
+    small = 0 < value < least / 2
+    return f"{unit} {'<' if small else ''}{least if small else value:,.{digits}f}".strip()
 
 
 def cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
@@ -35,30 +43,41 @@ def cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
     Parameters
     ----------
     facts
-        Its row of the runs frame, with ``None`` for what is missing.
+        Its row of the runs frame, or of that of `toolkit.viewer.people.with_people`, with ``None`` for what is missing.
     """
-    state = facts["status"] if not facts["excluded"] else f"{facts['defect']}"
-    if state == "succeeded":
-        state = "judged" if facts["judged"] else "not judged"
     latency = facts["latency_ms"]
     return (
         str(facts["prompt_id"]),
         str(facts["model"]),
         str(facts["repeat"]),
         str(facts["length_bin"] or MISSING),
-        str(state),
+        state(facts),
         number(facts["composite"]),
         number(facts["composite_std"]),
+        _of_people(facts),
         number(facts["aud_cost"], 4),
         number(facts["output_tokens"], 0),
         number(None if latency is None else latency / 1000, 1),
     )
 
 
+def state(facts: Mapping[str, Any]) -> str:
+    """Return what became of a run: failed, why its reply is left out, or whether it is judged and may be seen."""
+    if facts["status"] != "succeeded":
+        return str(facts["status"])
+    said = str(facts["defect"]) if facts["excluded"] else "judged" if facts["judged"] else "not judged"
+    return f"hidden, {said}" if facts.get(HIDDEN) else said
+
+
 def row(values: Iterable[str], tag: str = "td") -> str:
     """Return the cells of a row of the table of runs; ``values`` are HTML."""
     kinds = (" class='tv-number'" if name in _NUMBERS else "" for name in COLUMNS)
     return "".join(f"<{tag}{kind}>{value}</{tag}>" for value, kind in zip(values, kinds, strict=True))
+
+
+def _of_people(facts: Mapping[str, Any]) -> str:
+    composite = facts.get("people_composite")
+    return MISSING if composite is None else f"{number(composite)} ({facts['people_count']})"
 
 
 def title(run: OpenRun) -> str:
@@ -79,7 +98,9 @@ def run_html(run: OpenRun) -> str:
             f"<h2>{shown(title(run))}</h2>",
             _facts(run),
             _box(
-                "Prompt", f"<pre class='tv-text {IGNORED_BY_MATHJAX}'>{shown(run.prompt)}</pre>", opened=True
+                "Prompt",
+                f"<pre dir='auto' class='tv-text {IGNORED_BY_MATHJAX}'>{shown(run.prompt)}</pre>",
+                opened=True,
             ),
             _reply(run),
             _judges(run),
@@ -98,6 +119,7 @@ def _facts(run: OpenRun) -> str:
     tokens = f"{number(facts['input_tokens'], 0)} in, {number(facts['output_tokens'], 0)} out"
     told = {
         "Composite": composite,
+        "People": _of_people(facts),
         "Scenario": facts["scenario"] or MISSING,
         "Length bin": facts["length_bin"] or MISSING,
         "Tokens": tokens + (" (estimated)" if facts["tokens_estimated"] else ""),
@@ -125,40 +147,70 @@ def _trouble(facts: Mapping[str, Any]) -> str:
 def _reply(run: OpenRun) -> str:
     if run.reply is None:
         return ""
+    if not run.reply.strip():
+        return _box(
+            "Reply", "<p class='tv-soft'>The model answered with nothing but white space.</p>", opened=True
+        )
     legend = f" <span class='tv-soft'>marked: {shown(run.marked_as)}</span>" if run.marked else ""
     drawn = markdown_html(run.reply, run.marked)
-    raw = f"<pre class='tv-text {IGNORED_BY_MATHJAX}'>{marked_text(run.reply, run.marked)}</pre>"
+    raw = f"<pre dir='auto' class='tv-text {IGNORED_BY_MATHJAX}'>{marked_text(run.reply, run.marked)}</pre>"
     return _box(
-        f"Reply{legend}", f"<div class='tv-text {IGNORED_BY_MATHJAX}'>{drawn}</div>", opened=True
+        f"Reply{legend}", f"<div dir='auto' class='tv-text {IGNORED_BY_MATHJAX}'>{drawn}</div>", opened=True
     ) + _box("Reply as received, no Markdown", raw)
 
 
 def _judges(run: OpenRun) -> str:
-    if not run.judges:
-        return "<h3>Judges</h3><p class='tv-soft'>No judgement of this reply counts in this study.</p>"
+    name = "Judges and people" if run.people else "Judges"
+    if run.hidden_for:
+        why = f"Being rated blind by {run.hidden_for}: no score of it is shown until that round is finished."
+        return f"<h3>{name}</h3><p class='tv-bad'>{shown(why)}</p>"
+    none = "" if run.judges else (
+        "<p class='tv-soft'>No judgement of this reply counts in this study.</p>"
+    )  # fmt: skip
+    if not run.judges and not run.people:
+        return f"<h3>{name}</h3>{none}"
+    said = [*map(_said, run.judges), *map(_remark, run.people)]
+    return f"<h3>{name}</h3>{none}{_score_table(run)}{''.join(said)}"
+
+
+def _score_table(run: OpenRun) -> str:
+    """Return the scores of judges, their mean, and then those of people, who are no part of that mean."""
     judgements = [one.judgement for one in run.judges]
+    heads = [(one.label, one.model) for one in judgements]
+    heads += [("mean", "of the judges")] if judgements else []
+    heads += [(one.judge, "" if one.finished else f"{UNFINISHED}, does not count") for one in run.people]
     head = "".join(
-        f"<th class='tv-number'>{shown(one.label)}<br><span class='tv-soft'>{shown(one.model)}</span></th>"
-        for one in judgements
+        f"<th class='tv-number' scope='col'>{shown(name)}<br><span class='tv-soft'>{shown(more)}</span></th>"
+        for name, more in heads
     )
     rows = "".join(
-        f"<tr><td>{name.replace('_', ' ')}</td>{_scores(judgements, name)}"
-        f"<td class='tv-number'><b>{number(run.facts[name])}</b></td></tr>"
+        f"<tr><th scope='row'>{name.replace('_', ' ')}</th>{_scores(run, judgements, name)}</tr>"
         for name in (*DIMENSIONS, "composite", "composite_strict")
     )
-    table = (
-        f"<table><thead><tr><th>Dimension (0-5)</th>{head}<th class='tv-number'>mean</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
+    first = "<th scope='col'>Dimension (0-5)</th>"
+    return f"<table><thead><tr>{first}{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _scores(run: OpenRun, judgements: Sequence[Judgement], name: str) -> str:
+    of_people = [one.judgement() for one in run.people]
+    if name.startswith("composite"):
+        values, people = ([getattr(one, name) for one in some] for some in (judgements, of_people))
+    else:
+        values = [(one.scores or {}).get(name) for one in judgements]
+        people = [one.scores.get(name) for one in run.people]
+    mean = [f"<b>{number(run.facts[name])}</b>"] if judgements else []
+    return "".join(
+        f"<td class='tv-number'>{value}</td>" for value in (*map(number, values), *mean, *map(number, people))
     )
-    return f"<h3>Judges</h3>{table}{''.join(_said(one) for one in run.judges)}"
 
 
-def _scores(judgements: Sequence[Judgement], name: str) -> str:
-    values = [
-        getattr(one, name) if name.startswith("composite") else (one.scores or {}).get(name)
-        for one in judgements
-    ]
-    return "".join(f"<td class='tv-number'>{number(value)}</td>" for value in values)
+def _remark(rating: Rating) -> str:
+    day = "" if rating.created_at is None else f", {rating.created_at:%Y-%m-%d}"
+    where = "at the desk" if rating.source == "desk" else "from a file"
+    about = f"{rating.judge}, version {rating.version}, {where}{day}"
+    unfinished = "" if rating.finished else f"<p class='tv-bad'>{shown(rating.judgement().reason)}</p>"
+    said = f"<pre class='{IGNORED_BY_MATHJAX}'>{shown(rating.reasons)}</pre>" if rating.reasons else ""
+    return f"<div class='tv-said'><b>{shown(about)}</b>{unfinished}{said}</div>"
 
 
 def _said(said: JudgeSaid) -> str:
@@ -210,7 +262,7 @@ def _call(call: KeptCall, texts: bool) -> str:
     spans = "".join(f"<span><b>{name}</b> {shown(value)}</span>" for name, value in told.items())
     failure = f"<p class='tv-bad'>{shown(call.failure)}</p>" if call.failure else ""
     text = (
-        f"<pre class='tv-text {IGNORED_BY_MATHJAX}'>{shown(call.text)}</pre>"
+        f"<pre dir='auto' class='tv-text {IGNORED_BY_MATHJAX}'>{shown(call.text)}</pre>"
         if texts and call.text is not None
         else ""
     )

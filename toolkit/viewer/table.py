@@ -39,6 +39,8 @@ class Filter:
         Only runs with this value; ``None`` for all.
     judged
         Only runs with or without an ensemble score; ``None`` for both.
+    rated
+        Only runs that a person has rated, or that nobody has; ``None`` for both.
     low, high
         Composite of the ensemble, 0-5. A run without a score is there only while the range is the whole scale.
     spread
@@ -56,6 +58,7 @@ class Filter:
     scenario: str | None = None
     status: str | None = None
     judged: bool | None = None
+    rated: bool | None = None
     low: float = SCALE[0]
     high: float = SCALE[1]
     spread: float = 0.0
@@ -83,6 +86,8 @@ class Filter:
         ]
         if self.judged is not None:
             said.append("judged" if self.judged else "not judged")
+        if self.rated is not None:
+            said.append("rated by people" if self.rated else "not rated by people")
         if (self.low, self.high) != SCALE:
             said.append(f"composite {self.low:g} to {self.high:g}")
         if self.spread > 0:
@@ -98,7 +103,7 @@ def matching(runs: pd.DataFrame, wanted: Filter, texts: Mapping[str, str] | None
     Parameters
     ----------
     runs
-        The runs frame.
+        The runs frame; that of `toolkit.viewer.people.with_people` when the filter asks who was rated.
     wanted
         What to take.
     texts
@@ -121,6 +126,10 @@ def matching(runs: pd.DataFrame, wanted: Filter, texts: Mapping[str, str] | None
     ):
         if value is not None:
             keep &= (runs[column] == value).fillna(False).astype(bool)
+    if wanted.rated is not None:
+        if "people_count" not in runs:
+            raise InputError("filter: whether people rated a run stands in the frame of with_people only")
+        keep &= runs["people_count"].gt(0) == wanted.rated
     if (wanted.low, wanted.high) != SCALE:
         keep &= runs["composite"].between(wanted.low, wanted.high)
     if wanted.spread > 0:

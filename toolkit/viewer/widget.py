@@ -13,22 +13,20 @@ import ipywidgets as widgets
 
 from toolkit.errors import InputError
 from toolkit.viewer.beside import beside_html
+from toolkit.viewer.controls import NARROW, FilterControls
 from toolkit.viewer.look import IGNORED_BY_MATHJAX, STYLE, TABLE_STYLE
 from toolkit.viewer.model import OpenRun, open_runs, search_texts
 from toolkit.viewer.page import write_page
 from toolkit.viewer.parts import COLUMNS, cells, row, run_html
-from toolkit.viewer.table import PAGE, SORTS, Filter, matching, pages, plain_row
-from toolkit.viewer.visible import shown, visible
-from toolkit.words import LENGTH_BINS, SCALE
+from toolkit.viewer.people import HIDDEN, with_people
+from toolkit.viewer.table import PAGE, Filter, matching, pages, plain_row
+from toolkit.viewer.visible import shown
 
 if TYPE_CHECKING:
     from toolkit.workbench import Study
 
-WIDTHS: Final = (22, 14, 5, 5, 10, 13, 10, 8, 8, 5)
+WIDTHS: Final = (19, 13, 5, 4, 14, 10, 8, 8, 7, 7, 5)
 """Of the columns of the table, in per cent."""
-_ALL: Final = "all"  # its value is "": with None, ipywidgets would choose no option at all
-_JUDGED: Final = {"yes": True, "no": False}
-_NARROW: Final = {"description_width": "initial"}
 
 
 def viewer(study: Study, run_id: str | None = None) -> widgets.VBox:
@@ -62,7 +60,7 @@ class Viewer:
 
     def __init__(self, study: Study, run_id: str | None = None) -> None:
         self.study = study
-        self.runs = study.runs()
+        self.runs = with_people(study, study.runs())
         if self.runs.empty:
             raise InputError(f"study {study.name}: has no run to read yet; run it first (toolkit run)")
         self.filter = Filter()
@@ -71,8 +69,9 @@ class Viewer:
         self.opened: OpenRun | None = None
         self.held: OpenRun | None = None
         self._typed = ""
-        self._make_filters()
+        self.filters = FilterControls(self.runs, self._guarded(self._filter))
         self._make_steps()
+        self.blind = self._make_blind()
         self.count, self.said, self.shown = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.table = widgets.HTML(layout=widgets.Layout(flex="1 1 auto", width="0"))
         self.rows = [
@@ -84,7 +83,8 @@ class Viewer:
         top = widgets.HTML(f"<style>{STYLE}{TABLE_STYLE}</style>", layout=widgets.Layout(height="30px"))
         self.box = widgets.VBox(
             [
-                *self._filter_rows,
+                *self.filters.rows,
+                self.blind,
                 widgets.HBox([self.first, self.back, self.forward, self.last, self.count]),
                 widgets.HBox([widgets.VBox([top, *self.rows]), self.table]),
                 widgets.HBox([self.previous, self.next, self.hold, self.export, self.keys]),
@@ -100,51 +100,8 @@ class Viewer:
     @cached_property
     def _texts(self) -> dict[str, str]:
         """Prompts and replies to search in: read once, when they are first searched."""
+        self._say("Reading the texts of all runs, once; the next search is quick.")
         return search_texts(self.study, self.runs)
-
-    def _make_filters(self) -> None:
-        self.model = self._choice("Model", "model")
-        self.length_bin = self._choice("Length bin", "length_bin", tuple(LENGTH_BINS))
-        self.scenario = self._choice("Scenario", "scenario")
-        self.status = self._choice("Status", "status")
-        self.judged = widgets.Dropdown(
-            options=((_ALL, ""), *((word, word) for word in _JUDGED)), description="Judged", style=_NARROW,
-            layout=widgets.Layout(width="9em"),
-        )  # fmt: skip
-        self.range = widgets.FloatRangeSlider(
-            value=SCALE, min=SCALE[0], max=SCALE[1], step=0.1, readout_format=".1f", description="Composite",
-            continuous_update=False, style=_NARROW, layout=widgets.Layout(width="21em"),
-        )  # fmt: skip
-        self.spread = widgets.BoundedFloatText(
-            value=0.0, min=0.0, max=5.0, step=0.1, description="Judges' SD at least", style=_NARROW,
-            layout=widgets.Layout(width="13em"),
-        )  # fmt: skip
-        self.text = widgets.Text(
-            placeholder="in prompt, reply or id; then Enter", description="Text", style=_NARROW,
-            continuous_update=False, layout=widgets.Layout(width="22em"),
-        )  # fmt: skip
-        self.sort = widgets.Dropdown(
-            options=(("as asked", ""), *((word, word) for word in SORTS)), description="Sort by",
-            style=_NARROW, layout=widgets.Layout(width="15em"),
-        )  # fmt: skip
-        self.descending = widgets.Checkbox(
-            description="largest first", indent=False, layout=widgets.Layout(width="9em")
-        )
-        choices = (self.model, self.length_bin, self.scenario, self.status, self.judged)
-        others = (self.range, self.spread, self.text, self.sort, self.descending)
-        wrapped = widgets.Layout(flex_flow="row wrap")
-        self._filter_rows = (widgets.HBox(choices, layout=wrapped), widgets.HBox(others, layout=wrapped))
-        for control in (*choices, *others):
-            control.layout.margin = "2px 12px 2px 2px"
-            control.observe(self._guarded(self._filter), "value")
-
-    def _choice(self, name: str, column: str, order: tuple[str, ...] = ()) -> widgets.Dropdown:
-        values = [str(value) for value in self.runs[column].dropna().unique()]
-        there = [value for value in order if value in values] or sorted(values)
-        options = ((_ALL, ""), *((visible(value), value) for value in there))
-        return widgets.Dropdown(
-            options=options, description=name, style=_NARROW, layout=widgets.Layout(width="auto")
-        )
 
     def _make_steps(self) -> None:
         self.first = self._button("«", lambda: self._turn(-self.page), "First page", "40px")
@@ -156,7 +113,7 @@ class Viewer:
         self.hold = self._button("Compare", self._hold, "Keep this run at the side of the next ones (c)")
         self.export = self._button("Export page", self._export, "All runs of the filter as one HTML page (e)")
         self.keys = widgets.Text(
-            placeholder="n p c e", description="Keys", style=_NARROW, layout=widgets.Layout(width="11em"),
+            placeholder="n p c e", description="Keys", style=NARROW, layout=widgets.Layout(width="11em"),
             tooltip="Click here, then type: n next, p previous, c compare, e export page",
         )  # fmt: skip
         self.keys.observe(self._guarded(self._take_keys), "value")
@@ -170,13 +127,27 @@ class Viewer:
         button.on_click(self._guarded(work))
         return button
 
-    def _filter(self) -> None:
-        low, high = self.range.value
-        wanted = Filter(
-            self.model.value or None, self.length_bin.value or None, self.scenario.value or None,
-            self.status.value or None, _JUDGED.get(self.judged.value), round(low, 6), round(high, 6),
-            self.spread.value, self.text.value, self.sort.value, self.descending.value,
+    def _make_blind(self) -> widgets.Checkbox:
+        hidden = self.runs[HIDDEN].dropna()
+        raters = ", ".join(sorted({name for names in hidden for name in names.split(", ")}))
+        box = widgets.Checkbox(
+            value=True, indent=False, layout=widgets.Layout(width="auto", display=None if raters else "none"),
+            description=f"Hide the scores of {len(hidden):,} runs that are being rated blind, by {raters}",
+            tooltip="Untick it only if you do not rate: nothing else keeps a rater from these scores.",
         )  # fmt: skip
+        box.observe(self._guarded(self._blind), "value")
+        return box
+
+    def _blind(self) -> None:
+        self.runs = with_people(self.study, self.study.runs(), blind=self.blind.value)
+        for name in ("held", "opened"):
+            if run := getattr(self, name):
+                setattr(self, name, open_runs(self.study, self.runs, [run.run_id])[0])
+        self._draw_run()
+        self._filter()
+
+    def _filter(self) -> None:
+        wanted = self.filters.wanted()
         texts = self._texts if wanted.text.strip() else None
         self.filter, self.found, self.page = wanted, matching(self.runs, wanted, texts), 0
         self._say()
@@ -205,7 +176,8 @@ class Viewer:
         place = self._place()
         following = 0 if place is None else place + step
         if not 0 <= following < len(self.found):
-            self._say("This is the last run." if step > 0 else "This is the first run.")
+            end = "This is the last run." if step > 0 else "This is the first run."
+            self._say(end if len(self.found) else "No run is left by this filter.")
             return
         self._open(self.found["run_id"].iloc[following])
         self._draw_table()
@@ -229,7 +201,9 @@ class Viewer:
         pair = None
         if self.held and self.opened and self.held != self.opened:
             pair = (self.held.run_id, self.opened.run_id)
-        path = write_page(self.study, self.found, pair=pair, chosen=self.filter.words())
+        path = write_page(
+            self.study, self.found, pair=pair, chosen=self.filter.words(), blind=self.blind.value
+        )
         self._say(f"{len(self.found)} runs on one page: {path}")
 
     def _take_keys(self) -> None:
@@ -247,7 +221,7 @@ class Viewer:
         marks = {self.held.run_id: "tv-held"} if self.held else {}
         marks |= {self.opened.run_id: "tv-open"} if self.opened else {}
         lines = "".join(
-            f"<tr class='{marks.get(one['run_id'], '')}'>{row(shown(text) for text in cells(one))}</tr>"
+            f"<tr class='{marks.get(one['run_id'], '')}'>{row(_titled(text) for text in cells(one))}</tr>"
             for one in rows
         )
         widths = "".join(f"<col style='width:{width}%'>" for width in WIDTHS)
@@ -293,6 +267,11 @@ class Viewer:
                 self._say(f"Not shown ({type(error).__name__}: {error}).")
 
         return callback
+
+
+def _titled(text: str) -> str:
+    """Return the text of a cell, which is all there where the cell is too narrow for it and the mouse rests on it."""
+    return f"<span title='{shown(text)}'>{shown(text)}</span>"
 
 
 def _in_style(content: str, more: str = "") -> str:

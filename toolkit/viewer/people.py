@@ -1,0 +1,95 @@
+"""What people said of the runs, for the viewer, and what a rater must not see before the round is finished.
+
+As long as a round runs, no score of its replies is shown, of judges or of people, unless somebody asks for it. This
+cannot be enforced: whoever can open the study can ask for it, and has `study.judgements()`; it keeps a rater from
+seeing a score by accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final
+
+from toolkit.people.running import running_rounds
+from toolkit.store.rating_rounds import known_raters
+from toolkit.store.ratings import Rating, newest_ratings
+from toolkit.words import DIMENSIONS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.workbench import Study
+
+HIDDEN: Final = "hidden_for"
+"""Column with the raters whose running rounds hide the scores of a run, as text; missing where none does."""
+_SCORES: Final = (
+    *(
+        *DIMENSIONS,
+        "composite",
+        "composite_strict",
+        "composite_std",
+        "composite_low",
+        "composite_high",
+        "zeros",
+    ),
+    "people_composite",
+)
+
+
+def with_people(study: Study, runs: pd.DataFrame, *, blind: bool = True) -> pd.DataFrame:
+    """Return a runs frame with what people said of each run.
+
+    Parameters
+    ----------
+    study
+        The study.
+    runs
+        Its runs frame, or rows of it.
+    blind
+        Whether the scores of replies in running rounds are left out.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same rows with ``people_composite`` (mean of the composites of all who finished their rating, 0-5, missing
+        where nobody did), ``people_count`` (how many did) and ``hidden_for``; where that names a rater, every
+        score of the row is missing.
+    """
+    import pandas as pd
+
+    rateable = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
+    blobs = dict(zip(rateable["run_id"], rateable["output_blob_id"], strict=True))
+    there = known_raters(study.store, study.name)
+    said = ratings_by_run(study, blobs) if there else {}
+    running = running_rounds(study.plan, study.store) if there and blind else {}
+    finished = [
+        [one.judgement().composite for one in said.get(run, ()) if one.finished] for run in runs["run_id"]
+    ]
+    found = [[score for score in one if score is not None] for one in finished]
+    hidden = [", ".join(running.get(run, ())) or None for run in runs["run_id"]]
+    columns: dict[str, Any] = {
+        "people_composite": pd.array([fmean(one) if one else None for one in found], dtype="Float64"),
+        "people_count": pd.array([len(one) for one in found], dtype="Int64"),
+        HIDDEN: pd.array(hidden, dtype="string"),
+    }
+    frame = runs.assign(**columns)
+    frame.loc[frame[HIDDEN].notna(), list(_SCORES)] = pd.NA
+    return frame
+
+
+def ratings_by_run(study: Study, blobs: Mapping[str, str]) -> dict[str, tuple[Rating, ...]]:
+    """Return the newest rating of each rater, unfinished ones too, by run id and in the order of their names.
+
+    Parameters
+    ----------
+    study
+        The study.
+    blobs
+        Run id to the id of the text that the run has now.
+    """
+    ratings = newest_ratings(study.store, blobs, study.plan.rubric.digest)
+    found: dict[str, tuple[Rating, ...]] = {}
+    for (_, run_id), rating in sorted(ratings.items()):
+        found[run_id] = (*found.get(run_id, ()), rating)
+    return found
