@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.cli import main
+from toolkit.store import embedded
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "shrout_fleiss_1979.json").read_text())
 
@@ -119,10 +121,68 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert len(err.strip().splitlines()) == 1
 
 
-def test_debug_shows_the_traceback() -> None:
-    """With --debug the error itself is raised."""
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("score", "1", "x", "2", "--json"),
+        ("status", "nowhere.toml", "--json"),
+        ("run", "--json"),
+        ("fly", "--json"),
+        ("import", "nowhere.zip", "--json"),
+        ("samples", "convert", "in", "out", "--json"),
+        ("verify", "--json"),
+    ],
+)
+def test_with_json_an_error_is_one_object_too(toolkit: Callable, arguments: tuple[str, ...]) -> None:
+    """A script reads what went wrong where it reads what went right; people read the same line."""
+    code, out, err = toolkit(*arguments)
+    said = json.loads(out)
+    assert (code, said["exit_code"]) == (2, 2)
+    assert err == f"toolkit: {said['error']}\n"
+
+
+def test_what_a_line_holds_does_not_act_on_the_terminal(toolkit: Callable) -> None:
+    """An escape in a name, or in what a server said, stands as its number."""
+    code, out, err = toolkit("run", "no\x1b[2Jwhere.toml")
+    assert (code, out) == (2, "")
+    assert "no[U+001B][2Jwhere.toml: no such study file" in err
+
+
+def test_a_place_that_cannot_be_written_is_named(
+    toolkit: Callable, study_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    """What the system says of a file or folder is for the user to mend, and no error of ours."""
+    path = study_file()
+    toolkit("run", path)
+    (tmp_path / "file").write_text("")
+    code, _, err = toolkit("export", path, tmp_path / "file" / "out")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"{tmp_path}/file/out: Not a directory" in err
+    assert "unexpected" not in err
+
+
+def test_json_is_ascii_whatever_a_path_holds(study_file: Callable[..., Path], tmp_path: Path) -> None:
+    """A folder whose name is no UTF-8, and an output that takes ASCII only."""
+    folder = tmp_path / os.fsdecode(b"caf\xe9-\xf0\x9f\x94\x92")
+    folder.mkdir()
+    study = study_file().rename(folder / "small.toml")
+    command = [sys.executable, "-m", "toolkit.cli", "status", str(study), "--json"]
+    done = subprocess.run(
+        command, capture_output=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+    assert json.loads(done.stdout.decode("ascii"))["output"] == str(folder / "results" / "small")
+    embedded.stop(folder / "results" / ".store")
+
+
+def test_debug_shows_the_traceback(toolkit: Callable) -> None:
+    """With --debug before the command the error itself is raised; what is typed wrong stays one line."""
     with pytest.raises(Exception, match="no such study file"):
         main(["--debug", "run", "nowhere.toml"])
+    for arguments in (("--debug", "score", "1"), ("run", "nowhere.toml", "--debug")):
+        code, _, err = toolkit(*arguments)
+        assert code == 2
+        assert err.startswith("toolkit: ")
+        assert "--help shows how" in err
 
 
 def test_a_study_from_estimate_to_figures(toolkit: Callable, study_file: Callable[..., Path]) -> None:
@@ -146,6 +206,20 @@ def test_a_study_from_estimate_to_figures(toolkit: Callable, study_file: Callabl
     # Nobody works on it, so watching ends after the first look, and JSON stays one object.
     code, out, _ = toolkit("status", path, "--watch", "60", "--json")
     assert (code, json.loads(out)["at_work"]) == (0, False)
+
+
+def test_a_run_says_that_judges_gave_no_scores(toolkit: Callable, study_file: Callable[..., Path]) -> None:
+    """Two judges who write prose leave every run unjudged; the end of the run names that and where the reason is."""
+    path = study_file()
+    text = path.read_text()
+    for judge in ("judge-b", "judge-c"):
+        text = text.replace(f'"{judge}", provider', f'"{judge}", replies = ["Good."], provider')
+    path.write_text(text)
+    code, out, _ = toolkit("run", path)
+    assert (code, "judged  0 by two judges or more" in out) == (0, True)
+    assert "unjudged  6 replies: `toolkit status` says why" in out
+    assert "not estimable (0 base(s)" in out
+    assert "12 x prose" in toolkit("status", path)[1]
 
 
 def test_limit_asks_the_first_runs_only(toolkit: Callable, study_file: Callable[..., Path]) -> None:

@@ -57,6 +57,10 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
             ["judges.primary.temp"],
         ),
         ('name = "p"\nmodels = [{ name = "gpt-4o", key = "x" }]', ["models[0].key", "api_key_env"]),
+        (
+            'name = "p"\nmodels = [{ name = "m", provider = "compatible", base_url = "http://me:s3cret@h/v1" }]',
+            ["models[0].base_url", "user name or password", "api_key_env", "'http://***@h/v1'"],
+        ),
         ('name = "p"\nmodels = ["gpt-5o"]', ["models[0]", "gpt-5o", "gpt-4o", "claude-3-5-haiku"]),
         (
             'name = "p"\nmodels = ["gpt-4o"]\n[judges]\ntertiary = "nobody"',

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -28,6 +29,10 @@ test = "one_shot"
 models = [{ name = "scripted" }]
 repeats = 1
 output = "results/shots"
+[judges]
+primary = { name = "judge-a", provider = "scripted" }
+secondary = { name = "judge-b", provider = "scripted" }
+tertiary = { name = "judge-c", provider = "scripted" }
 """
 
 
@@ -74,6 +79,21 @@ def test_a_filter_of_runs_gives_the_rows_that_a_filter_of_the_frame_gives(study:
     assert study.runs(status="failed").dtypes.equals(whole.dtypes)
 
 
+def test_the_values_of_a_filter_may_be_a_column_an_array_or_a_range(study: Study) -> None:
+    """What a notebook has in hand is a list of values; numbers of numpy are numbers."""
+    whole = study.runs()
+    some = whole[whole["scenario"] == "SOC_INCIDENT"]
+    for values in (
+        some["prompt_id"],
+        some["prompt_id"].unique(),
+        {*some["prompt_id"]},
+        iter(some["prompt_id"]),
+    ):
+        assert same_rows(study.runs(prompt_id=values), some)
+    assert same_rows(study.runs(length_bin=some["length_bin"], repeat=range(1), judged=np.True_), whole)
+    assert same_rows(study.runs(repeat=np.int64(0)), whole)
+
+
 def test_filters_of_judgements_are_those_of_runs_and_of_judges(study: Study) -> None:
     """A judge, its model, a failed judgement, and a filter of the run."""
     whole = study.judgements()
@@ -114,6 +134,11 @@ def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.Mon
         ("runs", {"length_bin": ["S", None]}, "length_bin: None is nothing"),
         ("runs", {"repeat": False}, "repeat: False is nothing this study has; use 0"),
         ("runs", {"status": []}, "status: the list is empty"),
+        ("runs", {"repeat": pd.NA}, "repeat: <NA> is nothing this study has; use 0"),
+        ("runs", {"base": pd.Series([None])}, "base: None is nothing"),
+        ("runs", {"model": {"$ne": "x"}}, r"model: {'\$ne': 'x'} is nothing this study has; use scripted"),
+        ("runs", {"status": "$where"}, r"status: '\$where' is nothing this study has"),
+        ("calls", {"state": ["done", {"$gt": ""}]}, r"state: {'\$gt': ''} is nothing this study has"),
         ("runs", {"judged": "yes"}, "judged: 'yes' is neither True nor False"),
         ("judgements", {"judge": "fourth"}, "judge: 'fourth' is nothing .* use primary, secondary, tertiary"),
         ("dimensions", {"score": 3}, "judgements: there is no filter 'score'"),

@@ -6,8 +6,10 @@ failed, 2 bad input, 3 budget reached, 130 stopped by Ctrl-C.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import click
@@ -23,16 +25,20 @@ from toolkit.commands.samples import samples
 from toolkit.commands.verify import verify
 from toolkit.errors import ToolkitError
 from toolkit.summary import Summary
+from toolkit.viewer.visible import visible
+
+_EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 done, 1 some runs failed or differ,
+2 bad input, 3 budget reached, 130 stopped by Ctrl-C. With --json an error is one object too: error and exit_code."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
 @click.version_option(__version__, prog_name="toolkit")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Evaluate language models on security work: ask, keep, judge, analyse."""
 
 
-@cli.command()
+@cli.command(short_help="Run a whole study with a local model, no key needed.")
 @click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N of the 36 runs.")
 @json_option
 def demo(limit: int | None, as_json: bool) -> int:
@@ -42,7 +48,7 @@ def demo(limit: int | None, as_json: bool) -> int:
     return finish(run_demo(limit=limit, progress=True), as_json)
 
 
-@cli.command()
+@cli.command(short_help="Check this machine and say what to do.")
 @json_option
 def doctor(as_json: bool) -> int:
     """Check what the toolkit needs on this machine and say what to do about it."""
@@ -62,7 +68,7 @@ def estimate(study: Path, as_json: bool) -> int:
     return finish(estimate_summary(Study.load(study).estimate()), as_json)
 
 
-@cli.command()
+@cli.command(short_help="Ask and judge what is missing in STUDY.")
 @STUDY
 @click.option("--yes", is_flag=True, help="Spend more than budget.confirm_above_aud without being asked.")
 @click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N planned runs.")
@@ -81,7 +87,7 @@ def run(study: Path, yes: bool, limit: int | None, replay: bool, as_json: bool) 
     return finish(loaded.execute(limit=limit, replay=replay).summary(), as_json)
 
 
-@cli.command()
+@cli.command(short_help="Fill the judgements that STUDY lacks.")
 @STUDY
 @json_option
 def judge(study: Path, as_json: bool) -> int:
@@ -91,7 +97,7 @@ def judge(study: Path, as_json: bool) -> int:
     return finish(Study.load(study).execute(only_judge=True).summary(), as_json)
 
 
-@cli.command()
+@cli.command(short_help="Say how far STUDY is and what was spent.")
 @STUDY
 @click.option(
     "--watch",
@@ -113,7 +119,7 @@ def status(study: Path, watch: float | None, as_json: bool) -> int:
     return code
 
 
-@cli.command()
+@cli.command(short_help="Write figures and tables, or the thesis bundle.")
 @STUDY
 @click.option(
     "--bundle",
@@ -133,7 +139,7 @@ def figures(study: Path, bundle: str | None, as_json: bool) -> int:
     return finish(Summary({"files": paths}, "\n".join(paths)), as_json)
 
 
-@cli.command()
+@cli.command(short_help="ICC, alpha and Pearson of a file of ratings.")
 @click.argument("ratings", type=click.Path(path_type=Path))
 @json_option
 def reliability(ratings: Path, as_json: bool) -> int:
@@ -146,7 +152,7 @@ def reliability(ratings: Path, as_json: bool) -> int:
     return finish(Summary(result.to_dict(), reliability_text(result)), as_json)
 
 
-@cli.command()
+@cli.command(short_help="Score a one-shot test, with its interval.")
 @click.argument("expected", metavar="I1", type=int)
 @click.argument("unexpected", metavar="I0", type=int)
 @click.argument("hallucinated", metavar="H", type=int)
@@ -185,43 +191,48 @@ cli.add_command(verify)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: an error is one line, a traceback only with ``--debug``."""
+    """Run the command line and exit: an error is one line, a traceback only with ``--debug``.
+
+    With ``--json`` an error is also an object on standard output, with ``error`` and ``exit_code``.
+    """
     given = sys.argv[1:] if arguments is None else arguments
+    # After the name of the command it is not ours: of `samples capture OUT -- COMMAND` it is the command's.
+    debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), given)
     try:
         code = cli.main(args=given, prog_name="toolkit", standalone_mode=False)
-    except (ToolkitError, click.ClickException, click.Abort, KeyboardInterrupt) as error:
-        if "--debug" in given:
+    except (Exception, KeyboardInterrupt) as error:
+        if debug and not isinstance(error, click.ClickException):
             raise
-        click.echo(_line(error), err=True)
-        code = _exit_code(error)
-    except Exception as error:
-        if "--debug" in given:
-            raise
-        click.echo(
-            f"toolkit: unexpected {type(error).__name__}: {_one_line(str(error))}; run again with --debug",
-            err=True,
-        )
-        code = 2
+        line, code = _line(error), _exit_code(error)
+        click.echo(line, err=True)
+        if "--json" in takewhile(lambda argument: argument != "--", given):
+            click.echo(json.dumps({"error": line.removeprefix("toolkit: "), "exit_code": code}))
     sys.exit(code or 0)
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return visible(" ".join(text.split()))  # servers and files may have had a hand in it
 
 
 def _line(error: BaseException) -> str:
     if isinstance(error, click.UsageError):
-        where = (
-            f" (toolkit {error.ctx.info_name} --help shows how)"
-            if error.ctx and error.ctx.parent
-            else " (toolkit --help)"
-        )
-        return f"toolkit: {_one_line(error.format_message())}{where}"
-    if isinstance(error, click.ClickException):
-        return f"toolkit: {_one_line(error.format_message())}"
+        where = f"{error.ctx.command_path} --help shows how" if error.ctx else "toolkit --help"
+        return f"toolkit: {_one_line(error.format_message())} ({where})"
     if isinstance(error, click.Abort | KeyboardInterrupt):
         return "toolkit: stopped; what was answered is kept, run the same command again to go on"
-    return f"toolkit: {_one_line(str(error))}"
+    if isinstance(error, click.ClickException):
+        return f"toolkit: {_one_line(error.format_message())}"
+    if isinstance(error, ToolkitError):
+        return f"toolkit: {_one_line(str(error))}"
+    if (
+        isinstance(error, OSError) and error.strerror
+    ):  # a full disk, a folder that is not ours: the user's to mend
+        place = f"{error.filename}: " if error.filename else ""
+        return (
+            f"toolkit: {_one_line(place + error.strerror)}; what was kept before stays, mend it and run again"
+        )
+    said = f"unexpected {type(error).__name__}: {_one_line(str(error))}"
+    return f"toolkit: {said}; `toolkit --debug COMMAND ...` shows where"
 
 
 def _exit_code(error: BaseException) -> int:

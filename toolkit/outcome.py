@@ -37,11 +37,13 @@ class Outcome:
 
     def summary(self) -> Summary:
         """Return what the command line says at the end."""
+        unjudged = 0 if self.judged is None else self.succeeded - sum(self.excluded.values()) - self.judged
         lines = [
             f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
             *([] if self.judged is None else [f"judged  {self.judged} by two judges or more"]),
             f"calls   {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
             *(f"failed  {count} x {reason}" for reason, count in self.failures.items()),
+            *([f"unjudged  {unjudged} replies: `toolkit status` says why"] if unjudged > 0 else []),
             *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),
             *(f"{model}: {result.sentence()}" for model, result in self.results),
             *([self.budget] if self.budget else []),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -43,6 +44,16 @@ class ModelEntry(_Strict):
     usd_per_million_input: float | None = Field(None, ge=0)
     usd_per_million_output: float | None = Field(None, ge=0)
     concurrency: int | None = Field(None, ge=1, le=1000)
+
+    @field_validator("base_url")
+    @classmethod
+    def _holds_no_password(cls, value: str | None) -> str | None:
+        if value and "@" in urlsplit(value).netloc:
+            raise ValueError(
+                "an address with a user name or password would stand in every call, manifest and archive; leave them "
+                "out and name the variable that holds the key by api_key_env"
+            )
+        return value
 
     def overrides(self) -> dict[str, Any]:
         """Return what the study says beyond the name, for `toolkit.models.catalogue.model_spec`."""

@@ -6,6 +6,7 @@ and papermill.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -145,6 +146,7 @@ def _explain(error: ValidationError) -> str:
         return f"key {key} is missing"
     message = first["msg"].removeprefix("Value error, ")
     given = f", got {first['input']!r}" if isinstance(first["input"], str | int | float | bool) else ""
+    given = re.sub(r"//[^/@\s]*@", "//***@", given)  # a line may end up in a log, and a password with it
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{key}: {message}{given}{more}" if key else f"{message}{more}"
 

@@ -134,3 +134,18 @@ def test_a_wrong_file_is_one_clear_line(tmp_path: Path) -> None:
         as_kind(frame.assign(length_bin=pd.Series(["XL"], dtype="str")), "prompts")
     with pytest.raises(InputError, match="frame prompts: a value is not of its column's dtype"):
         as_kind(frame.assign(tokens="many"), "prompts")
+    with pytest.raises(InputError, match="frame prompts: a value is not of its column's dtype"):
+        as_kind(frame.assign(tokens=pd.Series([2**70], dtype="object")), "prompts")
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), pd.NA, "False"])
+def test_a_missing_truth_is_neither_true_nor_false(value: object) -> None:
+    """A column that has a value in every row refuses a row without one, and a text, in place of making it up."""
+    row = dict.fromkeys(types_of(KINDS["dimensions"]))
+    assert typed([row], types_of(KINDS["dimensions"])).isna().all(axis=None)
+    with pytest.raises((InputError, TypeError), match=r"without a value|bool-like"):
+        typed([{"judged": True}, {"judged": value}], {"judged": "bool"})
+    frame = typed([{"judged": True, "excluded": False}], types_of(KINDS["runs"])).astype({"judged": "object"})
+    frame.loc[0, "judged"] = value
+    with pytest.raises(InputError, match=r"'judged' has a row without a value|not of its column's dtype"):
+        as_kind(frame, "runs")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import mongoengine as me
 import pytest
@@ -15,11 +17,12 @@ from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement
 from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
+from toolkit.store import writer
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run, utc_now
 from toolkit.store.documents import Judgement as JudgementDocument
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
-from toolkit.store.writer import TOUCH, Duplicate, Record
+from toolkit.store.writer import LARGEST_BULK, POSTED_SECONDS, TOUCH, Duplicate, Record
 
 
 def test_a_bulk_tells_each_writer_of_its_own_fate(store: Store) -> None:
@@ -45,6 +48,85 @@ def test_closing_writes_what_is_queued(store: Store) -> None:
     futures = [store.writer.submit("calls", InsertOne({"_id": str(n)})) for n in range(1200)]
     store.writer.close()
     assert all(future.done() and future.exception() is None for future in futures)
+
+
+def text_record(number: int) -> Record:
+    """Return the record of a text that nobody waits for."""
+    blob = {"blob_id": str(number), "content": "", "created_at": utc_now()}
+    return Record("output_blobs", blob, {"blob_id": str(number)}, None)
+
+
+def bulks_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool, int]]:
+    """Return a list that every bulk written from now on is noted in: collection, flushed, operations."""
+    noted: list[tuple[str, bool, int]] = []
+    bulk = writer._bulk
+
+    def noting(collection: Any, operations: list[Any]) -> dict[int, Exception]:
+        noted.append((collection.name, collection.write_concern.document["j"], len(operations)))
+        return bulk(collection, operations)
+
+    monkeypatch.setattr(writer, "_bulk", noting)
+    return noted
+
+
+def test_what_nobody_waits_for_gathers_beside_what_is_waited_for(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty replies one after the other are thirty flushed writes, and their texts a bulk every tenth of a second."""
+    noted = bulks_of(monkeypatch)
+
+    async def ask() -> None:
+        for number in range(30):
+            await store.writer.write("calls", InsertOne({"_id": str(number)}), flush=True)
+            store.writer.post(text_record(number))
+        await store.writer.settled()
+
+    began = time.monotonic()
+    asyncio.run(ask())
+    most = 1 + (time.monotonic() - began) / POSTED_SECONDS
+    assert [one for one in noted if one[1]] == [("calls", True, 1)] * 30
+    texts = [count for name, _, count in noted if name == "output_blobs"]
+    assert sum(texts) == 30
+    assert len(texts) <= min(most, 20)
+    assert store.objects(OutputBlob).count() == 30
+
+
+def test_a_posted_record_is_written_though_nobody_asks(store: Store) -> None:
+    """A record that comes alone does not wait for another."""
+    store.writer.post(text_record(1))
+    deadline = time.monotonic() + 10
+    while not store.objects(OutputBlob).count() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert store.objects(OutputBlob).count() == 1
+
+
+def test_settling_and_closing_do_not_wait_for_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long records may gather, who settles or closes has them kept at once."""
+    monkeypatch.setattr(writer, "POSTED_SECONDS", 600.0)
+    for number in range(3):
+        store.writer.post(text_record(number))
+    asyncio.run(asyncio.wait_for(store.writer.settled(), 10))
+    assert store.objects(OutputBlob).count() == 3
+    store.writer.post(text_record(3))
+    store.writer.close()
+    assert store.objects(OutputBlob).count() == 4
+
+
+def test_many_flushed_writes_are_one_command(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is flushed is not split: the embedded server flushes a command once, at its end."""
+    noted = bulks_of(monkeypatch)
+
+    async def reply() -> None:
+        writes = [
+            store.writer.write("calls", InsertOne({"_id": str(n)}), flush=True) for n in range(LARGEST_BULK)
+        ]
+        await asyncio.gather(*writes)
+
+    asyncio.run(reply())
+    assert {(name, flushed) for name, flushed, _ in noted} == {("calls", True)}
+    assert sum(count for _, _, count in noted) == LARGEST_BULK
+    assert len(noted) <= 5
+    assert store.database["calls"].count_documents({}) == LARGEST_BULK
 
 
 def test_prompts_are_stored_once_and_never_change_under_a_version(store: Store) -> None:

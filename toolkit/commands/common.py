@@ -27,7 +27,8 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def finish(summary: Summary, as_json: bool) -> int:
     """Print what a command has to say, and return its exit code."""
     if as_json:
-        click.echo(json.dumps(summary.fields, ensure_ascii=False, default=str, allow_nan=False))
+        # In ASCII, which every terminal, pipe and file takes, whatever is in a path or a text of a server.
+        click.echo(json.dumps(summary.fields, default=str, allow_nan=False))
     else:
         click.echo(summary.text)
     return summary.exit_code

@@ -9,7 +9,7 @@ import click
 from toolkit.commands.common import STUDY, finish, json_option
 
 
-@click.command()
+@click.command(short_help="Write all frames of STUDY as CSV and Parquet, and its archive.")
 @STUDY
 @click.argument("out", type=click.Path(path_type=Path))
 @json_option
@@ -21,7 +21,7 @@ def export(study: Path, out: Path, as_json: bool) -> int:
     return finish(export_study(Study.load(study), out), as_json)
 
 
-@click.command(name="import")
+@click.command(name="import", short_help="Add the records of an archive to a store.")
 @click.argument("archive", type=click.Path(path_type=Path))
 @click.option(
     "--into",
@@ -33,7 +33,11 @@ def export(study: Path, out: Path, as_json: bool) -> int:
 )
 @json_option
 def import_(archive: Path, into: Path, as_json: bool) -> int:
-    """Add the records of ARCHIVE, which `toolkit export` wrote, to a store; what is there stays as it is."""
+    """Add the records of ARCHIVE, which `toolkit export` wrote, to a store; older ones are brought up to date.
+
+    A store that contradicts ARCHIVE (another reply to the same call, say) is left as it is. Then put the study file,
+    with the rubric and dataset it names, beside RESULTS: status, figures and notebooks read the records there.
+    """
     from toolkit.workbench.exporting import import_archive
 
     return finish(import_archive(archive, into), as_json)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them would make --help slow
 
 
-@click.command()
+@click.command(short_help="Compare judges on answers with known labels.")
 @click.argument("file", metavar="FILE", type=str)
 @click.option("--study", required=True, type=click.Path(path_type=Path), help="Whose judges are compared.")
 @click.option(

@@ -9,7 +9,7 @@ import click
 from toolkit.commands.common import STUDY, finish, json_option
 
 
-@click.group()
+@click.group(short_help="Bring in ratings by people.")
 def ratings() -> None:
     """Ratings by people: bring them in from a file (notebooks/03_rate_answers gives them one by one)."""
 

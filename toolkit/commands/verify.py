@@ -10,7 +10,7 @@ import click
 from toolkit.commands.common import finish, json_option
 
 
-@click.command()
+@click.command(short_help="Hold STUDY against its ledger; --statistics: simulate.")
 @click.argument("study", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--statistics", is_flag=True, help="Simulate studies with a known truth through every statistic."

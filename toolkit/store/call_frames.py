@@ -10,6 +10,7 @@ import pandas as pd
 from toolkit.store.columns import CALLS
 from toolkit.store.connection import Store, without_collecting
 from toolkit.store.documents import Call, Judgement, Run
+from toolkit.store.shared_calls import calls_beside
 from toolkit.store.typed import typed, types_of
 
 CALL_TYPES: Final = types_of(CALLS)
@@ -55,7 +56,13 @@ def calls_frame(
     found = store.find_where(Call, {**query, "study": study}, _NOT_OF_CALL)
     known = {call["_id"] for call in found}
     # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
-    found += store.find_by(Call, "_id", (c for c in leads if c not in known), _NOT_OF_CALL, where=query)
+    own = (
+        known if not query else {c["_id"] for c in store.find_where(Call, {"study": study}, only=("study",))}
+    )
+    shared = [call_id for call_id in leads if call_id not in own]
+    if shared:
+        shared += calls_beside(store, study, shared)
+        found += store.find_by(Call, "_id", shared, _NOT_OF_CALL, where=query)
     rows = (_row(call, leads.get(call["_id"]), names, roles) for call in found)
     kept = (
         row

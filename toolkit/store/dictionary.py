@@ -124,7 +124,7 @@ def as_kind(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
         raise InputError(f"frame {kind}: {verb} the column {odd[0]!r}; study.dictionary({kind!r}) lists them")
     try:
         return typed_columns({name: frame[name] for name in types}, types)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"frame {kind}: a value is not of its column's dtype ({error})") from error
 
 

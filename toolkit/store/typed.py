@@ -74,7 +74,7 @@ def typed_columns(columns: Mapping[str, Sequence[Any] | pd.Series], types: Mappi
     Raises
     ------
     InputError
-        When a value is none of the categories of its column.
+        When a value is none of the categories of its column, or missing where every row has one.
     """
     return pd.DataFrame({name: _array(name, columns[name], word) for name, word in types.items()})
 
@@ -89,9 +89,15 @@ def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
                 f"column {name!r} cannot hold {odd.iloc[0]!r}; it is one of {', '.join(_CATEGORIES[word])}"
             )
         return pd.Categorical(array, dtype=dtype_of(word))
+    if word == "bool":
+        # Not by what Python takes for true: a missing value would be False, or True, and so would the text "False".
+        truth = pd.Series(values, dtype="boolean")
+        if truth.isna().any():
+            raise InputError(f"column {name!r} has a row without a value; it is True or False in every row")
+        return truth.to_numpy(dtype="bool")
     if isinstance(values, pd.Series):
         return values.astype(dtype_of(word)).array
-    if word in ("float64", "bool"):
+    if word == "float64":
         return np.array(values, dtype=word)
     if word == "utc":
         # Not by inference: with no values, or none present, that would be another unit.

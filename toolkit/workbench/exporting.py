@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
 from toolkit.plan import STORE
-from toolkit.store.archive import read_archive, write_archive
+from toolkit.store.archive import write_archive
+from toolkit.store.archive_file import load_archive
+from toolkit.store.archive_import import add_archive
 from toolkit.store.connection import open_store
 from toolkit.store.dictionary import KINDS, dictionary_text
 from toolkit.store.frame_files import FORMATS, save_frame
@@ -39,7 +41,7 @@ def export_study(study: Study, folder: Path | str) -> Summary:
     -------
     Summary
         The rows of each frame and the files: ``KIND.csv`` and ``KIND.parquet`` for each, ``data_dictionary.md``,
-        ``archive.zip`` for `toolkit.store.archive.read_archive`, and ``manifest.json`` with the SHA-256 of the others.
+        ``archive.zip`` for `import_archive`, and ``manifest.json`` with the SHA-256 of the others.
 
     Raises
     ------
@@ -82,19 +84,28 @@ def import_archive(archive: Path | str, results: Path | str) -> Summary:
     Returns
     -------
     Summary
-        How many records of each kind were added, and how many were there already.
+        How many records of each kind were added, brought up to date, and there already.
 
     Raises
     ------
     InputError
-        When the file is no whole archive, or holds runs that the store has under other ids.
+        When the file is no whole archive, the store contradicts it, or there is a file in place of the folder.
     """
-    store = open_store(Path(results) / STORE)
+    loaded = load_archive(Path(archive))  # first: a bad one leaves no store behind
+    place = Path(results)
+    if place.exists() and not place.is_dir():
+        raise InputError(f"{place}: is a file; name the results folder to import study {loaded.study} into")
+    store = open_store(place / STORE)
     try:
-        done = read_archive(store, Path(archive))
+        done = add_archive(store, loaded)
     finally:
         store.close()
-    fields = {"study": done.study, "added": dict(done.added), "known": dict(done.known)}
+    fields = {
+        "study": done.study,
+        "added": dict(done.added),
+        "updated": dict(done.updated),
+        "known": dict(done.known),
+    }
     return Summary(fields, done.sentence())
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from toolkit.errors import InputError
 
@@ -209,23 +211,27 @@ def _refuse_unknown(frame: str, filters: Mapping[str, Any], allowed: Iterable[st
 
 def _values(name: str, given: Any, allowed: Iterable[Any]) -> tuple[Any, ...]:
     """Return the values of a filter, one or several; each must be one that the study has."""
-    values = tuple(given) if isinstance(given, list | tuple | set | frozenset) else (given,)
-    known = [value for value in dict.fromkeys(allowed) if value not in (None, "")]
-    for value in values:
-        if isinstance(value, bool) or value not in known:
-            shown = ", ".join(str(one) for one in known[:_SHOWN])
+    # A column of a frame, an array or a range is several, too.
+    many = isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping)
+    known = {value: value for value in allowed if value not in (None, "")}
+    chosen: dict[Any, None] = {}
+    for value in given if many else (given,):
+        # Looked up and not compared: pandas' word for missing answers no comparison.
+        if not isinstance(value, Hashable) or isinstance(value, bool | np.bool_) or value not in known:
+            shown = ", ".join(str(one) for one in list(known)[:_SHOWN])
             more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
             raise InputError(
                 f"filter {name}: {value!r} is nothing this study has; use {shown + more or 'no such filter'}"
             )
-    if not values:
+        chosen[known[value]] = None
+    if not chosen:
         raise InputError(
             f"filter {name}: the list is empty; name at least one value, or leave the filter out"
         )
-    return values
+    return tuple(chosen)
 
 
 def _yes_or_no(name: str, given: Any) -> bool:
-    if not isinstance(given, bool):
+    if not isinstance(given, bool | np.bool_):
         raise InputError(f"filter {name}: {given!r} is neither True nor False")
-    return given
+    return bool(given)

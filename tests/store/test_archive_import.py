@@ -1,0 +1,327 @@
+"""What an import does with a store that holds some of the study already, and with files that are no archives."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pandas.testing import assert_frame_equal
+from stub_server import Fault, StubServer
+
+from toolkit.cli import cli
+from toolkit.errors import InputError
+from toolkit.store import embedded
+from toolkit.store.archive import write_archive
+from toolkit.store.archive_file import CONTENTS, KEYS, load_archive
+from toolkit.store.archive_import import Imported, add_archive
+from toolkit.verify.study import verify_study
+from toolkit.workbench import Study
+
+ASKED = (
+    'provider = "compatible", base_url = "{url}", model = "m", '
+    "usd_per_million_input = 1, usd_per_million_output = 1"
+)
+SEGMENTS = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    """A finished study of six runs and eighteen judgements, of which nothing is changed here."""
+    folder = tmp_path_factory.mktemp("home")
+    study = place(folder)
+    study.execute(progress=False)
+    write_archive(study.store, study.name, folder / "small.zip")
+    yield study
+    study.store.close()
+    embedded.stop(folder / "results" / ".store")
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> Iterator[Study]:
+    """The same study file on another machine."""
+    study = place(tmp_path / "away")
+    yield study
+    study.store.close()
+    embedded.stop(tmp_path / "away" / "results" / ".store")
+
+
+def place(folder: Path, name: str = "small", model: str = "", settings: str = "") -> Study:
+    """Write a study of the six CTI prompts and three scripted judges into a folder, and load it."""
+    from conftest import STUDY
+
+    folder.mkdir(exist_ok=True)
+    text = STUDY.format(settings="", judges=settings).replace('"small"', f'"{name}"')
+    if model:
+        text = text.replace('{ name = "scripted" }', f'{{ name = "m", {model} }}')
+    path = folder / f"{name}.toml"
+    path.write_text(text.replace("results/small", f"results/{name}"))
+    return Study.load(path)
+
+
+def archive_of(study: Study) -> Path:
+    """Return the archive of the study of ``home``."""
+    return study.path.parent / "small.zip"
+
+
+def bring(source: Path, target: Study) -> Imported:
+    """Load an archive and add it to the store of a study."""
+    return add_archive(target.store, load_archive(source))
+
+
+def repacked(source: Path, target: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """Write an archive again with changed members, as someone with a zip program would."""
+    with zipfile.ZipFile(source) as old:
+        members = {name: old.read(name) for name in old.namelist()}
+    change(members)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+        for name, content in members.items():
+            new.writestr(name, content)
+    return target
+
+
+def contents(study: Study) -> dict[str, list[dict[str, Any]]]:
+    """Return everything a store holds."""
+    return {name: list(study.store.database[name].find({})) for name in KEYS}
+
+
+def test_a_later_export_brings_what_came_since(away: Study, tmp_path: Path) -> None:
+    """Replies where calls had failed, and the judgements of their runs: nothing is left to ask or to pay again."""
+    failing = [True]
+    with StubServer(faults=lambda n, _: Fault(status=400) if failing[0] and n % 2 else None) as server:
+        first = place(tmp_path / "first", model=ASKED.format(url=server.openai_url))
+        other = place(tmp_path / "away", model=ASKED.format(url=server.openai_url))
+        assert first.execute(progress=False).failed == 3
+        write_archive(first.store, first.name, tmp_path / "monday.zip")
+        bring(tmp_path / "monday.zip", other)
+        assert (other.runs()["status"] == "failed").sum() == 3
+        failing[0] = False
+        assert first.execute(progress=False).judged == 6
+        write_archive(first.store, first.name, tmp_path / "tuesday.zip")
+        done = bring(tmp_path / "tuesday.zip", other)
+        assert (done.added["judgements"], done.updated["calls"], done.updated["runs"]) == (9, 3, 3)
+        assert "6 brought up to date" in done.sentence()
+        for kind in ("runs", "judgements", "dimensions", "calls"):
+            assert_frame_equal(getattr(other, kind)(), getattr(first, kind)(), check_exact=True)
+        sent = server.count
+        assert other.execute(progress=False).new_calls == 0
+        assert server.count == sent
+    # An older archive takes nothing back.
+    assert sum(bring(tmp_path / "monday.zip", other).updated.values()) == 0
+    assert (other.runs()["status"] == "succeeded").all()
+    assert_frame_equal(other.calls(), first.calls(), check_exact=True)
+    for study in (first, other):
+        study.store.close()
+    embedded.stop(tmp_path / "first" / "results" / ".store")
+
+
+def test_attempts_that_failed_here_are_not_forgotten(home: Study, away: Study) -> None:
+    """A call that failed on both machines and was answered on one knows of both, and of what they may have cost."""
+    call = home.store.database["calls"].find_one({"purpose": "run"})
+    failed = {name: value for name, value in call.items() if name not in ("text", "raw", "aud_cost")}
+    failed |= {"state": "failed", "attempts": [{"outcome": "timeout", "seconds": 3.0}], "unsure_aud": 0.25}
+    away.store.database["calls"].insert_one(failed)
+    assert bring(archive_of(home), away).updated["calls"] == 1
+    kept = away.store.database["calls"].find_one({"_id": call["_id"]})
+    assert (kept["state"], kept["text"]) == ("done", call["text"])
+    assert kept["attempts"] == [*failed["attempts"], *call["attempts"]]
+    assert kept["unsure_aud"] == 0.25
+
+
+CONTRADICTIONS: Mapping[str, tuple[str, dict[str, Any], str]] = {
+    "another reply": ("calls", {"text": "another"}, "has another reply in this store: both machines"),
+    "another price": ("calls", {"aud_cost": 9.0}, "has another reply in this store"),
+    "a call under way": ("calls", {"state": "claimed"}, "is under way in this store"),
+    "another text": ("prompts", {"text": "another"}, "has another text in this store"),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_store_that_contradicts_the_archive_is_left_alone(home: Study, away: Study, case: str) -> None:
+    """What was paid for here stays, nothing is written, and the line says where to."""
+    name, change, line = CONTRADICTIONS[case]
+    found = load_archive(archive_of(home)).parts[name][0]
+    away.store.database[name].insert_one({**found, **change})
+    before = contents(away)
+    with pytest.raises(InputError, match=line) as caught:
+        bring(archive_of(home), away)
+    assert "empty results folder" in str(caught.value)
+    assert contents(away) == before
+
+
+def test_people_are_never_overruled(home: Study, away: Study, tmp_path: Path) -> None:
+    """A rating that says something else under the same version is refused; a longer round goes on at its end."""
+    run = home.store.database["runs"].find_one({})
+    about = {"study": "small", "rater": "anna", "rubric_hash": "r" * 64, "created_at": run["created_at"]}
+    rating = {
+        "_id": "a" * 64, "run_id": run["run_id"], "blob_id": run["output_blob_id"], "rubric": "default", "version": 1,
+        "scores": {"clarity": 4.0}, "reasons": None, "source": "desk", **about,
+    }  # fmt: skip
+    round_ = {"_id": "b" * 64, "seed": 1, "size": 3, "run_ids": ["one", "two", "three"], **about}
+    stamp = {"updated_at": run["updated_at"]}
+    rubric = {
+        "_id": "r" * 64,
+        "name": "r",
+        "version": "1",
+        "content": "{}",
+        **stamp,
+        "created_at": run["created_at"],
+    }
+    source = place(tmp_path / "source")
+    bring(archive_of(home), source)
+    for name, document in (("human_ratings", rating), ("rating_rounds", round_), ("rubrics", rubric)):
+        source.store.database[name].insert_one(document)
+    write_archive(source.store, "small", tmp_path / "rated.zip")
+    source.store.close()
+    embedded.stop(tmp_path / "source" / "results" / ".store")
+    rounds, ratings = away.store.database["rating_rounds"], away.store.database["human_ratings"]
+    rounds.insert_one({**round_, "run_ids": ["two", "own"], "size": 2})
+    done = bring(tmp_path / "rated.zip", away)
+    assert (done.added["human_ratings"], done.updated["rating_rounds"]) == (1, 1)
+    assert rounds.find_one({})["run_ids"] == ["two", "own", "one", "three"]
+    assert sum(bring(tmp_path / "rated.zip", away).added.values()) == 0
+    ratings.replace_one({"_id": "a" * 64}, {**rating, "scores": {"clarity": 1.0}})
+    with pytest.raises(InputError, match=r"anna has rated run .* here and elsewhere, as version 1 both"):
+        bring(tmp_path / "rated.zip", away)
+    assert ratings.find_one({})["scores"] == {"clarity": 1.0}
+
+
+def test_calls_that_another_study_paid_for_are_in_it_all(tmp_path: Path) -> None:
+    """The segments of a judgement are named by no record, and without them the ledger does not give it."""
+    payer = place(tmp_path / "here", name="payer", settings=SEGMENTS)
+    study = place(tmp_path / "here", settings=SEGMENTS)
+    paid = payer.execute(progress=False).new_calls
+    assert study.execute(progress=False).new_calls == 0
+    assert len(study.calls()) == paid > 24
+    write_archive(study.store, study.name, tmp_path / "small.zip")
+    other = place(tmp_path / "there", settings=SEGMENTS)
+    assert bring(tmp_path / "small.zip", other).added["calls"] == paid
+    assert verify_study(other).fields["differences"] == []
+    for one in (payer, study, other):
+        one.store.close()
+    for name in ("here", "there"):
+        embedded.stop(tmp_path / name / "results" / ".store")
+
+
+def test_no_broken_file_is_taken_for_an_archive(home: Study, tmp_path: Path) -> None:
+    """Flipped bits and cut ends are one line of ours, or hurt nothing; never an error of zip or zlib."""
+    whole, dice = archive_of(home).read_bytes(), random.Random(7)
+    good, path, refused = load_archive(archive_of(home)), tmp_path / "broken.zip", 0
+    for number in range(400):
+        content = bytearray(whole)
+        if number % 4:
+            # Half of them where the table of contents is.
+            where = dice.randrange(len(whole)) if number % 2 else len(whole) - 1 - dice.randrange(900)
+            content[where] ^= 1 << dice.randrange(8)
+        else:
+            content = content[: dice.randrange(len(whole))]
+        path.write_bytes(content)
+        try:
+            assert load_archive(path).parts == good.parts
+        except InputError:
+            refused += 1
+    assert refused > 200
+
+
+def test_what_is_no_archive_of_ours_is_refused(home: Study, tmp_path: Path) -> None:
+    """A bomb, an unknown part, another format, records without names; members of no archive are not touched."""
+
+    def about(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, bytes]], None]:
+        def changed(members: dict[str, bytes]) -> None:
+            said = json.loads(members[CONTENTS])
+            change(said)
+            members[CONTENTS] = json.dumps(said).encode()
+
+        return changed
+
+    def bomb(members: dict[str, bytes]) -> None:
+        members["calls.jsonl"] = bytes(150_000_000)
+
+    cases: list[tuple[Callable[[dict[str, bytes]], None], str]] = [
+        (bomb, "that would unpack to 150,"),
+        (
+            about(lambda said: said.update(format="llm-security-toolkit archive 2")),
+            "format .* archive 2'; this",
+        ),
+        (about(lambda said: said["parts"].update(dreams={})), "has dreams, which toolkit .* does not know"),
+        (about(lambda said: said.pop("parts")), "no whole archive"),
+        (about(lambda said: said["parts"].pop("runs")), "no whole archive"),
+        (lambda members: members.update({CONTENTS: b"[1]"}), "no whole archive"),
+        (lambda members: members.pop("runs.jsonl"), "no whole archive"),
+    ]
+    for change, line in cases:
+        with pytest.raises(InputError, match=line):
+            load_archive(repacked(archive_of(home), tmp_path / "other.zip", change))
+    slip = {"../../slip.jsonl": b"x", "/etc/slip": b"x", "notes.txt": b"x"}
+    odd = repacked(archive_of(home), tmp_path / "odd.zip", lambda members: members.update(slip))
+    assert load_archive(odd).parts == load_archive(archive_of(home)).parts
+    assert not list(tmp_path.parent.glob("**/slip*"))
+
+
+def test_a_bad_file_leaves_no_store_behind(tmp_path: Path) -> None:
+    """Of a mistyped name nothing is left, and a file in place of the results folder is named."""
+    (tmp_path / "no.zip").write_text("no")
+    for name in ("no.zip", "missing.zip"):
+        done = CliRunner().invoke(cli, ["import", str(tmp_path / name), "--into", str(tmp_path / "typo")])
+        assert isinstance(done.exception, InputError)
+    assert not (tmp_path / "typo").exists()
+
+
+KILLED = """
+import os, signal, sys
+from toolkit.store.writer import BulkWriter
+from toolkit.workbench.exporting import import_archive
+left, write = [40], BulkWriter._write
+def some(self, name, flush, operations):
+    left[0] -= len(operations)
+    if left[0] < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return write(self, name, flush, operations)
+BulkWriter._write = some
+import_archive(sys.argv[1], sys.argv[2])
+"""
+
+
+def test_an_import_killed_half_way_is_finished_by_the_next(home: Study, tmp_path: Path) -> None:
+    """The ledger is there first, and the second import adds what the first did not."""
+    results = tmp_path / "away" / "results"
+    command = [sys.executable, "-c", KILLED, str(archive_of(home)), str(results)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    study = place(tmp_path / "away")
+    assert 0 < sum(len(documents) for documents in contents(study).values()) < 61
+    assert study.store.database["judgements"].count_documents({}) == 0
+    done = bring(archive_of(home), study)
+    assert sum(done.known.values()) > 0
+    for kind in ("runs", "judgements", "calls"):
+        assert_frame_equal(getattr(study, kind)(), getattr(home, kind)(), check_exact=True)
+    write_archive(study.store, study.name, tmp_path / "again.zip")
+    assert (tmp_path / "again.zip").read_bytes() == archive_of(home).read_bytes()
+    study.store.close()
+    embedded.stop(results / ".store")
+
+
+def test_two_imports_at_once_are_one(home: Study, away: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes second finds the record there, however late it looked; each is counted once."""
+    found: list[Imported] = []
+    submit, path = type(away.store.writer).submit, away.path
+
+    def meanwhile(self, collection, operation):
+        monkeypatch.setattr(type(away.store.writer), "submit", submit)  # once, after everything was looked up
+        other = Study.load(path)
+        found.append(bring(archive_of(home), other))
+        other.store.close()
+        return submit(self, collection, operation)
+
+    monkeypatch.setattr(type(away.store.writer), "submit", meanwhile)
+    second = bring(archive_of(home), away)
+    assert sum(found[0].added.values()) == 61
+    assert (sum(second.added.values()), sum(second.known.values())) == (0, 61)
+    assert sum(len(documents) for documents in contents(away).values()) == 61

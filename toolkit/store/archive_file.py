@@ -1,0 +1,196 @@
+"""An archive as a file: one zip of JSON lines with the SHA-256 of each part, read with suspicion."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from bson import json_util
+
+from toolkit import __version__
+from toolkit.errors import InputError
+from toolkit.writing import write_atomically
+
+FORMAT: Final = "llm-security-toolkit archive 1"
+CONTENTS: Final = "archive.json"
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "prompts": ("prompt_id", "dataset_version"),
+    "output_blobs": ("blob_id",),
+    "calls": ("_id",),
+    "runs": ("run_id",),
+    "judgements": ("run_id", "judge", "call_id"),
+    "rubrics": ("_id",),
+    "human_ratings": ("_id",),
+    "rating_rounds": ("_id",),
+}
+"""What names a document of each collection, in the order in which an import writes them: the ledger before what
+rests on it. Owners, accounts and batches are of the processes of one machine and are not among them."""
+UNPACKED_AT_MOST: Final = 200
+"""How many times the size of the file its parts may have together; those of studies have five to forty times."""
+SMALL: Final = 100_000_000
+"""Bytes of parts that are read however small the file is."""
+_STEP: Final = 1 << 20
+_AGE: Final = (1980, 1, 1, 0, 0, 0)  # of every member: the same records are the same bytes
+# Whole numbers, floats and moments come back as they were, moments as the store gives them.
+_OPTIONS: Final = json_util.CANONICAL_JSON_OPTIONS.with_options(tz_aware=True, tzinfo=UTC)
+Documents = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What is in an archive.
+
+    Parameters
+    ----------
+    path
+        The file.
+    study
+        Name of the study.
+    parts
+        Documents of each collection of ``KEYS``.
+    """
+
+    path: Path
+    study: str
+    parts: Mapping[str, Documents]
+
+
+def pack_archive(
+    study: str, parts: Mapping[str, Iterable[Mapping[str, Any]]], path: Path
+) -> Mapping[str, int]:
+    """Write documents into an archive that is whole or not there, and return how many there are of each collection.
+
+    Parameters
+    ----------
+    study
+        Name of the study.
+    parts
+        Documents of each collection of ``KEYS``, sorted by what names them: the same documents are the same bytes.
+    path
+        The file to write.
+    """
+    buffer = io.BytesIO()
+    about: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": __version__, "parts": {}}
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, key in KEYS.items():
+            digest, count = hashlib.sha256(), 0
+            # Line by line: all of them in memory would be many times as much as the file.
+            with file.open(_member(f"{name}.jsonl"), "w", force_zip64=True) as stream:
+                for document in parts[name]:
+                    plain = document if key == ("_id",) else without_id(document)
+                    line = json_util.dumps(plain, json_options=_OPTIONS, sort_keys=True).encode() + b"\n"
+                    stream.write(line)
+                    digest.update(line)
+                    count += 1
+            about["parts"][name] = {"documents": count, "sha256": digest.hexdigest()}
+        file.writestr(_member(CONTENTS), json.dumps(about, indent=1, sort_keys=True))
+    write_atomically(path, buffer.getvalue())
+    return {name: part["documents"] for name, part in about["parts"].items()}
+
+
+def load_archive(path: Path) -> Archive:
+    """Read an archive and check everything that can be checked without a store.
+
+    Only the members that an archive has are read, and nothing is unpacked onto the disk.
+
+    Parameters
+    ----------
+    path
+        A file from `pack_archive`.
+
+    Raises
+    ------
+    InputError
+        When there is no such file, or it is no archive, was damaged or changed, is of a newer toolkit, or would
+        unpack to far more than an archive does.
+    """
+    try:
+        with zipfile.ZipFile(path) as file:
+            _refuse_bomb(path, file)
+            about = json.loads(_unpacked(file, CONTENTS))
+            if about["format"] != FORMAT:
+                raise InputError(f"{path}: format {about['format']!r}; this toolkit reads {FORMAT!r}")
+            _refuse_newer(path, about)
+            parts: dict[str, Documents] = {}
+            for name, key in KEYS.items():
+                content = _unpacked(file, f"{name}.jsonl")
+                if hashlib.sha256(content).hexdigest() != about["parts"][name]["sha256"]:
+                    raise InputError(
+                        f"{path}: {name}.jsonl was changed after it was written; nothing was imported"
+                    )
+                parts[name] = _documents(content, key)
+            return Archive(path, str(about["study"]), parts)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    # What zipfile says of a damaged file: a broken stream is a zlib.error, an unknown method or version a
+    # NotImplementedError, and a flag that says "encrypted" a RuntimeError.
+    except (
+        OSError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+        RuntimeError,
+        LookupError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise InputError(f"{path}: no whole archive of `toolkit export` ({error}); copy it again") from None
+
+
+def key_of(document: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    """Return what names a document, see ``KEYS``."""
+    return tuple(document[name] for name in names)
+
+
+def without_id(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document without the store's own key."""
+    return {name: value for name, value in document.items() if name != "_id"}
+
+
+def _documents(content: bytes, key: Sequence[str]) -> Documents:
+    found = [json_util.loads(line, json_options=_OPTIONS) for line in content.decode().split("\n")[:-1]]
+    for document in found:
+        if not all(isinstance(part, str) for part in key_of(document, key)):
+            raise ValueError(f"a record without a name: {', '.join(key)}")
+    return found
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    member = zipfile.ZipInfo(name, date_time=_AGE)
+    member.compress_type = zipfile.ZIP_DEFLATED
+    return member
+
+
+def _unpacked(file: zipfile.ZipFile, name: str) -> bytes:
+    """Return a member read in small steps: in one, zipfile unpacks all there is whatever size the file claims."""
+    with file.open(name) as stream:
+        return b"".join(iter(partial(stream.read, _STEP), b""))
+
+
+def _refuse_newer(path: Path, about: Mapping[str, Any]) -> None:
+    """A part that this toolkit does not know would be lost without a word."""
+    for name in about["parts"]:
+        if name not in KEYS:
+            raise InputError(
+                f"{path}: has {name}, which toolkit {__version__} does not know; "
+                f"import it with toolkit {about['toolkit']}, which wrote it"
+            )
+
+
+def _refuse_bomb(path: Path, file: zipfile.ZipFile) -> None:
+    known = {CONTENTS, *(f"{name}.jsonl" for name in KEYS)}
+    unpacked = sum(member.file_size for member in file.infolist() if member.filename in known)
+    if unpacked > max(SMALL, UNPACKED_AT_MOST * path.stat().st_size):
+        raise InputError(
+            f"{path}: {path.stat().st_size:,} bytes that would unpack to {unpacked:,} are no archive of "
+            "`toolkit export`; nothing was imported"
+        )

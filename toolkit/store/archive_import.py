@@ -1,0 +1,208 @@
+"""An archive into a store that may hold some of it: what is missing is added, what is older brought up to date.
+
+Nothing that was paid for and no word of a person is ever replaced by another: an archive and a store that contradict
+each other are not mixed. A later export of the same study brings what came since: a reply where a call had failed, the
+judgements of a run that had none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pymongo import InsertOne, ReplaceOne, UpdateOne
+
+from toolkit.errors import InputError
+from toolkit.store.archive_file import KEYS, Archive, Documents, key_of, without_id
+from toolkit.store.connection import Store
+from toolkit.store.documents import DOCUMENTS, Run
+from toolkit.store.rating_documents import RATING_DOCUMENTS
+from toolkit.store.writer import Duplicate
+
+_RUN_IS: Final = ("study", "test", "prompt_id", "model", "repeat", "call_id")
+_REPLY_IS: Final = ("text", "finish_reason", "aud_cost", "latency_ms")
+_RATING_IS: Final = ("run_id", "blob_id", "scores", "reasons", "created_at")
+_COMPARED: Final[Mapping[str, tuple[str, ...]]] = {
+    "prompts": ("text",),
+    "calls": ("state", "study", "attempts", "unsure_aud", *_REPLY_IS),
+    "runs": ("status", "updated_at"),
+    "judgements": ("answered", "updated_at"),
+    "human_ratings": _RATING_IS,
+    "rating_rounds": ("run_ids",),
+}
+"""What is read of a document that is there already, besides its name; replies and requests are large."""
+_ELSEWHERE: Final = "import into an empty results folder"
+_KINDS: Final = {kind._meta["collection"]: kind for kind in (*DOCUMENTS, *RATING_DOCUMENTS)}
+_Document = Mapping[str, Any]
+_Operation = InsertOne | ReplaceOne | UpdateOne
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import did: documents added, brought up to date, and there already, by collection."""
+
+    study: str
+    added: Mapping[str, int]
+    updated: Mapping[str, int]
+    known: Mapping[str, int]
+
+    def sentence(self) -> str:
+        """Return the outcome in words."""
+        return (
+            f"{self.study}: {sum(self.added.values())} records added ({self.added['calls']} calls, "
+            f"{self.added['runs']} runs, {self.added['judgements']} judgements), "
+            f"{sum(self.updated.values())} brought up to date, {sum(self.known.values())} were there already"
+        )
+
+
+def add_archive(store: Store, archive: Archive) -> Imported:
+    """Add the records of an archive to a store; twice is once.
+
+    A call that failed here gets the reply of the archive, a run or judgement the version that was changed last, a round
+    of ratings its further replies. Everything is checked before the first record is written, and the ledger is written
+    first: an import that is stopped half-way is finished by the same command.
+
+    Parameters
+    ----------
+    store
+        An open store.
+    archive
+        From `toolkit.store.archive_file.load_archive`.
+
+    Raises
+    ------
+    InputError
+        When the store contradicts the archive: another reply to the same call, another text of the same prompt, another
+        rating under the same version, a run under another id, or a call that is under way.
+    """
+    writes: dict[str, list[_Operation]] = {}
+    added: dict[str, int] = {}
+    for name, documents in archive.parts.items():
+        there = _there(store, name, documents)
+        merge = _MERGES[name]
+        new = [one for one in documents if key_of(one, KEYS[name]) not in there]
+        if name == "runs":
+            _refuse_other_runs(store, new, archive)
+        # The store gives its own ids to documents that are named by something else.
+        writes[name] = [InsertOne(one if KEYS[name] == ("_id",) else without_id(one)) for one in new]
+        added[name] = len(new)
+        for one in documents:
+            known = there.get(key_of(one, KEYS[name]))
+            operation = merge(one, known, archive) if known is not None else None
+            if operation is not None:
+                writes[name].append(operation)
+    updated = {name: len(operations) - added[name] for name, operations in writes.items()}
+    for name, operations in writes.items():
+        for write in [store.writer.submit(name, operation) for operation in operations]:
+            try:
+                write.result()
+            except Duplicate:  # another import was first with the same record
+                added[name] -= 1
+    known_too = {name: len(archive.parts[name]) - added[name] - updated[name] for name in KEYS}
+    return Imported(archive.study, added, updated, known_too)
+
+
+def _there(store: Store, name: str, documents: Sequence[_Document]) -> dict[tuple[str, ...], _Document]:
+    """Return what the store has of the documents of a collection, by their names."""
+    key = KEYS[name]
+    only = (*key, *_COMPARED.get(name, ()))
+    found = store.find_by(_KINDS[name], key[0], (document[key[0]] for document in documents), only=only)
+    return {key_of(one, key): one for one in found}
+
+
+def _keep(new: _Document, known: _Document, archive: Archive) -> None:
+    """Named by the hash of its content, so it is the same."""
+
+
+def _same_prompt(new: _Document, known: _Document, archive: Archive) -> None:
+    if new["text"] != known["text"]:
+        raise InputError(
+            f"{archive.path}: prompt {new['prompt_id']} of dataset version {new['dataset_version']} has another "
+            f"text in this store; {_ELSEWHERE}"
+        )
+
+
+def _call(new: _Document, known: _Document, archive: Archive) -> _Operation | None:
+    if known["state"] == "claimed":
+        raise InputError(
+            f"{archive.path}: call {new['_id'][:12]}... is under way in this store, or was left by a process that was "
+            f"killed; let `toolkit run` of study {known['study']} come to its end first, or {_ELSEWHERE}"
+        )
+    if new["state"] != "done":
+        return None
+    if known["state"] == "done":
+        if any(new.get(name) != known.get(name) for name in _REPLY_IS):
+            raise InputError(
+                f"{archive.path}: call {new['_id'][:12]}... has another reply in this store: both machines have asked "
+                f"it; {_ELSEWHERE}"
+            )
+        return None
+    # What was sent from here and failed may have been billed, and the ledger forgets no attempt.
+    own = [attempt for attempt in known.get("attempts") or [] if attempt not in (new.get("attempts") or [])]
+    merged = dict(new)
+    if own:
+        merged["attempts"] = [*own, *(new.get("attempts") or [])]
+        merged["unsure_aud"] = (new.get("unsure_aud") or 0.0) + (known.get("unsure_aud") or 0.0)
+    return ReplaceOne({"_id": new["_id"]}, merged)
+
+
+def _run(new: _Document, known: _Document, archive: Archive) -> _Operation | None:
+    return _newest(new, known, lambda run: run["status"] == "succeeded")
+
+
+def _judgement(new: _Document, known: _Document, archive: Archive) -> _Operation | None:
+    return _newest(new, known, lambda said: said["answered"])
+
+
+def _newest(new: _Document, known: _Document, got: Callable[[_Document], bool]) -> _Operation | None:
+    """Return how the archive's version comes in the store's place, where it is the later one.
+
+    One with an answer comes after one without, whenever that one was tried.
+    """
+    if (got(new), new["updated_at"]) <= (got(known), known["updated_at"]):
+        return None
+    return ReplaceOne({"_id": known["_id"]}, without_id(new))
+
+
+def _same_rating(new: _Document, known: _Document, archive: Archive) -> None:
+    if any(new.get(name) != known.get(name) for name in _RATING_IS):
+        raise InputError(
+            f"{archive.path}: {new['rater']} has rated run {new['run_id']} here and elsewhere, as version "
+            f"{new['version']} both; {_ELSEWHERE}"
+        )
+
+
+def _longer_round(new: _Document, known: _Document, archive: Archive) -> _Operation | None:
+    further = [run_id for run_id in new["run_ids"] if run_id not in known["run_ids"]]
+    if not further:
+        return None
+    change = {"$addToSet": {"run_ids": {"$each": further}}, "$set": {"size": new["size"]}}
+    return UpdateOne({"_id": known["_id"]}, change)
+
+
+_MERGES: Final[Mapping[str, Callable[[_Document, _Document, Archive], _Operation | None]]] = {
+    "prompts": _same_prompt,
+    "output_blobs": _keep,
+    "calls": _call,
+    "runs": _run,
+    "judgements": _judgement,
+    "rubrics": _keep,
+    "human_ratings": _same_rating,
+    "rating_rounds": _longer_round,
+}
+
+
+def _refuse_other_runs(store: Store, runs: Documents, archive: Archive) -> None:
+    """Two machines that made the same run gave it two ids, and judgements of one would hang in the air."""
+    known = {
+        key_of(run, _RUN_IS): run["run_id"]
+        for run in store.find_by(Run, "call_id", (run["call_id"] for run in runs), only=("run_id", *_RUN_IS))
+    }
+    for run in runs:
+        other = known.get(key_of(run, _RUN_IS))
+        if other is not None:
+            raise InputError(
+                f"{archive.path}: run {run['run_id']} is in this store as {other}: both machines have asked this "
+                f"study; {_ELSEWHERE}, then `toolkit run` there"
+            )
