@@ -13,7 +13,7 @@ import pytest
 
 from toolkit.cli import main
 from toolkit.errors import InputError
-from toolkit.report.bundle.references import _data, bibliography, short_reference, statistics_used
+from toolkit.report.bundle.references import _data, bibliography, short_reference
 from toolkit.report.bundle.sums import MANIFEST, differing_files
 from toolkit.report.estimates_table import estimates_table
 from toolkit.report.tables import save_table
@@ -21,7 +21,8 @@ from toolkit.stats.result import Estimate
 from toolkit.store import embedded
 from toolkit.workbench import Study
 
-HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 \end{document}"
+UNCONFIRMED = {"marcoulides1990", "weerahandi1993"}
+HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 ש س x̧̂ \end{document}"
 HOSTILE_MODEL = r"meta_llama/$&%#^~{}\input-κ≤–→-" + "Very" * 16
 QUESTIONS = """
 "A test of a user's own with two questions."
@@ -46,18 +47,31 @@ class Own(PromptResponseTest):
         return [mean_result("mean length", measured_items, "length", "characters")]
 """
 THESIS = r"""
-\documentclass[12pt]{report}
+\documentclass[12pt,twoside]{report}
 \usepackage[utf8]{inputenc}
-\newcommand{\bundlepath}{compiled/}
-\input{compiled/preamble.tex}
+\usepackage[T1]{fontenc}
+\usepackage[english]{babel}
+\useshorthands*{"}
+\defineshorthand{"a}{\"a}
+\usepackage[numbers]{natbib}
+\newcommand{\bundlepath}{the bundle/}
+\input{the bundle/preamble.tex}
+\input{the bundle/preamble.tex}
+\usepackage{hyperref}
 \begin{document}
-\input{compiled/figures.tex}
+\listoffigures
+\chapter{One}
+\input{\bundlepath methods.tex}
+\input{\bundlepath figures.tex}
+%STATISTICS%
+\bibliographystyle{plainnat}
+\bibliography{references}
 \end{document}
 """
 ONE_SHOT = """
 name = "shots"
 test = "one_shot"
-models = [{ name = "scripted" }]
+models = [{ name = "Wilson", provider = "scripted" }]
 repeats = 3
 output = "results/shots"
 [options]
@@ -118,6 +132,23 @@ def compiled(bundle: Path, folder: Path) -> tuple[str, str]:
     return log.read_text(encoding="latin-1"), text.stdout.decode()
 
 
+def thesis_of(bundle: Path, folder: Path) -> tuple[str, str]:
+    """Return log and text of a thesis that takes up a bundle: its own packages and width, a path with a blank."""
+    shutil.copytree(bundle, folder / "the bundle")
+    shutil.copy(bundle / "references.bib", folder)
+    has_statistics = (bundle / "statistics.tex").is_file()
+    statistics = r"\input{\bundlepath statistics.tex}" if has_statistics else ""
+    (folder / "thesis.tex").write_text(THESIS.replace("%STATISTICS%", statistics))
+    for command in ("pdflatex", "bibtex", "pdflatex", "pdflatex"):
+        options = ["-interaction=nonstopmode", "-halt-on-error"] if command == "pdflatex" else []
+        done = subprocess.run([command, *options, "thesis"], cwd=folder, capture_output=True, check=False)
+        assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-1500:]
+    text = subprocess.run(
+        ["pdftotext", "-layout", "thesis.pdf", "-"], cwd=folder, capture_output=True, check=True
+    )
+    return (folder / "thesis.log").read_text(encoding="latin-1"), text.stdout.decode()
+
+
 def assert_clean(log: str) -> None:
     """Nothing undefined, nothing missing, nothing twice, nothing out of the page."""
     assert "LaTeX Warning" not in log
@@ -142,11 +173,29 @@ def test_the_bundle_of_a_judged_study_compiles_and_every_figure_and_table_is_in_
     assert numbers == sorted(numbers)  # a table over pages overtakes none that floats
 
 
+def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(
+    whole_bundle: Path, tmp_path: Path
+) -> None:
+    """Twoside, active quotes, hyperref, a blank in the path: every table is there, whole, and within the text."""
+    log, text = thesis_of(whole_bundle, tmp_path)
+    assert "undefined" not in log
+    wide = [
+        float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt too wide\) in alignment", log)
+    ]
+    wide += [float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
+    assert [points for points in wide if points > 15] == []
+    for name in ("ICC(C,k)", "latency of a judgement", "Mean S", "compliance alignment", "detectable"):
+        assert name in text  # what stands in tables, not in captions
+    tables = [*(whole_bundle / "tables").glob("*.tex"), *(whole_bundle / "statistics").glob("*.tex")]
+    assert len(set(re.findall(r"Table ([0-9.]+):", text))) == len(tables)
+
+
 def test_the_methods_say_who_was_asked_when_and_with_what(whole_bundle: Path) -> None:
     """Models with days, judges, rubric and dataset with hashes, counts, cost and versions."""
     text = (whole_bundle / "methods.txt").read_text(encoding="utf-8")
     manifest = json.loads((whole_bundle / MANIFEST).read_text(encoding="utf-8"))
-    assert re.search(r"scripted \(scripted, \d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?, 36 calls\)", text)
+    assert re.search(r"scripted \(scripted, \d{4}-\d\d-\d\d(?: to \d{4}-\d\d-\d\d)?, 36 answers\)", text)
+    assert text.count(", 36 judgements)") == 3
     assert "primary judge-a" in text
     for name in ("dataset", "rubric"):
         assert manifest["inputs"][name]["sha256"][:12] in text
@@ -240,7 +289,7 @@ def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(
 
 
 def test_a_one_shot_study_has_its_bundle(write_study: Callable[[str], Path], tmp_path: Path) -> None:
-    """Its figures, tables and methods, no statistics of judges; and a thesis in another folder takes it up."""
+    """Its figures, tables and methods, no statistics of judges; a thesis takes it up; no model's name is a method."""
     study = Study.load(write_study(ONE_SHOT))
     study.execute(progress=False)
     files = {path.relative_to(study.output).as_posix() for path in study.bundle()}
@@ -248,12 +297,11 @@ def test_a_one_shot_study_has_its_bundle(write_study: Callable[[str], Path], tmp
     assert "bundle/statistics.tex" not in files
     log, text = compiled(study.output / "bundle", tmp_path)
     assert_clean(log)
-    assert "learnedmiller2019" in (study.output / "bundle" / "references.bib").read_text()
+    references = (study.output / "bundle" / "references.bib").read_text()
+    assert "learnedmiller2019" in references
+    assert "wilson1927" not in references
     assert "2 test items" in text
-    (tmp_path / "thesis.tex").write_text(THESIS)
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "thesis"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-1500:]
+    assert "undefined" not in thesis_of(study.output / "bundle", tmp_path)[0]
 
 
 def test_a_study_with_nothing_run_is_one_clear_line(
@@ -276,6 +324,9 @@ def test_a_folder_that_holds_another_manifest_is_left_alone(
     study = Study.load(demo_like_study)
     with pytest.raises(InputError, match="is no manifest of a bundle"):
         study.bundle(tmp_path)
+    (tmp_path / MANIFEST).write_text('{"study": "another", "files": {}}')
+    with pytest.raises(InputError, match="holds the bundle of study another; choose another folder"):
+        study.bundle(tmp_path)
     with pytest.raises(InputError, match="is a file"):
         study.bundle(tmp_path / MANIFEST)
     study.store.close()
@@ -288,6 +339,9 @@ def test_every_citation_of_the_methods_has_a_whole_reference() -> None:
     cited |= {one["cite"] for one in methods["software"]}
     assert set(references) - cited == {"domhan2025", "liu2023"}  # of how judges are asked
     assert cited <= set(references)
+    # These two were found in no list of references; an entry without a DOI can be looked up by who uses it.
+    assert {key for key, one in references.items() if not one.get("confirmed")} == UNCONFIRMED
+    assert not any("doi" in references[key] for key in UNCONFIRMED)
     for key, fields in references.items():
         assert {"author", "title", "year"} <= set(fields), key
         assert fields["year"] in key
@@ -296,9 +350,3 @@ def test_every_citation_of_the_methods_has_a_whole_reference() -> None:
         assert short_reference(key).endswith(fields["year"])
     with pytest.raises(InputError, match="add it there"):
         bibliography(["nobody1900"])
-
-
-def test_a_statistic_is_cited_where_it_is_named_and_nowhere_else() -> None:
-    """Words of the methods decide."""
-    assert statistics_used("the mean is 3") == []
-    assert [one.cite for one in statistics_used("p (Holm over 3 contrasts)")] == [("holm1979",)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,28 +76,6 @@ def write_bundle(
     written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
     files = [*drawn, *written]
     return [*files, write_manifest(folder, manifest, files)]
-
-
-def words_of(files: Iterable[Path]) -> str:
-    """Return all that figures, tables and statistics say in words: captions, sentences, and names of methods.
-
-    Parameters
-    ----------
-    files
-        What ``study.figures()`` and ``study.statistics()`` wrote.
-    """
-    told = []
-    for path in files:
-        if path.suffix == ".txt" and path.name != LEFT_OUT:
-            told.append(path.read_text(encoding="utf-8"))
-        elif path.suffix == ".csv":
-            with path.open(encoding="utf-8", newline="") as rows:
-                told += [" ".join(_words(row)) for row in csv.DictReader(rows)]
-    return "\n".join(told)
-
-
-def _words(row: Mapping[str, str | None]) -> list[str]:
-    return [row.get(name) or "" for name in ("name", "method", "correction", "note")]
 
 
 def _figure(folder: Path, name: str) -> Path:

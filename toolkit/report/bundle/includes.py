@@ -9,30 +9,30 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.report.latex import PACKAGES
-from toolkit.report.latex_text import escape, escape_breaking
+from toolkit.report.latex_text import caption_latex, escape, escape_breaking
 
 FIRST: Final = (
     *("quality_by_length", "dimension_profile", "length_slope", "equivalence", "cost_quality"),
     *("judge_agreement", "icc_forest", "bland_altman", "variance_components", "decision_study"),
 )
 """Figures that come first, in this order: quality, then cost, then the judges; all others follow by name."""
-_FIRST_SENTENCE: Final = re.compile(r" \(n = |[.:;] |\.?$")
 _LEFT_OUT: Final = re.compile(r"\w+: ")
 """A line of ``left_out.txt`` that names a figure and its reason."""
 
 PREAMBLE: Final = r"""% In the preamble of a thesis: \newcommand{\bundlepath}{path/to/bundle/} (where the bundle is
 % elsewhere) and \input{path/to/bundle/preamble.tex}. In its text, where the
-% figures and tables are wanted: \input{path/to/bundle/figures.tex}.
+% figures and tables are wanted: \input{path/to/bundle/figures.tex}. For the bundle of another study say
+% \renewcommand{\bundlepath}{path/to/the/other/} before it; this preamble serves both, and does no harm twice.
 \usepackage{graphicx}
 %PACKAGES%
 \providecommand{\bundlepath}{}
 \makeatletter
 % Alt text is a key of graphicx since 2021; an older one ignores it.
 \@ifundefined{KV@Gin@alt}{\define@key{Gin}{alt}{}}{}
+\@ifundefined{bundlebox}{\newsavebox{\bundlebox}}{}
 \makeatother
-\newsavebox{\bundlebox}
 % A figure has its own width (85 or 160 mm) and is made smaller only where the page is.
-\newcommand{\bundlefigure}[2]{%
+\providecommand{\bundlefigure}[2]{%
   \sbox{\bundlebox}{\includegraphics{\bundlepath #1}}%
   \ifdim\wd\bundlebox>\linewidth\def\bundlefit{1}\else
     \ifdim\ht\bundlebox>0.72\textheight\def\bundlefit{1}\else\def\bundlefit{0}\fi\fi
@@ -41,6 +41,22 @@ PREAMBLE: Final = r"""% In the preamble of a thesis: \newcommand{\bundlepath}{pa
   \else
     \includegraphics[alt={#2}]{\bundlepath #1}%
   \fi}
+% Tables fit a text of 160 mm; where it is narrower they are made smaller, and those over pages closer.
+\providecommand{\bundletable}[1]{%
+  \begingroup
+  \ifdim\belowcaptionskip<3pt\setlength{\belowcaptionskip}{4pt}\fi
+  \let\bundlestart\tabular\let\bundleend\endtabular
+  \renewenvironment{tabular}[1]{\begin{lrbox}{\bundlebox}\bundlestart{##1}}{\bundleend\end{lrbox}%
+    \ifdim\wd\bundlebox>\linewidth\resizebox{\linewidth}{!}{\usebox{\bundlebox}}\else\usebox{\bundlebox}\fi}%
+  \input{\bundlepath #1}%
+  \endgroup}
+\providecommand{\bundlelong}[1]{%
+  \begingroup
+  \ifdim\linewidth<159mm\setlength{\tabcolsep}{0.4\tabcolsep}\fi
+  \input{\bundlepath #1}%
+  \endgroup}
+% A study of many methods has more figures and tables than LaTeX keeps waiting for their place.
+\extrafloats{100}
 """.replace("%PACKAGES%", "\n".join(rf"\usepackage{{{name}}}" for name in PACKAGES))
 
 
@@ -84,12 +100,11 @@ def figure_latex(name: str, caption: str, alt_text: str) -> str:
     \end{figure}
     <BLANKLINE>
     """
-    short = _FIRST_SENTENCE.split(caption.strip(), maxsplit=1)[0]
     lines = [
         r"\begin{figure}[htbp]",
         r"  \centering",
         rf"  \bundlefigure{{figures/{name}.pdf}}{{{escape(alt_text)}}}",
-        rf"  \caption[{escape_breaking(short)}]{{{escape_breaking(caption)}}}",
+        f"  {caption_latex(caption)}",
         rf"  \label{{fig:{label_of(name)}}}",
         r"\end{figure}",
     ]
@@ -120,7 +135,7 @@ def alt_text_of(svg: str) -> str:
 
 
 def inputs(folder: Path, paths: Sequence[str]) -> str:
-    r"""Return an ``\input`` of each file; tables that float come out before one that goes over pages.
+    r"""Return what takes up each file; tables that float come out before one that goes over pages.
 
     Parameters
     ----------
@@ -131,10 +146,14 @@ def inputs(folder: Path, paths: Sequence[str]) -> str:
     """
     told: list[str] = []
     for path in paths:
-        # A longtable stands where it is, and would overtake floats that have smaller numbers.
-        if told and r"\begin{longtable}" in (folder / path).read_text(encoding="utf-8"):
-            told.append(r"\clearpage")
-        told.append(rf"\input{{\bundlepath {path}}}")
+        text = (folder / path).read_text(encoding="utf-8")
+        if r"\begin{longtable}" in text:
+            # A longtable stands where it is, and would overtake floats that have smaller numbers.
+            told += [r"\clearpage"] * bool(told) + [rf"\bundlelong{{{path}}}"]
+        elif r"\begin{tabular}" in text:
+            told.append(rf"\bundletable{{{path}}}")
+        else:
+            told.append(rf"\input{{\bundlepath {path}}}")
     return "".join(f"{line}\n" for line in told)
 
 
@@ -163,7 +182,6 @@ def document(study: str, *, has_statistics: bool, left_out: str) -> str:
         r"\usepackage[numbers,sort&compress]{natbib}",
         r"\usepackage{url}",
         r"\input{preamble.tex}",
-        r"\extrafloats{100}",
         r"\setlength{\emergencystretch}{3em}",
         rf"\title{{Study {escape_breaking(study)}}}",
         r"\author{}",

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from toolkit.errors import InputError
+from toolkit.report.bundle.evidence import Evidence
 
 _ORDER: Final = (
     "author",
@@ -28,6 +29,10 @@ _ORDER: Final = (
     "note",
     "doi",
 )
+HASH: Final = 12
+"""Characters of a hash that the text shows; the manifest has all."""
+_ALWAYS: Final = {"package", "cite"}
+"""Fields of a package that every bundle names."""
 
 
 @dataclass(frozen=True)
@@ -46,41 +51,49 @@ class Sentence:
     cite: tuple[str, ...] = ()
 
 
-def statistics_used(told: str) -> list[Sentence]:
-    """Return a sentence with its references for every statistic that captions, tables and sentences name.
+def statistics_used(evidence: Evidence) -> list[Sentence]:
+    """Return a sentence with its references for every statistic that was calculated.
 
     Parameters
     ----------
-    told
-        All that the bundle says in words.
+    evidence
+        What the files of the bundle show.
 
     Examples
     --------
-    >>> [one.cite for one in statistics_used("p = 0.03 (Holm over 3 contrasts); 95% intervals: Wilson.")]
+    >>> shown = Evidence(methods=("Wilson", "Holm over 3 contrasts"), rows=("cost_quality: quality of TOST at S",))
+    >>> [one.cite for one in statistics_used(shown)]
     [('holm1979',), ('wilson1927',)]
     """
     return [
         Sentence(str(one["text"]), tuple(one["cite"]))
         for one in _data("methods.toml")["statistic"]
-        if any(word in told for word in one["used"])
+        if evidence.shows(one)
     ]
 
 
-def packages_used(versions: Mapping[str, str | None]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return name, version and references of the software.
+def packages_used(
+    versions: Mapping[str, str | None], evidence: Evidence
+) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return name, version and reference of the software that analyses and figures were made with.
 
     Parameters
     ----------
     versions
         As in the manifest; a package that is not installed is left out.
+    evidence
+        What the files of the bundle show; a package that serves one statistic is named where it is there.
 
     Examples
     --------
-    >>> packages_used({"python": "3.11.7", "scipy": "1.17.0", "openai": None})
-    [('python', '3.11.7', ()), ('scipy', '1.17.0', ('virtanen2020',))]
+    >>> packages_used({"python": "3.11.7", "scipy": "1.17.0", "seaborn": "0.13.2"}, Evidence())
+    [('scipy', '1.17.0', ('virtanen2020',))]
     """
-    cite = {one["package"]: (str(one["cite"]),) for one in _data("methods.toml")["software"]}
-    return [(name, version, cite.get(name, ())) for name, version in versions.items() if version]
+    return [
+        (one["package"], str(versions[one["package"]]), (str(one["cite"]),))
+        for one in _data("methods.toml")["software"]
+        if versions.get(one["package"]) and (one.keys() == _ALWAYS or evidence.shows(one))
+    ]
 
 
 def bibliography(keys: Iterable[str]) -> str:

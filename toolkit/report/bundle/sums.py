@@ -57,9 +57,36 @@ def read_sums(manifest: Path) -> dict[str, str]:
     InputError
         When it is no manifest of a bundle.
     """
+    return _read(manifest)[1]
+
+
+def check_is_of(folder: Path, study: str) -> None:
+    """Make sure that a folder holds no bundle of another study, which a new one would take the place of.
+
+    Parameters
+    ----------
+    folder
+        Where a bundle is to be written.
+    study
+        The study that it is of.
+
+    Raises
+    ------
+    InputError
+        When a bundle of another study is there, or another ``manifest.json``.
+    """
+    place = folder / MANIFEST
+    if place.exists() and (other := _read(place)[0]) != study:
+        raise InputError(
+            f"{folder}: holds the bundle of study {other}; choose another folder for that of {study}"
+        )
+
+
+def _read(manifest: Path) -> tuple[str, dict[str, str]]:
+    """Return the study of a manifest, and path and SHA-256 of its files."""
     try:
-        files = json.loads(manifest.read_text(encoding="utf-8"))["files"]
-        return {str(name): str(known) for name, known in files.items()}
+        found = json.loads(manifest.read_text(encoding="utf-8"))
+        return str(found["study"]), {str(name): str(known) for name, known in found["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise InputError(
             f"{manifest}: is no manifest of a bundle; remove it or choose another folder"

@@ -1,0 +1,95 @@
+"""What was calculated for a bundle, as its files show it: methods that gave a number, never the names of models."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_INTERVALS: Final = re.compile(r"\d+(?:\.\d+)?% intervals?: ([^.]*)")
+"""Where `toolkit.report.captions.interval_words` names the methods of the intervals that a figure draws."""
+_OF_ESTIMATES: Final = frozenset({"name", "estimate", "low", "p_value", "method", "correction"})
+"""Columns that make a table one of results (`toolkit.stats.tables`); elsewhere ``method`` may be a prompt."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the files of a bundle show was calculated.
+
+    Parameters
+    ----------
+    methods
+        How every interval and P value was made, and how P values were corrected.
+    rows
+        ``TABLE: RESULT`` of every result that has a number.
+    columns
+        ``TABLE.COLUMN`` of every column that has a number which is not 0, or a text.
+    """
+
+    methods: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    columns: frozenset[str] = frozenset()
+
+    def shows(self, wanted: Mapping[str, Sequence[str]]) -> bool:
+        """Return whether one of the signs of a statistic is there.
+
+        Parameters
+        ----------
+        wanted
+            ``method``: part of a method; ``row``: beginning of a row; ``column``: a column. Any one is enough.
+
+        Examples
+        --------
+        >>> Evidence(methods=("Wilson, effective n (Dean & Pagano 2015)",)).shows({"method": ["Wilson"]})
+        True
+        >>> Evidence(rows=("cost_quality: quality of Wilson at S",)).shows({"method": ["Wilson"]})
+        False
+        """
+        return (
+            any(part in method for part in wanted.get("method", ()) for method in self.methods)
+            or any(row.startswith(start) for start in wanted.get("row", ()) for row in self.rows)
+            or not self.columns.isdisjoint(wanted.get("column", ()))
+        )
+
+
+def evidence_of(files: Iterable[Path]) -> Evidence:
+    """Read from figures, tables and statistics what was calculated.
+
+    Only fields count that the toolkit writes itself: methods of results that have an interval or a P value, names of
+    results, columns, and the words in which a caption names the methods of its intervals.
+
+    Parameters
+    ----------
+    files
+        What ``study.figures()`` and ``study.statistics()`` wrote.
+    """
+    methods: dict[str, None] = {}
+    rows: dict[str, None] = {}
+    columns: set[str] = set()
+    for path in files:
+        if path.suffix == ".txt":
+            methods.update(dict.fromkeys(_INTERVALS.findall(path.read_text(encoding="utf-8"))))
+        elif path.suffix == ".csv":
+            with path.open(encoding="utf-8", newline="") as lines:
+                for row in csv.DictReader(lines):
+                    columns.update(f"{path.stem}.{name}" for name, value in row.items() if _says(value))
+                    if row.keys() >= _OF_ESTIMATES:
+                        methods.update(dict.fromkeys(_methods(row)))
+                        rows.update(dict.fromkeys([f"{path.stem}: {row['name']}"] if row["estimate"] else []))
+    return Evidence(tuple(methods), tuple(rows), frozenset(columns))
+
+
+def _methods(row: Mapping[str, str]) -> list[str]:
+    """Return how a result was made; a method that gave neither interval nor P value made nothing."""
+    made = [row["method"]] if row["low"] or row["p_value"] else []
+    return made + ([row["correction"]] if row["p_value"] and row["correction"] != "none" else [])
+
+
+def _says(value: str | None) -> bool:
+    try:
+        return float(value or 0) != 0
+    except ValueError:
+        return True

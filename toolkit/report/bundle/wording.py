@@ -1,0 +1,74 @@
+"""Words that sentences of the methods are made of: counts with their nouns and verbs, lists, amounts of money."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+
+def count_of(number: int, what: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> count_of(1, "answer"), count_of(0, "answer")
+    ('1 answer', '0 answers')
+    """
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def were(number: int) -> str:
+    """Return the verb that belongs to a number.
+
+    Examples
+    --------
+    >>> were(1), were(2)
+    ('was', 'were')
+    """
+    return "was" if number == 1 else "were"
+
+
+def joined(names: Sequence[str], last: str = "and") -> str:
+    """Return names as a sentence lists them.
+
+    Examples
+    --------
+    >>> joined(["S"]), joined(["S", "M"]), joined(["S", "M", "L"], "or")
+    ('S', 'S and M', 'S, M or L')
+    """
+    return ", ".join(names[:-1]) + f" {last} {names[-1]}" if len(names) > 1 else "".join(names)
+
+
+def listed(what: str, names: Sequence[str]) -> str:
+    """Return a noun in the number of the names that follow it.
+
+    Examples
+    --------
+    >>> listed("length", ["S"]), listed("length", ["S", "L"])
+    ('length S', 'lengths S and L')
+    """
+    return f"{what}{'' if len(names) == 1 else 's'} {joined(names)}"
+
+
+def reasons(counts: Mapping[str, int]) -> str:
+    """Return counts by reason in brackets, nothing where there are none.
+
+    Examples
+    --------
+    >>> reasons({"timeout": 2, "http 500": 1})
+    ' (1 http 500, 2 timeout)'
+    """
+    told = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+    return f" ({told})" if told else ""
+
+
+def aud(value: float) -> str:
+    """Return an amount with its cents, and with three digits where it is less than 1: never rounded to nothing.
+
+    Examples
+    --------
+    >>> aud(12.3456), aud(0.5), aud(0.0), aud(0.0123456), aud(0.000000123)
+    ('12.35', '0.50', '0.00', '0.0123', '0.000000123')
+    """
+    small = f"{Decimal(f'{value:.3g}'):f}"
+    return small if 0 < value < 1 and len(small) > len("0.00") else f"{value:.2f}"
