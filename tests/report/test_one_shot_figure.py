@@ -19,6 +19,7 @@ from toolkit.report.one_shot_figure import (
     one_shot_table,
 )
 from toolkit.report.saving import render, save_figure
+from toolkit.report.study_report import write_one_shot_figures
 from toolkit.report.tables import save_table
 from toolkit.stats.one_shot_compare import compare_one_shot
 from toolkit.stats.one_shot_methods import KEYS, methods_frame, score_groups, score_methods
@@ -188,6 +189,23 @@ def test_the_comparison_table_holds_difference_interval_and_p():
     assert table.name == "one_shot_variants"
     short = one_shot_comparison_table(compare_one_shot(methods_frame([*plain[:2], *careful[1:2]])))
     assert "Questions left out because a method of theirs is incomplete: careful - plain (1" in short.caption
+
+
+def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path):
+    """A model or a variant has left the test: its figure and the comparison go, what is not ours stays."""
+    figures, tables = tmp_path / "figures", tmp_path / "tables"
+    stale = [
+        figures / "one_shot_methods_2.pdf",
+        figures / "one_shot_methods_10.tex",
+        tables / "one_shot_variants.csv",
+    ]
+    mine = tables / "one_shot_of_mine.csv"
+    for path in (*stale, mine):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("of an earlier call")
+    files = write_one_shot_figures(scored({"hosts": (3, 0, 0)}), folder=tmp_path)
+    assert {path for path in tmp_path.rglob("*.*") if path.is_file()} == {*files, mine}
+    assert figures / "one_shot_methods_1.pdf" in files
 
 
 def test_two_renders_are_the_same_bytes(tmp_path):

@@ -169,7 +169,7 @@ def test_an_estimate_that_is_not_there_is_explained_and_not_drawn():
     comparison = fake_comparison(runs)
     comparison.per_bin = (*comparison.per_bin[:2], Estimate("L", None, note="one base"))
     figure = draw(quality_by_length(runs, comparison))
-    assert "Not estimable: L: one base." in figure.caption
+    assert "Not estimable: L (one base)." in figure.caption
     assert len(figure.data.query("kind == 'mean'")) == 2
 
 

@@ -5,7 +5,15 @@ from synthetic import fake_comparison, fake_reliability, make_runs
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.report.figures import quality_by_length, save_figure
-from toolkit.report.show import NothingToShow, need_results, print_text, say, show_figure
+from toolkit.report.show import (
+    NothingToShow,
+    NotWhole,
+    need_results,
+    need_whole,
+    print_text,
+    say,
+    show_figure,
+)
 from toolkit.stats.result import Estimate
 
 
@@ -79,8 +87,25 @@ def test_a_study_with_results_passes():
 
 def test_a_study_without_results_stops_the_notebook_with_one_line():
     with pytest.raises(
-        NothingToShow, match="study demo: no run has succeeded yet; run `make demo`"
+        NothingToShow, match="study demo: no run has succeeded yet; run `make demo`, or `toolkit run`"
     ) as caught:
         need_results({"study": "demo", "done": 0})
     assert isinstance(caught.value, ToolkitError)
     assert caught.value._render_traceback_() == [f"NothingToShow: {caught.value}"]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (
+            {"planned": 6, "failed": 2, "failures": {"timeout": 2}, "budget": None},
+            r"2 of 6 runs failed \(2 x timeout\); run",
+        ),
+        ({"planned": 6, "failed": 0, "failures": {}, "budget": "budget reached: raise it"}, "budget reached"),
+    ],
+)
+def test_a_study_that_is_not_whole_ends_its_notebook_with_an_error(outcome: dict, said: str) -> None:
+    """A batch would call it done otherwise, and never ask again."""
+    with pytest.raises(NotWhole, match=said):
+        need_whole(outcome)
+    need_whole({"planned": 6, "failed": 0, "failures": {}, "budget": None})

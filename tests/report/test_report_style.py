@@ -76,6 +76,10 @@ def test_up_to_six_models_differ_in_colour_and_in_marker(count):
     assert len({style.marker for style in styles}) == count
 
 
+def test_eight_models_differ_in_marker_which_is_what_grey_paper_shows():
+    assert len({style.marker for style in model_styles(f"model {i}" for i in range(8)).values()}) == 8
+
+
 def test_forty_eight_models_differ_in_colour_or_marker():
     styles = model_styles(f"model {i}" for i in range(48)).values()
     assert len({(style.color, style.marker) for style in styles}) == 48

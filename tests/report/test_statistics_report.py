@@ -31,10 +31,11 @@ def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_esti
     assert "Mixed model" in text
     assert " nan" not in text.lower()
     data = pd.read_csv(tmp_path / "one" / "statistics" / "length.csv")
+    assert "F(bins)" in set(data["name"])
     silent = data[data["estimate"].isna()]
     assert silent["note"].str.len().gt(0).all()
     tables = [path.read_text() for path in first if path.suffix == ".tex"]
-    assert all("\\caption{" in table and "table}" in table for table in tables)
+    assert all("\\caption[" in table and "table}" in table for table in tables)
 
 
 def test_a_result_that_cannot_be_estimated_keeps_its_row(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.report import captions
 from toolkit.report.about import About
+from toolkit.report.labels import shorten, shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     COLUMN_MM,
@@ -90,6 +91,7 @@ def judge_agreement(
         f"{_JITTER:g} so that equal ones show. Dashed line: equal scores.",
         " ".join(e.sentence() for e in forms if e.estimable),
         f"r: Pearson correlation, {captions.interval_words(known)}" if known else "",
+        "Nothing is corrected for the number of pairs." if len(known) > 1 else "",
         captions.not_estimable_words([*forms, *known]),
         "" if reliability is not None else "No reliability was estimated.",
         _missing_words(judgements, valid),
@@ -176,8 +178,9 @@ def _draw(
     if forms:
         told = ("\n" if across == 1 else ",   ").join(_short(e) for e in forms)
         figure.suptitle(f"All judges:  {told}" if across > 1 else told, fontsize=8)
+    labels = shortened(styles)
     handles = [
-        Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=captions.shorten(name))
+        Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=labels[name])
         for name, s in styles.items()
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, borderaxespad=0.2)
@@ -203,8 +206,8 @@ def _draw_panel(
             own["first_composite"], own["second_composite"], linestyle="none", color=style.color,
             marker=style.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
         )  # fmt: skip
-    score_axis(axes, f"{captions.shorten(pair[0], 20)} judge (0–5)", which="x")
-    score_axis(axes, f"{captions.shorten(pair[1], 20)} judge (0–5)", which="y")
+    score_axis(axes, f"{shorten(pair[0], 20)} judge (0–5)", which="x")
+    score_axis(axes, f"{shorten(pair[1], 20)} judge (0–5)", which="y")
     axes.set_aspect("equal")
     told = _short(pearson, "r") if pearson is not None else "r not estimated"
     axes.set_title(f"{told}\nn = {len(rows)} answers")

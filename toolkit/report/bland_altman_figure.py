@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.report import captions
 from toolkit.report.about import About
+from toolkit.report.labels import shorten
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import COLUMN_MM, GREY, INK, PAGE_MM, new_figure, score_axis, settle, thesis_style
 from toolkit.stats.bland_altman import BlandAltman
@@ -22,6 +23,9 @@ from toolkit.words import SCALE
 NAME: Final = "bland_altman"
 TITLE: Final = "Bland-Altman plots of the judges"
 _ACROSS: Final = 3
+_POINT: Final = 7.0
+"""Area of the mark of one answer in square points, where no mark is too large."""
+_LARGEST: Final = 70.0
 _COLUMNS: Final = ("first", "second", "kind", "mean", "difference", "low", "high", "answers")
 _LINES: Final[Mapping[str, Literal["-", "--"]]] = {"bias": "-", "lower limit": "--", "upper limit": "--"}
 
@@ -50,10 +54,12 @@ def bland_altman_figure(
     data = pd.concat([_marks(names, one) for names, one in drawn.items()], ignore_index=True)
     with thesis_style():
         figure, reach = _draw(drawn, data)
+    cut = bool(data[["low", "high"]].abs().max().max() > reach)
     found = [estimate for one in drawn.values() for estimate in one.estimates()]
+    paired = captions.estimates_n_words(one.bias for one in drawn.values()).removeprefix("n = ")
     caption = captions.join(
-        f"{TITLE} ({captions.n_words(about.n)}): composite score of the first judge less that of the second, against "
-        "the mean of the two.",
+        f"{TITLE} ({captions.n_words(about.n)}; each pair: {paired}): composite score of the first judge less that of "
+        "the second, against the mean of the two.",
         "A larger point is several answers in one place. Solid line: bias, the mean difference; dashed lines: limits "
         "within which 95% of the differences are expected; grey bands: their intervals.",
         captions.interval_words(one for one in found if "limit" in one.name or "bias (" in one.name),
@@ -61,8 +67,9 @@ def bland_altman_figure(
         f"{'; '.join(_slope_words(names, one.slope) for names, one in drawn.items())}.",
         "Nothing is corrected for the number of pairs." if len(drawn) > 1 else "",
         f"The axis of differences shows ±{reach:g} of the ±{SCALE[1]:g} points that are possible.",
+        "An interval that goes on beyond the axis is cut there; the data have its end." if cut else "",
         captions.not_estimable_words(one.bias for names, one in (pairs or {}).items() if names not in drawn),
-        _no_interval(found),
+        captions.no_interval_words((one.name, one) for one in found),
         about.missing,
         about.source,
         about.note,
@@ -87,7 +94,7 @@ def _draw(drawn: Mapping[tuple[str, str], BlandAltman], data: pd.DataFrame) -> t
     figure = new_figure(COLUMN_MM if across == 1 else PAGE_MM, 14 + 62 * down)
     grid = figure.subplots(down, across, squeeze=False)
     ends = float(data[["difference", "low", "high"]].abs().max().max())
-    reach = min(2 * SCALE[1], max(1.0, math.ceil(2.1 * ends) / 2))
+    reach = min(SCALE[1], max(1.0, math.ceil(2.1 * ends) / 2))
     for place, axes in enumerate(grid.flat):
         if place >= len(drawn):
             axes.set_axis_off()
@@ -96,7 +103,7 @@ def _draw(drawn: Mapping[tuple[str, str], BlandAltman], data: pd.DataFrame) -> t
         own = data[(data["first"] == first) & (data["second"] == second)]
         _panel(axes, own, reach)
         axes.set_title(
-            f"{captions.shorten(first, 16)} less {captions.shorten(second, 16)}\n{_short('bias', found.bias)}\n"
+            f"{shorten(first, 16)} less {shorten(second, 16)}\n{_short('bias', found.bias)}\n"
             f"limits {_number(found.lower.estimate)} to {_number(found.upper.estimate)}"
         )
         score_axis(axes, "Mean of the two (0–5)", which="x")
@@ -113,7 +120,10 @@ def _draw(drawn: Mapping[tuple[str, str], BlandAltman], data: pd.DataFrame) -> t
 def _panel(axes: Axes, data: pd.DataFrame, reach: float) -> None:
     points = data[data["kind"] == "point"]
     axes.axhline(0, color=GREY, linewidth=0.6, zorder=0)
-    sizes = 7.0 * points["answers"].astype(float)
+    # Area says how many answers lie there, up to a size at which a point hides nothing but itself.
+    answers = points["answers"].astype(float)
+    sizes = _POINT * answers * min(1.0, _LARGEST / (_POINT * float(answers.max())))
+    sizes = sizes.clip(lower=2.0)
     axes.scatter(
         points["mean"], points["difference"], s=sizes, color=INK, alpha=0.45, linewidth=0, zorder=2,
         clip_on=False,
@@ -140,15 +150,6 @@ def _short(name: str, found: Estimate) -> str:
 def _slope_words(names: tuple[str, str], slope: Estimate) -> str:
     told = _short("", slope).strip() if slope.estimable else "not estimable"
     return f"{names[0]} less {names[1]} {told}"
-
-
-def _no_interval(found: list[Estimate]) -> str:
-    bare = [
-        f"{one.name} ({one.note.removeprefix('no interval: ')})"
-        for one in found
-        if one.estimable and one.low is None
-    ]
-    return f"Without an interval: {'; '.join(bare)}." if bare else ""
 
 
 def _alt_text(drawn: Mapping[tuple[str, str], BlandAltman]) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from toolkit.stats.result import Estimate
+from toolkit.words import SCALE
 
 MOST_NAMES = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
+UNCORRECTED = "The intervals are not corrected for their number."
 _PLURALS = {"bases": "base", "answers": "answer", "models": "model", "judges": "judge", "repeats": "repeat"}
 
 
@@ -181,6 +183,59 @@ def not_estimable_words(estimates: Iterable[Estimate]) -> str:
     )
 
 
+def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
+    """Say which estimates have no interval and why, each reason once.
+
+    Parameters
+    ----------
+    named
+        Pairs of what a result is called and the result.
+
+    Examples
+    --------
+    >>> bare = Estimate("S", 3.0, note="no interval: all 9 values are equal")
+    >>> no_interval_words([("S", bare), ("M", bare), ("L", Estimate("L", 3.0, 2.5, 3.5))])
+    'Without an interval: S, M (all 9 values are equal).'
+    """
+    names: dict[str, list[str]] = {}
+    for name, one in named:
+        if one.estimable and (one.low is None or one.high is None):
+            why = one.note.removeprefix("no interval or p value: ").removeprefix("no interval: ")
+            names.setdefault(why.partition(";")[0], []).append(name)
+    told = [_few(dict.fromkeys(of_why)) + (f" ({why})" if why else "") for why, of_why in names.items()]
+    return f"Without an interval: {'; '.join(told)}." if told else ""
+
+
+def cut_words(low: pd.Series, high: pd.Series) -> str:
+    """Say that intervals leave the scale, where some do: what is drawn of them ends with the scale.
+
+    Parameters
+    ----------
+    low, high
+        Ends of the drawn intervals in score points, missing where there is none.
+
+    Examples
+    --------
+    >>> cut_words(pd.Series([2.0, 1.0]), pd.Series([5.5, 3.0]))
+    'Intervals that leave the scale are cut at its ends; the data have their ends.'
+    """
+    beyond = bool((low.astype(float) < SCALE[0]).any() or (high.astype(float) > SCALE[1]).any())
+    return "Intervals that leave the scale are cut at its ends; the data have their ends." if beyond else ""
+
+
+def unpaired_words(differences: Iterable[Estimate]) -> str:
+    """Say how many bases differences within bases lack; what is missing there is bases and not answers.
+
+    Examples
+    --------
+    >>> unpaired_words([Estimate("M-S", 0.3, missing=2), Estimate("L-S", 0.4)])
+    'Up to 2 bases have no score at one of the two lengths and cannot be paired.'
+    """
+    most = max((one.missing for one in differences), default=0)
+    bases = f"Up to {most} {'base has' if most == 1 else 'bases have'}"
+    return f"{bases} no score at one of the two lengths and cannot be paired." if most else ""
+
+
 def _few(names: Iterable[str]) -> str:
     """Return the first few of some names and how many more there are: a caption has to fit its page."""
     told = list(names)
@@ -237,15 +292,3 @@ def join(*sentences: str) -> str:
     'One. Two.'
     """
     return " ".join(sentence.strip() for sentence in sentences if sentence.strip())
-
-
-def shorten(name: str, limit: int = 34) -> str:
-    r"""Return a name on one line that fits a legend.
-
-    Examples
-    --------
-    >>> shorten("a\nvery long name", 8)
-    'a very …'
-    """
-    line = " ".join(str(name).split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"

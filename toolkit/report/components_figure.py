@@ -60,12 +60,10 @@ def variance_components_figure(found: StudyGeneralizability | None, about: About
         "Read a in b as a within b, and a × b as what only the combination brings; the last one is confounded with "
         "the error. Printed: share of the sum of the components.",
         captions.interval_words(components.components),
-        "The intervals are not corrected for their number."
-        if any(one.low is not None for one in components.components)
-        else "",
+        captions.UNCORRECTED if any(one.low is not None for one in components.components) else "",
         f"Beyond the axis (arrow): {'; '.join(cut)}." if cut else "",
         f"Negative before it was set to 0: {', '.join(below)}." if below else "",
-        " ".join(f"{note[:1].upper()}{note[1:]}." for note in components.cautions),
+        " ".join(_caution(note, found) for note in components.cautions),
         captions.not_estimable_words(one for one in components.components if not one.estimable),
         about.missing,
         about.source,
@@ -88,6 +86,13 @@ def effect_words(name: str) -> str:
     'judge × answer in base'
     """
     return name.replace(" x ", " × ").replace(":", " in ")
+
+
+def _caution(note: str, found: StudyGeneralizability) -> str:
+    """Return a caution as a sentence; what repeats within a judge there are judgements, not runs."""
+    if note.startswith("one repeat only") and "answer" in found.result.of:
+        note = "each judge judged an answer once, so what judging it again would change cannot be told"
+    return f"{note[:1].upper()}{note[1:]}."
 
 
 def _draw(data: pd.DataFrame) -> tuple[Figure, list[str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from toolkit.report import captions
 from toolkit.report.about import About, about_study
+from toolkit.report.labels import label_offsets, shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     COLUMN_MM,
@@ -30,8 +32,12 @@ from toolkit.stats.pareto import Pareto
 
 NAME: Final = "cost_quality"
 TITLE: Final = "Quality against cost"
-_LOG_FROM: Final = 20.0
+_LOG_FROM: Final = 8.0
 """A ratio of largest to smallest cost above which a linear axis would press the cheap models together."""
+_RING: Final = 10.0
+"""Diameter in points of the ring around a mark of the front."""
+_ALONG: Final = 40
+"""Points along a line that a label keeps away from."""
 _CHEAP: Final = 0.01
 """Below this many AUD a run, costs are shown per 1,000 runs."""
 _ENDS: Final = ["cost", "cost_low", "cost_high"]
@@ -88,8 +94,13 @@ def cost_quality(
     caption = captions.join(
         f"Quality against {measure.words} ({captions.n_words(n)}).",
         f"{'Tokens of prompt and reply' if measure.tokens else 'Cost of the call that answered'}, judges not included.",
+        f"The axis shows {measure.factor:,.0f} runs, the data one." if measure.factor != 1 else "",
         "Marks: mean of one model at one prompt length (S, M, L); bars: intervals of quality and of cost.",
         captions.interval_words(one for point in found.points for one in (point.quality, point.cost)),
+        captions.cut_words(data["quality_low"], data["quality_high"]),
+        "Intervals of cost that leave the axis are cut at its end."
+        if (data["cost_low"] * measure.factor < figure.axes[0].get_xlim()[0]).any()
+        else "",
         _front_words(found),
         "Every run cost AUD 0 because its model has no price per token (it runs on this machine), so the "
         "axis shows tokens and not money."
@@ -133,16 +144,17 @@ def _front_words(found: Pareto) -> str:
 def _draw(data: pd.DataFrame, measure: _Measure, about: About) -> tuple[Figure, bool]:
     styles = about.styles(data["model"])
     shown = data.assign(**{name: data[name] * measure.factor for name in _ENDS})
-    figure = new_figure(COLUMN_MM if len(styles) <= CROWD else PAGE_MM, 70 + 4 * len(styles))
+    columns = 1 if len(styles) <= CROWD else 2
+    width, height = (COLUMN_MM, 70) if columns == 1 else (PAGE_MM, 95)
+    figure = new_figure(width, height + 4 * -(-(len(styles) + 1) // columns))
     axes = figure.subplots()
     logarithmic = _cost_axis(axes, shown)
     front = shown[shown["on_front"]].sort_values(["cost", "quality"])
     axes.step(front["cost"], front["quality"], where="post", color=GREY, linewidth=2.2, zorder=1)
     axes.plot(
-        front["cost"], front["quality"], linestyle="none", marker="o", markersize=10, markerfacecolor="none",
-        markeredgecolor=INK, markeredgewidth=0.8, zorder=2,
+        front["cost"], front["quality"], linestyle="none", marker="o", markersize=_RING, markerfacecolor="none",
+        markeredgecolor=INK, markeredgewidth=0.8, zorder=2, clip_on=False,
     )  # fmt: skip
-    halo = [withStroke(linewidth=1.5, foreground="white")]
     for name, style in styles.items():
         for _, row in shown[shown["model"] == name].iterrows():
             thin: dict[str, Any] = {"color": style.color, "linewidth": 0.8, "alpha": 0.75, "zorder": 2}
@@ -150,24 +162,60 @@ def _draw(data: pd.DataFrame, measure: _Measure, about: About) -> tuple[Figure, 
             axes.plot([row["cost_low"], row["cost_high"]], [row["quality"]] * 2, **thin)
             axes.plot(
                 [row["cost"]], [row["quality"]], color=style.color, marker=style.marker, markersize=5.5,
-                markeredgewidth=0, zorder=3,
-            )  # fmt: skip
-            axes.annotate(
-                str(row["length_bin"]), (row["cost"], row["quality"]), xytext=(-4, 6), textcoords="offset points",
-                ha="right", va="bottom", color=INK, zorder=4, path_effects=halo,
+                markeredgewidth=0, zorder=3, clip_on=False,
             )  # fmt: skip
     score_axis(axes)
     axes.set_xlabel(measure.label)
+    labels = shortened(styles)
     handles = [
-        Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=captions.shorten(name))
+        Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=labels[name])
         for name, s in styles.items()
     ]
     handles.append(
         Line2D([], [], color=GREY, linewidth=2.2, marker="o", markersize=8, markerfacecolor="none",
                markeredgecolor=INK, markeredgewidth=0.8, label="front")
     )  # fmt: skip
-    figure.legend(handles=handles, loc="outside upper center", ncols=1, handlelength=2.6, borderaxespad=0.2)
-    return settle(figure), logarithmic
+    figure.legend(
+        handles=handles, loc="outside upper center", ncols=columns, handlelength=2.6, borderaxespad=0.2
+    )
+    settle(figure)  # labels find their places on the paper, so that has to be laid out first
+    _label_marks(figure, axes, shown, front)
+    return figure, logarithmic
+
+
+def _label_marks(figure: Figure, axes: Axes, shown: pd.DataFrame, front: pd.DataFrame) -> None:
+    """Write the prompt length beside each mark, where it hides as little as possible."""
+    box = axes.get_window_extent()
+    points = 72 / figure.dpi
+
+    def on_paper(places: pd.DataFrame) -> np.ndarray:
+        return np.asarray(
+            (axes.transData.transform(places.to_numpy(dtype=float)) - [box.x0, box.y0]) * points
+        )
+
+    marks = on_paper(shown[["cost", "quality"]])
+    ends = [
+        (on_paper(shown[["cost", low]]), on_paper(shown[["cost", high]]))
+        for low, high in [("quality_low", "quality_high")]
+    ]
+    ends += [(on_paper(shown[["cost_low", "quality"]]), on_paper(shown[["cost_high", "quality"]]))]
+    steps = on_paper(front[["cost", "quality"]])
+    corners = np.column_stack([steps[1:, 0], steps[:-1, 1]])
+    ends += [(steps[:-1], corners), (corners, steps[1:])]
+    along = np.linspace(0, 1, _ALONG)[:, None, None]
+    lines = np.concatenate([(start + along * (end - start)).reshape(-1, 2) for start, end in ends])
+    offsets = label_offsets(
+        [(x, y) for x, y in marks],
+        [(x, y) for x, y in lines[np.isfinite(lines).all(axis=1)]],
+        (box.width * points, box.height * points),
+        radius=_RING / 2,
+    )
+    halo = [withStroke(linewidth=1.5, foreground="white")]
+    for (_, row), offset in zip(shown.iterrows(), offsets, strict=True):
+        axes.annotate(
+            str(row["length_bin"]), (row["cost"], row["quality"]), xytext=offset, textcoords="offset points",
+            ha="center", va="center", color=INK, zorder=4, path_effects=halo,
+        )  # fmt: skip
 
 
 def _cost_axis(axes: Axes, shown: pd.DataFrame) -> bool:

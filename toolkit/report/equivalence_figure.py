@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import pandas as pd
@@ -11,8 +12,18 @@ from matplotlib.figure import Figure
 
 from toolkit.report import captions
 from toolkit.report.about import About
+from toolkit.report.labels import shortened
 from toolkit.report.saving import FigureWithCaption
-from toolkit.report.style import GREY, INK, PAGE_MM, ModelStyle, new_figure, settle, thesis_style
+from toolkit.report.style import (
+    GREY,
+    INK,
+    PAGE_HIGH_MM,
+    PAGE_MM,
+    ModelStyle,
+    new_figure,
+    settle,
+    thesis_style,
+)
 from toolkit.stats.length_result import LengthComparison
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE
@@ -21,6 +32,8 @@ NAME: Final = "equivalence"
 TITLE: Final = "Equivalence of prompt lengths"
 ALL: Final = "all models"
 _ROW_MM: Final = 5.2
+_LEAST_ROW_MM: Final = 3.4
+_HEAD_MM: Final = 5.5
 _COLUMNS: Final = ("of", "contrast", "difference", "low", "high", "p_value", "margin", "verdict", "bases")
 
 
@@ -59,9 +72,11 @@ def equivalence_figure(
         figure, reach = _draw(data, margin, about)
     found = [one for _, one in tests]
     corrections = sorted({one.correction for one in found if one.correction != "none"})
+    paired = captions.estimates_n_words(one for one in found if one.estimable).removeprefix("n = ")
     caption = captions.join(
-        f"{TITLE} ({captions.n_words(about.n)}): differences of the composite score within bases, and the margin of "
-        f"±{margin:g} score points that the study file fixed before there was a score (grey band).",
+        f"{TITLE} ({captions.n_words(about.n)}; each pair of lengths: {paired}): differences of the composite score "
+        f"within bases, and the margin of ±{margin:g} score points that the study file fixed before there was a score "
+        "(grey band).",
         captions.interval_words(found),
         "Two lengths are equivalent where both one-sided tests reject at .05"
         + (f", P values corrected by {'; '.join(corrections)}" if corrections else "")
@@ -69,8 +84,11 @@ def equivalence_figure(
         "no proof of a difference.",
         f"Tests of {ALL} and of each model are corrected apart." if data["of"].nunique() > 1 else "",
         f"The axis shows ±{reach:.2g} of the ±{SCALE[1] - SCALE[0]:g} points that are possible.",
-        captions.not_estimable_words(one for one in found if not one.estimable),
-        _without_interval(tests),
+        captions.unpaired_words(found),
+        captions.not_estimable_words(
+            replace(one, name=f"{one.name} of {of}", missing=0) for of, one in tests if not one.estimable
+        ),
+        captions.no_interval_words((f"{one.name} of {of}", one) for of, one in tests),
         about.missing,
         about.source,
         about.note,
@@ -102,26 +120,21 @@ def _verdict(test: Estimate) -> str:
     return test.note.partition(":")[0] if test.p_value is not None else "not tested"
 
 
-def _without_interval(tests: list[tuple[str, Estimate]]) -> str:
-    bare = [
-        f"{one.name} of {of} ({one.note.partition(';')[0].removeprefix('no interval or p value: ')})"
-        for of, one in tests
-        if one.estimable and one.low is None
-    ]
-    return f"Without an interval: {'; '.join(bare)}." if bare else ""
-
-
 def _draw(data: pd.DataFrame, margin: float, about: About) -> tuple[Figure, float]:
     groups = list(dict.fromkeys(data["of"]))
     styles = about.styles(name for name in groups if name in about.models)
     counts = [int((data["of"] == name).sum()) for name in groups]
-    figure = new_figure(PAGE_MM, _ROW_MM * sum(counts) + 8 * len(groups) + 12)
+    # Many models stand closer, so that the figure keeps its 8 pt on one page.
+    room = (PAGE_HIGH_MM - 12 - _HEAD_MM * len(groups)) / sum(counts)
+    row = min(_ROW_MM, max(room, _LEAST_ROW_MM))
+    figure = new_figure(PAGE_MM, row * sum(counts) + (8 if row == _ROW_MM else _HEAD_MM) * len(groups) + 12)
     panels = figure.subplots(len(groups), 1, squeeze=False, sharex=True, height_ratios=counts)[:, 0]
     ends = data[["difference", "low", "high"]].abs().max().max()
     reach = 1.12 * max(1.3 * margin, float(ends))
+    heads = shortened(groups, 60)
     for axes, name in zip(panels, groups, strict=True):
         _panel(axes, data[data["of"] == name], margin, styles.get(name))
-        axes.set_title(captions.shorten(name, 60), loc="left", fontweight="bold")
+        axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
     panels[-1].set_xlabel("Difference of the mean composite score (points)")
     return settle(figure), reach

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.report import captions
+from toolkit.report.labels import shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     GREY,
@@ -88,6 +89,7 @@ def hallucination_figure(
         f"Hallucination judges on a labelled set ({captions.n_words(n)}, k = {k}): accuracy, share of hallucinations "
         "found (sensitivity) and share of true answers passed (specificity).",
         captions.interval_words([one.found.rate(rate) for one in deciders for rate in RATES]),
+        captions.UNCORRECTED,
         _lines_words(baselines),
         undecided_words(deciders),
         captions.not_estimable_words([rate for one in deciders for rate in _silent(one)]),
@@ -152,7 +154,7 @@ def _draw(
             for value in own.loc[own["row"] == label, "estimate"]:
                 axes.axvline(value, color=GREY, linestyle=line, linewidth=1.0, zorder=0.5)
         axes.set_title(rate.capitalize())
-    panels[0].set_yticks(range(len(rows)), [captions.shorten(row, 46) for row in rows])
+    panels[0].set_yticks(range(len(rows)), list(shortened(rows, 46).values()))
     panels[0].set_ylim(len(rows) - 0.4, -0.6)
     panels[1].set_xlabel("Share of items")
     handles = [

@@ -10,9 +10,11 @@ from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from toolkit.report import captions
 from toolkit.report.judge_card_table import CONTROL_WORDS, KIND_WORDS, judge_card_table, shown, with_interval
+from toolkit.report.labels import shorten
 from toolkit.report.saving import FigureWithCaption, save_figure
 from toolkit.report.style import GREY, INK, PAGE_MM, new_figure, settle, thesis_style
 from toolkit.report.tables import save_table
@@ -20,6 +22,10 @@ from toolkit.stats.judge_card import JudgeCard
 from toolkit.stats.probe_shift import ProbeShift
 from toolkit.stats.result import Estimate
 
+CARD: Final = "judge_card"
+"""Stands for the cards of all judges; their files are named after the judges."""
+PROBED: Final = "_probed"
+"""End of the name of a card with probes."""
 _ROW_MM: Final = 4.3
 _PANEL_MM: Final = 14.5
 """Axis, label and heading of a panel."""
@@ -106,7 +112,7 @@ def judge_card_name(card: JudgeCard) -> str:
         From ``toolkit.stats.judge_card.judge_cards``.
     """
     stem = re.sub(r"[^A-Za-z0-9]+", "_", card.judge).strip("_") or "unnamed"
-    return f"judge_card_{stem}{'_probed' if card.probes else ''}"
+    return f"{CARD}_{stem}{PROBED if card.probes else ''}"
 
 
 def _panels(card: JudgeCard) -> list[_Panel]:
@@ -173,7 +179,7 @@ def _draw(card: JudgeCard, panels: Sequence[_Panel]) -> Figure:
         _draw_panel(axes, panel)
     _draw_cost(places[-1], card)
     figure.suptitle(
-        f"Judge {captions.shorten(card.judge, 24)}: {captions.shorten(card.model, 48)}",
+        f"Judge {shorten(card.judge, 24)}: {shorten(card.model, 48)}",
         fontsize=10,
         x=0.02,
         ha="left",
@@ -189,8 +195,8 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
         colour = GREY if label.endswith(CONTROL_WORDS) else INK
         if found.estimate is None:
             axes.text(
-                0.01, up, captions.shorten(f"not estimable: {_why(found)}", _NARROW), va="center", color=GREY,
-                transform=axes.get_yaxis_transform(),
+                0.01, up, shorten(f"not estimable: {_why(found)}", _NARROW), va="center", color=GREY,
+                transform=axes.get_yaxis_transform(), path_effects=[withStroke(linewidth=2.5, foreground="white")],
             )  # fmt: skip
             continue
         axes.plot([found.estimate], [up], marker="o", color=colour, markersize=4.5, clip_on=False)
@@ -206,7 +212,7 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
         )
     if panel.zero:
         axes.axvline(0, color=GREY, linewidth=0.7, linestyle="--", zorder=0)
-    axes.set_yticks(range(count), [captions.shorten(label, 44) for label, _ in reversed(panel.rows)])
+    axes.set_yticks(range(count), [shorten(label, 44) for label, _ in reversed(panel.rows)])
     axes.set_ylim(-0.7, count - 0.3)
     axes.set_xlabel(panel.label)
     axes.set_title(panel.title, loc="left", fontweight="bold")
@@ -241,7 +247,7 @@ def _draw_cost(axes: Axes, card: JudgeCard) -> None:
         axes.text(
             0.0,
             up,
-            captions.shorten(f"{found.name}: {told}", 100),
+            shorten(f"{found.name}: {told}", 100),
             va="center",
             transform=axes.get_yaxis_transform(),
         )
@@ -263,7 +269,6 @@ def _caption(card: JudgeCard, found: Sequence[Estimate], note: str, source: str)
         for one in card.probes
         for reason, count in one.missing.items()
     ]
-    bare = [one for one in found if one.estimable and one.low is None]
     return captions.join(
         f"Card of judge {card.judge} ({card.model}); {captions.estimates_n_words(card.agreement[:1])}.",
         "Scores are the strict composite (0-5), in which a dimension of 0 counts.",
@@ -284,7 +289,8 @@ def _caption(card: JudgeCard, found: Sequence[Estimate], note: str, source: str)
         else "",
         f"Missing pairs, never counted as 0: {'; '.join(missing)}." if missing else "",
         captions.interval_words(found),
-        f"Without an interval: {'; '.join(f'{one.name} ({one.note})' for one in bare)}." if bare else "",
+        f"Nothing {'else ' * bool(corrections)}is corrected for the number of results.",
+        captions.no_interval_words((one.name, one) for one in found),
         captions.not_estimable_words([one for one in found if not one.estimable]),
         source,
         note,

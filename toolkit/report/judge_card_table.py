@@ -66,8 +66,12 @@ def judge_card_table(card: JudgeCard, name: str, *, note: str = "", source: str 
         source,
         note,
     )
+    if not corrections:
+        del heads["p"]  # only shifts under probes are tested
     frame = pd.DataFrame(rows, columns=list(heads))
-    latex = latex_table(frame, caption, f"tab:{name.replace('_', '-')}", heads, p_values=("p",))
+    latex = latex_table(
+        frame, caption, f"tab:{name.replace('_', '-')}", heads, p_values=("p",) if corrections else ()
+    )
     return Table(name, latex, card.frame(), caption)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.report.latex_columns import Column, column_of, fitted, lines_of, narrowest
-from toolkit.report.latex_text import escape_breaking
+from toolkit.report.latex_text import caption_latex
 
 PACKAGES: Final = ("array", "booktabs", "longtable")
 """Packages that the tables need; every LaTeX has them."""
@@ -80,7 +80,7 @@ def latex_table(
     >>> print(latex_table(frame, "Mean by bin (n = 2).", "tab:bins", {"bin": "Bin", "mean": "Mean"}))
     \begin{table}[htbp]
       \centering
-      \caption{Mean by bin (n = 2).}
+      \caption[Mean by bin]{Mean by bin (n = 2).}
       \label{tab:bins}
       \footnotesize
       \begin{tabular}{lr}
@@ -111,7 +111,7 @@ def latex_table(
     size = next((size for size in _SIZES if needed <= size.characters), _SIZES[-1])
     shown = fitted(made, size.characters)
     lines = lines_of(made, shown) + math.ceil(len(caption) / _CAPTION_LINE)
-    named = [rf"\caption{{{escape_breaking(caption)}}}", rf"\label{{{label}}}"]
+    named = [caption_latex(caption), rf"\label{{{label}}}"]
     write = _long if lines > _LONGEST else _floating
     return "\n".join(write(shown, named, size.font)) + "\n"
 

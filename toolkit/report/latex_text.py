@@ -59,6 +59,7 @@ _PRINTED: Final = {**_SPECIAL, "−": "$-$", **{sign: f"$\\{name}$" for sign, na
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
 _LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")
+_FIRST_SENTENCE: Final = re.compile(r" \(n = |[.:;] |\.?$")
 _LONG_WORD: Final = 16
 _PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")
 MISSING: Final = "--"
@@ -110,6 +111,23 @@ def escape_breaking(text: object) -> str:
     return " ".join(_with_breaks(word) for word in _plain(text).split(" "))
 
 
+def caption_latex(caption: str) -> str:
+    r"""Return the command of a caption, of which a list of figures or tables shows the first sentence only.
+
+    Parameters
+    ----------
+    caption
+        The whole caption.
+
+    Examples
+    --------
+    >>> print(caption_latex("Cost & quality (n = 12 bases). Means over bases."))
+    \caption[Cost \& quality]{Cost \& quality (n = 12 bases). Means over bases.}
+    """
+    short = _FIRST_SENTENCE.split(caption.strip(), maxsplit=1)[0]
+    return rf"\caption[{escape_breaking(short)}]{{{escape_breaking(caption)}}}"
+
+
 def _plain(text: object) -> str:
     line = " ".join(unicodedata.normalize("NFC", str(text)).split())
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
@@ -117,7 +135,8 @@ def _plain(text: object) -> str:
 
 def _with_breaks(word: str) -> str:
     if len(word) <= _LONG_WORD:
-        return escape(word)
+        # A short word of signs that cannot be printed is a long one of their names.
+        return escape(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
     return r"\allowbreak{}".join(escape(piece) for piece in _PIECES.findall(word))
 
 

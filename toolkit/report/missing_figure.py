@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from toolkit.report import captions
 from toolkit.report.about import About
+from toolkit.report.labels import shorten, shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import GREY, INK, PAGE_MM, ModelStyle, new_figure, settle, thesis_style
 from toolkit.stats.missing_data import MissingData
@@ -98,12 +99,17 @@ def _count(one: Estimate) -> int:
 
 
 def _imbalance_words(tests: tuple[Estimate, ...]) -> str:
-    told = [
-        f"{_GROUPS.get(one.name, one.name)} p = {one.p_value:.3g}" for one in tests if one.p_value is not None
-    ]
-    corrections = sorted({one.correction for one in tests if one.p_value is not None} - {"none"})
-    how = f", {'; '.join(corrections)}" if corrections else ""
-    return f"Missing alike at every level ({tests[0].method}{how}): {'; '.join(told)}." if told else ""
+    tested = [one for one in tests if one.p_value is not None]
+    told = [f"{_group_of(one)} p = {one.p_value:.3g}" for one in tested]
+    methods = list(dict.fromkeys(one.method for one in tested))
+    corrections = sorted({one.correction for one in tested} - {"none"})
+    how = "; ".join([*methods, *corrections])
+    return f"Test whether scores are missing alike at every level ({how}): {', '.join(told)}." if told else ""
+
+
+def _group_of(test: Estimate) -> str:
+    column = test.name.rpartition(" ")[2]
+    return _GROUPS.get(column, column)
 
 
 def _draw(data: pd.DataFrame, about: About) -> tuple[Figure, float]:
@@ -138,7 +144,8 @@ def _draw_shares(axes: Axes, shares: pd.DataFrame, about: About) -> float:
         )
         if place and row["group"] != groups[place - 1]:
             axes.axhline(up + 0.5, color=GREY, linewidth=0.4)
-    axes.set_yticks(range(len(shares)), [_label(row) for _, row in shares.iterrows()][::-1])
+    names = shortened((_label(row) for _, row in shares.iterrows()), 48)
+    axes.set_yticks(range(len(shares)), [names[_label(row)] for _, row in shares.iterrows()][::-1])
     axes.set_ylim(-0.6, len(shares) - 0.4)
     axes.set_xlim(0, end)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0 if end > 0.1 else None))
@@ -150,7 +157,7 @@ def _draw_shares(axes: Axes, shares: pd.DataFrame, about: About) -> float:
 def _label(row: pd.Series) -> str:
     if row["group"] == "all":
         return f"all {row['name']}"
-    return captions.shorten(f"{_GROUPS.get(row['group'], row['group'])} {row['name']}", 48)
+    return f"{_GROUPS.get(row['group'], row['group'])} {row['name']}"
 
 
 def _draw_reasons(axes: Axes, reasons: pd.DataFrame) -> None:
@@ -159,7 +166,7 @@ def _draw_reasons(axes: Axes, reasons: pd.DataFrame) -> None:
     axes.barh(list(up), counts, height=0.6, color=GREY, edgecolor=INK, linewidth=0.6, hatch="////")
     for place, count in zip(up, counts, strict=True):
         axes.text(1.03, place, str(count), va="center", color=INK, transform=axes.get_yaxis_transform())
-    axes.set_yticks(list(up), [captions.shorten(name, 48) for name in reasons["name"]])
+    axes.set_yticks(list(up), [shorten(name, 48) for name in reasons["name"]])
     axes.set_ylim(-0.6, len(reasons) - 0.4)
     axes.set_xlim(0, max(counts) * 1.04)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

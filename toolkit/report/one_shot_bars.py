@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from toolkit.report import captions
+from toolkit.report.labels import shortened
 from toolkit.report.style import GREY, INK, PAGE_MM, PALETTE, new_figure, settle
 
 ROW_MM: Final = 4.6
@@ -43,14 +43,14 @@ def draw_bars(data: pd.DataFrame) -> Figure:
     """
     figure = new_figure(PAGE_MM, 22 + ROW_MM * len(data))
     bars, scores = figure.subplots(1, 2, sharey=True, width_ratios=(1.15, 1))
-    places = range(len(data))
+    places, names = range(len(data)), shortened(data["label"], 44)
     left = pd.Series(0.0, index=data.index)
     shown = [part for part in _LOOKS if data[part].sum() > 0 or part != "missing"]
     for part in shown:
         share = (data[part] / data["experiments"]).fillna(0.0)
         bars.barh(places, share, left=left, height=0.72, linewidth=0.5, **_LOOKS[part])
         left += share
-    bars.set_yticks(places, [captions.shorten(label, 44) for label in data["label"]])
+    bars.set_yticks(places, [names[label] for label in data["label"]])
     bars.set_ylim(len(data) - 0.4, -1.3)  # the first row is above, below the head of the scores
     bars.set_xlim(0, 1)
     bars.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])

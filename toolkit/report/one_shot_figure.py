@@ -56,7 +56,8 @@ def one_shot_figure(
         return FigureWithCaption(name, figure, caption, "No experiments, so nothing is drawn.", data, n)
     with thesis_style():
         figure = draw_bars(data)
-    caption = captions.join(_counted(rows, n), _explained(rows), _told(rows), source, note)
+    uncorrected = captions.UNCORRECTED if len(rows) > 1 else ""
+    caption = captions.join(_counted(rows, n), _explained(rows), _told(rows), uncorrected, source, note)
     alt_text = (
         f"Stacked bars of {len(data)} rows, each with its share of expected, unexpected and hallucinated answers, and "
         f"beside it the raw score with its interval. In all {n['expected']} expected, {n['unexpected']} unexpected "

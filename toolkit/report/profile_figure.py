@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pandas as pd
@@ -11,15 +12,27 @@ from matplotlib.lines import Line2D
 
 from toolkit.report import captions
 from toolkit.report.about import About
+from toolkit.report.labels import shortened
 from toolkit.report.saving import FigureWithCaption
-from toolkit.report.style import GREY, PAGE_MM, ModelStyle, new_figure, score_axis, settle, thesis_style
+from toolkit.report.style import (
+    CROWD,
+    GREY,
+    PAGE_HIGH_MM,
+    PAGE_MM,
+    ModelStyle,
+    new_figure,
+    score_axis,
+    settle,
+    thesis_style,
+)
 from toolkit.stats.dimension_profile import DimensionProfile
-from toolkit.words import LENGTH_BINS, SCALE
+from toolkit.words import LENGTH_BINS
 
 NAME: Final = "dimension_profile"
 TITLE: Final = "Profile of the dimensions"
 _MODEL_MM: Final = 2.6
 """Height that the mark of one model takes in a row."""
+_LEAST_MODEL_MM: Final = 1.5
 _BETWEEN_MM: Final = 2.2
 _COLUMNS: Final = ("model", "length_bin", "dimension", "mean", "low", "high", "bases", "answers")
 
@@ -44,20 +57,16 @@ def dimension_profile_figure(found: DimensionProfile | None, about: About) -> Fi
         return about.nothing(NAME, TITLE, "no judged runs")
     with thesis_style():
         figure = _draw(data, about)
-    bare = data["low"].isna().sum()
+    means = [replace(one.mean, name=one.mean.name.replace("_", " ")) for one in found.means]
     caption = captions.join(
         f"{TITLE} ({captions.n_words(about.n)}).",
         "Each mark is the mean of one model at one prompt length (S, M, L) over bases, repeats averaged first; bars "
         "are intervals.",
-        captions.interval_words(one.mean for one in found.means),
+        captions.interval_words(means),
         "The intervals describe single means: they are not corrected for their number and test no difference.",
-        "Intervals that leave the scale are cut at its ends; the data have their ends."
-        if (data["low"] < SCALE[0]).any() or (data["high"] > SCALE[1]).any()
-        else "",
-        f"Without an interval, because there is one base or all are equal: {bare} of {len(data)} means."
-        if bare
-        else "",
-        captions.not_estimable_words(one.mean for one in found.means),
+        captions.cut_words(data["low"], data["high"]),
+        captions.no_interval_words((one.name, one) for one in means),
+        captions.not_estimable_words(means),
         about.missing,
         about.source,
         about.note,
@@ -79,28 +88,35 @@ def _draw(data: pd.DataFrame, about: About) -> Figure:
     styles = about.styles(data["model"])
     bins = [name for name in LENGTH_BINS if name in set(data["length_bin"])]
     dimensions = list(dict.fromkeys(data["dimension"]))
-    row = _MODEL_MM * len(styles) + _BETWEEN_MM
-    figure = new_figure(PAGE_MM, row * len(dimensions) + 18 + 4.2 * len(styles) * (len(styles) > 1))
+    columns = 1 if len(styles) <= CROWD else 2
+    legend = 18 + 4.2 * -(-len(styles) // columns) * (len(styles) > 1)
+    # Many models stand closer, so that the figure keeps its 8 pt on one page.
+    room = ((PAGE_HIGH_MM - legend) / len(dimensions) - _BETWEEN_MM) / len(styles)
+    each = min(_MODEL_MM, max(room, _LEAST_MODEL_MM))
+    figure = new_figure(PAGE_MM, (each * len(styles) + _BETWEEN_MM) * len(dimensions) + legend)
     panels = figure.subplots(1, len(bins), squeeze=False, sharey=True)[0]
     places = {name: len(dimensions) - 1 - place for place, name in enumerate(dimensions)}
     for axes, name in zip(panels, bins, strict=True):
-        _panel(axes, data[data["length_bin"] == name], places, styles)
+        _panel(axes, data[data["length_bin"] == name], places, styles, each)
         low, high = LENGTH_BINS[name]
         axes.set_title(f"{name}: {low}–{high} tokens")
         score_axis(axes, "Mean score (0–5)" if name == bins[len(bins) // 2] else "", which="x")
     panels[0].set_yticks(list(places.values()), [name.replace("_", " ") for name in places])
     panels[0].set_ylim(-0.5, len(dimensions) - 0.5)
     if len(styles) > 1:
+        labels = shortened(styles, 60 // columns + 10)
         handles = [
-            Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=captions.shorten(name, 60))
+            Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=labels[name])
             for name, s in styles.items()
         ]
-        figure.legend(handles=handles, loc="outside upper center", ncols=1, borderaxespad=0.2)
+        figure.legend(handles=handles, loc="outside upper center", ncols=columns, borderaxespad=0.2)
     return settle(figure)
 
 
-def _panel(axes: Axes, data: pd.DataFrame, places: dict[str, int], styles: dict[str, ModelStyle]) -> None:
-    apart = _MODEL_MM / (_MODEL_MM * len(styles) + _BETWEEN_MM)
+def _panel(
+    axes: Axes, data: pd.DataFrame, places: dict[str, int], styles: dict[str, ModelStyle], each: float
+) -> None:
+    apart = each / (each * len(styles) + _BETWEEN_MM)
     for number, (model, style) in enumerate(styles.items()):
         shift = ((len(styles) - 1) / 2 - number) * apart
         for _, mark in data[data["model"] == model].iterrows():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -13,6 +14,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.report import captions
 from toolkit.report.about import About, about_study
+from toolkit.report.labels import shorten, shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     COLUMN_MM,
@@ -77,16 +79,30 @@ def quality_by_length(
     with thesis_style():
         figure = _draw(data, about)
     absent = [b for b in _BINS if b not in set(data["length_bin"])]
-    without = [f"{e.name}: {e.note}" for e in estimates if e.estimate is None]
     several = n["models"] > 1
+    drawn = {str(kind) for kind in data["kind"]}
     caption = captions.join(
         f"{TITLE} ({captions.n_words(n)}).",
-        "Thin grey lines: one base each, the mean of its answers.",
-        "Black points: mean over bases, of all models." if several else "Points: mean over bases.",
+        "Thin grey lines: one base each, the mean of its answers (repeats first, then models).",
+        _mixed_words(judged),
+        (f"{'Black points: mean over bases, of all models' if several else 'Points: mean over bases'}.")
+        if "mean" in drawn
+        else "",
         f"Coloured points: mean of each model, with{'' if own else 'out'} interval." if several else "",
         captions.interval_words([*estimates, *(e for bins in own.values() for e in bins)]),
+        "They describe single means: they are not corrected for their number and test no difference, because "
+        "lengths are compared within bases."
+        if data["low"].notna().any()
+        else "",
+        captions.cut_words(data["low"], data["high"]),
+        captions.no_interval_words(
+            [
+                *((e.name, e) for e in estimates),
+                *((f"{e.name} of {m}", e) for m, bins in own.items() for e in bins),
+            ]
+        ),
         f"No judged run in bin {', '.join(absent)}." if absent else "",
-        f"Not estimable: {'; '.join(without)}." if without else "",
+        captions.not_estimable_words(replace(e, missing=0) for e in estimates if not e.estimable),
         captions.missing_words(runs, judged),
         captions.zeros_words(judged),
         about.source,
@@ -99,7 +115,7 @@ def _marks(
     judged: pd.DataFrame, estimates: Iterable[Estimate], by_model: Mapping[str, Iterable[Estimate]]
 ) -> pd.DataFrame:
     """Return one row for each mark: lines of bases, means of models, means of bins with their interval."""
-    rows = [] if judged.empty else _group_means(judged, "base")
+    rows = [] if judged.empty else _base_means(judged)
     if by_model:
         rows += [_row("model", name, e) for name, bins in by_model.items() for e in bins if e.estimable]
     elif not judged.empty:
@@ -108,10 +124,34 @@ def _marks(
     return pd.DataFrame(rows, columns=["kind", "name", "length_bin", "composite", "low", "high", "answers"])
 
 
+def _base_means(judged: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the points of the thin lines, averaged as the means over them are: repeats first, then models."""
+    keys = ["base", "length_bin"]
+    cells = judged.groupby([*keys, "model"], observed=True)["composite"].agg(["mean", "size"])
+    means = cells.groupby(level=keys, observed=True).agg({"mean": "mean", "size": "sum"}).reset_index()
+    return _mean_rows("base", means)
+
+
+def _mixed_words(judged: pd.DataFrame) -> str:
+    """Say how many lines do not rest on the same models at all their points: their slope is not that of length."""
+    of_base = judged.groupby("base", observed=True)["length_bin"].nunique()
+    of_model = judged.groupby(["base", "model"], observed=True)["length_bin"].nunique()
+    mixed = int((of_model.groupby(level="base").min() < of_base).sum())
+    return (
+        f"Lines that do not rest on the same models at every length, because scores are missing: {mixed}."
+        if mixed
+        else ""
+    )
+
+
 def _group_means(judged: pd.DataFrame, key: str) -> list[dict[str, Any]]:
     means = (
         judged.groupby([key, "length_bin"], observed=True)["composite"].agg(["mean", "size"]).reset_index()
     )
+    return _mean_rows(key, means)
+
+
+def _mean_rows(key: str, means: pd.DataFrame) -> list[dict[str, Any]]:
     return [
         {"kind": key, "name": str(n), "length_bin": str(b), "composite": float(mean), "answers": int(size)}
         for n, b, mean, size in means.itertuples(index=False)
@@ -130,9 +170,11 @@ def _draw(data: pd.DataFrame, about: About) -> Figure:
     several = len(styles) > 1
     # A long name takes a line of the legend for itself.
     stacked = several or any(len(name) > 14 for name in styles)
-    figure = new_figure(COLUMN_MM if len(styles) <= CROWD else PAGE_MM, 70 + 4 * len(styles) * stacked)
+    columns = 2 if not stacked or len(styles) > CROWD else 1
+    lines = -(-len(styles) // columns) if stacked else 0
+    figure = new_figure(COLUMN_MM if len(styles) <= CROWD else PAGE_MM, 70 + 4 * lines)
     axes = figure.subplots()
-    handles = []
+    handles, labels = [], shortened(styles)
 
     if not bases.empty:
         thin = {"color": GREY, "alpha": 0.55, "linewidth": 0.6, "marker": ".", "markersize": 3}
@@ -146,22 +188,24 @@ def _draw(data: pd.DataFrame, about: About) -> Figure:
     for place, (name, style) in enumerate(styles.items() if several else ()):
         own = models[models["name"] == name]
         # Beside the mean of the bin, so that no model hides another one or the interval.
-        shift = 0.09 * (place - (len(styles) - 1) / 2)
-        shift += 0.09 if shift >= 0 else -0.09
-        axes.errorbar(
+        apart = min(0.09, 0.66 / (len(styles) + 1))  # of 1 between two bins: marks stay with their bin
+        shift = apart * (place - (len(styles) - 1) / 2)
+        shift += apart if shift >= 0 else -apart
+        bars = axes.errorbar(
             own["x"] + shift, own["composite"], yerr=_bars(own), color=style.color, marker=style.marker,
             linestyle=style.line, linewidth=0.8, elinewidth=0.8, markersize=4, zorder=3,
         )  # fmt: skip
+        bars.lines[0].set_clip_on(False)  # a mark at 0 or 5 is drawn whole; intervals end with the scale
         look = Line2D([], [], color=style.color, marker=style.marker, linestyle=style.line, linewidth=0.8)
-        look.set_label(captions.shorten(name))
+        look.set_label(labels[name])
         handles.append(look)
 
     ticks = [f"{name}\n{low}–{high}" for name, (low, high) in LENGTH_BINS.items()]
     axes.set_xticks(range(len(_BINS)), ticks)
-    axes.set_xlim(-0.4, len(_BINS) - 0.6)
+    axes.set_xlim(-0.5, len(_BINS) - 0.5)
     axes.set_xlabel("Length of the prompt (tokens)")
     score_axis(axes)
-    figure.legend(handles=handles, loc="outside upper center", ncols=1 if stacked else 2, borderaxespad=0.2)
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns, borderaxespad=0.2)
     return settle(figure)
 
 
@@ -172,11 +216,12 @@ def _draw_means(axes: Axes, means: pd.DataFrame, styles: dict[str, ModelStyle]) 
     only = next(iter(styles.values())) if len(styles) == 1 else None
     color, marker = (only.color, only.marker) if only else (INK, "o")
     means = means.sort_values("x")
-    axes.errorbar(
+    bars = axes.errorbar(
         means["x"], means["composite"], yerr=_bars(means), color=color, marker=marker, markersize=5.5,
         linewidth=1.4, elinewidth=1.2, capsize=3, zorder=4,
     )  # fmt: skip
-    whose = captions.shorten(next(iter(styles)), 24) + ", " if only else "all models, "
+    bars.lines[0].set_clip_on(False)
+    whose = shorten(next(iter(styles)), 24) + ", " if only else "all models, "
     look = Line2D([], [], color=color, marker=marker, markersize=5.5, linewidth=1.4)
     look.set_label(f"{whose}mean and interval")
     return [look]

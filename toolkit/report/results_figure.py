@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.report import captions
+from toolkit.report.labels import shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     PAGE_MM,
@@ -62,11 +63,13 @@ def results_figure(
         caption = captions.join(f"Results of {test}: none could be estimated.", missing, source, note)
         return FigureWithCaption(NAME, figure, caption, "No result, so nothing is drawn.", data, n)
     with thesis_style():
-        figure = _draw(drawn, data["model"])
+        figure, broken = _draw(drawn, data["model"])
     caption = captions.join(
         f"Results of {test} ({captions.estimates_n_words(found)}).",
         captions.interval_words(found),
-        _without_interval(results),
+        captions.UNCORRECTED if len(drawn) > 1 else "",
+        f"Without 0 on the axis: {', '.join(broken)}." if broken else "",
+        captions.no_interval_words((f"{r.name} of {model}", r) for model, r in results),
         missing,
         source,
         note,
@@ -75,12 +78,8 @@ def results_figure(
     return FigureWithCaption(NAME, figure, caption, f"Marks with intervals. {said}.", data, n)
 
 
-def _without_interval(results: Sequence[tuple[str, Estimate]]) -> str:
-    bare = [f"{r.name} of {model} ({r.note})" for model, r in results if r.estimable and r.low is None]
-    return f"Without an interval: {', '.join(bare)}." if bare else ""
-
-
-def _draw(drawn: pd.DataFrame, models: pd.Series) -> Figure:
+def _draw(drawn: pd.DataFrame, models: pd.Series) -> tuple[Figure, list[str]]:
+    """Draw a panel for each unit; return the results whose axis lacks 0, which the caption has to declare."""
     # A model without a result keeps its colour to itself.
     styles = model_styles(drawn["model"], among=models)
     units = list(dict.fromkeys(drawn["unit"]))
@@ -92,12 +91,16 @@ def _draw(drawn: pd.DataFrame, models: pd.Series) -> Figure:
         _panel(axes, drawn[drawn["unit"] == unit], styles)
         axes.set_xlabel("" if unit == "none" else unit[:1].upper() + unit[1:])
     if len(styles) > 1:
+        labels = shortened(styles)
         handles = [
-            Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=captions.shorten(name))
+            Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=labels[name])
             for name, s in styles.items()
         ]
         figure.legend(handles=handles, loc="outside upper center", ncols=2, borderaxespad=0.2)
-    return settle(figure)
+    settle(figure)
+    ends = {unit: axes.get_xlim() for axes, unit in zip(panels, units, strict=True)}
+    broken = [unit for unit, (low, high) in ends.items() if not low <= 0 <= high]
+    return figure, list(dict.fromkeys(drawn.loc[drawn["unit"].isin(broken), "result"]))
 
 
 def _panel(axes: Axes, drawn: pd.DataFrame, styles: dict[str, ModelStyle]) -> None:
@@ -111,7 +114,7 @@ def _panel(axes: Axes, drawn: pd.DataFrame, styles: dict[str, ModelStyle]) -> No
         for place, low, high in zip(up, own["low"], own["high"], strict=True):
             if pd.notna(low) and pd.notna(high):
                 axes.plot([low, high], [place, place], color=style.color, linewidth=1.1)
-    axes.set_yticks(list(places.values()), [captions.shorten(name, 48) for name in places])
+    axes.set_yticks(list(places.values()), list(shortened(places, 48).values()))
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.grid(visible=True, axis="x", linewidth=0.4)
     ends = [end for column in ("estimate", "low", "high") for end in drawn[column].dropna()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toolkit.errors import InputError
+from toolkit.report.show import plain_text
 from toolkit.report.style import thesis_style
 from toolkit.writing import write_atomically
 
@@ -78,23 +80,24 @@ def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes
     InputError
         When ``kind`` is none of the three.
     """
+    alt_text = plain_text(figure.alt_text)  # an SVG that holds a control character is no SVG
     words: dict[str, dict[str, str | None]] = {
         "pdf": {
             "Title": figure.name,
-            "Subject": figure.alt_text,
+            "Subject": alt_text,
             "CreationDate": None,
             "Creator": None,
             "Producer": None,
         },
-        "png": {"Title": figure.name, "Description": figure.alt_text, "Software": None},
-        "svg": {"Title": figure.name, "Description": figure.alt_text, "Date": None, "Creator": None},
+        "png": {"Title": figure.name, "Description": alt_text, "Software": None},
+        "svg": {"Title": figure.name, "Description": alt_text, "Date": None, "Creator": None},
     }
     if kind not in words:
         raise InputError(f"figure format {kind!r}: use one of {', '.join(words)}")
     buffer = io.BytesIO()
     with thesis_style():
         figure.figure.savefig(buffer, format=kind, dpi=dpi, metadata=words[kind])
-    return buffer.getvalue() if kind != "svg" else _described(buffer.getvalue(), figure.alt_text)
+    return buffer.getvalue() if kind != "svg" else _described(buffer.getvalue(), alt_text)
 
 
 def _described(svg: bytes, alt_text: str) -> bytes:
@@ -123,8 +126,26 @@ def save_figure(figure: FigureWithCaption, folder: Path | str) -> list[Path]:
     return [
         *(write_atomically(place / f"{figure.name}.{kind}", render(figure, kind)) for kind in PICTURES),
         write_atomically(place / f"{figure.name}.csv", csv_bytes(figure.data)),
-        write_atomically(place / f"{figure.name}.txt", f"{figure.caption}\n".encode()),
+        write_atomically(place / f"{figure.name}.txt", f"{plain_text(figure.caption)}\n".encode()),
     ]
+
+
+def take_away_others(folder: Path, pattern: str, kept: Iterable[str]) -> None:
+    """Remove what an earlier call wrote under such names and this one did not: it shows what no longer holds.
+
+    Parameters
+    ----------
+    folder
+        Of the figures or the tables; it need not be there.
+    pattern
+        Which stems, e.g. ``judge_card_*``.
+    kept
+        Stems that stay.
+    """
+    stay = set(kept)
+    for path in sorted(folder.glob(f"{pattern}.*")):
+        if path.suffix in (*SUFFIXES, ".tex") and path.stem not in stay and path.is_file():
+            path.unlink()
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:

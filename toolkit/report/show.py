@@ -16,13 +16,20 @@ _KEPT: Final = "\n\t"
 _ESCAPES: Final = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])?")
 _SCREEN_DPI: Final = 110
 _COLUMNS: Final = 100
+_FIRST: Final = "run `make demo`, or `toolkit run` with your study file, in a shell first"
 
 
 class NothingToShow(ToolkitError):
     """There are no results yet; a notebook shows it as one line instead of a traceback."""
 
 
-def need_results(status: Mapping[str, Any], advice: str = "run `make demo` in a shell first") -> None:
+class NotWhole(ToolkitError):
+    """A study was asked and something of it is missing; the notebook has shown the rest."""
+
+    exit_code = 1
+
+
+def need_results(status: Mapping[str, Any], advice: str = _FIRST) -> None:
     """Stop a notebook at this cell with one line when the study has no result to look at.
 
     Parameters
@@ -43,6 +50,33 @@ def need_results(status: Mapping[str, Any], advice: str = "run `make demo` in a 
     """
     if not status["done"]:
         raise NothingToShow(f"study {status['study']}: no run has succeeded yet; {advice}")
+
+
+def need_whole(outcome: Mapping[str, Any]) -> None:
+    """Stop a notebook at its end with one line when runs failed or the budget is reached, so that a batch knows.
+
+    Parameters
+    ----------
+    outcome
+        What ``study.run()`` returned.
+
+    Raises
+    ------
+    NotWhole
+        When a run failed or the budget kept one from being asked.
+
+    Examples
+    --------
+    >>> need_whole({"planned": 36, "failed": 0, "failures": {}, "budget": None})
+    """
+    if outcome["budget"]:
+        raise NotWhole(outcome["budget"])
+    if outcome["failed"]:
+        why = ", ".join(f"{count} x {reason}" for reason, count in outcome["failures"].items())
+        raise NotWhole(
+            f"{outcome['failed']} of {outcome['planned']} runs failed ({why}); run the study again, or the batch with "
+            "--retry"
+        )
 
 
 def show_figure(files: Iterable[Path], name: str) -> None:

@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 
 from toolkit.report import captions
 from toolkit.report.about import About
+from toolkit.report.labels import shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     COLUMN_MM,
@@ -45,7 +46,7 @@ _COLUMNS: Final = (
 
 
 def length_slope_figure(runs: pd.DataFrame, found: LengthBias | None, about: About) -> FigureWithCaption:
-    """Draw the score of every answer against its length, and the slope within base, model and prompt length.
+    """Draw the score of every answer against its length, and the slope adjusted for base, model and prompt length.
 
     The line of the slope runs through the mean of the answers of its panel; its band is the interval of the slope,
     not that of a prediction.
@@ -77,9 +78,10 @@ def length_slope_figure(runs: pd.DataFrame, found: LengthBias | None, about: Abo
         f"{TITLE} ({captions.n_words(captions.counts(answers, about.repeats))}).",
         "Marks: answers; thin grey lines join those of one base and model in the order of their length.",
         f"Thick line: {found.slope.sentence()}",
-        "It is the slope within base, model and prompt length, the same in every panel, drawn through the mean of the "
-        "panel's answers; the band is the interval of the slope. It is no proof of bias, because longer replies may "
-        "be better.",
+        "It is adjusted for the base and for each combination of model and prompt length (fixed effects), the same in "
+        "every panel, and drawn through the mean of the panel's answers; the band is the interval of the slope. It is "
+        "one test, so nothing is corrected, and no proof of bias, because longer replies may be better.",
+        captions.cut_words(data["low"], data["high"]),
         captions.missing_words(runs, answers),
         about.source,
         about.note,
@@ -121,6 +123,7 @@ def _draw(data: pd.DataFrame, slope: Estimate, about: About) -> Figure:
     styles = about.styles(data["model"])
     across = min(_ACROSS, len(styles))
     down = -(-len(styles) // across)
+    names = shortened(styles, 44 if across == 1 else 76 // across)
     width = COLUMN_MM if across == 1 else PAGE_MM
     figure = new_figure(width, 16 + down * (58 if across == 1 else 52))
     grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
@@ -131,7 +134,7 @@ def _draw(data: pd.DataFrame, slope: Estimate, about: About) -> Figure:
             continue
         name, style = list(styles.items())[place]
         _panel(axes, data[data["model"] == name], style)
-        axes.set_title(captions.shorten(name, 44 if across == 1 else 76 // across))
+        axes.set_title(names[name])
         score_axis(axes, "Composite score (0–5)" if place % across == 0 else "")
     longest = float(data["output_tokens"].max())
     grid.flat[0].set_xlim(0, longest * 1.05 or 1.0)

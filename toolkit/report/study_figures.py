@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,11 +18,11 @@ from toolkit.report.cost_figure import cost_quality
 from toolkit.report.decision_figure import decision_study_figure
 from toolkit.report.equivalence_figure import equivalence_figure
 from toolkit.report.icc_figure import icc_forest
-from toolkit.report.judge_card import judge_card
+from toolkit.report.judge_card import CARD, PROBED, judge_card
 from toolkit.report.missing_figure import missing_data_figure
 from toolkit.report.profile_figure import dimension_profile_figure
 from toolkit.report.quality_figure import quality_by_length
-from toolkit.report.saving import SUFFIXES, FigureWithCaption, save_figure, write_atomically
+from toolkit.report.saving import FigureWithCaption, save_figure, take_away_others, write_atomically
 from toolkit.report.slope_figure import length_slope_figure
 
 if TYPE_CHECKING:
@@ -84,8 +84,6 @@ def _cards(found: StudyResults, about: About) -> list[FigureWithCaption]:
     return cards or [about.nothing(CARD, "Cards of the judges", "no judged runs")]
 
 
-CARD: Final = "judge_card"
-"""Stands for the cards of all judges; their files are named after the judges."""
 _Draw = Callable[[StudyResults, About], Sequence[FigureWithCaption]]
 _FIGURES: Final[Mapping[str, tuple[tuple[str, ...], _Draw]]] = {
     "quality_by_length": (
@@ -212,8 +210,9 @@ def save_drawn(
         reasons.pop(figure.name, None)
         if figure.left_out:
             reasons[figure.name] = figure.left_out
-            for suffix in SUFFIXES:
-                (folder / f"{figure.name}{suffix}").unlink(missing_ok=True)
+            take_away_others(folder, figure.name, ())
+    if any(figure.name.startswith(CARD) for figure in figures):
+        take_away_cards(folder, (figure.name for figure in figures if not figure.left_out))
     if not reasons:
         path.unlink(missing_ok=True)
         return files
@@ -221,6 +220,20 @@ def save_drawn(
     lines += [f"{name}: {reasons[name]}" for name in _FIGURES if name in reasons]
     lines += [line for line in (about.source, about.note) if line]
     return [*files, write_atomically(path, ("\n".join(lines) + "\n").encode())]
+
+
+def take_away_cards(folder: Path, kept: Iterable[str]) -> None:
+    """Remove the cards of judges that the study no longer has; a card with probes was paid for and stays.
+
+    Parameters
+    ----------
+    folder
+        Of the figures or the tables.
+    kept
+        Stems that stay.
+    """
+    probed = (path.stem for path in folder.glob(f"{CARD}_*{PROBED}.*"))
+    take_away_others(folder, f"{CARD}_*", [*kept, *probed])
 
 
 def _reasons(path: Path) -> dict[str, str]:

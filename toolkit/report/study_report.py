@@ -10,8 +10,8 @@ from toolkit.report.judge_card import judge_card_name
 from toolkit.report.judge_card_table import judge_card_table
 from toolkit.report.one_shot_figure import one_shot_comparison_table, one_shot_figures, one_shot_table
 from toolkit.report.results_figure import results_figure
-from toolkit.report.saving import save_figure
-from toolkit.report.study_figures import StudyResults, draw_study, save_drawn
+from toolkit.report.saving import save_figure, take_away_others
+from toolkit.report.study_figures import StudyResults, draw_study, save_drawn, take_away_cards
 from toolkit.report.tables import forms_table, length_table, reliability_table, save_table
 from toolkit.stats.one_shot_compare import compare_one_shot
 from toolkit.stats.one_shot_methods import MethodScore, methods_frame, score_groups
@@ -53,7 +53,12 @@ def write_figures(
     tables += [
         judge_card_table(card, judge_card_name(card), note=note, source=source) for card in found.cards
     ]
-    return files + [path for table in tables for path in save_table(table, place / "tables")]
+    files += [path for table in tables for path in save_table(table, place / "tables")]
+    names = [table.name for table in tables]
+    for name in ("reliability", "icc_forms", "length"):
+        take_away_others(place / "tables", name, names)
+    take_away_cards(place / "tables", names)
+    return files
 
 
 def write_one_shot_figures(
@@ -78,7 +83,10 @@ def write_one_shot_figures(
     tables += (
         [one_shot_comparison_table(comparison, note=note, source=source)] if comparison.contrasts else []
     )
-    return files + [path for table in tables for path in save_table(table, folder / "tables")]
+    files += [path for table in tables for path in save_table(table, folder / "tables")]
+    take_away_others(folder / "figures", "one_shot_methods_*", (figure.name for figure in drawn))
+    take_away_others(folder / "tables", "one_shot_variants", (table.name for table in tables))
+    return files
 
 
 def write_test_figures(

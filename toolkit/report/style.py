@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import textwrap
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ COLUMN_MM: Final = 85.0
 PAGE_MM: Final = 160.0
 """Width of the text block of a thesis page in millimetres."""
 MM_PER_INCH: Final = 25.4
+PAGE_HIGH_MM: Final = 170.0
+"""Height of a figure in millimetres that leaves room for its caption on a thesis page."""
 CROWD: Final = 3
 """More models than this need a page's width where they share one panel."""
 GREY: Final = "#8C8C8C"
@@ -141,7 +144,8 @@ def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, M
     """Give every model its own look, the same in every figure of a study and whatever the order of the names.
 
     The hash of the name picks the colour. Two models that pick the same one are told apart by moving the
-    alphabetically later one on, so up to six models differ in colour and forty-eight in colour and marker.
+    alphabetically later one on, so up to six models differ in colour, eight in marker and forty-eight in one of the
+    two.
 
     Parameters
     ----------
@@ -173,9 +177,11 @@ def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, M
         in_order = [(wanted + step) % colours for step in range(colours)] + list(range(colours, places))
         place = next((p for p in in_order if p not in taken), wanted)
         taken.add(place)
-        lap = place // colours
+        # Eight models differ in their marker, which is all that grey paper shows; after 24 places, where colours and
+        # markers have run through together, one step on makes new pairs of them.
+        look = place + place // math.lcm(colours, len(MARKERS))
         styles[name] = ModelStyle(
-            PALETTE[place % colours], MARKERS[(place + lap) % len(MARKERS)], LINES[(place + lap) % len(LINES)]
+            PALETTE[place % colours], MARKERS[look % len(MARKERS)], LINES[look % len(LINES)]
         )
     return {name: style for name, style in styles.items() if name in shown}
 

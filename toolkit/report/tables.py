@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,7 +204,10 @@ def length_table(comparison: LengthComparison, *, note: str = "", source: str = 
         f"Differences: {captions.interval_words(comparison.contrasts)}",
         f"Effect sizes d_z: {captions.interval_words(comparison.effect_sizes)}",
         f"P values corrected for multiplicity: {', '.join(corrections)}." if corrections else "",
-        captions.not_estimable_words(told),
+        captions.unpaired_words(comparison.contrasts),
+        captions.not_estimable_words(
+            [*comparison.per_bin, *(replace(e, missing=0) for e in comparison.contrasts)]
+        ),
         _notes(comparison.notes),
         source,
         note,

@@ -62,7 +62,12 @@ class RepeatedMeasures:
         return self.p_hf
 
     def as_estimate(self) -> Estimate:
-        """Return the F ratio as a row for the tables."""
+        """Return the F ratio as a row for the tables, with its degrees of freedom and effect size in the note."""
+        note = self.note
+        if self.f is not None:
+            note = f"df {self.df1} and {self.df2}"
+            note += f", epsilon {self.epsilon_hf:.2f}" if self.epsilon_hf is not None else ""
+            note += f", partial eta squared {self.eta:.2f}" if self.eta is not None else ""
         return Estimate(
             "F(bins)",
             self.f,
@@ -70,7 +75,7 @@ class RepeatedMeasures:
             n=self.n,
             missing=self.missing,
             p_value=self.p_hf,
-            note=self.note,
+            note=note,
         )
 
     def sentence(self) -> str:

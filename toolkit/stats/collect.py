@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from toolkit.stats.anova import RepeatedMeasures
 from toolkit.stats.result import Estimate
 
 _EMPTY = ("result", "results")
@@ -38,6 +39,8 @@ def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
 def _walk(result: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Estimate]]:
     if isinstance(result, Estimate):
         yield place, result
+    elif isinstance(result, RepeatedMeasures):
+        yield place, result.as_estimate()
     elif is_dataclass(result) and not isinstance(result, type):
         for field in fields(result):
             yield from _walk(getattr(result, field.name), (*place, _said(field.name)))

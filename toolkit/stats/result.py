@@ -74,7 +74,8 @@ class Estimate:
         counts = ", ".join(f"{value} {key}" for key, value in self.n.items())
         counts = f"; n = {counts}" if counts else ""
         if self.estimate is None:
-            return f"{self.name}: not estimable ({self.note}){counts}."
+            why = self.note.removeprefix("not estimable: ")
+            return f"{self.name}: not estimable ({why}){counts}."
         unit = "" if self.unit in ("", "none") else f" {self.unit}"
         text = f"{self.name} = {rounded(self.estimate)}{unit}"
         if self.low is not None and self.high is not None:
