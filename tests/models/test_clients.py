@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from stub_server import StubServer
+from stub_server import Fault, StubServer
 
 from toolkit.errors import ModelError, StudyError
 from toolkit.models.base import Message, Usage
@@ -91,6 +91,22 @@ def test_a_claude_is_not_given_a_top_p_of_1_beside_a_temperature(temperature, to
         ask(spec_for("anthropic", server), make_request(temperature=temperature, top_p=top_p))
     body = server.seen[0].body
     assert {name: body[name] for name in ("temperature", "top_p") if name in body} == sent
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_count_that_no_reply_has_is_not_believed(provider, make_request):
+    """The store holds no such number, and a cost made of it would stop the study; our own estimate stands in."""
+    said = {"prompt_tokens": 2**70, "completion_tokens": 1, "input_tokens": 1, "output_tokens": 2**63}
+    body = {
+        "choices": [{"message": {"content": "Yes."}}],
+        "content": [{"type": "text", "text": "Yes."}],
+        "usage": said,
+    }
+    with StubServer(faults=[Fault(status=200, body=body)]) as server:
+        reply = ask(spec_for(provider, server), make_request(provider=provider, model="m"))
+    assert reply.text == "Yes."
+    assert reply.usage.estimated
+    assert reply.usage.input < 1000
 
 
 def test_a_model_past_its_date_is_asked_without_a_warning(make_request):

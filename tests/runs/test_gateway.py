@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.errors import BudgetReached, ModelError
+from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import Price
@@ -116,6 +116,40 @@ def test_texts_that_a_store_cannot_hold_are_kept(store: Store) -> None:
     assert later.reply.text == first.reply.text
     assert first.reply.raw == {"text": text}
     assert "\U0001f600" in first.reply.text
+
+
+def test_a_name_that_a_store_cannot_hold_loses_no_reply(store: Store) -> None:
+    """A server calls its model by half a surrogate pair: the reply was paid for, and is kept."""
+
+    class Odd(Counted):
+        async def ask(self, request: ModelRequest) -> ModelReply:
+            return replace(await super().ask(request), model="m\ud800")
+
+    first = in_gateway(store, Odd("Port 22."), lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    later = in_gateway(store, Counted("x"), lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    assert (
+        (later.reply.text, later.reply.model) == (first.reply.text, first.reply.model) == ("Port 22.", "m?")
+    )
+
+
+def test_a_key_that_is_missing_leaves_no_claim(store: Store) -> None:
+    """Nothing was sent: the next run finds nothing that a dead process may have paid for."""
+
+    async def main() -> None:
+        def open_model() -> Counted:
+            raise InputError("set OPENAI_API_KEY")
+
+        gateway = Gateway(
+            Ledger(store, "s"), [Endpoint(model_spec("scripted"), PRICE, open_model, concurrency=4)]
+        )
+        try:
+            with pytest.raises(InputError, match="OPENAI_API_KEY"):
+                await gateway.ask(REQUEST, purpose="run")
+        finally:
+            await gateway.close()
+
+    run_anywhere(main, threading.Event())
+    assert store.database["calls"].count_documents({}) == 0
 
 
 def test_retries_are_counted_and_recorded(store: Store) -> None:

@@ -11,6 +11,8 @@ from toolkit.models.catalogue import ModelSpec
 from toolkit.models.failures import body_failure
 from toolkit.models.tokens import count_tokens
 
+_MOST = 2**40
+"""Tokens that no reply has: a server that counts more does not count, and the store holds no such number."""
 _OPENAI_FINISH = {"stop": "stop", "length": "length", "content_filter": "filter"}
 _ANTHROPIC_FINISH = {
     "end_turn": "stop",
@@ -166,4 +168,4 @@ def _message_usage(usage: Any) -> Usage | None:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else None
