@@ -68,7 +68,7 @@ def test_every_number_is_that_of_the_store_also_after_settings_have_changed(
     path.write_text(path.read_text().replace("[judges]", f"{CHANGED}[judges]", 1))
     text, calls = told_of(path)
     assert len(calls) == 48
-    assert "asked at temperature 0.7 for" in text
+    assert "asked for at most 2000 tokens, at temperature 0.7, with the seed" in text
     assert "The study file fixes a margin of equivalence of 0.5 score points." in text
     assert text.count(", 6 answers)") == 1  # those at another temperature are none of them
     assert text.count(", 6 judgements)") == 3
@@ -93,7 +93,7 @@ def test_a_study_of_one_model_one_judge_and_one_length_claims_nothing_more(store
     assert "It asked 2 prompts: 2 bases of the scenario CTI_ANALYSIS, in the length S." in text
     assert "Each prompt was put to 1 model once, 2 runs in all" in text
     assert "The judge: primary judge-a (scripted, " in text
-    assert "It was asked at temperature 0.1" in text
+    assert "It was asked for at most 1000 tokens, at temperature 0.1" in text
     assert ENOUGH_JUDGES == 2
     assert "fewer than two judges scored has none; with one judge, as here, none has" in text
     assert "2 answers have no score, because fewer than two judges scored them" in text
@@ -193,3 +193,22 @@ def test_related_judges_people_and_what_they_gave_are_told_of(
     assert "Under the same rubric 2 people rated 4 answers." in told
     assert "Agreement of judges and people is weighted kappa with quadratic weights" in told
     assert "Means of the judges were corrected by the ratings of people" in told
+
+
+def test_models_that_set_their_own_temperature_are_not_said_to_have_been_given_one(tmp_path: Path) -> None:
+    """One of two, and all of them; the judges likewise."""
+    path = tmp_path / "tiny.toml"
+    own = '{ name = "own", provider = "scripted", sampling_supported = false }'
+    path.write_text(ONE_JUDGE.replace('{ name = "scripted" }', f'{{ name = "scripted" }}, {own}'))
+    text, calls = told_of(path)
+    assert "asked for at most 2000 tokens, at temperature 0.2, own at that of the provider" in text
+    assert [call["request"]["temperature"] for call in calls if call["purpose"] == "run"].count(None) == 2
+    path.write_text(
+        ONE_JUDGE.replace('{ name = "scripted" }', own)
+        .replace('"tiny"', '"alone"')
+        .replace('provider = "scripted" }', 'provider = "scripted", sampling_supported = false }')
+    )
+    text, _ = told_of(path)
+    assert "tokens, at the temperature that the provider sets, with the seed" in text
+    assert "tokens, at the temperature that the provider sets. " in text
+    assert "0.2" not in text.split("The judge")[0].split("The model")[1]

@@ -29,12 +29,13 @@ def models(done: Done) -> tuple[Sentence, ...]:
     told = "; ".join(_model(name, spec, by_model, "answer") for name, spec in plan.models.items())
     sampling, many = plan.study.sampling, len(plan.models) > 1
     top_p = "" if sampling.top_p is None else f", top_p {sampling.top_p:g}"
+    warmth = _temperature(sampling.temperature, top_p, plan.models)
     batch = "; requests went through the batch interface of the provider" * (plan.study.mode == "batch")
     return (
         Sentence(f"The model{'s' * many} under test, with the days (UTC) of the replies: {told}"),
         Sentence(
-            f"{'They were' if many else 'It was'} asked at temperature {sampling.temperature:g} for at most "
-            f"{sampling.max_tokens} tokens{top_p}{_seeds(done)}{batch}"
+            f"{'They were' if many else 'It was'} asked for at most {sampling.max_tokens} tokens, {warmth}"
+            f"{_seeds(done)}{batch}"
         ),
     )
 
@@ -59,11 +60,12 @@ def judges(done: Done) -> tuple[Sentence, ...]:
         for role, judge in plan.judges.items()
     )
     settings, many = plan.study.judges, len(plan.judges) > 1
+    specs = {f"{role} {judge.name}": plan.judge_models[role] for role, judge in plan.judges.items()}
     said = [
         Sentence(f"The judge{'s' * many}: {told}"),
         Sentence(
-            f"{'They were' if many else 'It was'} asked at temperature {settings.temperature:g} for at most "
-            f"{settings.max_tokens} tokens"
+            f"{'They were' if many else 'It was'} asked for at most {settings.max_tokens} tokens, "
+            f"{_temperature(settings.temperature, '', specs)}"
         ),
     ]
     return (*said, *(_rubric(done) if plan.test.judged else ()), *_manner(done))
@@ -138,6 +140,15 @@ def _related(done: Done) -> list[str]:
         return ["A judge did not judge models of its own family"]
     pairs = [f"{role} with {joined(sorted(names))}" for role, names in own.items()]
     return [f"Judges that share a family with a model under test: {'; '.join(pairs)}; their judgements count"]
+
+
+def _temperature(value: float, top_p: str, specs: Mapping[str, ModelSpec]) -> str:
+    """Return at which temperature models were asked; some take none and set their own."""
+    own = [name for name, spec in specs.items() if not spec.sampling_supported]
+    if len(own) == len(specs):
+        return f"at the temperature that the provider{'s set' if len(own) > 1 else ' sets'}"
+    but = f", {joined(own)} at that of the provider" if own else ""
+    return f"at temperature {value:g}{top_p}{but}"
 
 
 def _seeds(done: Done) -> str:
