@@ -14,6 +14,7 @@ import pytest
 from stub_server import Fault, StubServer
 
 from toolkit.errors import PriceError
+from toolkit.store import records
 from toolkit.store.connection import open_store
 from toolkit.store.documents import Judgement, OutputBlob, Run
 from toolkit.words import DIMENSIONS
@@ -274,6 +275,31 @@ def test_replay_makes_everything_again_without_a_network(tmp_path: Path, store_f
     new = ["run_id", "created_at"]
     assert study.runs().drop(columns=new).equals(before.drop(columns=new))
     assert study.judgements().drop(columns=new).equals(said.drop(columns=new))
+    study.store.close()
+
+
+def test_a_text_that_is_kept_is_not_taken_apart_again(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal replies are one text, looked through once; a replay looks through those alone that are gone."""
+    looked: list[str] = []
+
+    def looking(text: str) -> dict[str, int]:
+        looked.append(text)
+        return {"content_length": len(text)}
+
+    monkeypatch.setattr(records, "reply_metadata", looking)
+    with StubServer() as server:  # every request is answered alike
+        study = Study.load(stub_study(tmp_path, server.openai_url))
+        count = study.execute(progress=False).succeeded
+    assert count > 1
+    assert len(looked) == study.store.objects(OutputBlob).count() == 1
+    assert study.execute(progress=False, replay=True).succeeded == count
+    assert len(looked) == 1
+    study.store.database["output_blobs"].delete_many({})
+    assert study.execute(progress=False, replay=True).succeeded == count
+    assert len(looked) == 2
+    assert study.store.objects(OutputBlob).count() == 1
     study.store.close()
 
 

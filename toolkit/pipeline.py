@@ -53,6 +53,9 @@ class _Work:
     stored: dict[tuple[str, str, int], Stored] = field(default_factory=dict)
     wrote: bool = False
     kept: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
+    texts: set[str] = field(
+        default_factory=set
+    )  # ids of those that are there, or on the way before their runs
 
     def look(self) -> None:
         """Read how the runs stand in the store."""
@@ -60,6 +63,7 @@ class _Work:
         if self.replay:
             self.kept = kept_documents(self.store, self.plan.study.name, ids)
             self.stored = self.kept.stored()
+            self.texts.update(self.kept.blobs)
         else:
             self.stored = stored_runs(self.store, self.plan.study.name, ids)
 
@@ -154,6 +158,7 @@ def run_plan(
             reached = reached or await judge_runs(work)
         finally:
             await gateway.close()
+        work.kept = NOTHING_KEPT  # half of a replay's memory, and measuring needs as much again
         counters = gateway.counters
         return await measure(plan, work.runs, store, work.stored, counters.asked, counters.spent_aud, reached)
 
@@ -183,7 +188,7 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
             if not work.replay and error.reason != "stopped":
                 work.post(failed_run_record(key, fields, f"{error.reason}: {error}"))
         else:
-            for record in run_records(
+            records = run_records(
                 key,
                 fields,
                 whole.answer,
@@ -191,8 +196,11 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
                 attempts=whole.attempts,
                 defect=whole.defect,
                 policy=whole.policy,
-            ):
+                texts=work.texts,
+            )
+            for record in records:
                 work.post(record)
+            work.texts.add(records[-1].document["output_blob_id"])
         writer.check()
         bar.step(work.gateway.counters)
 

@@ -102,7 +102,11 @@ def child(job: Job) -> None:
     )
     plan, store = study.plan, study.store  # both are made when they are first asked for
     # Imports weigh the same for a run as for ten thousand; timed, they would hide how the time grows.
-    for module in ("toolkit.pipeline", "toolkit.models.openai_client", "openai.resources.chat.completions"):
+    clients = ("toolkit.models.openai_client", "openai.resources.chat.completions")
+    for module in (
+        "toolkit.pipeline",
+        *(clients if job.what == "ask" else ()),
+    ):  # no other job opens a client
         importlib.import_module(module)
     if "emptied" in job.what:
         for collection in ("runs", "output_blobs"):

@@ -18,7 +18,8 @@ from urllib.request import ProxyHandler, build_opener
 
 JUDGE = "bench-judge"
 """A request to a model of this name is answered with scores, every other one with prose."""
-_REPLY = "Isolate the host. " * 20
+_REPLY = "Reply 0000000: isolate the host. " + "Isolate the host. " * 19
+"""The number is that of the request: models seldom say the same twice, and equal replies are kept once."""
 _PAID = {"input": 200, "output": 80}  # tokens the server says a reply took
 
 
@@ -87,10 +88,11 @@ def _serve(ready: Any, latency: float) -> None:
     def answering(reply: bytes) -> Any:
         async def answer(request: web.Request) -> web.Response:
             nonlocal count
-            count += 1
+            count = number = count + 1
             body = await request.read()
             await asyncio.sleep(latency)
-            return web.Response(body=judgement if judge in body else reply, content_type="application/json")
+            said = judgement if judge in body else reply.replace(b"0000000", b"%07d" % number)
+            return web.Response(body=said, content_type="application/json")
 
         return answer
 

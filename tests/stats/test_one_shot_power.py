@@ -7,8 +7,16 @@ import pytest
 from scipy import stats
 
 from toolkit.errors import InputError
+from toolkit.stats import one_shot_power as one_shot_power_module
 from toolkit.stats.one_shot_pair import pair_p_value, rejected
-from toolkit.stats.one_shot_power import ENUMERATED_UP_TO, experiments_needed, one_shot_power, told_apart
+from toolkit.stats.one_shot_power import (
+    DRAWN,
+    ENUMERATED_UP_TO,
+    MOST,
+    experiments_needed,
+    one_shot_power,
+    told_apart,
+)
 
 W = (1.0, 0.0, -0.5)
 ALWAYS, HALF = (1, 0, 0), (0.5, 0.5, 0)
@@ -78,6 +86,31 @@ def test_methods_that_need_more_than_enumeration_are_found_by_bisection():
     assert ENUMERATED_UP_TO < found.estimate < 80
     assert one_shot_power(*shares, int(found.estimate)).estimate >= 0.8
     assert one_shot_power(*shares, int(found.estimate * 0.8)).estimate < 0.8
+
+
+def test_looking_for_a_number_draws_no_more_than_the_answer_takes(monkeypatch):
+    """That 400 are too few for two methods that hardly differ is said after a quarter of the pairs."""
+    tested = []
+
+    def counted(first, second, w):
+        tested.append(sum(first))
+        return pair_p_value(first, second, w)
+
+    monkeypatch.setattr(one_shot_power_module, "pair_p_value", counted)
+    assert experiments_needed((0.9, 0.05, 0.05), (0.88, 0.06, 0.06)).estimate is None
+    assert set(tested) == {60, 120, 240, MOST}
+    assert len(tested) < 0.3 * 4 * DRAWN
+
+
+@pytest.mark.parametrize("power", [0.001, 0.5, 0.75, 0.9, 0.999])
+@pytest.mark.parametrize("shares", [((0.9, 0.05, 0.05), (0.6, 0.2, 0.2)), ((0.7, 0.2, 0.1), (0.5, 0.3, 0.2))])
+def test_a_decision_made_early_is_the_one_made_late(power, shares):
+    """Whatever the power wanted, the search says of N what the whole simulation says of it."""
+    p, q = map(np.array, shares)
+    drawn = list(one_shot_power_module._drawn(p, q, 45, W, 0.05, 3))
+    whole = one_shot_power(*shares, 45, seed=3).estimate
+    for wanted in (power, whole, np.nextafter(whole, 1)):
+        assert one_shot_power_module._drawn_power_reaches(wanted, drawn) == (whole >= wanted)
 
 
 def test_equal_methods_are_never_told_apart():

@@ -11,7 +11,7 @@ from toolkit.commands.common import finish, json_option
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
-@click.command()
+@click.command(short_help="Run a notebook template over a grid of parameters.")
 @click.argument("template", type=click.Path(path_type=Path))
 @click.argument("grid", metavar="GRID.toml", type=click.Path(path_type=Path))
 @click.option(

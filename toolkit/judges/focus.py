@@ -12,6 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from toolkit.judges.segments import Segment, segments
@@ -27,6 +28,7 @@ NO_SENTENCES: Final = "(none: the reply has no sentences)"
 _UNSPACED: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD: Final = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]++")
 """A word, or one character of a script that puts no spaces between words."""
+_PLAIN_WORD: Final = re.compile("[a-z0-9]++")
 
 
 def focus_sentences(text: str, count: int) -> tuple[Segment, ...]:
@@ -55,18 +57,26 @@ def focus_sentences(text: str, count: int) -> tuple[Segment, ...]:
 
 
 def _most_central(text: str, candidates: Sequence[Segment], count: int) -> tuple[Segment, ...]:
-    words = [Counter(_WORD.findall(candidate.of(text).casefold())) for candidate in candidates]
-    containing = Counter(word for counts in words for word in counts)
-    idf = {word: math.log(len(words) / number) for word, number in containing.items()}
-    reply = Counter(word for counts in words for word in counts.elements())
+    said = [_words(candidate.of(text).casefold()) for candidate in candidates]
+    # Of sentences with the same words only the first can be taken.
+    first: dict[tuple[str, ...], int] = {}
+    for number, words in enumerate(said):
+        first.setdefault(tuple(words), number)
+    counts = {number: _counted(words) for words, number in first.items()}
+    reply = Counter(chain.from_iterable(said))
+    containing = Counter(chain.from_iterable(map(set, said)))
+    # Most words stand in one sentence or two: a logarithm for each number, not for each word.
+    idf_of = {number: math.log(len(said) / number) for number in set(containing.values())}
+    squared = {number: weight**2 for number, weight in idf_of.items()}
+    weights = {word: (reply[word], idf_of[number], squared[number]) for word, number in containing.items()}
     # The reply's own norm is the same for every sentence and changes no order.
-    central = [_projection(counts, reply, idf) for counts in words]
+    central = {number: _projection(one, weights) for number, one in counts.items()}
     taken: list[int] = []
     # `sorted` is stable, so equally central sentences keep their order.
-    for number in sorted(range(len(words)), key=lambda n: -central[n]):
+    for number in sorted(counts, key=lambda n: -central[n]):
         if len(taken) >= count:
             break
-        if all(_alike(words[number], words[other]) < SAME for other in taken):
+        if all(_alike(counts[number], counts[other]) < SAME for other in taken):
             taken.append(number)
     return tuple(candidates[number] for number in sorted(taken))
 
@@ -127,14 +137,30 @@ def _sentences(text: str) -> list[Segment]:
     return [piece for piece in segments(text) if piece.kind in READABLE]
 
 
-def _projection(sentence: Mapping[str, int], reply: Mapping[str, int], idf: Mapping[str, float]) -> float:
-    norm = math.sqrt(math.fsum((number * idf[word]) ** 2 for word, number in sentence.items()))
-    shared = math.fsum(number * reply[word] * idf[word] ** 2 for word, number in sentence.items())
+def _words(folded: str) -> list[str]:
+    # Most sentences are ASCII, where the plain pattern finds the same in half the time.
+    return (_PLAIN_WORD if folded.isascii() else _WORD).findall(folded)
+
+
+def _counted(words: Sequence[str]) -> Mapping[str, int]:
+    once = dict.fromkeys(words, 1)  # a tenth of the time of a Counter, and most sentences repeat no word
+    return once if len(once) == len(words) else Counter(words)
+
+
+def _projection(
+    sentence: Mapping[str, int],
+    weights: Mapping[str, tuple[int, float, float]],
+) -> float:
+    # To the last bit the sums of the formula, in whatever order: of two sentences that are equally central the
+    # earlier one must stay the earlier one.
+    found = [(n, *weights[word]) for word, n in sentence.items()]
+    norm = math.sqrt(math.fsum([square if n == 1 else (n * idf) ** 2 for n, _, idf, square in found]))
+    shared = math.fsum([n * times * square for n, times, _, square in found])
     return shared / norm if norm else 0.0
 
 
 def _alike(one: Mapping[str, int], other: Mapping[str, int]) -> float:
-    shared = sum(number * other.get(word, 0) for word, number in one.items())
-    squares = sum(n * n for n in one.values()) * sum(n * n for n in other.values())
-    # Two sentences of symbols alone have no words to differ in.
-    return shared / math.sqrt(squares) if squares else float(one == other)
+    shared = sum([one[word] * other[word] for word in one.keys() & other.keys()])
+    if not shared:  # two sentences of symbols alone have no words to differ in
+        return float(not (one or other))
+    return shared / math.sqrt(sum([n * n for n in one.values()]) * sum([n * n for n in other.values()]))

@@ -59,7 +59,9 @@ class Asked:
         return str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
 
 
-def asked_models(plan: Plan, store: Store, judge_calls: Iterable[str] = ()) -> tuple[Asked, ...]:
+def asked_models(
+    plan: Plan, store: Store, judge_calls: Iterable[str] = (), *, earlier: bool = True
+) -> tuple[Asked, ...]:
     """Return every model that answered a call of a study, models under test first, then by provider and name.
 
     Parameters
@@ -70,11 +72,15 @@ def asked_models(plan: Plan, store: Store, judge_calls: Iterable[str] = ()) -> t
         Its open store.
     judge_calls
         Calls that count as judgements although another study of the same store paid for them.
+    earlier
+        Whether all other calls count that the study paid for: under settings that it no longer has, of replies that
+        were asked for again, of repairs, segments and probes.
     """
     found = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
     found |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
-    paid = store.database["calls"].find({"study": plan.study.name}, dict.fromkeys(_FIELDS, 1))
-    found |= {call["_id"]: call for call in paid}
+    if earlier:
+        paid = store.database["calls"].find({"study": plan.study.name}, dict.fromkeys(_FIELDS, 1))
+        found |= {call["_id"]: call for call in paid}
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for call in found.values():
         if call["state"] == "done":

@@ -16,6 +16,7 @@ from pymongo.errors import DuplicateKeyError
 from toolkit.errors import BudgetReached
 from toolkit.runs.owners import Owner, living
 from toolkit.store.connection import Store
+from toolkit.store.documents import Call
 
 SHARE: Final = 0.02
 """Part of the budget that a grant grows by, where it is enough for a call: small, so that processes share fairly."""
@@ -129,7 +130,7 @@ class Account:
         What a living process does is in its grant, except what it took over from others: that was before.
         """
         fields = ("owner", "state", "aud_cost", "unsure_aud", "inherited_aud", "worst_aud")
-        found = self._store.database["calls"].find({"study": self._study}, dict.fromkeys(fields, 1))
+        found = self._store.find_where(Call, {"study": self._study}, only=fields)
         return sum(_inherited(call) if call["owner"] in alive else _cost(call) for call in found)
 
     def _change(self, change: Any) -> None:

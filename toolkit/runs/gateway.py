@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from toolkit.errors import BudgetReached, ModelError
+from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
 from toolkit.models.prices import aud_cost, batch_price
 from toolkit.runs.batch_exchange import STILL_OPEN
@@ -139,6 +139,7 @@ class Gateway:
         for model in self._models.values():
             await model.close()
         self._models.clear()
+        self._known.clear()  # a replay knows every answer of its study, and others still have work to do
         self._ledger.close()
         if self._account:
             self._account.close()
@@ -152,7 +153,7 @@ class Gateway:
         before = [dict(attempt) for attempt in claim.earlier]
         try:
             reply = await self._in_batch(sending) or await self._attempts(claim, sending)
-        except (ModelError, BudgetReached, asyncio.CancelledError) as error:
+        except (ModelError, BudgetReached, InputError, asyncio.CancelledError) as error:
             reason = getattr(error, "reason", "stopped")
             if sending.in_batch and reason in STILL_OPEN:
                 raise  # the claim stays: whoever takes it over finds the batch

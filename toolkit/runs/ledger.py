@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
 
@@ -20,6 +20,9 @@ from toolkit.runs.owners import Owner, is_living
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, utc_now
 from toolkit.store.writer import TOUCH, Duplicate
+
+_PART: Final = 1000
+"""Calls that are read at once where all of a study are."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,12 @@ class Ledger:
 
     def kept(self) -> dict[str, Answer]:
         """Return every answer this study has paid for, by call id."""
-        found = self._calls.find({"study": self.study, "state": "done"}, {"request": 0, "raw": 0})
+        # A pipeline, for the reason that `Store.find_where` has one; in parts, for answers are smaller than documents.
+        wanted = [
+            {"$match": {"study": self.study, "state": "done"}},
+            {"$project": {"request": 0, "raw": 0}},
+        ]
+        found = self._calls.aggregate(wanted, batchSize=_PART)
         return {document["_id"]: answer_of(document) for document in found}
 
     async def claim(self, request: ModelRequest, *, purpose: str, worst_aud: float) -> Claim | Answer | Busy:
@@ -153,7 +161,7 @@ class Ledger:
     ) -> Answer:
         """Write a reply as received and return its answer once it is durable."""
         # The text as it can be kept, and from now on the only one: what is asked about it must be the same later.
-        reply = replace(reply, text=reply.text.encode("utf-8", "replace").decode())
+        reply = replace(reply, text=_storable(reply.text), model=_storable(reply.model))
         document = self._document(
             claim,
             "done",
@@ -264,3 +272,8 @@ def answer_of(document: Mapping[str, Any]) -> Answer:
         len(document["attempts"]),
         from_ledger=True,
     )
+
+
+def _storable(text: str) -> str:
+    """Return text with what no UTF-8 holds, a half of a surrogate pair, as a question mark."""
+    return text.encode("utf-8", "replace").decode()

@@ -86,11 +86,15 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls of one state of a study: how many, what they cost, and what may have been billed besides, in AUD."""
+    """The calls of one state of a study: how many, what they cost, and what may have been billed besides, in AUD.
+
+    ``most_attempts`` is the number of requests of the call that took most.
+    """
 
     count: int
     aud: float
     unsure_aud: float
+    most_attempts: int
 
 
 def standings(plan: Plan, store: Store, *, reasons: bool = True) -> tuple[Standing, ...]:
@@ -177,12 +181,20 @@ def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
     study
         Name of the study.
     """
-    totals = {"n": {"$sum": 1}, "aud": {"$sum": "$aud_cost"}, "unsure": {"$sum": "$unsure_aud"}}
+    totals = {
+        "n": {"$sum": 1},
+        "aud": {"$sum": "$aud_cost"},
+        "unsure": {"$sum": "$unsure_aud"},
+        "most": {"$max": {"$size": {"$ifNull": ["$attempts", []]}}},  # a claim has none yet
+    }
     # By one plain field: the embedded server counts that in SQL, and takes a compound _id for one constant group.
     found = store.database["calls"].aggregate(
         [{"$match": {"study": study}}, {"$group": {"_id": "$state", **totals}}]
     )
-    return {group["_id"]: Calls(group["n"], group["aud"] or 0.0, group["unsure"] or 0.0) for group in found}
+    return {
+        group["_id"]: Calls(group["n"], group["aud"] or 0.0, group["unsure"] or 0.0, group["most"] or 0)
+        for group in found
+    }
 
 
 def _standing(

@@ -12,7 +12,7 @@ from toolkit.runs.lengths import EXPECTED_REPLY_TOKENS
 from toolkit.runs.owners import living
 from toolkit.runs.progress import duration
 from toolkit.runs.said import calls_of_judge
-from toolkit.runs.standing import Standing, calls_by_state, standings
+from toolkit.runs.standing import Calls, Standing, calls_by_state, standings
 from toolkit.store.documents import utc_now
 from toolkit.summary import Summary
 
@@ -64,8 +64,8 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     claimed = _claimed(store, name) if "claimed" in calls else []
     in_flight = [call for call in claimed if call["owner"] in alive]
     reserved = sum(call["worst_aud"] or 0.0 for call in claimed)
-    attempts, retried = _attempts(store, name, calls["done"].count if "done" in calls else 0)
-    rate = _calls_per_minute(store, name)
+    attempts, retried = _attempts(store, name, calls)
+    rate = _calls_per_minute(store, name, calls)
     return {
         "study": name,
         "done": len(succeeded),
@@ -190,11 +190,15 @@ def _claimed(store: Store, study: str) -> list[dict[str, Any]]:
     return list(store.database["calls"].find({"study": study, "state": "claimed"}, fields))
 
 
-def _attempts(store: Store, study: str, done: int) -> tuple[dict[str, int], int]:
+def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dict[str, int], int]:
     """Return attempts by outcome, and how many were not the first of their call.
 
-    Read are only the calls with an attempt that failed: every done call has one more, which brought the reply.
+    Read are only the calls with an attempt that failed: every done call has one more, which brought the reply. Where
+    no call can have such a one nothing is read.
     """
+    done = calls["done"].count if "done" in calls else 0
+    if all(of_state.most_attempts <= (state == "done") for state, of_state in calls.items()):
+        return ({ANSWERED: done} if done else {}), 0
     found = store.database["calls"].find(
         {"study": study, "attempts": {"$elemMatch": {"outcome": {"$ne": ANSWERED}}}}, {"attempts": 1}
     )
@@ -206,20 +210,23 @@ def _attempts(store: Store, study: str, done: int) -> tuple[dict[str, int], int]
     return dict(outcomes), retried
 
 
-def _calls_per_minute(store: Store, study: str) -> float | None:
+def _calls_per_minute(store: Store, study: str, calls: Mapping[str, Calls]) -> float | None:
     """Return how many calls ended a minute lately; ``None`` when none has in the last five minutes."""
     now = utc_now()
     began = [
         # When it was sent: from its end, a single call would have taken no time.
         call["updated_at"] - timedelta(milliseconds=call.get("latency_ms") or 0.0)
         for state in ("done", "failed")
+        if state in calls  # looking for none reads all of the others
         # The newest are found first and the moment is looked at here: asked for a range of dates, the embedded server
         # reads every call of the study.
-        for call in store.database["calls"].find(
-            {"study": study, "state": state},
-            {"updated_at": 1, "latency_ms": 1},
-            sort=[("updated_at", -1)],
-            limit=RATE_CALLS,
+        for call in store.database["calls"].aggregate(
+            [
+                {"$match": {"study": study, "state": state}},
+                {"$sort": {"updated_at": -1}},
+                {"$limit": RATE_CALLS},
+                {"$project": {"request": 0, "text": 0, "raw": 0}},
+            ]
         )
         if call["updated_at"] >= now - timedelta(seconds=RATE_SECONDS)
     ]

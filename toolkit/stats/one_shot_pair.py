@@ -134,28 +134,40 @@ def pair_p_value(first: Counts, second: Counts, weights: tuple[float, float, flo
     0.0325
     """
     margins = tuple(a + b for a, b in zip(first, second, strict=True))
-    tables, p_values = _tables(margins, sum(first), weights)
-    return float(p_values[(tables == np.array(first)).all(axis=1)][0])
+    tables, chance, distance = _dealt(margins, sum(first), weights)
+    own = distance[(tables[:, 0] == first[0]) & (tables[:, 1] == first[1])][0]
+    return min(1.0, float(chance[distance >= own].sum()))
 
 
 def _tables(
     margins: Sequence[int], n: int, weights: tuple[float, float, float]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the outcomes the first method can have, given both together, and the p value of each."""
+    tables, chance, distance = _dealt(margins, n, weights)
+    order = np.argsort(-distance, kind="stable")
+    upto = np.cumsum(chance[order])
+    last = np.searchsorted(-distance[order], -distance, side="right") - 1  # ties are all as extreme
+    return tables, np.minimum(1.0, upto[last])
+
+
+def _dealt(
+    margins: Sequence[int], n: int, weights: tuple[float, float, float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the outcomes the first method can have, the chance of each, and how far apart the methods then are."""
     m = np.asarray(margins)
     total = int(m.sum())
     i1 = np.arange(max(0, n - m[1] - m[2]), min(n, m[0]) + 1)[:, None]
     i0 = np.arange(0, min(n, m[1]) + 1)[None, :]
     rest = n - i1 - i0
-    tables = np.stack(np.broadcast_arrays(i1, i0, rest), axis=-1)[(rest >= 0) & (rest <= m[2])]
-    ways = _log_choose(m, tables).sum(axis=1) - _log_choose(np.array(total), np.array(n))
-    chance = np.exp(ways)
+    possible = (rest >= 0) & (rest <= m[2])
+    hallucinated = rest[possible]
+    # The ways of dealing out each outcome by itself: a few hundred logarithms instead of three for every table.
+    ways = (_log_choose(m[0], i1) + _log_choose(m[1], i0))[possible]
+    ways += _log_choose(m[2], np.arange(min(n, m[2]) + 1))[hallucinated]
+    tables = np.stack([(i1 + 0 * i0)[possible], (i0 + 0 * i1)[possible], hallucinated], axis=-1)
     w = np.array(weights)
     distance = np.abs(tables @ w / n - (m - tables) @ w / (total - n)).round(_DECIMALS)
-    order = np.argsort(-distance, kind="stable")
-    upto = np.cumsum(chance[order])
-    last = np.searchsorted(-distance[order], -distance, side="right") - 1  # ties are all as extreme
-    return tables, np.minimum(1.0, upto[last])
+    return tables, np.exp(ways - _log_choose(np.array(total), np.array(n))), distance
 
 
 def _log_choose(n: np.ndarray, k: np.ndarray) -> np.ndarray:

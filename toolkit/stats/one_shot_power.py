@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -80,7 +80,7 @@ def one_shot_power(
     if n <= ENUMERATED_UP_TO:
         power = float(_chances(p, n) @ rejected(n, w, alpha) @ _chances(q, n))
         return Estimate(name, power, method="exact, by enumeration", unit="probability", n=counts, note=note)
-    hits = _drawn_hits(p, q, n, w, alpha, seed)
+    hits = sum(times for times, told in _drawn(p, q, n, w, alpha, seed) if told)
     low, high = clopper_pearson(hits, DRAWN)
     return Estimate(
         name,
@@ -140,13 +140,17 @@ def experiments_needed(
             f"experiments needed: start is {start!r}; give a whole number from 1 to {ENUMERATED_UP_TO}"
         )
 
+    name = f"experiments of each method for power {power:g}"
+    settled = one_shot_power(first, second, start, weights=weights, alpha=alpha, seed=seed)
+    p, q, w = _shares(first), _shares(second), one_shot_score(1, 0, 0, weights).weights
+
     @cache
     def enough(n: int) -> bool:
+        if n > ENUMERATED_UP_TO:
+            return _drawn_power_reaches(power, _drawn(p, q, n, w, alpha, seed))
         found = one_shot_power(first, second, n, weights=weights, alpha=alpha, seed=seed).estimate
         return found is not None and found >= power
 
-    name = f"experiments of each method for power {power:g}"
-    settled = one_shot_power(first, second, start, weights=weights, alpha=alpha, seed=seed)
     n = _smallest(enough, start)
     if n is None:
         note = f"even {MOST} experiments of each method are too few; {settled.note}"
@@ -239,18 +243,27 @@ def _chances(shares: np.ndarray, n: int) -> np.ndarray:
     return np.exp(ways + special.xlogy(outcomes, shares[None, :]).sum(axis=1))
 
 
-def _drawn_hits(
+def _drawn(
     p: np.ndarray, q: np.ndarray, n: int, w: tuple[float, float, float], alpha: float, seed: int
-) -> int:
-    """Return how many of the drawn pairs of tests are told apart; equal pairs are tested once."""
+) -> Iterator[tuple[int, bool]]:
+    """Yield how often each pair of tests was drawn, and whether it is told apart; equal pairs are tested once."""
     dice = np.random.default_rng(seed)
     pairs = np.hstack([dice.multinomial(n, p, DRAWN), dice.multinomial(n, q, DRAWN)])
-    hits = 0
     for pair, times in zip(*np.unique(pairs, axis=0, return_counts=True), strict=True):
-        hits += int(times) * (
-            pair_p_value(tuple(pair[:3].tolist()), tuple(pair[3:].tolist()), w) <= alpha + 1e-12
-        )
-    return hits
+        p_value = pair_p_value(tuple(pair[:3].tolist()), tuple(pair[3:].tolist()), w)
+        yield int(times), p_value <= alpha + 1e-12
+
+
+def _drawn_power_reaches(power: float, drawn: Iterable[tuple[int, bool]]) -> bool:
+    """Return whether the share that is told apart is what is wanted, as soon as the rest cannot change that."""
+    hits, at_most = 0, DRAWN
+    for times, told in drawn:
+        hits, at_most = (hits + times, at_most) if told else (hits, at_most - times)
+        if at_most / DRAWN < power:
+            return False
+        if hits / DRAWN >= power:
+            return True
+    return False
 
 
 def _smallest(enough: Callable[[int], bool], start: int) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from ulid import ULID
@@ -38,7 +38,8 @@ def run_records(
     attempts: int | None = None,
     defect: str | None = None,
     policy: str | None = None,
-) -> tuple[Record, Record]:
+    texts: Container[str] = (),
+) -> tuple[Record, ...]:
     """Return the records of a run that was answered: its text, then the run.
 
     Parameters
@@ -53,15 +54,11 @@ def run_records(
         AUD and requests of all calls of the run, where there were more than the answer's.
     defect, policy
         What keeps the reply from being whole, and what the study says of a reply like this; ``None`` for a whole one.
+    texts
+        Ids of texts that are kept already: a text has one record, however many runs were answered with it.
     """
     text, usage = answer.reply.text, answer.reply.usage
     blob_id = hashlib.sha256(text.encode()).hexdigest()
-    blob = {
-        "blob_id": blob_id,
-        "content": text,
-        "metadata": reply_metadata(text),
-        "created_at": utc_now(),
-    }
     run = {
         **fields,
         "status": "succeeded",
@@ -81,10 +78,16 @@ def run_records(
         "defect": defect,
         "reply_policy": policy,
     }
-    return (
-        Record("output_blobs", blob, {"blob_id": blob_id}, None),
-        _record("runs", key, run, _RUN_OPTIONAL, run_id=str(ULID())),
-    )
+    record = _record("runs", key, run, _RUN_OPTIONAL, run_id=str(ULID()))
+    if blob_id in texts:
+        return (record,)
+    blob = {
+        "blob_id": blob_id,
+        "content": text,
+        "metadata": reply_metadata(text),
+        "created_at": utc_now(),
+    }
+    return Record("output_blobs", blob, {"blob_id": blob_id}, None), record
 
 
 def failed_run_record(key: Mapping[str, Any], fields: Mapping[str, Any], failure: str) -> Record:

@@ -127,14 +127,16 @@ NOTHING_KEPT = Kept({}, {}, {})
 
 
 def kept_documents(store: Store, study: str, call_ids: Iterable[str]) -> Kept:
-    """Return everything in the store of the runs of a study that the given calls answer."""
-    runs = [run for run in store.find_by(documents.Run, "call_id", call_ids) if run["study"] == study]
-    said = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs))
+    """Return everything but moments in the store of the runs of a study that the given calls answer."""
+    moments = ("created_at", "updated_at")  # given when a record is written, so never compared
+    found = store.find_by(documents.Run, "call_id", call_ids, moments)
+    runs = [run for run in found if run["study"] == study]
+    said = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs), moments)
     ids = (run["output_blob_id"] for run in runs if "output_blob_id" in run)
     blobs = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id",))
     return Kept(
         {(run["prompt_id"], run["model"], run["repeat"], run["call_id"]): run for run in runs},
-        {(found["run_id"], found["judge"], found["call_id"]): found for found in said},
+        {(one["run_id"], one["judge"], one["call_id"]): one for one in said},
         {blob["blob_id"]: blob for blob in blobs},
     )
 

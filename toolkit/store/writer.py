@@ -33,9 +33,12 @@ DUPLICATE_KEY = 11000
 TOUCH = {"$currentDate": {"updated_at": True}}
 """Part of every update: the moment of the change by the server's own clock."""
 LARGEST_BULK = 500
-BETWEEN_BULKS = 0.01
+BETWEEN_BULKS = 0.02
 """Seconds from the beginning of one bulk to the next, at least. Nobody notices, because claims are made ahead and
 places given back before replies are kept; and a bulk of five costs little more than one of one."""
+POSTED_SECONDS = 0.1
+"""How long a record that nobody waits for may gather others, in seconds: written with every claim, such records took
+half of the store's time. They can all be made again from the ledger, and `settled` and `close` do not wait for it."""
 
 
 class Duplicate(Exception):
@@ -181,27 +184,41 @@ class BulkWriter:
 
     def _work(self) -> None:
         closing = False
-        began = 0.0
+        began = due = 0.0
+        posted: list[_Entry] = []
         while not closing:
-            batch = [self._queue.get()]
-            time.sleep(max(0.0, began + BETWEEN_BULKS - time.monotonic()))
+            arrived = self._arrived(began, due if posted else None)
             began = time.monotonic()
-            while len(batch) < LARGEST_BULK and not self._queue.empty():
-                batch.append(self._queue.get())
+            closing = None in arrived
+            entries = [entry for entry in arrived if entry is not None]
+            marks = [entry for entry in entries if entry.operation is None]
+            awaited = [entry for entry in entries if entry.operation and entry.future is not None]
+            due = due if posted else began + POSTED_SECONDS
+            posted += [entry for entry in entries if entry.operation and entry.future is None]
             bulks: dict[tuple[str, bool], list[_Entry]] = defaultdict(list)
-            marks: list[_Entry] = []
-            for entry in batch:
-                if entry is None:
-                    closing = True
-                elif entry.operation is None:
-                    marks.append(entry)
-                else:
+            for entry in awaited:
+                bulks[entry.collection, entry.flush].append(entry)
+            if closing or marks or len(posted) >= LARGEST_BULK or began >= due:
+                for entry in posted:
                     bulks[entry.collection, entry.flush].append(entry)
+                posted = []
             # By name, so that texts (output_blobs) and prompts are there before the runs that point to them, and
             # what is flushed after what is not: a claim before its reply.
             for name, flush in sorted(bulks):
                 self._write_entries(name, flush, bulks[name, flush])
             _settle(marks, {})
+
+    def _arrived(self, began: float, due: float | None) -> list[_Entry | None]:
+        """Return what is in the queue, as soon as there is something and it is time; nothing when ``due`` has come."""
+        try:
+            waits = None if due is None else max(0.0, due - time.monotonic())
+            batch = [self._queue.get(timeout=waits)]
+        except queue.Empty:
+            return []
+        time.sleep(max(0.0, began + BETWEEN_BULKS - time.monotonic()))
+        while len(batch) < LARGEST_BULK and not self._queue.empty():
+            batch.append(self._queue.get())
+        return batch
 
     def _write_entries(self, name: str, flush: bool, entries: list[_Entry]) -> None:
         if self._broken is not None:
@@ -215,20 +232,11 @@ class BulkWriter:
         _settle(entries, failures)
 
     def _write(self, name: str, flush: bool, operations: list[Operation]) -> dict[int, Exception]:
-        """Write one bulk and return what failed, by place.
-
-        The last operation of a bulk is flushed and with it all before it: a journal is written in order.
-        """
-        parts = [(operations[:-1], False), (operations[-1:], True)] if flush else [(operations, False)]
-        failures: dict[int, Exception] = {}
-        done = 0
-        for part, journal in parts:
-            if part:
-                concern = WriteConcern(w=1, j=journal)
-                found = _bulk(self._database.get_collection(name, write_concern=concern), part)
-                failures.update({done + place: failure for place, failure in found.items()})
-            done += len(part)
-        return failures
+        """Write one bulk and return what failed, by place."""
+        if not operations:
+            return {}
+        concern = WriteConcern(w=1, j=flush)
+        return _bulk(self._database.get_collection(name, write_concern=concern), operations)
 
     def _change(self, name: str, records: list[Record]) -> None:
         """Change records that are there already, found by their keys and changed by their ids."""
