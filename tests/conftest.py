@@ -6,25 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from small_study import CTI_ONLY, STUDY
 
 from toolkit.store import embedded
 from toolkit.store.connection import Store, open_store
 from toolkit.workbench import Study
-
-STUDY = """
-name = "small"
-models = [{{ name = "scripted" }}]
-output = "results/small"
-scenarios = ["CTI_ANALYSIS"]
-{settings}
-[judges]
-primary = {{ name = "judge-a", provider = "scripted" }}
-secondary = {{ name = "judge-b", provider = "scripted" }}
-tertiary = {{ name = "judge-c", provider = "scripted" }}
-{judges}
-"""
-
-CTI_ONLY = 'scenarios = ["CTI_ANALYSIS"]'
 
 
 @pytest.fixture(scope="session", autouse=True)

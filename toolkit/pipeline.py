@@ -53,9 +53,8 @@ class _Work:
     stored: dict[tuple[str, str, int], Stored] = field(default_factory=dict)
     wrote: bool = False
     kept: Kept = NOTHING_KEPT  # filled in a replay, which writes only what differs
-    texts: set[str] = field(
-        default_factory=set
-    )  # ids of those that are there, or on the way before their runs
+    # Ids of texts that are there, or on their way in front of their runs.
+    texts: set[str] = field(default_factory=set)
 
     def look(self) -> None:
         """Read how the runs stand in the store."""

@@ -317,5 +317,7 @@ def test_the_real_clients_carry_the_two_turns_and_their_replies_are_read(provide
     assert len(server.seen) == 2
     for seen in server.seen:
         assert [message["role"] for message in seen.body["messages"]] == ["user", "assistant", "user"]
-        assert (seen.body["temperature"], seen.body["top_p"]) == (0.5, 1.0)
+        assert seen.body["temperature"] == 0.5
+        # Claude 4.5 and later refuse the two together; 1 is what holds without it.
+        assert seen.body.get("top_p") == (None if provider == "anthropic" else 1.0)
         assert 256 in (seen.body.get("max_completion_tokens"), seen.body.get("max_tokens"))

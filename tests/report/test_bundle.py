@@ -203,7 +203,7 @@ def test_the_methods_say_who_was_asked_when_and_with_what(whole_bundle: Path) ->
     assert "Of 108 planned judgements 108 were given" in text
     assert "in 144 calls" in text
     assert f"scipy {manifest['versions']['scipy']}" in text
-    assert "temperature 0.2 for at most 2000 tokens" in text
+    assert "for at most 2000 tokens, at temperature 0.2" in text
 
 
 def test_references_are_those_that_are_cited_and_no_others(whole_bundle: Path) -> None:

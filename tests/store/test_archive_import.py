@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from pandas.testing import assert_frame_equal
+from small_study import STUDY
 from stub_server import Fault, StubServer
 
 from toolkit.cli import cli
@@ -56,8 +57,6 @@ def away(tmp_path: Path) -> Iterator[Study]:
 
 def place(folder: Path, name: str = "small", model: str = "", settings: str = "") -> Study:
     """Write a study of the six CTI prompts and three scripted judges into a folder, and load it."""
-    from conftest import STUDY
-
     folder.mkdir(exist_ok=True)
     text = STUDY.format(settings="", judges=settings).replace('"small"', f'"{name}"')
     if model:
