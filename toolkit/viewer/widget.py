@@ -25,7 +25,7 @@ from toolkit.viewer.visible import shown
 if TYPE_CHECKING:
     from toolkit.workbench import Study
 
-WIDTHS: Final = (19, 13, 5, 4, 14, 10, 8, 8, 7, 7, 5)
+WIDTHS: Final = (18, 13, 6, 4, 14, 10, 8, 8, 7, 7, 5)
 """Of the columns of the table, in per cent."""
 
 
