@@ -256,3 +256,32 @@ def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ev
     found = slot.run(order)
     notebook.join()
     assert (found.status, found.ran) == ("done", False)
+
+
+class LateReply(Deserted):
+    """Work that ends in the very moment in which the wait for it runs out, or that the worker itself timed out in."""
+
+    def __init__(self, *, fails: bool) -> None:
+        super().__init__("running")
+        self.asked = 0
+        self.fails = fails
+
+    def result(self, timeout: float) -> dict[str, object]:
+        """Run out first; the second time it is there."""
+        self.asked += 1
+        if self.asked == 1 or self.fails:
+            raise TimeoutError(f"timed out after {timeout} s.")
+        return {"status": "done", "notebook": "t.ipynb", "error": "", "ran": True}
+
+    def done(self) -> bool:
+        """It is, as soon as somebody waited."""
+        return self.asked > 0
+
+
+def test_a_wait_that_runs_out_as_its_notebook_ends_is_no_failure(tmp_path: Path) -> None:
+    """It ended a batch in CI: the notebook was done between the time-out and the look whether it was."""
+    order = Order("t.ipynb", str(tmp_path / "t.ipynb"), {}, ".", identity="a", records=str(tmp_path))
+    reply = ClusterSlot(LateReply(fails=False), 1, tmp_path / "stop", {}).run(order)
+    assert (reply.status, reply.ran) == ("done", True)
+    with pytest.raises(TimeoutError):
+        ClusterSlot(LateReply(fails=True), 1, tmp_path / "stop", {}).run(order)

@@ -78,6 +78,7 @@ class ClusterSlot:
         future = self._client.submit(run_on_worker, asdict(order), *self._arguments, key=key, pure=False)
         alone_since: float | None = None
         while True:
+            done = future.done()  # our own time may run out in the very moment in which it ends
             try:
                 return Reply(**future.result(timeout=CHECK_SECONDS))
             except KilledWorker as error:
@@ -85,7 +86,7 @@ class ClusterSlot:
             except CancelledError:
                 return self._settle(order, SCHEDULER_GONE)
             except (TimeoutError, OSError):
-                if future.done() and not future.cancelled():
+                if done:
                     raise  # what the worker itself met
             # Dask waits for workers for ever; what none of them answers may be done all the same.
             alone_since = (alone_since or time.monotonic()) if self._deserted() else None
