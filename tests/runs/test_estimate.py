@@ -311,11 +311,11 @@ def test_the_threshold_is_held_against_the_worst() -> None:
 
 
 def test_ten_thousand_runs_are_estimated_in_two_seconds(opened: Callable[..., Study]) -> None:
-    """Each distinct text is counted once; CPU seconds, for a test machine does other things too."""
+    """Each distinct text is counted once."""
     study = opened("repeats = 278", changes=[('scenarios = ["CTI_ANALYSIS"]', "")])
     assert len(study.plan.runs) == 10_008
     assert study.store.database["runs"].count_documents({}) == 0  # the server is up
-    began = time.process_time()
+    began = time.perf_counter()
     frame = study.estimate()
-    assert time.process_time() - began < 2
+    assert time.perf_counter() - began < 2
     assert frame["calls"].tolist() == [10_008] * 4
