@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 import time
 from dataclasses import replace
 
@@ -74,6 +75,24 @@ def test_every_request_comes_back_under_its_own_id(provider, count, requests):
     assert (server.input_tokens, server.output_tokens) == (8 * count, 2 * count)
     # One upload and one batch, or one batch; two polls; the results of one file, of a batch shown once more.
     assert server.batch_requests == (6 if provider == "openai" else 4)
+
+
+def test_an_upload_that_comes_in_small_pieces_is_kept_as_it_was_sent():
+    """The stub itself: how TCP cuts a body is not ours to choose, and it once made a right client look wrong."""
+    content = b'{"custom_id": "a \xe2\x80\xa8 \r b"}\r\n\n' * 5000
+    disposition = b"--edge\r\nContent-Disposition: form-data; name="
+    start = disposition + b"purpose\r\n\r\nbatch\r\n" + disposition + b"file; filename=a.jsonl\r\n\r\n"
+    body = start + content + b"\r\n--edge--\r\n"
+    head = "POST /v1/files HTTP/1.1\r\nHost: stub\r\nContent-Type: multipart/form-data; boundary=edge\r\n"
+    first, second = len(start) + 100, len(start) + 105  # the second piece is shorter than the boundary
+    with StubServer() as server:
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as connection:
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+            for piece in (body[:first], body[first:second], body[second:]):
+                time.sleep(0.1)
+                connection.sendall(piece)
+            assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
+        assert list(server._batches.files.values()) == [content]
 
 
 def test_a_raw_result_becomes_the_reply_of_a_single_call(provider, requests):
