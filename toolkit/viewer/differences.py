@@ -1,4 +1,8 @@
-"""Two texts compared word by word."""
+"""Two texts compared word by word, by the longest sequence of words that they share.
+
+`difflib` leaves out frequent words in long texts and then pairs the first rare ones it meets: of two plans of 100
+numbered steps with seven words in ten in common it finds three in a hundred. rapidfuzz finds the longest exactly.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from toolkit.viewer.common_words import common_words
+from rapidfuzz.distance import LCSseq
 
 _SIGNS: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Kana and Han stand without spaces between: each is a word, or one that differs would make a sentence differ."""
@@ -56,22 +60,25 @@ def differences(left: str, right: str) -> Differences:
     words = [_WORDS.findall(text) for text in (left, right)]
     places = [[n for n, word in enumerate(found) if not word.isspace()] for found in words]
     compared = [[found[n] for n in at] for found, at in zip(words, places, strict=True)]
-    found = common_words(*compared)
-    common = tuple({places[side][word] for word in found[side]} for side in (0, 1))
+    edits = LCSseq.editops(*compared)
+    lacking = (
+        {places[0][edit.src_pos] for edit in edits if edit.tag == "delete"},
+        {places[1][edit.dest_pos] for edit in edits if edit.tag == "insert"},
+    )
     total = len(compared[0]) + len(compared[1])
-    shared = (len(common[0]) + len(common[1])) / total if total else 1.0
-    return Differences(_pieces(words[0], common[0]), _pieces(words[1], common[1]), shared)
+    shared = (total - len(edits)) / total if total else 1.0
+    return Differences(_pieces(words[0], lacking[0]), _pieces(words[1], lacking[1]), shared)
 
 
-def _pieces(words: list[str], common: set[int]) -> tuple[Piece, ...]:
+def _pieces(words: list[str], lacking: set[int]) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     for number, word in enumerate(words):
         if word.isspace():
             # Between two changed words it belongs to them, so that a changed sentence is one piece.
             before = bool(pieces) and pieces[-1].changed
-            changed = before and number + 1 < len(words) and number + 1 not in common
+            changed = before and number + 1 in lacking
         else:
-            changed = number not in common
+            changed = number in lacking
         if pieces and pieces[-1].changed == changed:
             pieces[-1] = Piece(pieces[-1].text + word, changed)
         else:
