@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from toolkit.workbench import Study
 @pytest.fixture(scope="session", autouse=True)
 def _own_surroundings() -> Iterator[None]:
     """Keep the user's server, keys and batch mode out of the tests, of fixtures of the session too."""
+    # A shell lets what it starts with `&` ignore Ctrl-C, and every process started from there inherits that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MONGODB_URI", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOLKIT_BATCH"):
             patch.delenv(name, raising=False)
