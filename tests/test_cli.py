@@ -141,6 +141,15 @@ def test_with_json_an_error_is_one_object_too(toolkit: Callable, arguments: tupl
     assert err == f"toolkit: {said['error']}\n"
 
 
+@pytest.mark.parametrize("arguments", [(), ("samples",), ("prompts",)], ids=["toolkit", "samples", "prompts"])
+def test_a_group_alone_says_what_it_has_in_lines(toolkit: Callable, arguments: tuple[str, ...]) -> None:
+    """What a newcomer types first is answered by the help as it is, and not by an error that holds all of it."""
+    code, out, err = toolkit(*arguments)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[0] == " ".join(("Usage: toolkit", *arguments, "[OPTIONS] COMMAND [ARGS]..."))
+    assert "Commands:" in err.splitlines()
+
+
 def test_what_a_line_holds_does_not_act_on_the_terminal(toolkit: Callable) -> None:
     """An escape in a name, or in what a server said, stands as its number."""
     code, out, err = toolkit("run", "no\x1b[2Jwhere.toml")
@@ -195,7 +204,7 @@ def test_a_study_from_estimate_to_figures(toolkit: Callable, study_file: Callabl
     assert "runs" in err
     status = json.loads(toolkit("status", path, "--json")[1])
     assert status["runs"] == {"planned": 6, "succeeded": 6, "failed": 0, "missing": 0}
-    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0}
+    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0, "left_out": 0}
     assert json.loads(toolkit("estimate", path, "--json")[1])["calls"] == 0
     assert json.loads(toolkit("judge", path, "--json")[1])["new_calls"] == 0
     files = [Path(file) for file in json.loads(toolkit("figures", path, "--json")[1])["files"]]
@@ -218,7 +227,7 @@ def test_a_run_says_that_judges_gave_no_scores(toolkit: Callable, study_file: Ca
     code, out, _ = toolkit("run", path)
     assert (code, "judged  0 by two judges or more" in out) == (0, True)
     assert "unjudged  6 replies: `toolkit status` says why" in out
-    assert "not estimable (0 base(s)" in out
+    assert "not estimable (0 bases " in out
     assert "12 x prose" in toolkit("status", path)[1]
 
 
@@ -252,7 +261,10 @@ def test_a_missing_key_is_one_line_that_names_the_variable(
     assert (code, out) == (2, "")
     assert "OPENAI_API_KEY" in err.strip().splitlines()[-1]
     assert "unexpected" not in err
-    assert toolkit("status", path)[0] == 0
+    code, out, _ = toolkit("status", path, "--json")
+    said = json.loads(out)
+    # Nothing was sent, so nothing is owed.
+    assert (code, said["abandoned"], said["unsure_aud"]) == (0, 0, 0.0)
 
 
 def test_doctor_says_what_is_there(toolkit: Callable) -> None:

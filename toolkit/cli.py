@@ -20,6 +20,7 @@ from toolkit.commands.common import STUDY, finish, json_option
 from toolkit.commands.export import export, import_
 from toolkit.commands.hallucination import hallucination
 from toolkit.commands.judges import judges
+from toolkit.commands.prompts import prompts
 from toolkit.commands.ratings import ratings
 from toolkit.commands.samples import samples
 from toolkit.commands.verify import verify
@@ -185,6 +186,7 @@ cli.add_command(export)
 cli.add_command(import_)
 cli.add_command(hallucination)
 cli.add_command(judges)
+cli.add_command(prompts)
 cli.add_command(ratings)
 cli.add_command(samples)
 cli.add_command(verify)
@@ -200,6 +202,9 @@ def main(arguments: list[str] | None = None) -> None:
     debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), given)
     try:
         code = cli.main(args=given, prog_name="toolkit", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()  # `toolkit` alone: what it says is help, in lines
+        code = error.exit_code
     except (Exception, KeyboardInterrupt) as error:
         if debug and not isinstance(error, click.ClickException):
             raise

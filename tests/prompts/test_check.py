@@ -41,7 +41,11 @@ def test_a_text_out_of_range_is_named_for_both_encodings(demo: Dataset) -> None:
 def test_a_base_without_one_of_its_lengths_is_named(demo: Dataset) -> None:
     fewer = replace(demo, prompts=tuple(p for p in demo.prompts if p.prompt_id != "academic_grc_002_m"))
     assert check_dataset(fewer) == (
-        Problem("academic_grc_002_s", "base academic_grc_002 has no prompt in length bin M"),
+        Problem(
+            "academic_grc_002_s",
+            "base academic_grc_002 has no prompt in length bin M",
+            "write it, or that length is not compared on this base",
+        ),
     )
 
 
@@ -59,10 +63,9 @@ def test_a_fact_that_the_longer_prompt_lacks_is_named(demo: Dataset, shorter: st
     fact = [line for line in text.splitlines() if line.startswith("- ")][-1]
     lost = text_of(demo, f"academic_cti_001_{longer}").replace(fact + "\n", "")
     problems = check_dataset(changed(demo, f"academic_cti_001_{longer}", text=lost))
-    assert (
-        Problem(f"academic_cti_001_{longer}", f"lacks this line of academic_cti_001_{shorter}: {fact}")
-        in problems
-    )
+    what = f"lacks this line of academic_cti_001_{shorter}: {fact}"
+    mend = "say it there too, word for word, so that a longer prompt only adds"
+    assert Problem(f"academic_cti_001_{longer}", what, mend) in problems
 
 
 def test_a_task_that_is_worded_otherwise_is_named(demo: Dataset) -> None:
@@ -74,16 +77,36 @@ def test_a_task_that_is_worded_otherwise_is_named(demo: Dataset) -> None:
     assert problems[0].what.startswith("lacks this line of academic_cti_002_m: Write the infrastructure")
 
 
+@pytest.mark.parametrize("key", ["scenario", "category"])
+def test_a_base_of_two_scenarios_or_categories_is_named(demo: Dataset, key: str) -> None:
+    problems = check_dataset(changed(demo, "academic_soc_001_m", **{key: "GRC_MAPPING"}))
+    there = getattr(demo.prompts[0], key)
+    what = f"base academic_soc_001 has {key} GRC_MAPPING here and {there} in academic_soc_001_s"
+    assert problems == (Problem("academic_soc_001_m", what, f"give all prompts of a base one {key}"),)
+
+
+def test_a_range_says_which_way_and_whether_a_study_would_refuse_it(demo: Dataset) -> None:
+    short = changed(demo, "academic_soc_001_s", text="Isolate the host.")
+    assert [p.mend for p in check_dataset(short) if p.prompt_id == "academic_soc_001_s"] == [
+        "make it longer; a study refuses it as it is",
+        "make it longer; a study takes it as it is",
+    ]
+    long = changed(demo, "academic_soc_001_s", text=text_of(demo, "academic_soc_001_m"))
+    assert "make it shorter; a study refuses it as it is" in [p.mend for p in check_dataset(long)]
+
+
 def test_one_text_used_twice_is_named_whatever_its_spaces(demo: Dataset) -> None:
     copied = text_of(demo, "academic_soc_001_s") + "\n"
     problems = check_dataset(changed(demo, "academic_soc_002_s", text=copied))
-    assert Problem("academic_soc_002_s", "has the same text as academic_soc_001_s") in problems
+    what, mend = "has the same text as academic_soc_001_s", "write another text, or leave it out"
+    assert Problem("academic_soc_002_s", what, mend) in problems
 
 
 def test_a_sentence_said_twice_is_named_as_filler(demo: Dataset) -> None:
     text = text_of(demo, "academic_soc_001_s") + " The host is still online. The HOST is  still online!"
     problems = check_dataset(changed(demo, "academic_soc_001_s", text=text))
-    assert Problem("academic_soc_001_s", "says 2 times: the host is still online") in problems
+    what, mend = "says 2 times: the host is still online", "say it once; more words are no more facts"
+    assert Problem("academic_soc_001_s", what, mend) in problems
 
 
 def test_a_short_heading_said_twice_is_not_filler(demo: Dataset) -> None:

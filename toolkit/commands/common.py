@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from toolkit.summary import Summary
+from toolkit.viewer.visible import visible
 
 STUDY = click.argument("study", type=click.Path(path_type=Path))
 
@@ -30,5 +31,5 @@ def finish(summary: Summary, as_json: bool) -> int:
         # In ASCII, which every terminal, pipe and file takes, whatever is in a path or a text of a server.
         click.echo(json.dumps(summary.fields, default=str, allow_nan=False))
     else:
-        click.echo(summary.text)
+        click.echo(visible(summary.text))  # models, servers and files may have had a hand in it
     return summary.exit_code

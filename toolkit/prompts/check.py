@@ -5,32 +5,81 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
-from toolkit.models.tokens import ENCODINGS, count_tokens
-from toolkit.prompts.dataset import Dataset, Prompt
+from toolkit.models.tokens import ENCODINGS, count_all
+from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
+from toolkit.summary import Summary
 from toolkit.words import LENGTH_BINS
 
+BINNED_BY: Final = "o200k_base"
+"""The encoding by whose counts `load_dataset` refuses a prompt; a model that counts otherwise sees other lengths."""
 SHORTEST_SENTENCE: Final = 4
 """Words below which a repeated sentence is a heading and not filler."""
+LONGEST_LINE: Final = 200
+"""Characters of prompt and problem that a line of `check_summary` shows: a line of a prompt may be all of its text."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with one prompt (``prompt_id``), in words (``what``)."""
+    """One thing that is wrong with one prompt (``prompt_id``), in words (``what``), and what to do (``mend``)."""
 
     prompt_id: str
     what: str
+    mend: str
+
+
+def check_summary(source: str | Path) -> Summary:
+    """Check a dataset and say what is wrong with it: what `toolkit prompts check` prints.
+
+    Parameters
+    ----------
+    source
+        A name, folder or file as `load_dataset` takes it.
+
+    Returns
+    -------
+    Summary
+        A line for each problem with prompt, what and what to do, cut to ``LONGEST_LINE`` characters (the fields have
+        them whole), and a last one with the counts; exit code 0 when there is no problem, 1 otherwise.
+
+    Raises
+    ------
+    InputError
+        When the source cannot be read as a dataset.
+    """
+    dataset = load_dataset(source, check_ranges=False)
+    problems = check_dataset(dataset)
+    found = Counter(prompt.length_bin for prompt in dataset.prompts)
+    bins = {length_bin: found[length_bin] for length_bin in LENGTH_BINS}
+    bases = len({prompt.base for prompt in dataset.prompts})
+    fields = {
+        "dataset": dataset.name,
+        "version": dataset.version,
+        "digest": dataset.digest,
+        "bases": bases,
+        "prompts": len(dataset.prompts),
+        "length_bins": bins,
+        "problems": [asdict(problem) for problem in problems],
+    }
+    counts = ", ".join(f"{length_bin} {count}" for length_bin, count in bins.items())
+    last = (
+        f"dataset {dataset.name}, version {dataset.version}: bases {bases}, "
+        f"prompts {len(dataset.prompts)} ({counts}), problems {len(problems)}"
+    )
+    lines = [f"{_in_one_line(f'{p.prompt_id}: {p.what}')}; {p.mend}" for p in problems]
+    return Summary(fields, "\n".join([*lines, _in_one_line(last)]), 1 if problems else 0)
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
     """Return everything in a dataset that would confound a comparison of prompt lengths.
 
     Found are: a token count outside the range of the length bin, in either encoding; a base without exactly
-    one prompt in each length bin; a line of S that M lacks, or of M that L lacks; one text used twice; a
-    sentence repeated within a prompt.
+    one prompt in each length bin, or with more than one scenario or category; a line of S that M lacks, or of M
+    that L lacks; one text used twice; a sentence repeated within a prompt.
 
     Parameters
     ----------
@@ -51,6 +100,7 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
     problems = [
         *_ranges(dataset),
         *_bins(dataset),
+        *_labels(dataset),
         *_containment(dataset),
         *_same_texts(dataset),
         *_filler(dataset),
@@ -60,13 +110,17 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
 
 
 def _ranges(dataset: Dataset) -> Iterator[Problem]:
-    for prompt in dataset.prompts:
+    texts = [prompt.text for prompt in dataset.prompts]
+    counted = {encoding: count_all(texts, encoding) for encoding in ENCODINGS}
+    for number, prompt in enumerate(dataset.prompts):
         low, high = LENGTH_BINS[prompt.length_bin]
         for encoding in ENCODINGS:
-            tokens = count_tokens(prompt.text, encoding)
+            tokens = counted[encoding][number]
             if not low <= tokens <= high:
                 what = f"{tokens} {encoding} tokens, length bin {prompt.length_bin} has {low} to {high}"
-                yield Problem(prompt.prompt_id, what)
+                takes = "refuses" if encoding == BINNED_BY else "takes"
+                mend = f"make it {'longer' if tokens < low else 'shorter'}; a study {takes} it as it is"
+                yield Problem(prompt.prompt_id, what, mend)
 
 
 def _by_base(dataset: Dataset) -> dict[str, list[Prompt]]:
@@ -81,13 +135,26 @@ def _bins(dataset: Dataset) -> Iterator[Problem]:
         counts = Counter(prompt.length_bin for prompt in prompts)
         missing = [length_bin for length_bin in LENGTH_BINS if length_bin not in counts]
         if missing:
-            yield Problem(
-                prompts[0].prompt_id, f"base {base} has no prompt in length bin {', '.join(missing)}"
-            )
+            what = f"base {base} has no prompt in length bin {', '.join(missing)}"
+            yield Problem(prompts[0].prompt_id, what, "write it, or that length is not compared on this base")
         for length_bin, count in counts.items():
             if count > 1:
                 again = [prompt for prompt in prompts if prompt.length_bin == length_bin][1]
-                yield Problem(again.prompt_id, f"base {base} has {count} prompts in length bin {length_bin}")
+                what = f"base {base} has {count} prompts in length bin {length_bin}"
+                yield Problem(
+                    again.prompt_id, what, "give it a base of its own in the column base, or leave it out"
+                )
+
+
+def _labels(dataset: Dataset) -> Iterator[Problem]:
+    for base, prompts in _by_base(dataset).items():
+        first = prompts[0]
+        for prompt in prompts[1:]:
+            for key in ("scenario", "category"):
+                here, there = getattr(prompt, key), getattr(first, key)
+                if here != there:
+                    what = f"base {base} has {key} {here} here and {there} in {first.prompt_id}"
+                    yield Problem(prompt.prompt_id, what, f"give all prompts of a base one {key}")
 
 
 def _containment(dataset: Dataset) -> Iterator[Problem]:
@@ -99,7 +166,8 @@ def _containment(dataset: Dataset) -> Iterator[Problem]:
                 for line in _lines(by_bin[shorter].text):
                     if line not in held:
                         what = f"lacks this line of {by_bin[shorter].prompt_id}: {line}"
-                        yield Problem(by_bin[longer].prompt_id, what)
+                        mend = "say it there too, word for word, so that a longer prompt only adds"
+                        yield Problem(by_bin[longer].prompt_id, what, mend)
 
 
 def _same_texts(dataset: Dataset) -> Iterator[Problem]:
@@ -107,7 +175,8 @@ def _same_texts(dataset: Dataset) -> Iterator[Problem]:
     for prompt in dataset.prompts:
         text = " ".join(prompt.text.split())
         if text in first:
-            yield Problem(prompt.prompt_id, f"has the same text as {first[text]}")
+            mend = "write another text, or leave it out"
+            yield Problem(prompt.prompt_id, f"has the same text as {first[text]}", mend)
         first.setdefault(text, prompt.prompt_id)
 
 
@@ -117,8 +186,14 @@ def _filler(dataset: Dataset) -> Iterator[Problem]:
         counts = Counter(" ".join(s.casefold().strip("-*.!?; ").split()) for s in sentences)
         for sentence, count in counts.items():
             if count > 1 and len(sentence.split()) >= SHORTEST_SENTENCE:
-                yield Problem(prompt.prompt_id, f"says {count} times: {sentence}")
+                mend = "say it once; more words are no more facts"
+                yield Problem(prompt.prompt_id, f"says {count} times: {sentence}", mend)
 
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _in_one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 3]}..."

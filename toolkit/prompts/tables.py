@@ -57,7 +57,10 @@ def read_table(path: Path) -> tuple[str, str, list[tuple[str, dict[str, Any]]]]:
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
-        _check_names(f"{path}, header", reader.fieldnames or ())
+        header = reader.fieldnames or ()
+        if len(header) == 1 and ";" in header[0]:
+            raise InputError(f"{path}: its columns are separated by semicolons; save it with commas")
+        _check_names(f"{path}, header", header)
         for number, row in enumerate(reader, start=1):
             where = f"{path}, row {number}"
             if None in row or None in row.values():
