@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from notebook_files import write_notebook
 from stub_server import StubServer
+from waiting import wait_for
 
 from toolkit.batch import run_batch
 from toolkit.batch.cluster import ClusterSlot, differences, facts
@@ -99,22 +100,20 @@ if __name__ == "__main__":
         assert process.stdout is not None
         address = process.stdout.readline().decode().strip()
         yield address
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
 
 
-def kill_a_worker_of(records: Path, server: StubServer, killed: list[int]) -> None:
-    """SIGKILL the Dask worker whose notebook asks, once the server has seen some requests."""
-    deadline = time.monotonic() + 60
-    while server.count < 4 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    for path in records.glob("*.json"):
-        record = json.loads(path.read_text())
-        if record["status"] == "running":
-            notebook_process = int(record["process"].split(":")[1])
-            stat = Path(f"/proc/{notebook_process}/stat").read_text()
-            killed.append(int(stat.rsplit(")", 1)[1].split()[1]))
-            os.kill(killed[0], signal.SIGKILL)
-            return
+def kill_a_worker_of(records: Path, server: StubServer, killed: list[int], over: threading.Event) -> None:
+    """SIGKILL the Dask worker whose notebook asks, once the server has seen some requests; it answers none before."""
+    try:
+        wait_for(lambda: server.count >= 4)
+        known = [json.loads(path.read_text()) for path in records.glob("*.json")]
+        running = next(record for record in known if record["status"] == "running")
+        stat = Path(f"/proc/{running['process'].split(':')[1]}/stat").read_text()
+        killed.append(int(stat.rsplit(")", 1)[1].split()[1]))
+        os.kill(killed[0], signal.SIGKILL)
+    finally:
+        over.set()
 
 
 def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_killed(
@@ -126,7 +125,14 @@ def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_kil
         "study: str\npart: int",
         ASK,
     )
-    with StubServer(latency=0.3, answer=answer) as server, StubServer(answer=answer) as other:
+    killed: list[int] = []
+    over = threading.Event()
+    with (
+        StubServer(
+            latency=0.3, answer=answer, holds=lambda: server.count >= 4 and not over.is_set()
+        ) as server,
+        StubServer(answer=answer) as other,
+    ):
         alone = Study.load(write_study(tmp_path / "alone", other.openai_url, "same"))
         alone.execute(progress=False)
         expected = what_came(alone)
@@ -137,8 +143,7 @@ def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_kil
             tmp_path / "shared", server.openai_url, "capped", f"seed = 5\nbudget = {{ aud = {budget} }}"
         )
         out = tmp_path / "out"
-        killed: list[int] = []
-        killer = threading.Thread(target=kill_a_worker_of, args=(out / "records", server, killed))
+        killer = threading.Thread(target=kill_a_worker_of, args=(out / "records", server, killed, over))
         killer.start()
         grid = {"product": {"study": [str(whole), str(capped)], "part": [1, 2]}}
         try:

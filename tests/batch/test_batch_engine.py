@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -123,28 +125,103 @@ def test_a_kernel_that_dies_before_its_first_word_is_replaced(
 
 def test_kernels_talk_over_files_that_are_gone_afterwards(tmp_path: Path) -> None:
     """No port that another program could take before the kernel does; not even where paths are long."""
-    source = "import ipykernel\nimport json\nprint(open(ipykernel.get_connection_file()).read())"
+    source = "import ipykernel\nfile = ipykernel.get_connection_file()\nprint(open(file).read())\nfile"
     path = write_notebook(tmp_path / "t.ipynb", "k = 1", source)
     book = papermill.execute_notebook(
         str(path), str(tmp_path / "out.ipynb"), engine_name="toolkit", progress_bar=False
     )
     told = json.loads(book.cells[-1].outputs[0].text)
     assert told["transport"] == "ipc"
+    assert book.cells[-1].outputs[1].data["text/plain"] == repr(f"{told['ip']}.json")
     folder = Path(told["ip"]).parent
     assert folder.stat().st_mode & 0o777 == 0o700
     assert not list(folder.iterdir())
 
 
-@pytest.mark.parametrize("name", ["t" * 100, "t" * 62, "é" * 33])
+@pytest.mark.parametrize("name", ["t" * 100, "t" * 51, "é" * 26])
 def test_sockets_stand_elsewhere_where_the_temporary_folder_is_long(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Some systems take 103 bytes for a socket: a folder of 78 characters was too long, or one of 40 with accents."""
+    """Some systems take 103 bytes for a socket: a folder of 63 characters is too long, or one of 38 with accents."""
     monkeypatch.setattr("tempfile.tempdir", f"/tmp/folder-{name}")
     folder = sockets.__wrapped__()
     folder.rmdir()
     monkeypatch.setattr("toolkit.batch.ahead.sockets", lambda: folder)
     assert len(os.fsencode(f"{new_manager('python3').ip}-5")) <= 103
+
+
+@pytest.mark.parametrize("first", ["toolkit.batch.engine", "papermill"])
+def test_papermill_and_the_engine_are_imported_in_any_order(first: str) -> None:
+    """To import the engine first was an error, for papermill loads it while it is imported itself."""
+    code = f"import {first}\nfrom papermill.engines import papermill_engines as known\n"
+    code += (
+        "from toolkit.batch.engine import ToolkitEngine\nassert known.get_engine('toolkit') is ToolkitEngine"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_papermill_on_the_command_line_takes_the_engine_by_its_name(tmp_path: Path) -> None:
+    """As its users call it: it runs with its parameters, and an exit is no success."""
+    path = write_notebook(tmp_path / "t.ipynb", "k = 1", "print(k + 1)", "import sys\nsys.exit(0)")
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        "--engine",
+        "toolkit",
+        str(path),
+        str(tmp_path / "out.ipynb"),
+    ]
+    done = subprocess.run([*command, "-p", "k", "2"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "In [4]: left by sys.exit() or exit() before its end" in done.stderr
+    assert nbformat.read(tmp_path / "out.ipynb", 4).cells[2].outputs[0].text == "3\n"
+
+
+SOCKETS = """
+import sys
+from toolkit.batch import ahead
+ahead.LONGEST = 1000
+print(ahead.sockets(), flush=True)
+(ahead.sockets() / "socket-1").touch()
+input()
+"""
+
+
+def test_what_a_killed_process_left_of_its_kernels_is_removed_by_the_next(tmp_path: Path) -> None:
+    """Its folder goes when it is dead, and not before; that of another machine or of anybody else stays."""
+    others = [tmp_path / name for name in ("kernels-0badcafe-abcdefgh", "kernels-mine", "kernels-abcdefgh")]
+    for folder in others:
+        folder.mkdir()
+
+    def begin() -> tuple[subprocess.Popen[str], Path]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SOCKETS],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        return process, Path(process.stdout.readline().strip())
+
+    def there() -> set[Path]:
+        return set(tmp_path.iterdir()) - set(others)
+
+    (first, left), (second, own) = begin(), begin()
+    try:
+        assert there() == {left, own}
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+        third, newest = begin()
+        assert there() == {own, newest}
+        third.communicate("\n")
+        assert third.returncode == 0
+        assert there() == {own}
+    finally:
+        second.communicate("\n")
+    assert set(tmp_path.iterdir()) == set(others)
 
 
 def test_a_place_is_what_a_notebook_shows() -> None:

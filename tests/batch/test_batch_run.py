@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +13,10 @@ import nbformat
 import pandas as pd
 import pytest
 from notebook_files import write_notebook
+from waiting import is_alive, wait_for
 
 from toolkit.batch import BatchResult, run_batch
-from toolkit.batch.records import STATUSES, read_record
+from toolkit.batch.records import STATUSES, Record, read_record
 from toolkit.errors import InputError
 
 ENDS = """
@@ -76,7 +76,7 @@ def test_no_kernel_is_left(batch: tuple[Path, Callable, BatchResult]) -> None:
     folder, _, _ = batch
     pids = [int(line) for line in (folder / "kernels.txt").read_text().split()]
     assert len(pids) == 6
-    assert not any(is_alive(pid) for pid in pids)
+    wait_for(lambda: not any(is_alive(pid) for pid in pids))
 
 
 def test_notebooks_are_kept_and_none_that_failed_claims_completion(
@@ -164,14 +164,13 @@ def test_a_worker_that_dies_fails_its_notebook_only(tmp_path: Path) -> None:
     out = tmp_path / "out"
 
     def kill() -> None:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            for path in (out / "records").glob("*.json"):
-                record = read_record(path.parent, path.stem)
-                if record and record.status == "running" and record.parameters["x"] == 1:
-                    os.kill(int(record.process.split(":")[1]), signal.SIGKILL)
-                    return
-            time.sleep(0.02)
+        def running() -> list[Record]:
+            known = [read_record(path.parent, path.stem) for path in (out / "records").glob("*.json")]
+            return [one for one in known if one and one.status == "running" and one.parameters["x"] == 1]
+
+        wait_for(running)
+        (record,) = running()
+        os.kill(int(record.process.split(":")[1]), signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -200,14 +199,6 @@ def test_nothing_starts_when_a_cell_does_not_fit(
     with pytest.raises(InputError, match=says):
         run_batch(template, grid, out=tmp_path / "out", progress=False, **options)
     assert not (tmp_path / "out").exists()
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that is dead and was not waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_the_statuses_are_these() -> None:

@@ -22,10 +22,12 @@ from typing import Any
 
 from jupyter_client.manager import AsyncKernelManager
 
+from toolkit.leftovers import held, left, mark
+
 # As nbclient starts a kernel: what a notebook runs is not added to the history of the user's own sessions.
 ARGUMENTS = ["--HistoryManager.hist_file=:memory:"]
-LONGEST = 70
-"""Bytes of the path of the folder for temporary files: some systems take 103 for a socket, and our names need 32."""
+LONGEST = 62
+"""Bytes of the path of the folder for temporary files: some systems take 103 for a socket, and our names need 41."""
 
 
 class Ahead:
@@ -73,18 +75,28 @@ class Ahead:
 
 def new_manager(kernel_name: str) -> AsyncKernelManager:
     """Return the manager of a kernel that is not started yet, with sockets that nobody else can take."""
+    name = sockets() / uuid.uuid4().hex[:12]
     return AsyncKernelManager(
-        kernel_name=kernel_name, transport="ipc", ip=str(sockets() / uuid.uuid4().hex[:12])
+        kernel_name=kernel_name, transport="ipc", ip=str(name), connection_file=f"{name}.json"
     )
 
 
 @functools.cache
 def sockets() -> Path:
-    """Return this process's folder of sockets, which only its user may open."""
+    """Return this process's folder of sockets, which only its user may open; those of killed processes are removed."""
     usual = tempfile.gettempdir()
-    folder = tempfile.mkdtemp(prefix="kernels-", dir=usual if len(os.fsencode(usual)) <= LONGEST else "/tmp")
+    place = Path(usual if len(os.fsencode(usual)) <= LONGEST else "/tmp")
+    for folder in left(place, f"kernels-{mark()}-[a-z0-9_]{{8}}"):
+        shutil.rmtree(folder, ignore_errors=True)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f"kernels-{mark()}-", dir=place))
+        with contextlib.suppress(FileNotFoundError):  # taken for left before it could be opened
+            handle = os.open(folder, os.O_RDONLY)
+            if held(handle):  # and open for as long as this process lives
+                break
+            os.close(handle)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder)
+    return folder
 
 
 def _process(manager: AsyncKernelManager) -> Any:

@@ -13,17 +13,17 @@ import re
 import signal
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_output
-from papermill.clientwrap import PapermillNotebookClient
-from papermill.engines import NBClientEngine
-from papermill.log import logger
 
 from toolkit.batch.ahead import Ahead, new_manager
 from toolkit.batch.parameters import fitting, parameters_of
 from toolkit.errors import ToolkitError
+
+if TYPE_CHECKING:
+    from papermill.clientwrap import PapermillNotebookClient
 
 STOP_SECONDS = 15.0
 """How long a notebook may take to stop when it is asked to: calls that are under way come home and are kept."""
@@ -107,15 +107,36 @@ class Watch:
         return provisioner.process if provisioner is not None else self.process
 
 
-class ToolkitEngine(NBClientEngine):
-    """The engine; registered with papermill under the name ``toolkit``."""
+class ToolkitEngine:
+    """The engine; registered with papermill under the name ``toolkit``.
+
+    papermill loads it in the middle of its own import. Were this a subclass, then whoever imports this module first
+    would import papermill, which would look for a class that is not there yet: so papermill is asked only when
+    something runs.
+    """
+
+    @classmethod
+    def nb_kernel_name(cls, nb: Any, name: str | None = None) -> str:
+        """Return the kernel that a notebook names, as papermill's own engines do."""
+        from papermill.engines import Engine
+
+        return Engine.nb_kernel_name(nb, name)
+
+    @classmethod
+    def nb_language(cls, nb: Any, language: str | None = None) -> str:
+        """Return the language that a notebook names, as papermill's own engines do."""
+        from papermill.engines import Engine
+
+        return Engine.nb_language(nb, language)
 
     @classmethod
     def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
         """Check the parameters, then execute; nothing is written when they do not fit."""
+        from papermill.engines import Engine
+
         where = str(nb.metadata.papermill.get("input_path") or "notebook")
         fitting(parameters_of(nb, where), nb.metadata.papermill.get("parameters") or {}, where)
-        return super().execute_notebook(nb, kernel_name, **options)
+        return Engine.execute_notebook.__func__(cls, nb, kernel_name, **options)
 
     @classmethod
     def execute_managed_notebook(
@@ -146,6 +167,9 @@ class ToolkitEngine(NBClientEngine):
         ahead, more
             Where a kernel may have booted ahead, and whether one shall for the next notebook.
         """
+        from papermill.clientwrap import PapermillNotebookClient
+        from papermill.log import logger
+
         watch = watch or Watch()
 
         async def ready(notebook: Any) -> None:
