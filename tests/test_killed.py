@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from stub_server import DrawnFaults, Fault, StubServer
 from test_chaos import unjudged_study
+from waiting import is_heard_out, wait_for
 
 from toolkit.models.base import Usage
 from toolkit.models.prices import aud_cost, price_of
@@ -55,9 +56,7 @@ def in_a_process(study: Study, limit: int | None = RUNS) -> ForkServerProcess:
 
 def wait_until_seen(process: ForkServerProcess, server: StubServer, requests: int) -> None:
     """Wait until the server has seen so many requests, or the process has ended."""
-    deadline = time.monotonic() + 30
-    while server.count < requests and process.is_alive() and time.monotonic() < deadline:
-        time.sleep(0.001)
+    wait_for(lambda: server.count >= requests or not process.is_alive())
 
 
 def two_processes(
@@ -66,13 +65,15 @@ def two_processes(
     """Run a study in two processes at the same time and return their exit codes.
 
     The faster one begins second, so that it gets ahead: of two at the same pace the second only waits for what the
-    first has claimed.
+    first has claimed. Nothing is answered before there is a request more than the first may have under way: so both
+    take part, however long the second takes to begin.
     """
+    server.holds = lambda: server.count <= slower.file.concurrency
     first = in_a_process(slower, limit)
     wait_until_seen(first, server, 1)
     second = in_a_process(faster, limit)
     for process in (first, second):
-        process.join(60)
+        process.join(240)
     return [first.exitcode, second.exitcode]
 
 
@@ -83,9 +84,8 @@ def kill_when_seen(process: ForkServerProcess, server: StubServer, requests: int
     unanswered = server.under_way
     process.kill()
     process.join()
-    deadline = time.monotonic() + 10
-    while server.under_way and time.monotonic() < deadline:  # what had left the process is answered to nobody
-        time.sleep(0.005)
+    server.settle()
+    wait_for(lambda: not server.under_way)  # what had left the process is answered to nobody
     return unanswered
 
 
@@ -113,11 +113,12 @@ def test_a_study_killed_twenty_times_is_done_once(
         else:  # perhaps before it has sent anything
             requests, after = 0, moments.uniform(0, STARTED)
         unanswered = kill_when_seen(process, server, requests, after)
+        wait_for(lambda: is_heard_out(store_folder))
         lost = server.count - before[0] - (calls.count_documents({"state": "done"}) - before[1])
         in_flight += lost
         assert unanswered <= CONCURRENCY
-        # Answered, and not yet kept when the process died: its place is given back before the disk has it.
-        assert lost - unanswered <= CONCURRENCY
+        # Also what was answered and not yet kept when it died: as much again at most, however slow the disk is.
+        assert lost <= 2 * CONCURRENCY
     outcome = study.execute(progress=False, limit=RUNS)
     assert (outcome.succeeded, outcome.failed) == (RUNS, 0)
     assert server.count == RUNS + in_flight
@@ -139,11 +140,7 @@ def test_claims_of_a_killed_process_that_were_never_sent_cost_a_lost_attempt_onl
         study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=1)
         calls = study.store.database["calls"]
         process = in_a_process(study)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            if server.count and calls.count_documents({"state": "claimed"}) >= 20:
-                break
-            time.sleep(0.01)
+        wait_for(lambda: server.count and calls.count_documents({"state": "claimed"}) >= 20)
         process.kill()
         process.join()
         claimed = {call["_id"] for call in calls.find({"state": "claimed"})}
@@ -171,9 +168,7 @@ def test_a_killed_process_that_nobody_waited_for_is_dead(store: Store) -> None:
         store.database["owners"].insert_one({"_id": name, "study": "s", "lease_until": time.time() + 60})
         before = is_living(store, name)
         process.kill()
-        deadline = time.monotonic() + 10
-        while ") Z" not in stat.read_text() and time.monotonic() < deadline:
-            time.sleep(0.005)
+        wait_for(lambda: ") Z" in stat.read_text())
         assert (before, is_living(store, name)) == (True, False)
     assert not is_living(store, name)
 

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from stub_server import Fault, StubServer
+from waiting import is_heard_out, wait_for
 
 from toolkit.errors import PriceError
 from toolkit.store import records
@@ -202,14 +202,6 @@ def test_the_budget_stops_a_study_and_a_larger_one_resumes_it(tmp_path: Path, st
         study.store.close()
 
 
-def kept(folder: Path) -> int:
-    """Return how many calls the ledger holds an answer of."""
-    store = open_store(folder)
-    count = store.database["calls"].count_documents({"state": "done"})
-    store.close()
-    return count
-
-
 def test_a_killed_study_resumes_and_no_finished_run_is_asked_again(
     tmp_path: Path, store_folder: Path
 ) -> None:
@@ -220,21 +212,22 @@ def test_a_killed_study_resumes_and_no_finished_run_is_asked_again(
     ) as server:
         path = stub_study(tmp_path, server.openai_url, runs=f"repeats = 4\nconcurrency = {concurrency}")
         command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
-        lost = 0
+        lost, store = 0, open_store(store_folder)
+        calls = store.database["calls"]
         for moment in (6, 40):
-            before = server.count, kept(store_folder)
+            before = server.count, calls.count_documents({"state": "done"})
             child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            deadline = time.monotonic() + 60
-            while server.count < moment and time.monotonic() < deadline:
-                time.sleep(0.005)
+            wait_for(lambda moment=moment: server.count >= moment)
             os.kill(child.pid, signal.SIGKILL)
             child.wait()
-            time.sleep(0.2)  # what had left the process arrives
-            lost += (server.count - before[0]) - (kept(store_folder) - before[1])
+            server.settle()  # what had left the process arrives, at the server and in the store
+            wait_for(lambda: is_heard_out(store_folder))
+            lost += (server.count - before[0]) - (calls.count_documents({"state": "done"}) - before[1])
+        store.close()
         study = Study.load(path)
         outcome = study.execute(progress=False)
         assert (outcome.succeeded, outcome.failed, outcome.judged) == (24, 0, 24)
-        assert kept(store_folder) == 96
+        assert study.store.database["calls"].count_documents({"state": "done"}) == 96
         assert study.store.objects(Run).count() == 24
         assert study.store.objects(Judgement).count() == 72
         # Sent and not yet kept when the process died: that alone was asked again, each once.

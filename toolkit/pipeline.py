@@ -184,7 +184,9 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
         try:
             whole = await ask_whole(run.request, ask_gateway, policies=policies, retries=replies.retries)
         except ModelError as error:
-            if not work.replay and error.reason != "stopped":
+            if error.reason == "stopped":
+                return  # still to be asked, so neither failed nor one of those that the progress counts
+            if not work.replay:
                 work.post(failed_run_record(key, fields, f"{error.reason}: {error}"))
         else:
             records = run_records(
@@ -239,10 +241,13 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
         stored = work.stored[run.key]
         item = replace(run.item, prompts=(run.prompt,))
         found = await annotated_by(plan.test, item, (reply_of(run, stored, texts),), ask)
+        judgements = []
         if plan.test.judged:
-            _keep(work, stored, [said for (said,) in found.annotations.values() if said is not None])
+            judgements = [said for (said,) in found.annotations.values() if said is not None]
+            _keep(work, stored, judgements)
         work.store.writer.check()
-        bar.step(work.gateway.counters)
+        if not work.stop.is_set() or all(judgement.answered for judgement in judgements):
+            bar.step(work.gateway.counters)
 
     try:
         return await each(missing, judge, at_once=work.at_once, stop=work.stop)

@@ -152,6 +152,73 @@ def test_a_key_that_is_missing_leaves_no_claim(store: Store) -> None:
     assert store.database["calls"].count_documents({}) == 0
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["fresh", "of a dead process"])
+def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(
+    store: Store, monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    """Nothing was sent, so nothing may be counted against the budget; what a dead owner may have paid stays known."""
+    model, claim = Counted("Port 22."), Ledger.claim
+
+    async def work(gateway: Gateway) -> None:
+        there, told = asyncio.Event(), asyncio.Event()
+
+        async def slow(ledger: Ledger, *request: Any, **settings: Any) -> Claim | Answer | Busy:
+            claimed = await claim(ledger, *request, **settings)
+            there.set()
+            await told.wait()
+            return claimed
+
+        monkeypatch.setattr(Ledger, "claim", slow)
+        asking = asyncio.create_task(gateway.ask(REQUEST, purpose="run"))
+        await there.wait()
+        asking.cancel()
+        told.set()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    if lost:
+        dead = Ledger(store, "s")
+        run_anywhere(lambda: claim(dead, REQUEST, purpose="run", worst_aud=0.5), threading.Event())
+        dead.close()
+    in_gateway(store, model, work, budget_aud=9.0)
+    assert model.asked == 0
+    kept = [(c.state, [a["outcome"] for a in c.attempts], c.unsure_aud) for c in store.objects(Call)]
+    if not lost:
+        assert kept == []
+    else:
+        [(state, outcomes, unsure)] = kept
+        assert (state, outcomes) == ("failed", ["lost"])
+        assert unsure > 0
+
+
+def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four requests at once: eight are under way or waiting for the disk at most, however many are to be asked."""
+    disk = asyncio.Event()
+    complete = Ledger.complete
+
+    async def slow(ledger: Ledger, *said: Any, **more: Any) -> Answer:
+        await disk.wait()
+        return await complete(ledger, *said, **more)
+
+    monkeypatch.setattr(Ledger, "complete", slow)
+    model = Counted("A reply.")
+
+    async def work(gateway: Gateway) -> list[Answer]:
+        asked = [gateway.ask(replace(REQUEST, repeat=n), purpose="run") for n in range(30)]
+        answers = asyncio.gather(*asked)
+        while model.asked < 8:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)  # long enough for many more
+        assert model.asked == 8
+        disk.set()
+        return await answers
+
+    assert len(in_gateway(store, model, work)) == 30
+    assert model.asked == 30
+
+
 def test_retries_are_counted_and_recorded(store: Store) -> None:
     """Two failed attempts and a good one: one answer, three attempts in the ledger with their outcomes."""
     busy = ModelError("slow down", reason="rate_limited", retryable=True)

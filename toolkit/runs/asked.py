@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.store.documents import Call
+from toolkit.store.shared_calls import calls_beside
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
@@ -74,13 +75,17 @@ def asked_models(
         Calls that count as judgements although another study of the same store paid for them.
     earlier
         Whether all other calls count that the study paid for: under settings that it no longer has, of replies that
-        were asked for again, of repairs, segments and probes.
+        were asked for again, of repairs, segments and probes; of what another study paid for, those that go with the
+        calls above, as in the frame of calls.
     """
     found = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
     found |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
     if earlier:
         paid = store.database["calls"].find({"study": plan.study.name}, dict.fromkeys(_FIELDS, 1))
-        found |= {call["_id"]: call for call in paid}
+        own = {call["_id"]: call for call in paid}
+        shared = [call_id for call_id in found if call_id not in own]
+        beside = calls_beside(store, plan.study.name, shared) if shared else []
+        found |= own | {call["_id"]: call for call in store.find_by(Call, "_id", beside, only=_FIELDS)}
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for call in found.values():
         if call["state"] == "done":

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 from toolkit.errors import BudgetReached
 
@@ -14,6 +18,9 @@ R = TypeVar("R")
 
 IN_ORDER_UP_TO = 10
 """Up to this many runs are asked one after the other (seed 002, section 1.2)."""
+ECHO_SECONDS: Final = 1.0
+"""Within this time a second Ctrl-C is the first one over again: `timeout` and some launchers pass it on twice."""
+STOPPING: Final = "stopping when what is in flight has come home; a second Ctrl-C gives it up, billed or not"
 
 
 async def each(
@@ -48,11 +55,17 @@ def run_anywhere(main: Callable[[], Coroutine[Any, Any, R]], stop: threading.Eve
     A notebook cell has a loop running already, where ``asyncio.run`` is refused; a thread of its own works
     everywhere. The first Ctrl-C sets ``stop``, so that what is in flight, and perhaps paid for, still comes home;
     the second cancels.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After the end of the coroutine, when Ctrl-C was pressed meanwhile.
     """
     loop = asyncio.new_event_loop()
     outcome: list[R] = []
     failure: list[BaseException] = []
     tasks: list[asyncio.Task[Any]] = []
+    ended = threading.Event()
 
     async def supervised() -> R:
         task = asyncio.current_task()
@@ -66,23 +79,51 @@ def run_anywhere(main: Callable[[], Coroutine[Any, Any, R]], stop: threading.Eve
                 outcome.append(runner.run(supervised()))
         except BaseException as error:  # carried over to the caller's thread, whatever it is
             failure.append(error)
+        finally:
+            ended.set()
+
+    def cancel() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has just come to its end
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
 
     thread = threading.Thread(target=in_thread, name="toolkit-loop", daemon=True)
-    thread.start()
-    interrupted = False
-    while thread.is_alive():
-        try:
-            thread.join(0.2)  # with a time, so that Ctrl-C is heard on every platform
-        except KeyboardInterrupt:
-            if interrupted and tasks:
-                loop.call_soon_threadsafe(tasks[0].cancel)
-            interrupted = True
-            stop.set()
-    if interrupted:
+    with _interrupts(stop, cancel) as pressed:
+        thread.start()
+        # Not thread.join: interrupted in it, Python 3.11 takes the thread for ended, and all in flight would be lost.
+        while not ended.wait(0.2):  # with a time, so that Ctrl-C is heard on every platform
+            if len(pressed) == 1 and time.monotonic() > pressed[0] + ECHO_SECONDS:
+                pressed.append(pressed[0])
+                print(f"\n{STOPPING}", file=sys.stderr, flush=True)
+    thread.join()
+    if pressed:
         raise KeyboardInterrupt
     if failure:
         raise _first(failure[0])
     return outcome[0]
+
+
+@contextlib.contextmanager
+def _interrupts(stop: threading.Event, cancel: Callable[[], None]) -> Iterator[list[float]]:
+    """Hear Ctrl-C without an exception, which could come anywhere; gives when it was pressed (`time.monotonic`)."""
+    pressed: list[float] = []
+
+    def hear(*_: object) -> None:
+        now = time.monotonic()
+        if pressed and now > pressed[0] + ECHO_SECONDS:
+            cancel()
+        pressed.append(now)
+        stop.set()
+
+    before = signal.getsignal(signal.SIGINT)
+    # Signals reach the main thread only; who ignores Ctrl-C, as under nohup, goes on ignoring it.
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield pressed
+        return
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _first(error: BaseException) -> BaseException:

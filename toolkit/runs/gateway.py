@@ -7,7 +7,6 @@ import random
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -16,13 +15,14 @@ from toolkit.models.prices import aud_cost, batch_price
 from toolkit.runs.batch_exchange import STILL_OPEN
 from toolkit.runs.batches import BatchDesk
 from toolkit.runs.budget import Account
+from toolkit.runs.claiming import claim_for
 from toolkit.runs.endpoint import Endpoint, limiters, most_tokens, worst_aud
 from toolkit.runs.ledger import Busy, Claim, Ledger
+from toolkit.runs.limits import POLL_SECONDS, turn_away_when
 from toolkit.runs.retries import UNSURE, RetryPolicy
 from toolkit.runs.sending import Counters, Sending
 from toolkit.store.documents import utc_now
 
-POLL_SECONDS = 0.5
 REFUSED_FOR_RATE = ("rate_limited", "overloaded")
 
 
@@ -65,6 +65,7 @@ class Gateway:
         self._endpoints = {endpoint.key: endpoint for endpoint in endpoints}
         self._models: dict[tuple[str, str, str | None], Model] = {}
         self._limiters = limiters(self._endpoints.values())
+        self._turning_away: asyncio.Task[None] | None = None
         self._stopped: dict[tuple[str, str | None], ModelError] = {}
         self._account: Account | None = None
         if budget_aud is not None:
@@ -120,11 +121,9 @@ class Gateway:
         sending = Sending(request, endpoint, worst)
         try:
             await self._reserve(sending)
-            claimed = await self._ledger.claim(request, purpose=purpose, worst_aud=worst)
-            while isinstance(claimed, Busy):
+            while isinstance(claimed := await claim_for(sending, self._ledger, self._desk, purpose), Busy):
                 await self._sleep(POLL_SECONDS)
                 self._refuse_after_stop()
-                claimed = await self._ledger.claim(request, purpose=purpose, worst_aud=worst)
             if isinstance(claimed, Answer):
                 self.counters.from_ledger += 1
                 return claimed
@@ -134,6 +133,8 @@ class Gateway:
 
     async def close(self) -> None:
         """Close every model that was opened, end the claims, and give back what is left of the budget."""
+        if self._turning_away:
+            self._turning_away.cancel()
         if self._desk:
             await self._desk.close()
         for model in self._models.values():
@@ -145,11 +146,6 @@ class Gateway:
             self._account.close()
 
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
-        if claim.lost and not (self._desk and self._desk.holds(claim.call_id)):
-            # Its owner died with the call in flight; only a batch is known to go on.
-            worst = sending.worst_aud or worst_aud(claim.request, sending.endpoint)
-            lost = {"at": claim.lost, "outcome": "lost"}
-            claim = replace(claim, earlier=(*claim.earlier, lost), inherited_aud=claim.inherited_aud + worst)
         before = [dict(attempt) for attempt in claim.earlier]
         try:
             reply = await self._in_batch(sending) or await self._attempts(claim, sending)
@@ -158,7 +154,7 @@ class Gateway:
             if sending.in_batch and reason in STILL_OPEN:
                 raise  # the claim stays: whoever takes it over finds the batch
             if sending.attempts:
-                self.counters.failed += 1
+                self.counters.failed += reason != "stopped"
                 done = self._ledger.fail(
                     claim,
                     reason=reason,
@@ -177,17 +173,21 @@ class Gateway:
         sending.spent_aud = cost
         self.counters.asked += 1
         self.counters.spent_aud += cost
-        # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
-        answer = await asyncio.shield(
-            self._ledger.complete(
-                claim,
-                reply,
-                aud_cost=cost,
-                latency_ms=sending.attempts[-1]["ms"],
-                attempts=before + sending.attempts,
-                unsure_aud=claim.inherited_aud + sending.unsure_aud,
+        try:
+            # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
+            answer = await asyncio.shield(
+                self._ledger.complete(
+                    claim,
+                    reply,
+                    aud_cost=cost,
+                    latency_ms=sending.attempts[-1]["ms"],
+                    attempts=before + sending.attempts,
+                    unsure_aud=claim.inherited_aud + sending.unsure_aud,
+                )
             )
-        )
+        finally:
+            if not sending.in_batch:
+                self._limiters[sending.endpoint.room].kept()
         if sending.in_batch and self._desk:
             await self._desk.kept(claim.call_id)
         return answer
@@ -224,8 +224,10 @@ class Gateway:
             except ModelError as error:
                 wait = self._retry.wait(number, error.retry_after, self._jitter)
                 last = number >= self._retry.attempts or time.monotonic() + wait > deadline
-                if not error.retryable or last or self._stop.is_set():
+                if not error.retryable or last:
                     raise
+                if self._stop.is_set():
+                    raise ModelError(f"stopped after: {error}", reason="stopped") from error
                 if (
                     error.reason in UNSURE
                 ):  # if we die over the next attempt, this one may be billed all the same
@@ -239,6 +241,9 @@ class Gateway:
     async def _attempt(self, sending: Sending) -> ModelReply:
         """Send a request once, when its provider has a place for it; every request that is sent is noted."""
         request, endpoint = sending.request, sending.endpoint
+        self._refuse_after_stop()
+        if self._turning_away is None:
+            self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
         limiter = self._limiters[endpoint.room]
         slot = await limiter.enter(most_tokens(request, endpoint) if limiter.counts_tokens else 0.0)
         came: dict[str, Any] = {}
@@ -252,7 +257,7 @@ class Gateway:
             try:
                 reply = await model.ask(request)
                 attempt["outcome"] = "answered"
-                came = {"answered": True, "tokens": reply.usage.total}
+                came = {"answered": True, "tokens": reply.usage.total, "unkept": True}
                 return reply
             except ModelError as error:
                 attempt["outcome"] = error.reason

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from toolkit.errors import ModelError
+
 MINUTE: Final = 60.0
+POLL_SECONDS: Final = 0.5
+"""Between two looks at what another thread or process may have changed."""
 START: Final = 10
 """Requests at once in the beginning, or half the maximum where that is more; from there it grows by itself."""
 
@@ -64,6 +69,7 @@ class Limiter:
         self._minute = minute
         self._clock = clock
         self._active = 0
+        self._unkept = 0
         self._refused = False
         self._shrunk_at = -1.0
         self._paused_until = 0.0
@@ -91,7 +97,7 @@ class Limiter:
         try:
             return await future
         except asyncio.CancelledError:
-            if future.done() and not future.cancelled():
+            if future.done() and not future.cancelled() and future.exception() is None:
                 self.leave(future.result())
             raise
 
@@ -103,6 +109,7 @@ class Limiter:
         refused: bool = False,
         retry_after: float | None = None,
         tokens: float | None = None,
+        unkept: bool = False,
     ) -> None:
         """Give a place back.
 
@@ -118,8 +125,12 @@ class Limiter:
             Seconds the provider asked to wait.
         tokens
             What the request really used, once that is known.
+        unkept
+            Whether it brought what is not on the disk yet: then `kept` has to be called. Requests under way and what
+            they brought are twice the maximum at most, for a kill loses them all, however slow the disk is.
         """
         self._active -= 1
+        self._unkept += unkept
         if tokens is not None:
             slot.tokens = tokens
         now = self._clock()
@@ -135,9 +146,21 @@ class Limiter:
             self._window = min(float(self._most), grown)
         self._let_go()
 
+    def kept(self) -> None:
+        """Say that what one request brought is on the disk, or never will be."""
+        self._unkept -= 1
+        self._let_go()
+
+    def turn_away(self) -> None:
+        """Refuse all who wait for a place, with a `ModelError` whose reason is ``stopped``."""
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_exception(ModelError("stopped before it was sent", reason="stopped"))
+        self._waiting.clear()
+
     def _wait(self, tokens: float) -> float:
         """Return the seconds until a request may go; 0 is now, infinity when another has to come back first."""
-        if self._active >= int(self._window):
+        if self._active >= int(self._window) or self._active + self._unkept >= 2 * self._most:
             return float("inf")
         now = self._clock()
         while self._sent and self._sent[0].at <= now - self._minute:
@@ -176,3 +199,11 @@ class Limiter:
     def _wake(self) -> None:
         self._timer = None
         self._let_go()
+
+
+async def turn_away_when(stop: threading.Event, limiters: Iterable[Limiter]) -> None:
+    """Wait for a stop and turn away who waits then: a provider may have asked for a pause of minutes."""
+    while not stop.is_set():
+        await asyncio.sleep(POLL_SECONDS)
+    for limiter in limiters:
+        limiter.turn_away()

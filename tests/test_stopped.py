@@ -1,0 +1,152 @@
+"""Ctrl-C: what is in flight comes home, nothing is counted that was not sent, and a second one gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from stub_server import Fault, StubServer
+
+from toolkit.runs import execution
+from toolkit.runs.execution import run_anywhere
+from toolkit.store.documents import Call
+from toolkit.workbench import Study
+
+LONE = """
+name = "lone"
+length_bins = ["S"]
+repeats = 2
+concurrency = 4
+[[models]]
+name = "m"
+provider = "compatible"
+base_url = "{address}"
+usd_per_million_input = 1
+usd_per_million_output = 2
+[judges]
+primary = false
+secondary = false
+tertiary = false
+"""
+
+
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+async def heard(stop: threading.Event) -> None:
+    """Wait until the main thread has heard Ctrl-C."""
+    while not stop.is_set():
+        await asyncio.sleep(0.001)
+
+
+def test_the_first_ctrl_c_waits_for_what_is_in_flight() -> None:
+    """The coroutine comes to its own end, and then the caller hears of the interrupt, with its own handler back."""
+    stop, came = threading.Event(), []
+    before = signal.getsignal(signal.SIGINT)
+
+    async def work() -> None:
+        press()
+        await heard(stop)
+        await asyncio.sleep(0.3)
+        came.append("home")
+
+    with pytest.raises(KeyboardInterrupt):
+        run_anywhere(work, stop)
+    assert came == ["home"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("echo", "ends"), [(1e9, "home"), (-1.0, "cancelled")], ids=["passed on twice", "pressed again"]
+)
+def test_a_second_ctrl_c_cancels_unless_it_is_the_first_over_again(
+    monkeypatch: pytest.MonkeyPatch, echo: float, ends: str
+) -> None:
+    """`timeout` sends its signal to the process and to its group: that is one wish and not two."""
+    monkeypatch.setattr(execution, "ECHO_SECONDS", echo)
+    stop, came = threading.Event(), []
+
+    async def work() -> None:
+        press()
+        await heard(stop)
+        # Heard before the second is sent: a signal that waits for its handler swallows the next.
+        press()
+        try:
+            await asyncio.sleep(0.3 if echo > 0 else 60)
+            came.append("home")
+        except asyncio.CancelledError:
+            came.append("cancelled")
+            raise
+
+    with pytest.raises(KeyboardInterrupt):
+        run_anywhere(work, stop)
+    assert came == [ends]
+
+
+def test_who_waits_long_is_told_what_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply may take minutes: one line says that it is waited for, and how to give it up."""
+    monkeypatch.setattr(execution, "ECHO_SECONDS", 0.0)
+    stop, told = threading.Event(), threading.Event()
+    monkeypatch.setattr(execution, "print", lambda *_, **__: told.set(), raising=False)
+
+    async def work() -> None:
+        press()
+        await asyncio.to_thread(told.wait, 20)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_anywhere(work, stop)
+    assert told.is_set()
+
+
+def test_who_ignores_ctrl_c_goes_on_ignoring_it() -> None:
+    """Under nohup, or behind `&` in a script, a study is not stopped by what stops its terminal."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        stop = threading.Event()
+
+        async def work() -> str:
+            press()
+            await asyncio.sleep(0.05)
+            return "done"
+
+        assert run_anywhere(work, stop) == "done"
+        assert not stop.is_set()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder: Path) -> None:
+    """Every request that was sent is kept and paid for once, none is abandoned, and progress counts what is done."""
+    with StubServer(latency=0.5, faults=[None, Fault(status=429, retry_after="60")]) as server:
+        path = tmp_path / "lone.toml"
+        path.write_text(LONE.format(address=server.openai_url))
+        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while server.count < 4 and child.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.005)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+        assert child.returncode == 130
+        study = Study.load(path)
+        status = study.status()
+        calls = study.store.database["calls"]
+        states = sorted(call["state"] for call in calls.find())
+        # The one that was told to wait a minute is neither a failed run nor waited for.
+        assert states == ["done"] * (server.count - 1) + ["failed"]
+        assert status["runs"]["succeeded"] == server.count - 1
+        assert (status["runs"]["failed"], status["abandoned"], status["unsure_aud"]) == (0, 0, 0.0)
+        assert [int(n) for n in re.findall(r"runs (\d+)/24[^\n]*stopped after", said)] == [server.count - 1]
+        assert "failed" not in said
+        assert not any(call.unsure_aud for call in study.store.objects(Call))
+        study.store.close()
