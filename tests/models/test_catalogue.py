@@ -47,6 +47,17 @@ def test_encodings_follow_the_models_own_tokenizer():
     assert model_spec("claude-3-5-sonnet").encoding is None
 
 
+def test_what_has_no_public_tokenizer_is_counted_by_a_factor():
+    assert model_spec("claude-haiku-5-5").counted_by == ("o200k_base", 1.53)
+    assert model_spec("claude-haiku-4-5", base_url="https://other.example").counted_by == ("o200k_base", 1.18)
+    assert model_spec("claude-haiku-5-5", provider="compatible", base_url="http://h/v1").counted_by[1] == 1.53
+    assert model_spec("llama-3.3-70b", tokens_per_o200k=1.1).counted_by == ("o200k_base", 1.1)
+    assert model_spec("gpt-4-turbo").counted_by == ("cl100k_base", 1.0)
+    assert model_spec("claude-haiku-5-5", encoding="cl100k_base").counted_by == ("cl100k_base", 1.0)
+    with pytest.raises(StudyError, match=r"gpt-4o.*counts exactly: take out tokens_per_o200k"):
+        model_spec("gpt-4o", tokens_per_o200k=1.5)
+
+
 def test_gpt_4_turbo_is_not_asked_for_a_schema():
     assert model_spec("gpt-4o").structured
     assert not model_spec("gpt-4-turbo").structured

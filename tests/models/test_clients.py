@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ from toolkit.errors import ModelError, StudyError
 from toolkit.models.base import Message, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import default_concurrency, open_model
+from toolkit.models.replies import estimated_usage
 
 OPENAI_LIKE = ("openai", "groq", "compatible")
 
@@ -107,6 +109,15 @@ def test_a_count_that_no_reply_has_is_not_believed(provider, make_request):
     assert reply.text == "Yes."
     assert reply.usage.estimated
     assert reply.usage.input < 1000
+
+
+def test_our_estimate_is_by_the_factor_of_the_models_tokenizer(make_request):
+    """Half as many tokens again for what a provider did not count; the factor of the catalogue, rounded up."""
+    request, text = make_request(), "Isolate the host. " * 40
+    plain = estimated_usage(model_spec("claude-3-5-haiku"), request, text)
+    more = estimated_usage(model_spec("claude-haiku-5-5"), request, text)
+    assert (more.input, more.output) == (math.ceil(1.53 * plain.input), math.ceil(1.53 * plain.output))
+    assert more.estimated
 
 
 def test_a_model_past_its_date_is_asked_without_a_warning(make_request):

@@ -47,7 +47,7 @@ def is_alive(pid):
         return False
 
 
-def wait_until(happened, seconds=20.0):
+def wait_until(happened, seconds=120.0):
     deadline = time.monotonic() + seconds
     while not happened() and time.monotonic() < deadline:
         time.sleep(0.05)

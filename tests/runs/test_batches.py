@@ -60,7 +60,7 @@ def at_desk(store: Store, work: Callable[[BatchDesk], Awaitable[Any]], **setting
         desk = BatchDesk(store, "s", lambda spec: open_batch_client(spec, env={"K": KEY}), **quick)
         await desk.open()
         try:
-            return await asyncio.wait_for(work(desk), 20)
+            return await asyncio.wait_for(work(desk), 120)
         finally:
             await desk.close()
 

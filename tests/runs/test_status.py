@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +12,9 @@ from typing import Any
 
 import pytest
 from stub_server import StubServer
+from waiting import wait_for
 
+from toolkit.runs.estimate import estimate_summary
 from toolkit.runs.owners import Owner
 from toolkit.runs.standing import calls_by_state
 from toolkit.runs.status import status_summary, statuses
@@ -52,7 +53,7 @@ def test_a_study_that_was_not_begun(study: Study) -> None:
     """Everything is missing, nothing is spent, there is no rate and no time left."""
     status = study.status()
     assert status["runs"] == {"planned": 6, "succeeded": 0, "failed": 0, "missing": 6}
-    assert status["judgements"] == {"planned": 18, "done": 0, "scored": 0, "missing": 18}
+    assert status["judgements"] == {"planned": 18, "done": 0, "scored": 0, "missing": 18, "left_out": 0}
     assert (status["calls"], status["attempts"], status["in_flight"], status["retried"]) == ({}, {}, {}, 0)
     assert (status["spent_aud"], status["unsure_aud"], status["budget_left_aud"]) == (0.0, 0.0, 5.0)
     assert (status["calls_per_minute"], status["seconds_left"], status["at_work"]) == (None, None, False)
@@ -64,7 +65,7 @@ def test_a_finished_study(study: Study) -> None:
     study.execute(progress=False)
     status = study.status()
     assert status["runs"] == {"planned": 6, "succeeded": 6, "failed": 0, "missing": 0}
-    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0}
+    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0, "left_out": 0}
     assert (status["calls"], status["attempts"]) == ({"done": 24}, {"answered": 24})
     assert (status["seconds_left"], status["at_work"], status["abandoned"]) == (0.0, False, 0)
     assert status["calls_per_minute"] > 0
@@ -82,15 +83,18 @@ def test_calls_in_flight_are_those_of_living_processes(study: Study) -> None:
     for number, purpose in enumerate(("run", "judge", "judge")):
         call(study, f"a{number}", state="claimed", owner=owner.name, purpose=purpose, worst_aud=0.5)
     call(study, "b", state="claimed", owner="host:1:2:dead", worst_aud=1.0)
-    call(study, "c", attempts="answered", aud_cost=0.25, unsure_aud=0.125)
+    call(study, "c", attempts="answered", aud_cost=0.25, unsure_aud=0.125, output_tokens=5, latency_ms=10.0)
     status = study.status()
     assert (status["in_flight"], status["abandoned"], status["at_work"]) == ({"run": 1, "judge": 2}, 1, True)
     assert (status["spent_aud"], status["unsure_aud"]) == (0.25, 0.125)
     assert status["budget_left_aud"] == pytest.approx(5.0 - 0.25 - 0.125 - 2.5)
     assert status["calls"] == {"done": 1}
     text = status_summary(status).text
-    assert "2 judge calls in flight, 1 run calls in flight" in text
-    assert "abandoned   1 calls of a dead process" in text
+    assert "2 judge calls in flight, 1 run call in flight" in text
+    assert "abandoned   1 call of a dead process" in text
+    estimate = estimate_summary(study.estimate())
+    assert estimate.fields["held_aud"] == pytest.approx(2.5)
+    assert "2.5000 held for calls that are under way or that a dead process left" in estimate.text
     assert "0.1250 more may have been billed" in text
     owner.close()
     assert (study.status()["at_work"], study.status()["abandoned"]) == (False, 4)
@@ -157,9 +161,50 @@ def test_excluded_and_failed_runs_are_told_apart(study: Study) -> None:
     status = study.status()
     assert status["runs"] == {"planned": 6, "succeeded": 5, "failed": 1, "missing": 0}
     assert (status["excluded"], status["failures"]) == ({"truncated": 1}, {"timeout": 1})
-    assert status["judgements"]["planned"] == 15
+    # Twelve of the four that judges see; those of the failed run are missing, those of the excluded one left out.
+    assert status["judgements"] == {"planned": 15, "done": 12, "scored": 12, "missing": 3, "left_out": 3}
+    assert "12 of 15 answered, 12 with scores, 3 left out" in status_summary(status).text
     assert status["seconds_left"] == 0.0
     assert "excluded    1 x truncated" in status_summary(status).text
+
+
+POLICIES = {
+    # What the study said when the replies came and what it says now; planned, done, left out; calls for each judge.
+    "nothing changed": (("truncated", "exclude", "exclude"), (15, 15, 3), 0),
+    "kept all the time": (("truncated", "keep", "keep"), (18, 18, 0), 0),
+    "was left out, is kept": (("truncated", "exclude", "keep"), (18, 15, 0), 1),
+    "was left out, is asked again": (("truncated", "exclude", "retry"), (18, 15, 0), 1),
+    "was kept, is asked again": (("truncated", "keep", "retry"), (18, 15, 0), 1),
+    "was asked again, is left out": (("truncated", "retry", "exclude"), (15, 15, 3), 0),
+    "was asked again in vain": (("truncated", "retry", "retry"), (15, 15, 3), 0),
+    "nothing in it": (("empty", "exclude", "exclude"), (15, 15, 3), 0),
+}
+
+
+def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file: Callable[..., Path]) -> None:
+    """Status and estimate agree on what is still to be judged, and nothing is missing that no judge will see."""
+    study = Study.load(study_file())
+    study.execute(progress=False)
+    database = study.store.database
+    run, said = database["runs"].find_one({}), list(database["judgements"].find({}))
+    call = database["calls"].find_one({"_id": run["call_id"]})
+    for case, ((defect, then, now), (planned, done, left_out), calls) in POLICIES.items():
+        cut = {"finish_reason": "length"} if defect == "truncated" else {"text": " "}
+        database["calls"].replace_one({"_id": call["_id"]}, {**call, **cut})
+        kept = {**run, "defect": defect, "reply_policy": then}
+        if then != "keep":  # then no judge has seen it
+            kept = {name: kept[name] for name in kept if not name.startswith(("ensemble", "judge"))}
+        database["runs"].replace_one({"_id": run["_id"]}, kept)
+        database["judgements"].delete_many({"run_id": run["run_id"]})
+        if then == "keep":
+            database["judgements"].insert_many([one for one in said if one["run_id"] == run["run_id"]])
+        again = Study.load(study_file(judges=f'[replies]\n{defect} = "{now}"'))
+        found = again.status()["judgements"]
+        assert (found["planned"], found["done"], found["left_out"]) == (planned, done, left_out), case
+        assert found["missing"] == planned - done == 3 * calls, case
+        assert again.estimate().query("who != 'model'")["calls"].tolist() == [calls] * 3, case
+        again.store.close()
+    study.store.close()
 
 
 def test_judgements_of_another_temperature_are_not_of_this_study(study_file: Callable[..., Path]) -> None:
@@ -168,9 +213,21 @@ def test_judgements_of_another_temperature_are_not_of_this_study(study_file: Cal
     first.execute(progress=False)
     first.store.close()
     second = Study.load(study_file(judges="temperature = 0.7"))
-    assert second.status()["judgements"] == {"planned": 18, "done": 0, "scored": 0, "missing": 18}
+    assert second.status()["judgements"] == {
+        "planned": 18,
+        "done": 0,
+        "scored": 0,
+        "missing": 18,
+        "left_out": 0,
+    }
     second.execute(progress=False)
-    assert second.status()["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0}
+    assert second.status()["judgements"] == {
+        "planned": 18,
+        "done": 18,
+        "scored": 18,
+        "missing": 0,
+        "left_out": 0,
+    }
     second.store.close()
 
 
@@ -186,7 +243,7 @@ def test_a_judge_that_cannot_be_read_is_answered_without_scores(tmp_path: Path, 
     study = Study.load(path)
     study.execute(progress=False)
     status = study.status()
-    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 12, "missing": 0}
+    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 12, "missing": 0, "left_out": 0}
     assert status["judgement_failures"] == {"prose": 6}
     assert "unscored    6 x prose" in status_summary(status).text
     assert study.estimate()["calls"].tolist() == [0, 0, 0, 0]
@@ -208,7 +265,7 @@ def test_watching_ends_when_nobody_works(study: Study) -> None:
 
 def test_from_another_terminal_while_a_study_runs(study_file: Callable[..., Path], tmp_path: Path) -> None:
     """A process that waits for its model is at work with its calls in flight; killed, it has abandoned them."""
-    with StubServer(latency=30.0) as server:
+    with StubServer(holds=lambda: True) as server:
         path = study_file("repeats = 3")
         there = f'provider = "compatible", base_url = "{server.openai_url}", usd_per_million_input = 1.0'
         path.write_text(
@@ -220,9 +277,7 @@ def test_from_another_terminal_while_a_study_runs(study_file: Callable[..., Path
         command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
         try:
-            deadline = time.monotonic() + 30
-            while server.count < 10 and time.monotonic() < deadline:
-                time.sleep(0.05)
+            wait_for(lambda: server.count >= 10)
             opened = Study.load(path)
             status = opened.status()
             assert status["at_work"]

@@ -34,6 +34,8 @@ class ModelSpec:
         Maker's family, such as ``gpt`` or ``claude``: a judge should not share that of the judged model.
     encoding
         Public tokenizer of the model; ``None`` where there is none, and then a count is an estimate.
+    tokens_per_o200k
+        Tokens of the model for one of ``o200k_base``, by which such an estimate is made; 1 where nothing is known.
     base_url
         Address of the server; ``None`` for ``local`` and ``scripted``, which have none of their own.
     api_key_env
@@ -75,6 +77,7 @@ class ModelSpec:
     retired: str | None = None
     logprobs: bool = False
     sampling_supported: bool = True
+    tokens_per_o200k: float = 1.0
 
     @property
     def endpoint(self) -> str | None:
@@ -89,6 +92,17 @@ class ModelSpec:
             return f"replies:{hashlib.sha256(repr(self.replies).encode()).hexdigest()[:16]}"
         default = _tables()["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
+
+    @property
+    def counted_by(self) -> tuple[str, float]:
+        """Encoding to count its tokens with, and what its count is to be multiplied by.
+
+        Examples
+        --------
+        >>> model_spec("gpt-4-turbo").counted_by, model_spec("claude-haiku-5-5").counted_by
+        (('cl100k_base', 1.0), ('o200k_base', 1.53))
+        """
+        return (self.encoding, 1.0) if self.encoding else ("o200k_base", self.tokens_per_o200k)
 
     def is_retired(self, today: date | None = None) -> bool:
         """Return whether the provider said that by this day, today by default, it no longer answers for the model.
@@ -150,7 +164,7 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         )
     if provider != entry.get("provider", provider):
         # The weights stay what they are; what the server can do is another provider's business.
-        own = ("model", "family", "encoding", "context_tokens", "sampling_supported")
+        own = ("model", "family", "encoding", "tokens_per_o200k", "context_tokens", "sampling_supported")
         entry = {key: entry[key] for key in own if key in entry}
     known: dict[str, Any] = {"model": name, "family": name, **_tables()["providers"][provider], **entry}
     if "base_url" in overrides:
@@ -158,6 +172,8 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         known.pop("retired", None)
     if "model" in overrides:
         known.pop("retired", None)
+    if "encoding" in overrides:
+        known.pop("tokens_per_o200k", None)
     return _checked(ModelSpec(**{**known, **_converted(overrides), "name": name, "provider": provider}))
 
 
@@ -165,6 +181,11 @@ def _checked(spec: ModelSpec) -> ModelSpec:
     """Return the spec, or say what keeps it from being asked."""
     if spec.provider == "compatible" and not spec.base_url:
         raise StudyError(f"model {spec.name!r} is compatible with OpenAI but has no address: give base_url")
+    if spec.encoding and spec.tokens_per_o200k != 1:
+        raise StudyError(
+            f"model {spec.name!r} has the public tokenizer {spec.encoding}, which counts exactly: take out "
+            "tokens_per_o200k"
+        )
     if spec.base_url is not None and not _is_address(spec.base_url):
         raise StudyError(
             f"model {spec.name!r} has the base_url {spec.base_url!r}: write http(s)://host[:port]/path"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -103,13 +104,13 @@ def estimated_usage(spec: ModelSpec, request: ModelRequest, text: str) -> Usage:
     Parameters
     ----------
     spec
-        The model; without a public tokenizer ``o200k_base`` stands in.
+        The model; without a public tokenizer ``o200k_base`` stands in, times its ``tokens_per_o200k``.
     request, text
         What was sent and what came back.
     """
-    encoding = spec.encoding or "o200k_base"
+    encoding, times = spec.counted_by
     sent = sum(count_tokens(message.content, encoding) for message in request.messages)
-    return Usage(sent, count_tokens(text, encoding), estimated=True)
+    return Usage(math.ceil(sent * times), math.ceil(count_tokens(text, encoding) * times), estimated=True)
 
 
 def _reply(

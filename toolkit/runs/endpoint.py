@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from toolkit.models.base import Model, ModelRequest, Usage
 from toolkit.models.catalogue import ModelSpec
@@ -13,6 +15,8 @@ from toolkit.models.tokens import count_tokens
 from toolkit.runs.limits import Limiter
 
 MESSAGE_TOKENS = 16  # what chat formats add around a message, rounded up, for the worst case
+OTHER_TOKENIZER: Final = 1.5
+"""At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,12 @@ class Endpoint:
 def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
     """Return what a request costs at worst, in AUD: all its text, and a reply as long as it may be."""
     spec = endpoint.spec
-    text = sum(
-        _text_tokens(m.content, spec.encoding or "o200k_base") + MESSAGE_TOKENS for m in request.messages
-    )
+    encoding, times = spec.counted_by
+    text = sum(_text_tokens(m.content, encoding) for m in request.messages)
     if request.response_schema:  # a provider may bill the schema like a text
-        text += _text_tokens(request.response_schema, spec.encoding or "o200k_base")
-    # Without a public tokenizer our count may be low; half as much again covers what we have seen.
-    sent = text if spec.encoding else text * 3 // 2
+        text += _text_tokens(request.response_schema, encoding)
+    counted = text * times + MESSAGE_TOKENS * len(request.messages)
+    sent = math.ceil(counted if spec.encoding else counted * OTHER_TOKENIZER)
     # At worst all of it is written to the provider's cache, which costs more than being read once; Anthropic does so
     # only where a message is marked.
     written = sent if spec.provider != "anthropic" or any(m.cached for m in request.messages) else 0
@@ -57,8 +60,8 @@ def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
 
 def most_tokens(request: ModelRequest, endpoint: Endpoint) -> float:
     """Return what a request may use of the tokens of a minute: its text and the longest reply."""
-    encoding = endpoint.spec.encoding or "o200k_base"
-    return sum(_text_tokens(m.content, encoding) for m in request.messages) + request.max_tokens
+    encoding, times = endpoint.spec.counted_by
+    return sum(_text_tokens(m.content, encoding) for m in request.messages) * times + request.max_tokens
 
 
 # A study asks the same prompts again and again, and a judge sees the same rubric.

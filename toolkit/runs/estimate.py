@@ -18,6 +18,7 @@ from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import aud_cost, batch_price, price_of
 from toolkit.models.registry import default_concurrency
 from toolkit.models.tokens import count_tokens
+from toolkit.runs.endpoint import OTHER_TOKENIZER
 from toolkit.runs.execution import IN_ORDER_UP_TO
 from toolkit.runs.lengths import (
     NOTHING,
@@ -30,7 +31,7 @@ from toolkit.runs.lengths import (
 )
 from toolkit.runs.progress import duration
 from toolkit.runs.said import judge_requests
-from toolkit.runs.standing import calls_by_state, runs_ahead
+from toolkit.runs.standing import calls_by_state, claimed_calls, runs_ahead
 from toolkit.summary import Summary
 
 if TYPE_CHECKING:
@@ -70,8 +71,10 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         (expected, without waits for a provider in trouble; missing where a batch decides), ``worst_seconds`` (known
         for batches only) and ``basis`` (``measured`` or ``assumed`` lengths and latencies, ``paid`` where nothing is
         to be asked). Its ``attrs`` hold ``seconds`` and ``worst_seconds`` of the whole, ``budget_aud``, ``spent_aud``,
-        and ``retired``: of the models to be asked those whose provider announced an end, with the day and whether
-        it is past.
+        ``held_aud`` (what calls under way, or left by a dead process, may cost at worst),
+        and of the models to be asked ``retired``, those whose provider announced an end, with the day and whether
+        it is past, and ``tokens_per_o200k``, those that cost something and have no public tokenizer, with the factor by
+        which their tokens are estimated.
 
     Raises
     ------
@@ -118,7 +121,13 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             for (_, spec), row in zip(phases, rows, strict=True)
             if spec.retired and row["calls"]
         },
+        tokens_per_o200k={
+            row["model"]: spec.tokens_per_o200k
+            for (_, spec), row in zip(phases, rows, strict=True)
+            if row["worst_aud"] and not spec.encoding
+        },
         spent_aud=sum(c.aud + c.unsure_aud for c in calls_by_state(store, plan.study.name).values()),
+        held_aud=sum(call["worst_aud"] or 0.0 for call in claimed_calls(store, plan.study.name)),
     )
     return frame
 
@@ -136,7 +145,9 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
         for row in frame.to_dict("records")
     ]
     total = {name: float(frame[name].sum()) for name in ("low_aud", "expected_aud", "worst_aud")}
-    budget, spent = frame.attrs.get("budget_aud"), frame.attrs.get("spent_aud", 0.0)
+    budget = frame.attrs.get("budget_aud")
+    spent, held = frame.attrs.get("spent_aud", 0.0), frame.attrs.get("held_aud", 0.0)
+    used = spent + held
     fields: dict[str, Any] = {
         "rows": rows,
         "calls": int(frame["calls"].sum()),
@@ -144,10 +155,12 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
         "seconds": frame.attrs.get("seconds"),
         "worst_seconds": frame.attrs.get("worst_seconds"),
         "retired": frame.attrs.get("retired", {}),
+        "tokens_per_o200k": frame.attrs.get("tokens_per_o200k", {}),
         "spent_aud": spent,
+        "held_aud": held,
         "budget_aud": budget,
-        "expected_fits": None if budget is None else spent + total["expected_aud"] <= budget,
-        "worst_fits": None if budget is None else spent + total["worst_aud"] <= budget,
+        "expected_fits": None if budget is None else used + total["expected_aud"] <= budget,
+        "worst_fits": None if budget is None else used + total["worst_aud"] <= budget,
     }
     return Summary(fields, "\n\n".join([_table(frame), *_sentences(fields)]))
 
@@ -252,8 +265,10 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
     spent, budget = fields["spent_aud"], fields["budget_aud"]
     if budget is not None:
         verdict = {True: "fits", False: "does not fit"}
+        held = fields["held_aud"]
+        left = f", {held:.4f} held for calls that are under way or that a dead process left" if held else ""
         yield (
-            f"budget.aud = {budget:.2f}, {spent:.4f} AUD of it are spent: the expected cost "
+            f"budget.aud = {budget:.2f}, {spent:.4f} AUD of it are spent{left}: the expected cost "
             f"{verdict[fields['expected_fits']]}, the worst {verdict[fields['worst_fits']]}"
         )
     for name, (day, past) in fields["retired"].items():
@@ -261,6 +276,11 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} was retired by its provider on {day}: this study will not start before it names another"
         else:
             yield f"{name} is served until {day}, as its provider announced"
+    for name, times in fields["tokens_per_o200k"].items():
+        yield (
+            f"{name} has no public tokenizer: tokens that are still to come are estimated as {times:g} for one of "
+            f"o200k_base, at worst {times * OTHER_TOKENIZER:.3g}"
+        )
     if not fields["calls"]:
         yield "Nothing is left to be asked."
         return

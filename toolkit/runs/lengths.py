@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from toolkit.models.catalogue import ModelSpec
-from toolkit.runs.endpoint import MESSAGE_TOKENS
+from toolkit.runs.endpoint import MESSAGE_TOKENS, OTHER_TOKENIZER
 from toolkit.runs.said import calls_of_judge, judge_requests
 from toolkit.runs.standing import Ahead
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
 EXPECTED_REPLY_TOKENS: Final = 587
-"""Output tokens of the reply that the architecture document shows (seed 002, section 3.1)."""
+"""Output tokens of the reply that the architecture document shows (seed 002, section 3.1), by o200k_base."""
 EXPECTED_JUDGE_TOKENS: Final = 120
 """Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
 EXPECTED_SECONDS: Final = 2.34
@@ -32,8 +32,6 @@ ENOUGH_CALLS: Final = 5
 """Fewer done calls than this say too little of the next ones."""
 SAMPLE: Final = 1000
 """Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
-OTHER_TOKENIZER: Final = 1.5
-"""At worst our count is this much too low where the tokenizer is another one; the budget counts the same."""
 REPAIR_TOKENS: Final = 256
 """What a repair request says of the error, rounded up: its words, the reason, and two messages more."""
 Three = tuple[float, float, float]
@@ -114,7 +112,7 @@ def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Ex
     )
     done = [(call["output_tokens"], call["latency_ms"]) for call in found]
     if len(done) < ENOUGH_CALLS:
-        mean = EXPECTED_REPLY_TOKENS if purpose == "run" else EXPECTED_JUDGE_TOKENS
+        mean = spec.counted_by[1] * (EXPECTED_REPLY_TOKENS if purpose == "run" else EXPECTED_JUDGE_TOKENS)
         return Experience(LOW_SHARE * mean, mean, EXPECTED_SECONDS, measured=False)
     lengths, latencies = zip(*done, strict=True)
     low = sorted(lengths)[len(done) // 10]
@@ -137,10 +135,11 @@ def run_calls(
     count
         Text and encoding in, tokens out; one that remembers makes this fast.
     """
+    encoding, times = spec.counted_by
     for one in ahead:
         if one.request is None:
             continue
-        text = sum(count(message.content, spec.encoding or "o200k_base") for message in one.request.messages)
+        text = times * sum(count(message.content, encoding) for message in one.request.messages)
         most = (text + MESSAGE_TOKENS * len(one.request.messages)) * _doubt(spec)
         # Asked again n times, each time with twice the tokens: 1 + 2 + ... + 2 ** n.
         longest = one.request.max_tokens * (2 ** (one.retries + 1) - 1)
@@ -172,21 +171,25 @@ def judge_calls(
         Text and encoding in, tokens out.
     """
     spec = plan.judge_models[role]
-    encoding = spec.encoding or "o200k_base"
+    encoding, times = spec.counted_by
+    shares = {name: _shares(answerer, spec) for name, answerer in plan.models.items()}
     # One request stands for all that a judge makes about a reply: they differ in a few words.
     for request in judge_requests(plan, role, task="", response="")[:1]:
-        words = sum(count(message.content, encoding) for message in request.messages)
+        words = times * sum(count(message.content, encoding) for message in request.messages)
         # A provider may bill the schema like a text; not all do.
-        extra = MESSAGE_TOKENS * len(request.messages) + count(request.response_schema or "", encoding)
+        schema = times * count(request.response_schema or "", encoding)
+        extra = MESSAGE_TOKENS * len(request.messages) + schema
         repair = int(plan.manner.repair)
         got = (*known.within(request.max_tokens), request.max_tokens * (1 + repair))
         for one in asked:
             run = one.standing.run
-            text = words + (count(run.prompt.text, encoding) if plan.rubric.shows_task else 0)
-            low, expected, worst = _reply_tokens(one, replies)
-            if spec.encoding and spec.encoding != plan.models[run.model].encoding:
-                worst *= OTHER_TOKENIZER
-            often = [calls_of_judge(plan, tokens) for tokens in (low, expected, worst)]
+            text = words + (times * count(run.prompt.text, encoding) if plan.rubric.shows_task else 0)
+            low, expected, longest = _reply_tokens(one, replies)
+            share, most_share = shares[run.model]
+            low, expected, worst = low * share, expected * share, longest * most_share
+            # How many pieces a reply has is a matter of its words, whoever counts them.
+            lengths = (low / times, expected / times, max(longest, worst / times))
+            often = [calls_of_judge(plan, tokens) for tokens in lengths]
             # At worst every one is asked once more, and that repair shows the judge what it said before.
             most = (text + extra + worst) * (1 + repair) + repair * (request.max_tokens + REPAIR_TOKENS)
             sent = (text + low, text + expected, most * _doubt(spec))
@@ -199,6 +202,13 @@ def _reply_tokens(one: Ahead, replies: Mapping[str, Experience]) -> Three:
         return (float(one.tokens or 0),) * 3
     known = replies[one.standing.run.model]
     return (*known.within(one.request.max_tokens), one.request.max_tokens * 2.0**one.retries)
+
+
+def _shares(answerer: ModelSpec, judge: ModelSpec) -> tuple[float, float]:
+    """Return how many tokens of a judge one of a reply is; at worst no fewer than it is of its own model."""
+    share = judge.counted_by[1] / answerer.counted_by[1]
+    doubt = OTHER_TOKENIZER if judge.encoding and judge.encoding != answerer.encoding else 1.0
+    return share, max(share, 1.0) * doubt
 
 
 def _times(tokens: Three, often: Sequence[float]) -> Three:

@@ -40,8 +40,14 @@ class Standing:
         How its reply ended, and its length in tokens.
     defect, policy
         What keeps its reply from being whole, and what was done about it; see ``toolkit.runs.whole``.
+    excluded
+        Why no judge sees its reply: what keeps it from being whole, where the study leaves such a reply out and did so
+        when it came. One that it would keep or ask again by now has its judges ahead of it.
+    replaced
+        Whether judges will see another reply in its place, of a call with more tokens or with fewer.
     said
-        What the judges said of it, by role, under the ensemble and rubric of the study as they stand.
+        What the judges said of it, by role, under the ensemble and rubric of the study as they stand; nothing where it
+        is excluded or replaced.
     """
 
     run: PlannedRun
@@ -51,12 +57,9 @@ class Standing:
     output_tokens: int | None = None
     defect: str | None = None
     policy: str | None = None
+    excluded: str | None = None
+    replaced: bool = False
     said: Mapping[str, Said] = field(default_factory=dict)
-
-    @property
-    def excluded(self) -> str | None:
-        """Why no judge sees the reply: the study leaves it out, or there is nothing in it to see."""
-        return self.defect if self.policy != "keep" or self.defect == "empty" else None
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ def standings(plan: Plan, store: Store, *, reasons: bool = True) -> tuple[Standi
     unjudged = {
         found[key]["run_id"]: (one.run, found[key].get("output_blob_id", ""))
         for key, one in known.items()
-        if one.status == "succeeded" and not (one.excluded or one.said)
+        if one.status == "succeeded" and not (one.excluded or one.replaced or one.said)
     }
     for run_id, said in said_of(plan, store, unjudged).items():
         key = unjudged[run_id][0].key
@@ -197,11 +200,29 @@ def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
     }
 
 
+def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
+    """Return owner, purpose and worst cost of the calls that are under way, or that a dead process left.
+
+    Parameters
+    ----------
+    store
+        An open store.
+    study
+        Name of the study.
+    """
+    fields = {"owner": 1, "purpose": 1, "worst_aud": 1}
+    return list(store.database["calls"].find({"study": study, "state": "claimed"}, fields))
+
+
 def _standing(
     plan: Plan, run: PlannedRun, document: Mapping[str, Any], reasons: Mapping[str, Mapping[str, str]]
 ) -> Standing:
     said: dict[str, Said] = {}
-    if document.get("ensemble_key") == plan.ensemble_key and is_current(document):
+    defect, policy = document.get("defect"), document.get("reply_policy")
+    now = getattr(plan.study.replies, defect) if defect else None
+    out = defect is not None and policy != "keep" and now in ("exclude", policy)
+    replaced = not out and now != policy and "retry" in (now, policy)
+    if not (out or replaced) and document.get("ensemble_key") == plan.ensemble_key and is_current(document):
         # Judged by the whole ensemble as it stands: every judge has answered.
         why = reasons.get(document["run_id"], {})
         said = {role: Said(True, why.get(role)) for role in plan.judges_of(run.model)}
@@ -211,7 +232,9 @@ def _standing(
         failure=document.get("failure"),
         finish_reason=document.get("finish_reason"),
         output_tokens=(document.get("tokens") or {}).get("output"),
-        defect=document.get("defect"),
-        policy=document.get("reply_policy"),
+        defect=defect,
+        policy=policy,
+        excluded=defect if out else None,
+        replaced=replaced,
         said=said,
     )

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from toolkit.counting import counted
 from toolkit.runs.lengths import EXPECTED_REPLY_TOKENS
 from toolkit.runs.owners import living
 from toolkit.runs.progress import duration
 from toolkit.runs.said import calls_of_judge
-from toolkit.runs.standing import Calls, Standing, calls_by_state, standings
+from toolkit.runs.standing import Calls, Standing, calls_by_state, claimed_calls, standings
 from toolkit.store.documents import utc_now
 from toolkit.summary import Summary
 
@@ -41,12 +42,13 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     Returns
     -------
     dict
-        Plain JSON types. ``runs`` and ``judgements`` count against the plan, judgements without those of
-        ``excluded`` replies; ``calls`` are those that ended; ``in_flight`` those under way by purpose, ``abandoned``
-        those that a dead process left; ``at_work`` whether a process works on the study; ``retried`` attempts beyond
-        the first of each call, ``attempts`` all by outcome; ``spent_aud`` and ``unsure_aud`` (may have been billed
-        besides); ``budget_left_aud`` without what is under way at its worst; ``calls_per_minute`` lately and
-        ``seconds_left`` at that rate, ``None`` when no call has ended in the last five minutes.
+        Plain JSON types. ``runs`` and ``judgements`` count against the plan. No judge sees the replies that are
+        ``excluded``, so their judgements are ``left_out`` and neither planned nor missing; ``calls`` are those that
+        ended; ``in_flight`` those under way by purpose, ``abandoned`` those that a dead process left; ``at_work``
+        whether a process works on the study; ``retried`` attempts beyond the first of each call, ``attempts`` all by
+        outcome; ``spent_aud`` and ``unsure_aud`` (may have been billed besides); ``budget_left_aud`` without what is
+        under way at its worst; ``calls_per_minute`` lately and ``seconds_left`` at that rate, ``None`` when no call
+        has ended in the last five minutes.
     """
     name, budget = plan.study.name, plan.study.budget.aud
     runs = standings(plan, store)
@@ -57,11 +59,12 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     answered = sum(judgement.answered for judgement in said)
     # What other tests ask judges is in their annotations.
     judges = {name: len(plan.judges_of(name)) if plan.test.judged else 0 for name in plan.models}
-    planned = sum(judges[one.run.model] for one in runs if not one.excluded)
+    left_out = sum(judges[one.run.model] for one in succeeded if one.excluded)
+    planned = sum(judges[one.run.model] for one in runs) - left_out
     calls = calls_by_state(store, name)
     spent, unsure = sum(c.aud for c in calls.values()), sum(c.unsure_aud for c in calls.values())
     alive = living(store, name)
-    claimed = _claimed(store, name) if "claimed" in calls else []
+    claimed = claimed_calls(store, name) if "claimed" in calls else []
     in_flight = [call for call in claimed if call["owner"] in alive]
     reserved = sum(call["worst_aud"] or 0.0 for call in claimed)
     attempts, retried = _attempts(store, name, calls)
@@ -80,6 +83,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
             "done": answered,
             "scored": sum(judgement.reason is None for judgement in said),
             "missing": planned - answered,
+            "left_out": left_out,
         },
         "calls": {state: ended.count for state, ended in calls.items() if state != "claimed"},
         "in_flight": dict(Counter(call["purpose"] for call in in_flight)),
@@ -115,11 +119,14 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         spent += f", {status['unsure_aud']:.4f} more may have been billed"
     if status["budget_aud"] is not None:
         spent += f", {status['budget_left_aud']:.4f} of {status['budget_aud']:.2f} left"
+    judged = f"{judgements['done']} of {judgements['planned']} answered, {judgements['scored']} with scores"
+    if judgements["left_out"]:
+        judged += f", {judgements['left_out']} left out"
     lines = [
         f"study       {status['study']}",
         f"runs        {runs['succeeded']} of {runs['planned']} succeeded",
         f"            {runs['failed']} failed, {runs['missing']} not asked",
-        f"judgements  {judgements['done']} of {judgements['planned']} answered, {judgements['scored']} with scores",
+        f"judgements  {judged}",
         spent,
         f"now         {_now(status)}",
         *([f"retried     {status['retried']} attempts"] if status["retried"] else []),
@@ -128,7 +135,11 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
             for outcome, count in status["attempts"].items()
             if outcome != ANSWERED
         ),
-        *([f"abandoned   {status['abandoned']} calls of a dead process"] if status["abandoned"] else []),
+        *(
+            [f"abandoned   {counted(status['abandoned'], 'calls of a dead process')}"]
+            if status["abandoned"]
+            else []
+        ),
         *(f"excluded    {count} x {reason}" for reason, count in status["excluded"].items()),
         *(
             f"not whole   {count} x {reason}"
@@ -162,7 +173,9 @@ def _now(status: Mapping[str, Any]) -> str:
     """Return what goes on at the moment, in words."""
     if not status["at_work"]:
         return "no process is at work"
-    parts = [f"{count} {purpose} calls in flight" for purpose, count in sorted(status["in_flight"].items())]
+    parts = [
+        counted(count, f"{purpose} calls in flight") for purpose, count in sorted(status["in_flight"].items())
+    ]
     if status["calls_per_minute"] is not None:
         parts += [
             f"{status['calls_per_minute']:.1f} calls a minute",
@@ -183,11 +196,6 @@ def _calls_left(plan: Plan, runs: tuple[Standing, ...], judges: Mapping[str, int
         tokens = usual if one.output_tokens is None else one.output_tokens
         left += (one.status is None) + missing * calls_of_judge(plan, tokens)
     return left
-
-
-def _claimed(store: Store, study: str) -> list[dict[str, Any]]:
-    fields = {"owner": 1, "purpose": 1, "worst_aud": 1}
-    return list(store.database["calls"].find({"study": study, "state": "claimed"}, fields))
 
 
 def _attempts(store: Store, study: str, calls: Mapping[str, Calls]) -> tuple[dict[str, int], int]:
