@@ -12,15 +12,15 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.store import embedded
 from toolkit.store.archive import write_archive
-from toolkit.store.archive_file import KEYS, load_archive
+from toolkit.store.archive_file import KEYS, check_archive
 from toolkit.store.archive_import import Imported, add_archive
 from toolkit.store.connection import Store
 from toolkit.workbench import Study
 
 
 def read_archive(store: Store, path: Path) -> Imported:
-    """Load an archive and add it."""
-    return add_archive(store, load_archive(path))
+    """Check an archive and add it."""
+    return add_archive(store, check_archive(path))
 
 
 @pytest.fixture(scope="module")

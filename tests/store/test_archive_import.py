@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import signal
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,9 +22,9 @@ from stub_server import Fault, StubServer
 
 from toolkit.cli import cli
 from toolkit.errors import InputError
-from toolkit.store import embedded
+from toolkit.store import archive_file, embedded
 from toolkit.store.archive import write_archive
-from toolkit.store.archive_file import CONTENTS, KEYS, load_archive
+from toolkit.store.archive_file import CONTENTS, KEYS, check_archive, pack_archive
 from toolkit.store.archive_import import Imported, add_archive
 from toolkit.verify.study import verify_study
 from toolkit.workbench import Study
@@ -72,8 +74,14 @@ def archive_of(study: Study) -> Path:
 
 
 def bring(source: Path, target: Study) -> Imported:
-    """Load an archive and add it to the store of a study."""
-    return add_archive(target.store, load_archive(source))
+    """Check an archive and add it to the store of a study."""
+    return add_archive(target.store, check_archive(source))
+
+
+def parts_of(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return every document of an archive that is checked first."""
+    archive = check_archive(path)
+    return {name: [one for block in archive.blocks(name) for one in block] for name in KEYS}
 
 
 def repacked(source: Path, target: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
@@ -144,10 +152,13 @@ CONTRADICTIONS: Mapping[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", CONTRADICTIONS)
-def test_a_store_that_contradicts_the_archive_is_left_alone(home: Study, away: Study, case: str) -> None:
-    """What was paid for here stays, nothing is written, and the line says where to."""
+def test_a_store_that_contradicts_the_archive_is_left_alone(
+    home: Study, away: Study, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was paid for here stays, nothing is written, and the line says where to: also when it comes last of many."""
+    monkeypatch.setattr(archive_file, "BLOCK", 1)  # every document is read alone
     name, change, line = CONTRADICTIONS[case]
-    found = load_archive(archive_of(home)).parts[name][0]
+    found = parts_of(archive_of(home))[name][-1]
     away.store.database[name].insert_one({**found, **change})
     before = contents(away)
     with pytest.raises(InputError, match=line) as caught:
@@ -213,7 +224,7 @@ def test_calls_that_another_study_paid_for_are_in_it_all(tmp_path: Path) -> None
 def test_no_broken_file_is_taken_for_an_archive(home: Study, tmp_path: Path) -> None:
     """Flipped bits and cut ends are one line of ours, or hurt nothing; never an error of zip or zlib."""
     whole, dice = archive_of(home).read_bytes(), random.Random(7)
-    good, path, refused = load_archive(archive_of(home)), tmp_path / "broken.zip", 0
+    good, path, refused = parts_of(archive_of(home)), tmp_path / "broken.zip", 0
     for number in range(400):
         content = bytearray(whole)
         if number % 4:
@@ -224,7 +235,7 @@ def test_no_broken_file_is_taken_for_an_archive(home: Study, tmp_path: Path) -> 
             content = content[: dice.randrange(len(whole))]
         path.write_bytes(content)
         try:
-            assert load_archive(path).parts == good.parts
+            assert parts_of(path) == good
         except InputError:
             refused += 1
     assert refused > 200
@@ -258,11 +269,86 @@ def test_what_is_no_archive_of_ours_is_refused(home: Study, tmp_path: Path) -> N
     ]
     for change, line in cases:
         with pytest.raises(InputError, match=line):
-            load_archive(repacked(archive_of(home), tmp_path / "other.zip", change))
+            check_archive(repacked(archive_of(home), tmp_path / "other.zip", change))
     slip = {"../../slip.jsonl": b"x", "/etc/slip": b"x", "notes.txt": b"x"}
     odd = repacked(archive_of(home), tmp_path / "odd.zip", lambda members: members.update(slip))
-    assert load_archive(odd).parts == load_archive(archive_of(home)).parts
+    assert parts_of(odd) == parts_of(archive_of(home))
     assert not list(tmp_path.parent.glob("**/slip*"))
+
+
+def test_a_record_that_cannot_be_read_is_one_line(
+    home: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of someone who knows how to write the sums: an impossible date, no number, a list, half and endless lines."""
+
+    def runs(content: bytes) -> Callable[[dict[str, bytes]], None]:
+        def changed(members: dict[str, bytes]) -> None:
+            said = json.loads(members[CONTENTS])
+            said["parts"]["runs"]["sha256"] = hashlib.sha256(content).hexdigest()
+            members |= {CONTENTS: json.dumps(said).encode(), "runs.jsonl": content}
+
+        return changed
+
+    late = b'{"run_id": "a", "updated_at": {"$date": {"$numberLong": "%s"}}}\n' % (b"9" * 30)
+    number = b'{"run_id": "a", "repeat": {"$numberDecimal": "many"}}\n'
+    for content in (late, number, b'["run_id"]\n', b'{"run_id": "a"}\n\n', b'{"run_id": "a"}\n{"run_id"'):
+        with pytest.raises(InputError, match=r"no whole archive .*; copy it again") as caught:
+            check_archive(repacked(archive_of(home), tmp_path / "other.zip", runs(content)))
+        assert "\n" not in str(caught.value)
+    monkeypatch.setattr(archive_file, "LONGEST", 100)
+    with pytest.raises(InputError, match="no whole archive"):
+        check_archive(archive_of(home))
+
+
+def test_an_archive_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    """Thirty megabytes of replies are written and read a few at a time."""
+    replies = ({"blob_id": f"{n:064}", "content": f"{n} " * 1500} for n in range(4000))
+    parts: dict[str, Any] = dict.fromkeys(KEYS, ()) | {"output_blobs": replies}
+    pack_archive("large", parts, tmp_path / "large.zip")
+    tracemalloc.start()
+    archive = check_archive(tmp_path / "large.zip")
+    found = sum(len(block) for block in archive.blocks("output_blobs"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == archive.counts["output_blobs"] == 4000
+    with zipfile.ZipFile(tmp_path / "large.zip") as file:
+        assert file.getinfo("output_blobs.jsonl").file_size > 5 * archive_file.BLOCK
+    assert peak < 4 * archive_file.BLOCK
+
+
+def test_small_blocks_are_the_same_import(home: Study, away: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few documents are read at a time, the store holds the same, and a second import adds nothing."""
+    monkeypatch.setattr(archive_file, "BLOCK", 3000)
+    archive = check_archive(archive_of(home))
+    assert len(list(archive.blocks("judgements"))) > 5
+    done = bring(archive_of(home), away)
+    assert (done.added["judgements"], done.added["calls"], sum(done.added.values())) == (18, 24, 61)
+    for kind in ("runs", "judgements", "calls"):
+        assert_frame_equal(getattr(away, kind)(), getattr(home, kind)(), check_exact=True)
+    again = bring(archive_of(home), away)
+    assert (sum(again.added.values()), sum(again.updated.values()), sum(again.known.values())) == (0, 0, 61)
+
+
+def test_an_archive_that_changes_while_it_is_imported_is_one_line(
+    home: Study, away: Study, tmp_path: Path
+) -> None:
+    """What was found whole and is another file by now is not taken for it."""
+    path = tmp_path / "small.zip"
+    path.write_bytes(archive_of(home).read_bytes())
+    checked = check_archive(path)
+    repacked(
+        archive_of(home),
+        path,
+        lambda members: members.update(
+            {"prompts.jsonl": members["prompts.jsonl"].replace(b'"text": "', b'"text": "!')}
+        ),
+    )
+    with pytest.raises(InputError, match=r"prompts\.jsonl was changed after it was written"):
+        add_archive(away.store, checked)
+    path.unlink()
+    with pytest.raises(InputError, match="no such file"):
+        add_archive(away.store, checked)
+    assert all(not found for found in contents(away).values())
 
 
 def test_a_bad_file_leaves_no_store_behind(tmp_path: Path) -> None:
@@ -324,3 +410,21 @@ def test_two_imports_at_once_are_one(home: Study, away: Study, monkeypatch: pyte
     assert sum(found[0].added.values()) == 61
     assert (sum(second.added.values()), sum(second.known.values())) == (0, 61)
     assert sum(len(documents) for documents in contents(away).values()) == 61
+
+
+def test_a_run_that_is_made_while_an_archive_is_imported_is_refused(
+    home: Study, away: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its id is another, and the judgements of the archive would hang in the air."""
+    submit = type(away.store.writer).submit
+
+    def meanwhile(self, collection, operation):
+        monkeypatch.setattr(type(away.store.writer), "submit", submit)  # once, after everything was compared
+        run = parts_of(archive_of(home))["runs"][0]
+        away.store.database["runs"].insert_one({**run, "run_id": "0" * 26})
+        return submit(self, collection, operation)
+
+    monkeypatch.setattr(type(away.store.writer), "submit", meanwhile)
+    with pytest.raises(InputError, match=r"is in this store as 0+: both machines have asked"):
+        bring(archive_of(home), away)
+    assert away.store.database["judgements"].count_documents({}) == 0

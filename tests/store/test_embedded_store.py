@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from pymongo import InsertOne
+from waiting import wait_for
 
 from toolkit.errors import StoreError
 from toolkit.store import embedded
@@ -35,8 +36,7 @@ def test_acknowledged_writes_survive_a_killed_server(store_folder: Path) -> None
         store.writer.submit("calls", InsertOne({"_id": f"call-{number}"})).result()
     os.kill(json.loads((store_folder / "server.json").read_text())["pid"], signal.SIGKILL)
     store.close()
-    while embedded._held(store_folder / "server.lock"):
-        time.sleep(0.01)
+    wait_for(lambda: not embedded._held(store_folder / "server.lock"))
     again = open_store(store_folder)
     assert again.database["calls"].count_documents({}) == 50
     again.close()
@@ -54,13 +54,37 @@ def test_a_second_server_on_the_same_folder_refuses(store: Store, store_folder: 
     assert "another embedded server" in second.stderr
 
 
+LATE = """
+import asyncio, sys
+from pathlib import Path
+from toolkit.store.embedded import serve
+
+listen = asyncio.start_server
+async def late(*arguments, **settings):
+    await asyncio.sleep(1)
+    return await listen(*arguments, **settings)
+
+asyncio.start_server = late
+serve(Path(sys.argv[1]), 600)
+"""
+
+
+def test_a_server_is_on_record_when_it_listens_and_not_before(store_folder: Path) -> None:
+    """Before, its port is anybody's: another program may take it, and would be taken for the store."""
+    store_folder.mkdir(parents=True)
+    with subprocess.Popen([sys.executable, "-c", LATE, str(store_folder)]) as server:
+        try:
+            wait_for((store_folder / "server.json").exists)
+            port = json.loads((store_folder / "server.json").read_text())["port"]
+            socket.create_connection(("127.0.0.1", port)).close()
+        finally:
+            server.terminate()
+
+
 def test_the_server_ends_when_nobody_is_connected(store_folder: Path) -> None:
     """An idle server leaves by itself, so no process is orphaned."""
     embedded.address(store_folder, idle_seconds=0.3)
-    deadline = time.monotonic() + 20
-    while embedded._held(store_folder / "server.lock") and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not embedded._held(store_folder / "server.lock")
+    wait_for(lambda: not embedded._held(store_folder / "server.lock"))
 
 
 def test_a_stale_record_is_not_believed(store_folder: Path) -> None:

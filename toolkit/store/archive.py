@@ -16,7 +16,7 @@ from toolkit.store.documents import Call, Judgement, OutputBlob, Prompt, Rubric,
 from toolkit.store.rating_documents import HumanRating, RatingRound
 from toolkit.store.shared_calls import calls_beside
 
-_AT_ONCE: Final = 2000  # documents
+_AT_ONCE: Final = 500  # documents
 
 
 def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[str] = ()) -> Mapping[str, int]:

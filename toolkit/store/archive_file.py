@@ -1,20 +1,24 @@
-"""An archive as a file: one zip of JSON lines with the SHA-256 of each part, read with suspicion."""
+"""An archive as a file: one zip of JSON lines with the SHA-256 of each part, read with suspicion.
+
+Written and read a few documents at a time: all of them in memory would be many times as much as the file.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from bson import json_util
+from bson.errors import BSONError
 
 from toolkit import __version__
 from toolkit.errors import InputError
@@ -38,6 +42,10 @@ UNPACKED_AT_MOST: Final = 200
 """How many times the size of the file its parts may have together; those of studies have five to forty times."""
 SMALL: Final = 100_000_000
 """Bytes of parts that are read however small the file is."""
+BLOCK: Final = 4_000_000
+"""Bytes of lines whose documents are in memory at the same time, together with the last one of them."""
+LONGEST: Final = 1 << 27
+"""Bytes of one line: a document has 16 MB at most, and JSON needs up to six for one of them."""
 _STEP: Final = 1 << 20
 _AGE: Final = (1980, 1, 1, 0, 0, 0)  # of every member: the same records are the same bytes
 # Whole numbers, floats and moments come back as they were, moments as the store gives them.
@@ -47,7 +55,7 @@ Documents = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Archive:
-    """What is in an archive.
+    """An archive that was read to its end and found whole.
 
     Parameters
     ----------
@@ -55,13 +63,27 @@ class Archive:
         The file.
     study
         Name of the study.
-    parts
-        Documents of each collection of ``KEYS``.
+    counts
+        How many documents there are of each collection of ``KEYS``.
+    sums
+        SHA-256 of each part, in hex.
     """
 
     path: Path
     study: str
-    parts: Mapping[str, Documents]
+    counts: Mapping[str, int]
+    sums: Mapping[str, str]
+
+    def blocks(self, name: str) -> Iterator[Documents]:
+        """Yield the documents of a collection in their order, a few at a time; see ``BLOCK``.
+
+        Raises
+        ------
+        InputError
+            When the file is not the one any more that was found whole.
+        """
+        with _one_line(self.path), zipfile.ZipFile(self.path) as file:
+            yield from _blocks(self.path, file, name, self.sums[name])
 
 
 def pack_archive(
@@ -83,7 +105,6 @@ def pack_archive(
     with zipfile.ZipFile(buffer, "w") as file:
         for name, key in KEYS.items():
             digest, count = hashlib.sha256(), 0
-            # Line by line: all of them in memory would be many times as much as the file.
             with file.open(_member(f"{name}.jsonl"), "w", force_zip64=True) as stream:
                 for document in parts[name]:
                     plain = document if key == ("_id",) else without_id(document)
@@ -97,8 +118,8 @@ def pack_archive(
     return {name: part["documents"] for name, part in about["parts"].items()}
 
 
-def load_archive(path: Path) -> Archive:
-    """Read an archive and check everything that can be checked without a store.
+def check_archive(path: Path) -> Archive:
+    """Read an archive once to its end and check everything that can be checked without a store.
 
     Only the members that an archive has are read, and nothing is unpacked onto the disk.
 
@@ -113,37 +134,16 @@ def load_archive(path: Path) -> Archive:
         When there is no such file, or it is no archive, was damaged or changed, is of a newer toolkit, or would
         unpack to far more than an archive does.
     """
-    try:
-        with zipfile.ZipFile(path) as file:
-            _refuse_bomb(path, file)
-            about = json.loads(_unpacked(file, CONTENTS))
-            if about["format"] != FORMAT:
-                raise InputError(f"{path}: format {about['format']!r}; this toolkit reads {FORMAT!r}")
-            _refuse_newer(path, about)
-            parts: dict[str, Documents] = {}
-            for name, key in KEYS.items():
-                content = _unpacked(file, f"{name}.jsonl")
-                if hashlib.sha256(content).hexdigest() != about["parts"][name]["sha256"]:
-                    raise InputError(
-                        f"{path}: {name}.jsonl was changed after it was written; nothing was imported"
-                    )
-                parts[name] = _documents(content, key)
-            return Archive(path, str(about["study"]), parts)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    # What zipfile says of a damaged file: a broken stream is a zlib.error, an unknown method or version a
-    # NotImplementedError, and a flag that says "encrypted" a RuntimeError.
-    except (
-        OSError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        RuntimeError,
-        LookupError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise InputError(f"{path}: no whole archive of `toolkit export` ({error}); copy it again") from None
+    with _one_line(path), zipfile.ZipFile(path) as file:
+        _refuse_bomb(path, file)
+        with file.open(CONTENTS) as stream:
+            about = json.loads(stream.read(_STEP))
+        if about["format"] != FORMAT:
+            raise InputError(f"{path}: format {about['format']!r}; this toolkit reads {FORMAT!r}")
+        _refuse_newer(path, about)
+        sums = {name: str(about["parts"][name]["sha256"]) for name in KEYS}
+        counts = {name: sum(map(len, _blocks(path, file, name, sums[name]))) for name in KEYS}
+        return Archive(path, str(about["study"]), counts, sums)
 
 
 def key_of(document: Mapping[str, Any], names: Sequence[str]) -> tuple[str, ...]:
@@ -156,24 +156,61 @@ def without_id(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in document.items() if name != "_id"}
 
 
-def _documents(content: bytes, key: Sequence[str]) -> Documents:
-    found = [json_util.loads(line, json_options=_OPTIONS) for line in content.decode().split("\n")[:-1]]
-    for document in found:
-        if not all(isinstance(part, str) for part in key_of(document, key)):
-            raise ValueError(f"a record without a name: {', '.join(key)}")
-    return found
+@contextlib.contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    """Say in one line what is wrong with a file that is being read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    # What zipfile says of a damaged file: a broken stream is a zlib.error, an unknown method or version a
+    # NotImplementedError, and a flag that says "encrypted" a RuntimeError. What bson says of a date that no calendar
+    # has, or of a number that is none, are the last two.
+    except (
+        OSError,
+        EOFError,
+        zipfile.BadZipFile,
+        zlib.error,
+        RuntimeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        BSONError,
+        ArithmeticError,
+    ) as error:
+        raise InputError(f"{path}: no whole archive of `toolkit export` ({error}); copy it again") from None
+
+
+def _blocks(path: Path, file: zipfile.ZipFile, name: str, sha256: str) -> Iterator[Documents]:
+    """Yield the documents of one part, and know at its end whether it is as it was written."""
+    digest, size = hashlib.sha256(), 0
+    block: Documents = []
+    # In large steps; in one, zipfile would unpack all there is whatever size the file claims.
+    with file.open(f"{name}.jsonl") as stream, io.BufferedReader(stream, _STEP) as lines:  # type: ignore[type-var]
+        while line := lines.readline(LONGEST):
+            digest.update(line)
+            block.append(_document(line, KEYS[name]))
+            size += len(line)
+            if size >= BLOCK:
+                yield block
+                block, size = [], 0
+    if digest.hexdigest() != sha256:
+        raise InputError(f"{path}: {name}.jsonl was changed after it was written; import a whole copy")
+    if block:
+        yield block
+
+
+def _document(line: bytes, key: Sequence[str]) -> dict[str, Any]:
+    document: dict[str, Any] = json_util.loads(line, json_options=_OPTIONS)
+    if not all(isinstance(part, str) for part in key_of(document, key)):
+        raise ValueError(f"a record without a name: {', '.join(key)}")
+    return document
 
 
 def _member(name: str) -> zipfile.ZipInfo:
     member = zipfile.ZipInfo(name, date_time=_AGE)
     member.compress_type = zipfile.ZIP_DEFLATED
     return member
-
-
-def _unpacked(file: zipfile.ZipFile, name: str) -> bytes:
-    """Return a member read in small steps: in one, zipfile unpacks all there is whatever size the file claims."""
-    with file.open(name) as stream:
-        return b"".join(iter(partial(stream.read, _STEP), b""))
 
 
 def _refuse_newer(path: Path, about: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 Nothing that was paid for and no word of a person is ever replaced by another: an archive and a store that contradict
 each other are not mixed. A later export of the same study brings what came since: a reply where a call had failed, the
-judgements of a run that had none.
+judgements of a run that had none. The archive is read a few documents at a time: once to compare, once to write.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def add_archive(store: Store, archive: Archive) -> Imported:
     """Add the records of an archive to a store; twice is once.
 
     A call that failed here gets the reply of the archive, a run or judgement the version that was changed last, a round
-    of ratings its further replies. Everything is checked before the first record is written, and the ledger is written
+    of ratings its further replies. Everything is compared before the first record is written, and the ledger is written
     first: an import that is stopped half-way is finished by the same command.
 
     Parameters
@@ -68,7 +68,7 @@ def add_archive(store: Store, archive: Archive) -> Imported:
     store
         An open store.
     archive
-        From `toolkit.store.archive_file.load_archive`.
+        From `toolkit.store.archive_file.check_archive`.
 
     Raises
     ------
@@ -76,31 +76,53 @@ def add_archive(store: Store, archive: Archive) -> Imported:
         When the store contradicts the archive: another reply to the same call, another text of the same prompt, another
         rating under the same version, a run under another id, or a call that is under way.
     """
-    writes: dict[str, list[_Operation]] = {}
-    added: dict[str, int] = {}
-    for name, documents in archive.parts.items():
-        there = _there(store, name, documents)
-        merge = _MERGES[name]
-        new = [one for one in documents if key_of(one, KEYS[name]) not in there]
-        if name == "runs":
-            _refuse_other_runs(store, new, archive)
-        # The store gives its own ids to documents that are named by something else.
-        writes[name] = [InsertOne(one if KEYS[name] == ("_id",) else without_id(one)) for one in new]
-        added[name] = len(new)
-        for one in documents:
-            known = there.get(key_of(one, KEYS[name]))
-            operation = merge(one, known, archive) if known is not None else None
-            if operation is not None:
-                writes[name].append(operation)
-    updated = {name: len(operations) - added[name] for name, operations in writes.items()}
-    for name, operations in writes.items():
-        for write in [store.writer.submit(name, operation) for operation in operations]:
+    ahead = {name: _compare(store, name, archive) for name in KEYS}
+    written = {name: _write(store, name, archive) if ahead[name] else (0, 0) for name in KEYS}
+    added = {name: counts[0] for name, counts in written.items()}
+    updated = {name: counts[1] for name, counts in written.items()}
+    known = {name: archive.counts[name] - added[name] - updated[name] for name in KEYS}
+    return Imported(archive.study, added, updated, known)
+
+
+def _compare(store: Store, name: str, archive: Archive) -> int:
+    """Return how many documents of a collection are to be written, and refuse those that the store contradicts."""
+    if store.database[name].find_one({}, {"_id": 1}) is None:  # what is not there contradicts nothing
+        return archive.counts[name]
+    return sum(sum(map(len, _operations(store, name, block, archive))) for block in archive.blocks(name))
+
+
+def _write(store: Store, name: str, archive: Archive) -> tuple[int, int]:
+    """Write the documents of a collection, and return how many were added and how many brought up to date."""
+    added = updated = 0
+    for block in archive.blocks(name):
+        new, changed = _operations(store, name, block, archive)
+        added += len(new)
+        updated += len(changed)
+        for write in [store.writer.submit(name, operation) for operation in (*new, *changed)]:
             try:
                 write.result()
             except Duplicate:  # another import was first with the same record
-                added[name] -= 1
-    known_too = {name: len(archive.parts[name]) - added[name] - updated[name] for name in KEYS}
-    return Imported(archive.study, added, updated, known_too)
+                added -= 1
+    return added, updated
+
+
+def _operations(
+    store: Store, name: str, documents: Documents, archive: Archive
+) -> tuple[list[_Operation], list[_Operation]]:
+    """Return what adds the documents that a store lacks, and what brings those up to date that it has."""
+    there = _there(store, name, documents)
+    new = [one for one in documents if key_of(one, KEYS[name]) not in there]
+    if name == "runs":
+        _refuse_other_runs(store, new, archive)
+    merge = _MERGES[name]
+    merged = (
+        merge(one, there[key], archive) for one in documents if (key := key_of(one, KEYS[name])) in there
+    )
+    return (
+        # The store gives its own ids to documents that are named by something else.
+        [InsertOne(one if KEYS[name] == ("_id",) else without_id(one)) for one in new],
+        [operation for operation in merged if operation is not None],
+    )
 
 
 def _there(store: Store, name: str, documents: Sequence[_Document]) -> dict[tuple[str, ...], _Document]:

@@ -142,21 +142,22 @@ def serve(folder: Path, idle_seconds: float) -> None:
         raise StoreError(f"{folder}: another embedded server already serves this folder") from None
     gc.set_threshold(COLLECT_AFTER)
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    from nx_27017.server import run_server
+    from nx_27017.server import handle_client
 
     from toolkit.store.embedded_handler import Handler
 
     handler = Handler(data_dir=str(folder / "data"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    asyncio.run(_serve(folder, handler, run_server, port, idle_seconds))
+    asyncio.run(_serve(folder, handler, handle_client, idle_seconds))
 
 
-async def _serve(folder: Path, handler, run_server, port: int, idle_seconds: float) -> None:  # type: ignore[no-untyped-def]
+async def _serve(folder: Path, handler, handle_client, idle_seconds: float) -> None:  # type: ignore[no-untyped-def]
     import signal
 
-    server = asyncio.create_task(run_server("127.0.0.1", port, handler))
+    # Not `run_server` of the package, which is told a port: another program may have it by the time it listens, and
+    # whoever read our record meanwhile would talk to that one.
+    listening = await asyncio.start_server(lambda *streams: handle_client(*streams, handler), "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    server = asyncio.create_task(listening.serve_forever())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.cancel)
     draft = folder / "server.json.new"

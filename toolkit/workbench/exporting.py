@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError
 from toolkit.plan import STORE
 from toolkit.store.archive import write_archive
-from toolkit.store.archive_file import load_archive
+from toolkit.store.archive_file import check_archive
 from toolkit.store.archive_import import add_archive
 from toolkit.store.connection import open_store
 from toolkit.store.dictionary import KINDS, dictionary_text
@@ -91,13 +91,13 @@ def import_archive(archive: Path | str, results: Path | str) -> Summary:
     InputError
         When the file is no whole archive, the store contradicts it, or there is a file in place of the folder.
     """
-    loaded = load_archive(Path(archive))  # first: a bad one leaves no store behind
+    checked = check_archive(Path(archive))  # first: a bad one leaves no store behind
     place = Path(results)
     if place.exists() and not place.is_dir():
-        raise InputError(f"{place}: is a file; name the results folder to import study {loaded.study} into")
+        raise InputError(f"{place}: is a file; name the results folder to import study {checked.study} into")
     store = open_store(place / STORE)
     try:
-        done = add_archive(store, loaded)
+        done = add_archive(store, checked)
     finally:
         store.close()
     fields = {
