@@ -315,7 +315,9 @@ def test_samples_and_questions_of_ones_own_are_found_beside_the_study(tmp_path):
         questions="q.toml", prompt_file="p.toml", variants=["own"], folder=tmp_path, samples=["mine.csv"]
     )
     assert len(chosen.make_test_items()) == 1
-    with pytest.raises(InputError, match="has no question"):
+    with pytest.raises(
+        InputError, match=r"has no question; name a file with one under \[options\] questions"
+    ):
         OneShotTest(questions="q.toml", folder=tmp_path, samples=["plain_gets"])
 
 

@@ -210,7 +210,7 @@ def test_unequal_repeats_are_the_one_way_anova_of_statsmodels():
     within, between = fit.mse_resid, fit.mse_model
     assert found.sd.estimate == pytest.approx(math.sqrt(within))
     assert found.icc.estimate == pytest.approx((between - within) / (between + (m - 1) * within))
-    assert "1 answer(s) scored once left out" in found.icc.note
+    assert "1 answer scored once left out" in found.icc.note
     assert found.icc.missing == frame["score"].isna().sum()
 
 
@@ -235,7 +235,7 @@ def test_each_dimension_and_judge_is_told_apart_and_its_frame_has_a_row_a_result
         (np.full((6, 2), 3.0), "every score is the same", "repeated itself exactly"),
         (np.array([[1.0, 2]]), "two are needed", "two are needed"),
         (np.array([[1.0, np.nan], [2, np.nan]]), "two are needed", "two are needed"),
-        (np.array([[1.0, 2], [2, 3], [4, 4]]), "no interval: 1 bases", "no interval: 1 bases"),
+        (np.array([[1.0, 2], [2, 3], [4, 4]]), "no interval: 1 base,", "no interval: 1 base,"),
     ],
 )
 def test_repeats_that_support_no_number_say_why(scores, icc, sd):

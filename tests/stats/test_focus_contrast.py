@@ -97,7 +97,7 @@ def test_repeats_of_a_judge_are_averaged_first() -> None:
 def test_what_cannot_be_estimated_says_why() -> None:
     """One base, equal differences, no score at all."""
     alone = focus_contrast(judgements(1, seed=2), judgements(1, seed=3))
-    assert "1 base(s)" in alone.difference.note
+    assert "1 base " in alone.difference.note
     off = judgements(seed=3)
     equal = focus_contrast(off.assign(composite=off["composite"] + 0.25), off)
     assert equal.difference.estimate == pytest.approx(0.25)

@@ -39,7 +39,7 @@ def test_krippendorffs_own_example_at_four_levels(level):
     assert found.estimate == pytest.approx(GOLDEN["alpha"][level], abs=1e-6)
     assert found.n == {"answers": 11, "judges": 4, "ratings": 40}
     assert found.missing == 7
-    assert "1 answer(s) with a single rating left out" in found.note
+    assert "1 answer with a single rating left out" in found.note
     assert found.low < found.estimate < found.high
 
 

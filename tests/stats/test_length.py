@@ -91,8 +91,8 @@ def test_a_run_without_a_score_is_missing_and_its_base_leaves_the_contrast():
     assert [(one.n["bases"], one.missing) for one in comparison.contrasts] == [(7, 1), (7, 1), (8, 0)]
     rest = compare_lengths(runs[runs["base"] != "b0"])
     assert comparison.contrasts[0].estimate == pytest.approx(rest.contrasts[0].estimate)
-    assert "1 of 24 runs have no composite and are left out" in comparison.notes
-    assert "1 of 8 bases lack a length bin and are left out of its contrasts" in comparison.notes
+    assert "1 of 24 runs has no composite and is left out" in comparison.notes
+    assert "1 of 8 bases lacks a length bin and is left out of its contrasts" in comparison.notes
 
 
 def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():
@@ -208,9 +208,7 @@ def test_two_bins_and_one_bin_have_an_answer_to_any_difference():
     assert two.anova.p_hf == pytest.approx(two.contrasts[2].p_value)
     one = compare_lengths(study().query("length_bin == 'S'"), omnibus=True)
     assert (
-        one.anova.note
-        == one.friedman.note
-        == "not estimable: 1 length bin(s) with a score, and two are needed"
+        one.anova.note == one.friedman.note == "not estimable: 1 length bin with a score, and two are needed"
     )
 
 

@@ -117,7 +117,7 @@ def test_what_cannot_be_estimated_says_why() -> None:
     assert nothing.slope.missing == 72
     two = length_bias(runs[runs["length_bin"] != "M"])
     assert [one.estimable for one in two.total] == [False, False, True]
-    assert two.total[2].correction == "Holm over 1 contrasts"
+    assert two.total[2].correction == "none"  # one contrast is no family
     for found in (constant, flat, alone, nothing, two):
         assert json.dumps(found.to_dict(), allow_nan=False)
         assert len(found.to_frame()) == 7

@@ -29,6 +29,18 @@ def study(bases=10, models=("m1", "m2"), seed=3) -> pd.DataFrame:
     return frame.assign(composite=rng.choice([2.0, 3.0, 3.5, 4.0], len(frame)))
 
 
+def test_names_that_differ_in_a_nul_at_their_end_are_two():
+    """Texts of a fixed width drop it, and two models or bases would be one."""
+    runs = study(models=("m", "m\0"))
+    runs["composite"] = np.where(runs["model"] == "m", np.nan, runs["composite"])
+    found = missing_data(runs, permutations=99)
+    of_model = found.imbalance[1]
+    assert (of_model.estimate, of_model.n["levels"], of_model.p_value) == (1.0, 2, 0.02)
+    assert [one.estimate for one in found.shares["model"]] == [1.0, 0.0]
+    bases = runs.assign(base=runs["base"].replace("b1", "b0\0"))
+    assert missing_data(bases, permutations=9).imbalance[1].n["bases"] == 10
+
+
 def test_shares_are_counted_at_every_place():
     runs = study()
     runs.loc[runs["length_bin"] == "L", "composite"] = [np.nan, 3.0, 3.0, np.nan] * 5

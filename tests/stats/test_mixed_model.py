@@ -138,9 +138,9 @@ def test_an_effect_is_found_and_its_p_value_corrected() -> None:
 @pytest.mark.parametrize(
     ("runs", "note"),
     [
-        (study().assign(composite=np.nan), "0 length bin(s)"),
-        (study().query("length_bin == 'S'"), "1 length bin(s)"),
-        (study(bases=4), "4 bases in 3 scenario(s)"),
+        (study().assign(composite=np.nan), "0 length bins"),
+        (study().query("length_bin == 'S'"), "1 length bin"),
+        (study(bases=4), "4 bases in 3 scenarios"),
         (study().assign(composite=4.0), "do not differ at all"),
         (study().query("model != 'm1' or length_bin != 'L' or scenario != 'SOC'"), "1 of 27 combinations"),
     ],

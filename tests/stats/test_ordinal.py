@@ -158,8 +158,8 @@ def test_superiority_has_an_answer_where_odds_have_none():
     ("change", "says"),
     [
         (lambda t: t.assign(composite=4.0), "every score is the same"),
-        (lambda t: t.assign(composite=np.nan), "0 length bin(s) with a score"),
-        (lambda t: t[t["length_bin"] == "S"], "1 length bin(s) with a score"),
+        (lambda t: t.assign(composite=np.nan), "0 length bins with a score"),
+        (lambda t: t[t["length_bin"] == "S"], "1 length bin with a score"),
     ],
 )
 def test_what_cannot_be_estimated_says_why(change, says):

@@ -91,7 +91,7 @@ def test_a_missing_score_is_no_zero_and_is_counted():
         ([1, 1, 1], [1, 2, 3], None, "the first gave one score"),
         ([1, 2, 3], [2, 2, 2 + 1e-15], None, "the second gave one score"),
         ([1], [1], None, "two are needed"),
-        ([math.nan, 2], [1, math.nan], None, "0 answer(s)"),
+        ([math.nan, 2], [1, math.nan], None, "0 answers"),
         ([1, 2, 3], [1, 2, 3], None, "agree on all"),
         ([1, 2, 3], [1, 3, 3], "abc", "no interval: 3 bases"),
     ],
@@ -169,7 +169,7 @@ def test_the_proportional_bias_finds_a_judge_who_stretches_the_scale():
         ([1, 2], [2, 3], None, "three are needed"),
         ([2, 3, 4, 5], [1, 2, 3, 4], None, "by a constant|all 4 clusters are equal"),
         ([1, 2, 3, 4], [2, 2, 4, 3], "aabb", "2 bases are too few"),
-        ([1, 2, 3, 4], [2, 2, 4, 3], "aaaa", "1 bases are too few"),
+        ([1, 2, 3, 4], [2, 2, 4, 3], "aaaa", "1 base is too few"),
     ],
 )
 def test_limits_that_the_data_do_not_support_say_why(x, y, bases, says):

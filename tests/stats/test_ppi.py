@@ -136,7 +136,7 @@ def test_a_missing_rating_is_left_out_and_counted_never_zero() -> None:
         ([], [], [3.0, 4.0], "no answer was rated"),
         ([np.nan], [3.0], [3.0], "no answer was rated"),
         ([4.0, np.inf, 3.0], [4.0, 3.0, 3.0], [3.0], "infinite"),
-        ([4.0, 3.0], [4.0, 3.0], [3.0], "2 rated base(s), and three"),
+        ([4.0, 3.0], [4.0, 3.0], [3.0], "2 rated bases, and three"),
         ([4.0] * 5, [4.0] * 5, [4.0] * 9, "do not vary"),
         ([4.0 + 1e-14, 4.0, 4.0], [4.0] * 3, [4.0] * 9, "do not vary"),
     ],

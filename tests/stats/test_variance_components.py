@@ -374,7 +374,7 @@ def test_a_judge_without_any_score_is_left_out_by_its_name():
     values[:, 2] = np.nan
     found = variance_components(tidy(values, design.factors), design)
     assert (found.method, found.components[0].missing) == (EMS, 6)
-    assert "1 judge(s) without any score left out: j002" in found.notes
+    assert "1 judge without any score left out: j002" in found.notes
 
 
 def test_many_scores_at_the_end_of_the_scale_are_said():
@@ -387,7 +387,7 @@ def test_many_scores_at_the_end_of_the_scale_are_said():
 def test_doubled_rows_and_unknown_columns_are_refused():
     design = Design(("answer", "judge"))
     frame = tidy(np.random.default_rng(17).normal(size=(4, 3)), design.factors)
-    with pytest.raises(InputError, match=r"12 row\(s\) of a cell that has one"):
+    with pytest.raises(InputError, match=r"12 rows of a cell that has one"):
         variance_components(pd.concat([frame, frame]), design)
     with pytest.raises(InputError, match="lack the column judge"):
         variance_components(frame.drop(columns="judge"), design)

@@ -119,6 +119,12 @@ class HallucinationComparison:
         )
 
     @property
+    def unreadable(self) -> dict[str, int]:
+        """How many replies gave no vote, by the reason; the same reply would be read the same way again."""
+        reasons = (reason for one in self.verdicts for reason in one.reasons if reason is not None)
+        return dict(Counter(reason.split(":")[0] for reason in reasons if reason.startswith(REASONS)))
+
+    @property
     def exit_code(self) -> int:
         """0 done, 1 done but some votes got no reply, 3 budget reached."""
         return 3 if self.budget else int(bool(self.failures))
@@ -134,12 +140,14 @@ class HallucinationComparison:
             "rows": [_fields(one) for one in (*self.deciders, *self.baselines)],
             "contrasts": [one.to_dict() for one in self.contrasts],
             "failures": dict(self.failures),
+            "unreadable": self.unreadable,
             "budget": self.budget,
             "files": [str(path) for path in files],
         }
         lines = [
             hallucination_text(self.deciders, self.baselines, self.contrasts),
             *(f"no reply  {count} x {reason}" for reason, count in self.failures.items()),
+            *(f"no vote   {count} x {reason}" for reason, count in self.unreadable.items()),
             *([self.budget] if self.budget else []),
             *map(str, files),
         ]

@@ -13,6 +13,7 @@ from typing import Final
 
 import pandas as pd
 
+from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.judges.ask import JudgeSpec
 from toolkit.models.base import Ask
@@ -215,7 +216,8 @@ class OneShotTest(PromptResponseTest):
         results: list[Result] = []
         for item in self._items:
             results += method_estimates(by_name.get(item.item_id) or self._not_asked(item), self.confidence)
-        left_out = f"{len(self.left_out)} questions are left out, because no judge is named"
+        gone = len(self.left_out)
+        left_out = f"{counted(gone, 'questions')} {agreeing(gone, 'are left out')}, because no judge is named"
         for variant in self.variants:
             of_variant = [one for one in scored if one.variant == variant.id]
             for which in ("score", "raw"):
@@ -275,7 +277,10 @@ def _samples(
         names = dict.fromkeys([sample.name, *([] if isinstance(one, Sample) else [str(one)])])
         about = [name for name in names if any(question.sample == name for question in questions)]
         if not about:
-            raise InputError(f"sample {sample.name!r} has no question; add one or take the sample out")
+            raise InputError(
+                f"sample {sample.name!r} has no question; name a file with one under [options] questions "
+                "(toolkit/protocols/data/questions.toml is an example), or take the sample out"
+            )
         loaded |= dict.fromkeys(about, sample)
     return loaded, tuple(question for question in questions if question.sample in loaded)
 

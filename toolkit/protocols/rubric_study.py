@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 from scipy import special
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.ensemble import ensemble_evaluation
@@ -159,7 +160,7 @@ class RubricStudy(PromptResponseTest):
             note = means[name].note
             if score == "composite":  # the seed's composite leaves out true zeros, so say how many
                 zeros = int(runs.loc[runs["length_bin"] == name, "zeros"].sum())
-                note = "; ".join(filter(None, [note, f"{zeros} scores of 0 left out"]))
+                note = "; ".join(filter(None, [note, f"{counted(zeros, 'scores')} of 0 left out"]))
             results.append(replace(means[name], name=f"mean {score}, {name}", note=note))
         return results
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from scipy import optimize, special, stats
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 
 METHOD: Final = (
@@ -56,7 +57,7 @@ class OneShotScore:
         """Return the score in words ready for the thesis, rounded only here."""
         return (
             f"score {self.score:.3f}, raw {self.raw:.3f} with {self.confidence:.0%} interval "
-            f"[{self.low:.3f}, {self.high:.3f}], {self.method}; n = {self.n} experiments: "
+            f"[{self.low:.3f}, {self.high:.3f}], {self.method}; n = {counted(self.n, 'experiments')}: "
             f"{self.i1} expected, {self.i0} unexpected, {self.h} hallucinated."
         )
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pingouin as pg
 from scipy import stats
 
+from toolkit.counting import counted
 from toolkit.stats.base_sums import base_sums, forms_of_sums
 from toolkit.stats.jackknife import with_jackknife
 from toolkit.stats.mean_squares import FORMS, mean_squares
@@ -93,7 +94,9 @@ def dimension_table(ratings: pd.DataFrame) -> DimensionTable | None:
 
     duplicated = items.duplicated(keys)
     if duplicated.any():
-        return none(f"{int(duplicated.sum())} duplicate rating(s); keep one per target, judge and dimension")
+        return none(
+            f"{counted(int(duplicated.sum()), 'duplicate ratings')}; keep one per target, judge and dimension"
+        )
     wide = items.set_index(keys)["score"].unstack().astype("float64")
     if np.isinf(wide.to_numpy()).any():
         return none("there is an infinite score")
@@ -103,7 +106,9 @@ def dimension_table(ratings: pd.DataFrame) -> DimensionTable | None:
     note = f"{left_out} of {len(wide)} judgements left out for a missing dimension" if left_out else ""
     counts["judgements"] = len(complete)
     if len(complete) < 2:
-        return none(f"{len(complete)} judgement(s) with every dimension, and two are needed", missing)
+        return none(
+            f"{counted(len(complete), 'judgements')} with every dimension, and two are needed", missing
+        )
     values = complete.to_numpy() / (np.abs(complete.to_numpy()).max() or 1.0)
     if np.ptp(values) <= NEGLIGIBLE:
         return none("every score is the same", missing)

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.alt_test_result import AltTest
 from toolkit.stats.intervals import clustered_mean
@@ -111,14 +112,15 @@ def alternative_annotator_test(
         named = table.assign(base=bases.reindex(table.index).astype(str))
         if len(table) < fewest_answers or named["base"].nunique() < FEWEST_BASES:
             notes.append(
-                f"{rater} is left out: {len(table)} answers of {named['base'].nunique()} bases rated by another "
-                f"person and the judge too, and {fewest_answers} of {FEWEST_BASES} are needed"
+                f"{rater} is left out: {counted(len(table), 'answers')} of "
+                f"{counted(named['base'].nunique(), 'bases')} rated by another person and the judge too, "
+                f"and {fewest_answers} of {FEWEST_BASES} are needed"
             )
         else:
             kept[rater] = named
     tested = [_against(rater, table, epsilon, confidence, missing) for rater, table in kept.items()]
     corrected = false_discovery([one.p_value for one in tested], dependent=True)
-    correction = f"Benjamini & Yekutieli over {len(tested)} people"
+    correction = f"Benjamini & Yekutieli over {len(tested)} people" if len(tested) > 1 else "none"
     tested = [
         replace(one, p_value=p, correction=correction) for one, p in zip(tested, corrected, strict=True)
     ]
@@ -137,7 +139,9 @@ def alternative_annotator_test(
         return AltTest(replace(winning, note=why), advantage, (), None, epsilon, level, tuple(notes))
     omega = sum(p is not None and p <= level for p in corrected) / len(tested)
     if len(kept) < 3:
-        notes.append(f"{len(kept)} people: the authors ask for three, or one person's manner decides")
+        notes.append(
+            f"{counted(len(kept), 'people')}: the authors ask for three, or one person's manner decides"
+        )
     return AltTest(
         winning_rate=replace(winning, estimate=omega),
         advantage=_advantage(kept, confidence, missing),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.intervals import ROUNDING
 from toolkit.stats.result import Estimate
@@ -80,8 +81,12 @@ class RepeatedMeasures:
 
     def sentence(self) -> str:
         """Return the test in words ready for the thesis, rounded only here."""
-        counts = ", ".join(f"{value} {key}" for key, value in self.n.items())
-        left_out = f"; {self.missing} bases lack a bin and are left out" if self.missing else ""
+        counts = ", ".join(counted(value, key) for key, value in self.n.items())
+        left_out = (
+            f"; {counted(self.missing, 'bases')} {agreeing(self.missing, 'lack a bin and are left out')}"
+            if self.missing
+            else ""
+        )
         if self.f is None or self.epsilon_hf is None or self.epsilon_gg is None:
             return f"Repeated-measures ANOVA over length bins: {self.note}; n = {counts}{left_out}."
         df1, df2 = self.df1 * self.epsilon_hf, self.df2 * self.epsilon_hf
@@ -146,7 +151,10 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> RepeatedMeasures:
     counts = {"bases": n, "bins": k}
     if n < 3:
         return RepeatedMeasures(
-            None, n=counts, missing=missing, note=f"not estimable: {n} bases, and three are needed"
+            None,
+            n=counts,
+            missing=missing,
+            note=f"not estimable: {counted(n, 'bases')}, and three are needed",
         )
     within = x - x.mean(axis=1, keepdims=True)
     effect = within.mean(axis=0)
@@ -223,7 +231,7 @@ def friedman(scores: ArrayLike, missing: int = 0) -> Estimate:
     n, k = x.shape
     empty = Estimate("Kendall's W", None, method=FRIEDMAN_METHOD, n={"bases": n, "bins": k}, missing=missing)
     if n < 3:
-        return replace(empty, note=f"not estimable: {n} bases, and three are needed")
+        return replace(empty, note=f"not estimable: {counted(n, 'bases')}, and three are needed")
     # Scores that differ by rounding only are ties: 0.1 + 0.2 is not above 0.3.
     slack = ROUNDING * float(np.abs(x).max())
     above = (x[:, :, None] > x[:, None, :] + slack).sum(axis=2)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
+from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.intervals import ROUNDING
 from toolkit.stats.result import Estimate
@@ -105,7 +106,7 @@ def cluster_bootstrap(
         return replace(empty, note="not estimable: the statistic has no value for these bases")
     found = replace(empty, estimate=point)
     if bases < FEWEST_BASES:
-        few = f"{bases} bases, and {FEWEST_BASES} are needed"
+        few = f"{counted(bases, 'bases')}, and {FEWEST_BASES} are needed"
         return replace(found, note=f"no interval: {few}")
     dice = np.random.default_rng(seed)
     drawn = _values(statistic, dice.multinomial(bases, np.full(bases, 1 / bases), resamples), name)
@@ -121,7 +122,9 @@ def cluster_bootstrap(
         return replace(
             found, note="no interval: the resamples do not vary, or lie on one side of the estimate"
         )
-    note = f"{lost} of {resamples} resamples have no value and are left out" if lost else ""
+    note = (
+        f"{lost} of {resamples} resamples {agreeing(lost, 'have no value and are left out')}" if lost else ""
+    )
     return replace(found, low=ends[0], high=ends[1], note=note)
 
 

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
+from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.cluster_robust import METHOD as SLOPE_METHOD
 from toolkit.stats.cluster_robust import Coefficient, cluster_robust
@@ -140,7 +141,7 @@ def bland_altman(
     )
     points = pd.DataFrame({"mean": (x + y) / 2, "difference": x - y})
     if len(x) < 3:
-        why = f"not estimable: {len(x)} answer(s) scored by both, and three are needed"
+        why = f"not estimable: {counted(len(x), 'answers')} scored by both, and three are needed"
         bias, lower, upper, slope = (replace(one, note=why) for one in (bias, lower, upper, slope))
         return BlandAltman(bias, lower, upper, slope, points)
     d, size = x - y, float(max(np.abs(x).max(), np.abs(y).max()))
@@ -231,7 +232,8 @@ def _limits(
         )
     low, high = jackknife_interval(2 * math.log(spread), statistic(1.0 - np.eye(count)), lower.confidence)
     if mean.low is None or mean.high is None or not np.isfinite(low):
-        why = f"no interval: {count} bases are too few, or one of them makes the spread alone"
+        few = f"{counted(count, 'bases')} {agreeing(count, 'are')} too few"
+        why = f"no interval: {few}, or one of them makes the spread alone"
         return replace(lower, note=why), replace(upper, note=why)
     narrow, wide = (math.exp(float(end) / 2) for end in (low, high))
     inwards = math.hypot(mean.high - mean.mean, z * (spread - narrow))

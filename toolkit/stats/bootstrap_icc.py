@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import BaseSums, base_sums, forms_of_sums
 from toolkit.stats.bca import LARGEST_LOSS, bca_interval
@@ -160,7 +161,9 @@ def _estimate(
         return replace(empty, note=f"not estimable: {why}")
     found = replace(empty, estimate=whole)
     if empty.n["bases"] < FEWEST_BASES:
-        return replace(found, note=f"no interval: {empty.n['bases']} bases, and {FEWEST_BASES} are needed")
+        return replace(
+            found, note=f"no interval: {counted(empty.n['bases'], 'bases')}, and {FEWEST_BASES} are needed"
+        )
     ends = _ends(whole, replicates, without, method, empty.confidence)
     if ends is None:
         return replace(found, note="no interval: too many resamples of the bases give no number")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.alt_test import AltTest, alternative_annotator_test
 from toolkit.stats.clustered_pearson import clustered_pearson
@@ -157,7 +158,8 @@ def calibrate(
     raters = human["rater"].nunique()
     unfinished = int(human[score].isna().sum())
     notes = [
-        f"{int(rating.notna().sum())} of {len(runs)} runs rated by {raters} people; several ratings are averaged"
+        f"{int(rating.notna().sum())} of {counted(len(runs), 'runs')} rated by {counted(raters, 'people')}; "
+        "several ratings are averaged"
     ]
     if unfinished:
         notes.append(f"{unfinished} ratings are unfinished and left out")

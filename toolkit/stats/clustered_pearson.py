@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.rating_matrix import NEGLIGIBLE
 from toolkit.stats.result import Estimate
@@ -82,14 +83,18 @@ def clustered_pearson(
     r = _pearson(one, other)
     if r is None:
         why = (
-            "one of the two sides does not vary" if len(one) > 2 else f"{len(one)} answers, three are needed"
+            "one of the two sides does not vary"
+            if len(one) > 2
+            else f"{counted(len(one), 'answers')}, three are needed"
         )
         return replace(empty, note=f"not estimable: {why}")
     found = replace(empty, estimate=r)
     if abs(r) >= 1 - NEGLIGIBLE:
         return replace(found, note="no interval: the scores lie on a straight line")
     if len(bases) < FEWEST_BASES:
-        return replace(found, note=f"no interval: {len(bases)} bases, and {FEWEST_BASES} are needed")
+        return replace(
+            found, note=f"no interval: {counted(len(bases), 'bases')}, and {FEWEST_BASES} are needed"
+        )
     partial = [_pearson(one[labels != base], other[labels != base]) for base in bases]
     if any(part is None or abs(part) >= 1 - NEGLIGIBLE for part in partial):
         return replace(found, note="no interval: one base alone makes or unmakes the correlation")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.cluster_robust import METHOD, cluster_robust
 from toolkit.stats.intervals import ROUNDING
@@ -73,7 +74,7 @@ def clustered_slope(
         name, None, None, None, METHOD, unit, {"answers": len(one), "bases": bases}, missing, confidence
     )
     if len(one) < 3:
-        return replace(empty, note=f"not estimable: {len(one)} answers, and three are needed")
+        return replace(empty, note=f"not estimable: {counted(len(one), 'answers')}, and three are needed")
     z = one - one.mean()
     if float(z @ z) <= (ROUNDING * float(np.abs(one).max())) ** 2 * len(one):
         return replace(empty, note="not estimable: what the slope is on does not vary")

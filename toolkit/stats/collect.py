@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from itertools import groupby
 from typing import Any
 
 from toolkit.stats.anova import RepeatedMeasures
@@ -32,7 +33,8 @@ def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
     [('by judge', 'ICC(A,1)')]
     """
     return [
-        (" ".join(part for part in place if part not in _EMPTY), found) for place, found in _walk(result, ())
+        (" ".join(part for part, _ in groupby(part for part in place if part not in _EMPTY)), found)
+        for place, found in _walk(result, ())
     ]
 
 

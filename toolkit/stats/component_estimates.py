@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.stats.components_bootstrap import draws_of
 from toolkit.stats.components_design import Design
 from toolkit.stats.components_table import ComponentsTable, components_table
@@ -214,7 +215,9 @@ def _component(
 def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:
     notes = list(table.notes)
     if fit.method == REML:
-        notes.append(f"{table.missing} scores are missing or cells are unequal in number, so REML was used")
+        notes.append(
+            f"{counted(table.missing, 'scores')} missing or cells unequal in number, so REML was used"
+        )
     below = [name for name, value in zip(effect_names(table.design), fit.raw, strict=True) if value < 0]
     if below:
         notes.append(f"negative before truncation at 0: {', '.join(below)}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.components_design import Design
 from toolkit.stats.rating_matrix import NEGLIGIBLE
@@ -176,7 +177,7 @@ def _refuse_duplicates(frame: pd.DataFrame, design: Design, cells: np.ndarray) -
         first = frame.iloc[int(repeated.argmax())]
         where = ", ".join(f"{name} {first[name]}" for name in design.factors)
         raise InputError(
-            f"scores: {int(repeated.sum())} row(s) of a cell that has one, the first of {where}; "
+            f"scores: {counted(int(repeated.sum()), 'rows')} of a cell that has one, the first of {where}; "
             "keep one score per cell, or name the factor that tells them apart"
         )
 
@@ -208,7 +209,7 @@ def _silent_levels(
                 {str(frame[name].iloc[int((codes[name] == one).argmax())]) for one in np.flatnonzero(silent)}
             )
             shown = ", ".join(labels[:3]) + (" and others" if len(labels) > 3 else "")
-            notes.append(f"{len(labels)} {name}(s) without any score left out: {shown}")
+            notes.append(f"{counted(len(labels), name + 's')} without any score left out: {shown}")
     return notes
 
 

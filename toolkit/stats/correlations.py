@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from toolkit.counting import counted
 from toolkit.stats.jackknife import FEWEST_BASES, jackknife_interval
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
@@ -205,7 +206,7 @@ def _one(
     if bases is not None:
         empty = replace(empty, n={"bases": len(set(bases)), **empty.n})
     if answers < 3:
-        why = f"{answers} answer(s) scored by both, and three are needed"
+        why = f"{counted(answers, 'answers')} scored by both, and three are needed"
         return replace(empty, note=f"not estimable: {why}")
     spreads = np.ptp(both, axis=0)
     if spreads.min() <= NEGLIGIBLE:
@@ -228,7 +229,9 @@ def _one(
         return replace(found, low=math.tanh(math.atanh(r) - half), high=math.tanh(math.atanh(r) + half))
     if len(without) < FEWEST_BASES:
         what = "answers" if bases is None else "bases"
-        return replace(found, note=f"no interval: {len(without)} {what}, and {FEWEST_BASES} are needed")
+        return replace(
+            found, note=f"no interval: {counted(len(without), what)}, and {FEWEST_BASES} are needed"
+        )
     with np.errstate(divide="ignore", invalid="ignore"):
         low, high = jackknife_interval(math.atanh(r), np.arctanh(without))
     if not np.isfinite(low):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 
 
@@ -79,9 +80,12 @@ class DecisionPlan:
         wanted = f"{self.coefficient} of {self.target:.2f}"
         if self.reached is None:
             return f"{wanted}: {self.note}."
-        parts = [f"{count} {name}{'s' * (count != 1)}" for name, count in self.counts.items()]
-        text = f"{wanted} needs {', '.join(parts)}: {self.runs} runs and {self.judgements} judgements"
-        text += f", {self.aud:.2f} AUD" if self.aud is not None else ""
+        parts = [counted(count, f"{name}s") for name, count in self.counts.items()]
+        asked = f"{counted(self.runs or 0, 'runs')} and {counted(self.judgements or 0, 'judgements')}"
+        text = f"{wanted} needs {', '.join(parts)}: {asked}"
+        if self.aud is not None:
+            # A cost that is not nothing does not read 0.00.
+            text += f", {self.aud:{'.2f' if self.aud >= 1 or self.aud == 0 else '.3g'}} AUD"
         text += f"; it is then {self.reached:.3f}"
         if self.low is not None and self.high is not None:
             text += f", 95% interval [{self.low:.3f}, {self.high:.3f}]"

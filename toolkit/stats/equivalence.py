@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.intervals import mean_interval
 from toolkit.stats.multiplicity import holm
@@ -85,7 +86,9 @@ def equivalence(
         note=f"margin of equivalence ±{margin:g}",
     )
     if d.size < 2:
-        return replace(empty, note=f"not estimable: {d.size} base(s) with both scores, and two are needed")
+        return replace(
+            empty, note=f"not estimable: {counted(d.size, 'bases')} with both scores, and two are needed"
+        )
     found = mean_interval(d, confidence=empty.confidence, scale=scale)
     if found.error is None:
         reason = f"no interval or p value: {found.reason}; {empty.note}"
@@ -129,7 +132,7 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
         else replace(
             test,
             p_value=p,
-            correction=f"Holm over {made} tests of equivalence",
+            correction=f"Holm over {made} tests of equivalence" if made > 1 else "none",
             note=f"{'equivalent' if p < LEVEL else 'equivalence not shown'}: {test.note}",
         )
         for test, p in zip(tests, corrected, strict=True)

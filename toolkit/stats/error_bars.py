@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.intervals import CLUSTERED, clustered_mean
 from toolkit.stats.multiplicity import holm
@@ -280,8 +281,12 @@ def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str,
     notes = ["answers of one model to one prompt are averaged before models are compared"]
     unscored = int(checked["score"].isna().sum())
     if unscored:
-        notes.append(f"{unscored} of {len(checked)} runs have no {score} and are left out")
+        notes.append(
+            f"{unscored} of {counted(len(checked), 'runs')} {agreeing(unscored, f'have no {score} and are left out')}"
+        )
     alone = int(cells.isna().any(axis=1).sum())
     if alone:
-        notes.append(f"{alone} of {len(cells)} prompts lack an answer of some model")
+        notes.append(
+            f"{alone} of {counted(len(cells), 'prompts')} {agreeing(alone, 'lack an answer of some model')}"
+        )
     return tuple(notes)

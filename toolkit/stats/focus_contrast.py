@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.effect_size import average_effect_size, paired_effect_size
 from toolkit.stats.intervals import mean_interval
@@ -127,7 +128,8 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite"
     ]
     if missing:
         notes.append(
-            f"{missing} of {len(pairs)} pairs of run and judge lack a score on one side and are left out"
+            f"{missing} of {counted(len(pairs), 'pairs of run and judge')} "
+            f"{agreeing(missing, 'lack a score on one side and are left out')}"
         )
     empty = Estimate("on - off", None, unit=score_unit(score), n=counts, missing=missing)
     return FocusContrast(
@@ -175,7 +177,7 @@ def _overall(values: pd.DataFrame, empty: Estimate) -> tuple[Estimate, tuple[Est
         replace(empty, name="d_av(on - off)", method=AVERAGE_EFFECT_METHOD, unit="none"),
     )
     if len(values) < 2:
-        note = f"not estimable: {len(values)} base(s) with both scores, and two are needed"
+        note = f"not estimable: {counted(len(values), 'bases')} with both scores, and two are needed"
         return replace(difference, note=note), (
             replace(effects[0], note=note),
             replace(effects[1], note=note),

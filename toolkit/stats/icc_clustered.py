@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
+from toolkit.counting import counted
 from toolkit.stats.base_sums import base_sums, forms_of_sums, from_log_f, log_f
 from toolkit.stats.icc import with_interval
 from toolkit.stats.jackknife import FEWEST_BASES, jackknife_interval
@@ -56,7 +57,9 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
         if not result.estimable:
             results.append(clustered)
         elif ends.get(result.name) is None:
-            reason = f"leaving out one of {matrix.n['bases']} bases at a time gives no usable spread"
+            reason = (
+                f"leaving out one of {counted(matrix.n['bases'], 'bases')} at a time gives no usable spread"
+            )
             results.append(replace(clustered, note=f"no interval: {reason}"))
         else:
             results.append(with_interval(clustered, *ends[result.name]))

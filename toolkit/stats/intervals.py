@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 
 Correction = Literal["CR0", "CR1", "CR2"]
@@ -173,7 +174,7 @@ def _t_interval(
 ) -> MeanInterval:
     degrees = count - 1 if degrees is None else degrees
     if count < 2:
-        return MeanInterval(mean, None, None, None, None, 0, f"{count} of the {what}, and two are needed")
+        return MeanInterval(mean, None, None, None, None, 0, f"{counted(count, what)}, and two are needed")
     if error <= ROUNDING * size:
         return MeanInterval(mean, None, None, None, None, degrees, f"all {count} {what} are equal")
     half = float(special.stdtrit(degrees, (1 + confidence) / 2)) * error

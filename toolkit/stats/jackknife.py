@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from scipy import special
 
+from toolkit.counting import counted
 from toolkit.stats.rating_matrix import NEGLIGIBLE
 from toolkit.stats.result import Estimate
 
@@ -100,7 +101,8 @@ def with_jackknife(
         return found
     if bases < FEWEST_BASES:
         return replace(
-            found, note=_also(found.note, f"no interval: {bases} bases, and {FEWEST_BASES} are needed")
+            found,
+            note=_also(found.note, f"no interval: {counted(bases, 'bases')}, and {FEWEST_BASES} are needed"),
         )
     with np.errstate(all="ignore"):  # what is not finite is caught below
         left_out = forward(statistic(1.0 - np.eye(bases)))

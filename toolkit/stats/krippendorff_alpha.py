@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import from_log_f, log_f
 from toolkit.stats.bca import RESAMPLES, cluster_bootstrap
@@ -110,7 +111,7 @@ def krippendorff_alpha(
     statistic = _statistic(paired / size, codes, level)
     alpha = float(statistic(np.ones((1, count)))[0])
     single = int((per_answer == 1).sum())
-    note = f"{single} answer(s) with a single rating left out" if single else ""
+    note = f"{counted(single, 'answers')} with a single rating left out" if single else ""
     found = replace(empty, estimate=alpha, note=note)
     if alpha >= 1 - NEGLIGIBLE:
         why = "no interval: the judges agree on all"

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeVar, overload
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.anova import RepeatedMeasures, friedman, repeated_measures
 from toolkit.stats.effect_size import average_effect_size, paired_effect_size
@@ -124,7 +125,7 @@ def _compare(runs: pd.DataFrame, score: str, omnibus: bool, margin: float | None
     contrasts = [_contrast(name, values, bases, scale, unit) for name, values in differences.items()]
     corrected = holm([result.p_value for result in contrasts])
     tests = sum(p is not None for p in corrected)
-    correction = f"Holm over {tests} contrasts" if tests else "none"
+    correction = f"Holm over {tests} contrasts" if tests > 1 else "none"
     notes = _notes(runs, cells, score)
     if margin is not None and unit != SCORE_UNIT:
         notes = (*notes, f"equivalence is not tested: the margin is in score points, and {score} is not")
@@ -166,7 +167,7 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> dict[str, Any]:
     """Return both tests over the bins that have a score; a study may ask for two of the three."""
     used = cells.dropna(axis="columns", how="all")
     if used.shape[1] < 2:
-        note = f"not estimable: {used.shape[1]} length bin(s) with a score, and two are needed"
+        note = f"not estimable: {counted(used.shape[1], 'length bins')} with a score, and two are needed"
         counts = {"bases": len(_over_models(used)), "bins": used.shape[1]}
         return {
             "anova": RepeatedMeasures(None, n=counts, note=note),
@@ -205,7 +206,9 @@ def _contrast(name: str, values: pd.Series, bases: int, scale: float, unit: str)
 def _filled(empty: Estimate, values: pd.Series, scale: float, with_p_value: bool = False) -> Estimate:
     """Return the result with its number, or with the reason why there is none."""
     if len(values) < 2:
-        return replace(empty, note=f"not estimable: {len(values)} base(s) with a score, and two are needed")
+        return replace(
+            empty, note=f"not estimable: {counted(len(values), 'bases')} with a score, and two are needed"
+        )
     interval: MeanInterval = mean_interval(values.to_numpy(), scale=scale)
     what = "interval or p value" if with_p_value else "interval"
     return replace(
@@ -238,11 +241,14 @@ def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str, ..
     notes = ["repeats are averaged first, then models, so each base counts once"]
     unscored = int(runs["score"].isna().sum())
     if unscored:
-        notes.append(f"{unscored} of {len(runs)} runs have no {score} and are left out")
+        notes.append(
+            f"{unscored} of {counted(len(runs), 'runs')} {agreeing(unscored, f'have no {score} and are left out')}"
+        )
     incomplete = int(cells.isna().any(axis=1).sum())
     if incomplete:
         what = "bases" if runs["model"].nunique() == 1 else "pairs of base and model"
         notes.append(
-            f"{incomplete} of {len(cells)} {what} lack a length bin and are left out of its contrasts"
+            f"{incomplete} of {counted(len(cells), what)} "
+            f"{agreeing(incomplete, 'lack a length bin and are left out of its contrasts')}"
         )
     return tuple(notes)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import agreeing, counted
 from toolkit.stats.cluster_robust import METHOD, Coefficient, cluster_robust
 from toolkit.stats.intervals import ROUNDING
 from toolkit.stats.length import CONTRASTS
@@ -190,7 +191,7 @@ def _corrected(
     results = [_filled(replace(empty, name=name), found.get(name, absent)) for name in names]
     corrected = holm([result.p_value for result in results])
     made = sum(p is not None for p in corrected)
-    correction = f"Holm over {made} contrasts" if made else "none"
+    correction = f"Holm over {made} contrasts" if made > 1 else "none"
     return tuple(
         replace(result, p_value=p, correction=correction if p is not None else "none")
         for result, p in zip(results, corrected, strict=True)
@@ -203,7 +204,10 @@ def _notes(runs: int, missing: int, score: str, length: str, cells: Any) -> tupl
         "and their score"
     ]
     if missing:
-        notes.append(f"{missing} of {runs} runs have no {score} or no {length} and are left out")
+        notes.append(
+            f"{missing} of {counted(runs, 'runs')} "
+            f"{agreeing(missing, f'have no {score} or no {length} and are left out')}"
+        )
     models = {model for model, _ in cells}
     bins = {length_bin for _, length_bin in cells}
     if len(cells) < len(models) * len(bins):

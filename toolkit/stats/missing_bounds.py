@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import agreeing, counted
 from toolkit.stats.length import CONTRASTS, compare_lengths
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, rounded
 from toolkit.stats.run_table import checked_runs
 from toolkit.stats.tables import estimates_frame
 from toolkit.words import SCALE
@@ -52,10 +53,11 @@ class MissingBounds:
                 parts.append(f"{b}-{a} is not estimable")
                 continue
             kept = "keeps its sign" if low * high > 0 else "could have either sign"
-            parts.append(f"{b}-{a} = {case:.3f}, between {low:.3f} and {high:.3f}, {kept}")
+            parts.append(f"{b}-{a} = {rounded(case)}, between {rounded(low)} and {rounded(high)}, {kept}")
+        they = "it" if self.missing == 1 else "they"
         return (
-            f"{self.missing} runs have no score. Whatever they would have been within {SCALE[0]:g}-{SCALE[1]:g}: "
-            f"{'; '.join(parts)}."
+            f"{counted(self.missing, 'runs')} {agreeing(self.missing, 'have no score')}. Whatever {they} would have "
+            f"been within {SCALE[0]:g}-{SCALE[1]:g}: {'; '.join(parts)}."
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -124,12 +124,12 @@ def missing_data(
         bases = table["base"].astype(str).to_numpy()
         overall.append(share(f"missing {what}", list(gone), list(bases), what=what, confidence=confidence))
         for column in columns:
-            names = table[column].astype("object").to_numpy()
+            names = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
             shares[column] = tuple(
                 share(
                     f"missing, {column} {name}",
-                    list(gone[names == name]),
-                    list(bases[names == name]),
+                    [bool(lost) for lost, one in zip(gone, names, strict=True) if one == name],
+                    [base for base, one in zip(bases, names, strict=True) if one == name],
                     what=what,
                     confidence=confidence,
                 )
@@ -209,8 +209,8 @@ def imbalance_test(
     >>> found.estimate, found.p_value < 0.01
     (1.0, True)
     """
-    names, level = np.unique(levels.astype(str), return_inverse=True)
-    groups, base = np.unique(bases.astype(str), return_inverse=True)
+    names, level = _numbered(levels)
+    groups, base = _numbered(bases)
     count = int(gone.sum())
     found = Estimate(
         f"imbalance of missing over {name}",
@@ -250,6 +250,12 @@ def imbalance_test(
         drawn = _shuffled(lost, all_, keys)
         reached += int((spread(*drawn) >= observed * (1 - 1e-9)).sum())
     return replace(found, p_value=(reached + 1) / (permutations + 1))
+
+
+def _numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct labels as texts, sorted, and the place of each label among them."""
+    # As objects: numpy's own texts, by which it also compares, lose a NUL at their end, and two models would be one.
+    return np.unique(np.array([str(label) for label in labels], dtype=object), return_inverse=True)
 
 
 def _shuffled(lost: np.ndarray, all_: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.block_reml import BlockFit, fit_blocks
 from toolkit.stats.intervals import ROUNDING
@@ -85,7 +86,9 @@ def mixed_model(runs: pd.DataFrame, score: str = "composite") -> MixedModel:
     missing = int(table["score"].isna().sum())
     notes = ["repeats are averaged first"]
     if missing:
-        notes.append(f"{missing} of {len(table)} runs have no {score} and are left out")
+        notes.append(
+            f"{missing} of {counted(len(table), 'runs')} {agreeing(missing, f'have no {score} and are left out')}"
+        )
     empty = MixedModel((), {}, (), False, counts, missing, tuple(notes))
     levels = {name: sorted(cells[name].unique()) for name in FACTORS}
     factors = [name for name in FACTORS if len(levels[name]) > 1]
@@ -133,10 +136,11 @@ def _unfit(
     """Return why there can be no model; empty where there can."""
     bases = cells["base"].nunique()
     if "length" not in factors:
-        return f"{len(levels['length'])} length bin(s) with a score, and two are needed"
+        return f"{counted(len(levels['length']), 'length bins')} with a score, and two are needed"
     if bases - len(levels["scenario"]) < 2:
         return (
-            f"{bases} bases in {len(levels['scenario'])} scenario(s), and two more than scenarios are needed"
+            f"{counted(bases, 'bases')} in {counted(len(levels['scenario']), 'scenarios')}, and two more than "
+            "scenarios are needed"
         )
     found = cells.groupby(factors).ngroups
     wanted = int(np.prod([len(levels[name]) for name in factors]))

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pandas as pd
 
+from toolkit.counting import counted
+
 METHOD: Final = "REML, Wald F with containment degrees of freedom"
 
 
@@ -98,11 +100,19 @@ class MixedModel:
             "note": self.note,
         }
 
+    def how(self) -> str:
+        """Return how it was fitted to how much, or why it was not, for the caption of its table."""
+        counts = ", ".join(counted(value, key) for key, value in self.n.items())
+        return (
+            f"Mixed model: {self.note}; n = {counts}."
+            if self.note
+            else f"Mixed model ({METHOD}; n = {counts})."
+        )
+
     def sentence(self) -> str:
         """Return the tests in words ready for the thesis."""
-        counts = ", ".join(f"{value} {key}" for key, value in self.n.items())
         if self.note:
-            return f"Mixed model: {self.note}; n = {counts}."
+            return self.how()
         singular = f" Singular fit: variance of {', '.join(self.singular)} is 0." if self.singular else ""
         tests = " ".join(term.sentence() for term in self.terms)
-        return f"Mixed model ({METHOD}; n = {counts}). {tests}{singular}"
+        return f"{self.how()} {tests}{singular}"

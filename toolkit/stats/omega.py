@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.alpha import dimension_table
 from toolkit.stats.bca import RESAMPLES, cluster_bootstrap
@@ -97,7 +98,7 @@ def omega_total(
         why = f"a one-factor model needs three items and there are {x.shape[1]}; see alpha"
         return replace(empty, note=f"not estimable: {why}")
     if len(x) < 3:
-        return replace(empty, note=f"not estimable: {len(x)} rows, and three are needed")
+        return replace(empty, note=f"not estimable: {counted(len(x), 'rows')}, and three are needed")
     size = float(np.abs(x).max()) or 1.0
     flat = np.flatnonzero(np.ptp(x, axis=0) <= NEGLIGIBLE * size)
     if len(flat):

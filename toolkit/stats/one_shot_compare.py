@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import pandas as pd
 
+from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.multiplicity import holm
 from toolkit.stats.one_shot_methods import UNIT
@@ -106,7 +107,10 @@ def compare_one_shot(
     ]
     incomplete = int(methods[score].isna().sum())
     if incomplete:
-        notes.append(f"{incomplete} of {len(methods)} methods are incomplete, have no score and are left out")
+        notes.append(
+            f"{incomplete} of {counted(len(methods), 'methods')} "
+            f"{agreeing(incomplete, 'are incomplete, have no score and are left out')}"
+        )
     return OneShotComparison(
         by,
         tuple(

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from toolkit.counting import counted
 from toolkit.stats.cumulative_logit import WIDEST, fit_cumulative_logit
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.multiplicity import holm
@@ -120,13 +121,13 @@ def proportional_odds(
     categories = int(category.max(initial=-1)) + 1
     notes = [f"{len(np.unique(values))} different scores in {categories} ordered categories"]
     if len(models) > 1:
-        notes.append(f"adjusted for {len(models)} models")
+        notes.append(f"adjusted for {counted(len(models), 'models')}")
     factors = [table["length_bin"].to_numpy() == name for name in present[1:]]
     factors += [table["model"].to_numpy() == name for name in models[1:]]
     design = np.column_stack([*factors, np.zeros((len(table), 0))]).astype(float)
     problem, slopes = "", None
     if len(present) < 2:
-        problem = f"{len(present)} length bin(s) with a score, and two are needed"
+        problem = f"{counted(len(present), 'length bins')} with a score, and two are needed"
     elif categories < 2:
         problem = "every score is the same"
     else:
@@ -157,7 +158,7 @@ def proportional_odds(
         results.append(_odds_ratio(named, slopes, partial, weights))
     corrected = holm([one.p_value for one in results])
     tests = sum(p is not None for p in corrected)
-    correction = f"Holm over {tests} contrasts" if tests else "none"
+    correction = f"Holm over {tests} contrasts" if tests > 1 else "none"
     return OrdinalComparison(
         tuple(
             replace(one, p_value=p, correction=correction) for one, p in zip(results, corrected, strict=True)
@@ -210,7 +211,7 @@ def _odds_ratio(
     found = replace(named, estimate=math.exp(slope))
     bases = named.n["bases"]
     if bases < FEWEST_BASES:
-        return replace(found, note=f"no interval: {bases} bases, and {FEWEST_BASES} are needed")
+        return replace(found, note=f"no interval: {counted(bases, 'bases')}, and {FEWEST_BASES} are needed")
     if any(one is None for one in partial):
         why = "one base alone keeps two bins or models from lying apart altogether"
         return replace(found, note=f"no interval: {why}")

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.intervals import mean_interval
 from toolkit.stats.jackknife import jackknife_interval
@@ -283,7 +284,7 @@ def _per_aud(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimat
     without = quality_without / price_without
     low, high = jackknife_interval(np.log(q / c), np.log(without))
     if not np.isfinite(low):
-        return replace(found, note=f"no interval: {bases} bases, or they are all alike")
+        return replace(found, note=f"no interval: {counted(bases, 'bases')}, or they are all alike")
     return replace(found, low=float(np.exp(low)), high=float(np.exp(high)))
 
 

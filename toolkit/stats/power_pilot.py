@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import agreeing, counted
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.pilot_result import ContrastPower, PilotPower
 from toolkit.stats.power_answer import PowerAnswer, check_count, check_share, check_size, unanswerable, whole
@@ -260,7 +261,10 @@ def _notes(
             )
     unscored = int(checked["score"].isna().sum())
     if unscored:
-        notes.append(f"{unscored} of {len(checked)} runs have no score; plan for as many to be lost again")
+        notes.append(
+            f"{unscored} of {counted(len(checked), 'runs')} {agreeing(unscored, 'have no score')}; "
+            "plan for as many to be lost again"
+        )
     judged = "judge_aud_cost" in costs and checked["judge_aud_cost"].notna().any()
     if given is None and "aud_cost" in costs and not judged:
         notes.append("no cost of a judgement is known, so judges are not in the AUD")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from toolkit.counting import counted
 from toolkit.stats.intervals import ROUNDING
 
 
@@ -80,7 +81,7 @@ def jackknife_error(sums: BaseSums, tuning: float | None) -> tuple[float, int, s
     """Return jackknife standard error, degrees of freedom, and why there is none."""
     rated = int((sums.n > 0).sum())
     if rated < 3:
-        return 0.0, 0, f"{rated} rated base(s), and three are needed"
+        return 0.0, 0, f"{counted(rated, 'rated bases')}, and three are needed"
     replicates = tuned_mean(sums.without_each(), tuning)[0]
     bases = len(replicates)
     variance = (bases - 1) / bases * float(((replicates - replicates.mean()) ** 2).sum())

@@ -211,10 +211,11 @@ def _corrected(shifts: list[ProbeShift]) -> list[ProbeShift]:
         zip((one.kind for one in tested), holm([one.shift.p_value for one in tested]), strict=True)
     )
     count = sum(p is not None for p in p_values.values())
+    correction = f"Holm over {count} kinds" if count > 1 else "none"
     return [
         replace(
             one,
-            shift=replace(one.shift, p_value=p_values[one.kind], correction=f"Holm over {count} kinds"),
+            shift=replace(one.shift, p_value=p_values[one.kind], correction=correction),
         )
         if p_values.get(one.kind) is not None
         else one

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import Decimal
+from typing import Any, Final
+
+from toolkit.counting import counted
+
+NOISE: Final = 1e-12
+"""What is smaller is a zero of the arithmetic of floating numbers."""
 
 
 def rounded(value: float) -> str:
@@ -17,10 +23,12 @@ def rounded(value: float) -> str:
 
     Examples
     --------
-    >>> rounded(2.3456), rounded(0.0), rounded(0.00041234)
-    ('2.346', '0.000', '0.000412')
+    >>> rounded(2.3456), rounded(-0.0), rounded(-7e-17), rounded(0.000041234)
+    ('2.346', '0.000', '0.000', '0.0000412')
     """
-    return f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.3f}"
+    if abs(value) < NOISE:
+        return "0.000"
+    return f"{Decimal(f'{value:.3g}'):f}" if abs(value) < 0.01 else f"{value:.3f}"
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ class Estimate:
 
     def sentence(self) -> str:
         """Return the result in words ready for the thesis, rounded only here."""
-        counts = ", ".join(f"{value} {key}" for key, value in self.n.items())
+        counts = ", ".join(counted(value, key) for key, value in self.n.items())
         counts = f"; n = {counts}" if counts else ""
         if self.estimate is None:
             why = self.note.removeprefix("not estimable: ")
@@ -87,7 +95,8 @@ class Estimate:
         text += counts
         if self.missing:
             text += f"; {self.missing} missing"
-        return text + (f". {self.note}" if self.note else "") + ("" if self.note.endswith(".") else ".")
+        note = f". {self.note[:1].upper()}{self.note[1:]}" if self.note else ""
+        return text + note + ("" if note.endswith(".") else ".")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types."""

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import from_log_f, log_f
 from toolkit.stats.icc import with_interval
@@ -101,7 +102,7 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
     if twice.any():
         first = ratings.loc[twice].iloc[0]
         raise InputError(
-            f"retest: {int(twice.sum())} duplicate rating(s), the first of target {first['target']} by judge "
+            f"retest: {counted(int(twice.sum()), 'duplicate ratings')}, the first of target {first['target']} by judge "
             f"{first['judge']}, repeat {first['repeat']}; keep one rating per target, judge and repeat"
         )
     scores = pd.to_numeric(ratings["score"], errors="coerce").astype("float64")
@@ -145,13 +146,13 @@ def _of_judge(rows: pd.DataFrame) -> Retest:
     targets = repeated["target"].nunique()
     n = {"answers": targets, "ratings": len(repeated)}
     n = {"bases": bases, **n} if clustered else n
-    note = f"{once} answer(s) scored once left out" if once else ""
+    note = f"{counted(once, 'answers')} scored once left out" if once else ""
     empty = Estimate(
         "ICC(1,1) of repeats", None, method=ICC_METHOD, n=n, missing=int(rows["score"].isna().sum())
     )
     sd = replace(empty, name="SD within answers", method=SD_METHOD, unit=UNIT)
     if targets < 2:
-        why = f"not estimable: {targets} answer(s) scored more than once by this judge, and two are needed"
+        why = f"not estimable: {counted(targets, 'answers')} scored more than once by this judge, and two are needed"
         both = (replace(empty, note=why), replace(sd, note=why))
         return Retest(*both, replace(both[1], name="smallest detectable difference"))
     scale = float(repeated["score"].abs().max()) or 1.0

@@ -84,8 +84,9 @@ def judge_severity(matrix: RatingMatrix) -> Severity:
     leniency = {str(judge): _leniency(matrix, judge) for judge in matrix.pairs.columns}
     corrected = holm([one.p_value for one in leniency.values()])
     tested = sum(p is not None for p in corrected)
+    correction = f"Holm, {tested} tests" if tested > 1 else "none"
     leniency = {
-        judge: replace(one, p_value=p, correction=f"Holm, {tested} tests" if p is not None else "none")
+        judge: replace(one, p_value=p, correction=correction if p is not None else "none")
         for (judge, one), p in zip(leniency.items(), corrected, strict=True)
     }
     return Severity(leniency, {str(judge): _without(matrix, judge) for judge in matrix.pairs.columns})

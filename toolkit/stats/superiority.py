@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.stats.intervals import mean_interval
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.multiplicity import holm
@@ -107,7 +108,7 @@ def superiority(
     found = [_probability(b, a, cells, bases, confidence, seed) for b, a in CONTRASTS]
     corrected = holm([one.p_value for one in found])
     tests = sum(p is not None for p in corrected)
-    correction = f"Holm over {tests} contrasts" if tests else "none"
+    correction = f"Holm over {tests} contrasts" if tests > 1 else "none"
     results = tuple(
         replace(one, p_value=p, correction=correction) for one, p in zip(found, corrected, strict=True)
     )
@@ -142,7 +143,7 @@ def _probability(
     )
     if len(values) < 2:
         return replace(
-            result, note=f"not estimable: {len(values)} base(s) with both bins, and two are needed"
+            result, note=f"not estimable: {counted(len(values), 'bases')} with both bins, and two are needed"
         )
     p = float(values.mean())
     p_value = sign_flip(values - 0.5, confidence, seed).p_value

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.stats.result import Estimate
 
 COLUMNS = ("name", "estimate", "low", "high", "p_value", "method", "n", "missing", "correction", "note")
@@ -42,7 +43,7 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
             "high": result.high,
             "p_value": result.p_value,
             "method": result.method,
-            "n": ", ".join(f"{count} {what}" for what, count in result.n.items()),
+            "n": ", ".join(counted(count, what) for what, count in result.n.items()),
             "missing": result.missing,
             "correction": result.correction,
             "note": result.note,

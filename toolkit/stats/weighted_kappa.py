@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
+from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.jackknife import with_jackknife
 from toolkit.stats.kappa import COHEN_METHOD, kappa_of_table, on_fisher_scale
@@ -99,7 +100,9 @@ def weighted_kappa(
     n = n if bases is None else {"bases": count, **n}
     empty = Estimate(name, None, method=method, n=n, missing=missing, confidence=confidence)
     if len(x) < 2:
-        return replace(empty, note=f"not estimable: {len(x)} answer(s) scored by both, and two are needed")
+        return replace(
+            empty, note=f"not estimable: {counted(len(x), 'answers')} scored by both, and two are needed"
+        )
     size = float(max(np.abs(x).max(), np.abs(y).max()))
     for place, side in enumerate((x, y)):
         if np.ptp(side) <= NEGLIGIBLE * size:
