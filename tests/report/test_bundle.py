@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from wording_rules import badly_worded
 
 from toolkit.cli import main
 from toolkit.errors import InputError
@@ -204,6 +205,23 @@ def test_the_methods_say_who_was_asked_when_and_with_what(whole_bundle: Path) ->
     assert "in 144 calls" in text
     assert f"scipy {manifest['versions']['scipy']}" in text
     assert "for at most 2000 tokens, at temperature 0.2" in text
+    assert badly_worded(text) == []
+
+
+def test_captions_and_methods_of_a_real_study_read_well_and_name_it_in_their_labels(
+    whole_bundle: Path,
+) -> None:
+    """One model, one repeat: nothing is counted wrongly, and every label is of this study."""
+    captions = [path.read_text(encoding="utf-8").strip() for path in (whole_bundle / "figures").glob("*.txt")]
+    latex = "".join(path.read_text(encoding="utf-8") for path in whole_bundle.rglob("*.tex"))
+    captions += re.findall(r"\\caption\[[^]]*\]\{(.*)\}$", latex, re.MULTILINE)
+    # What LaTeX prints: a sign of mathematics is a sign, and what breaks words or brackets them is nothing.
+    signs = [re.sub(r"\$\\[a-z]+\$", "x", caption) for caption in captions]
+    words = [re.sub(r"\\[a-z]+|[{}$\\]", "", caption) for caption in signs]
+    assert badly_worded(*words) == []
+    labels = re.findall(r"\\label\{([^}]*)\}", latex)
+    assert len(labels) == len(set(labels)) > 20
+    assert {label.split(":")[1] for label in labels} == {"small"}
 
 
 def test_references_are_those_that_are_cited_and_no_others(whole_bundle: Path) -> None:

@@ -300,7 +300,7 @@ def test_bases_that_cannot_be_paired_are_called_bases() -> None:
     caption = drawn(held, plan, "equivalence")["equivalence"].caption
     assert "each pair of lengths: 5 bases)" in caption
     assert "Up to 4 bases have no score at one of the two lengths and cannot be paired." in caption
-    assert "Not estimable: L-M of llama-3, L-S of llama-3 (1 base(s)" in caption
+    assert "Not estimable: L-M of llama-3, L-S of llama-3 (1 base " in caption
     assert "ratings or answers were missing" not in caption
 
 

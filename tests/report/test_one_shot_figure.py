@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.patches import Rectangle
 from PIL import Image
+from wording_rules import badly_worded
 
 from toolkit.report.one_shot_figure import (
     MOST_ROWS,
@@ -212,3 +213,33 @@ def test_two_renders_are_the_same_bytes(tmp_path):
     """The same results give the same files."""
     first, second = (save_figure(one_shot_figure(scored(FOUR)), tmp_path / name) for name in "ab")
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_a_comparison_without_an_interval_leaves_no_question_out():
+    """Too few pairs is another reason than an incomplete method, and the caption claimed both were one."""
+    plain, careful = scored(FOUR), scored(FOUR, ("careful",))
+    caption = one_shot_comparison_table(compare_one_shot(methods_frame([*plain[:2], *careful[:2]]))).caption
+    assert "Questions left out" not in caption
+    assert "Without an interval: careful - plain (2 pairs are too few for a 95% interval)." in caption
+    assert badly_worded(caption) == []
+
+
+def test_captions_of_one_experiment_read_well_and_claim_no_interval():
+    """One method, one experiment, one without a verdict: counts in the singular, and no word on intervals."""
+    for rows in (
+        scored({"hosts": (1, 0, 0)}),
+        score_groups(scored({"hosts": (1, 0, 0, 1), "paths": (0, 1, 0)})),
+    ):
+        figure = one_shot_figure(rows)
+        assert badly_worded(figure.caption, figure.alt_text) == []
+        assert "not corrected for their number" not in figure.caption
+    assert "(1 method, N = 1 experiment)" in one_shot_figure(scored({"hosts": (1, 0, 0)})).caption
+
+
+def test_the_axis_of_raw_scores_ends_with_a_tick_and_the_weights_are_told():
+    """Below 0 a reader could not tell how far it goes; and the raw score is nothing without its weights."""
+    figure = one_shot_figure(scored({"ports": (0, 2, 8), "hosts": (10, 0, 0)}))
+    axes = figure.figure.axes[1]
+    assert axes.get_xticks().tolist() == [-0.5, 0.0, 0.5, 1.0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["−0.5", "0.0", "0.5", "1.0"]
+    assert "Weights of I1, I0 and H in the raw score: 1, 0 and -0.5." in figure.caption

@@ -138,7 +138,7 @@ def test_a_run_without_a_known_cost_is_missing_and_not_free():
     runs.loc[runs.index[:5], "aud_cost"] = np.nan
     figure = draw(cost_of(runs))
     assert figure.n["answers"] == 31
-    assert "Of 36 runs 5 unjudged or without a number: missing here, not zero." in figure.caption
+    assert "Of 36 runs 5 are unjudged or without a number: missing here, not zero." in figure.caption
     assert "no run with a known cost" in draw(cost_of(runs.assign(aud_cost=np.nan))).caption
 
 
@@ -147,7 +147,9 @@ def test_failed_and_unjudged_runs_are_counted_and_not_drawn():
     runs.loc[runs.index[:2], ["status", "judged", "composite"]] = ["failed", False, np.nan]
     runs.loc[runs.index[2], ["judged", "composite"]] = [False, np.nan]
     figure = draw(quality_by_length(runs, fake_comparison(runs)))
-    assert "Of 36 runs 2 failed and 1 unjudged or without a number: missing here, not zero." in figure.caption
+    assert (
+        "Of 36 runs 2 failed and 1 is unjudged or without a number: missing here, not zero." in figure.caption
+    )
     assert figure.n["answers"] == 33
 
 

@@ -36,6 +36,12 @@ def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_esti
     assert silent["note"].str.len().gt(0).all()
     tables = [path.read_text() for path in first if path.suffix == ".tex"]
     assert all("\\caption[" in table and "table}" in table for table in tables)
+    mixed = (tmp_path / "one" / "statistics" / "mixed_model.tex").read_text()
+    assert (
+        "Mixed model (REML" in mixed
+    )  # its table has no intervals, whose caption would say how and of how much
+    assert "n = 12 bases" in mixed
+    assert "    Term & F & df1 & df2 & p & p (Holm over all terms) \\\\\n" in mixed
 
 
 def test_a_result_that_cannot_be_estimated_keeps_its_row(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from PIL import Image
 from whole_study import NOTE, make_study
+from wording_rules import badly_worded
 
 from toolkit.errors import InputError
 from toolkit.report.about import About
@@ -66,6 +69,7 @@ def test_a_study_with_everything_gets_every_figure(whole) -> None:
             assert "3 judges" in figure.caption
             assert "1 repeat" in figure.caption
         assert "interval" in figure.caption
+        assert badly_worded(figure.caption, figure.alt_text) == []
 
 
 def test_every_caption_says_how_it_stands_with_multiplicity(whole) -> None:
@@ -132,6 +136,9 @@ def test_the_slope_is_that_of_the_statistics_through_the_mean_of_each_panel(whol
         assert 100 * rise == pytest.approx(found.length_bias.slope.estimate)
         assert middle["low"] == pytest.approx(middle["high"])
         assert end["low"] < end["composite"] < end["high"]
+    # Two decimals made "+0.00 [+0.00, +0.01]" of a slope that is not nothing.
+    legend = {text.get_text() for text in figures["length_slope"].figure.findobj(Text)}
+    assert any(re.fullmatch(r"slope [+−]\d\.\d{3} points per 100 tokens \[.*\]", text) for text in legend)
 
 
 def test_bland_altman_draws_every_answer_bias_and_limits(whole) -> None:
@@ -148,8 +155,6 @@ def test_bland_altman_draws_every_answer_bias_and_limits(whole) -> None:
 
 def test_the_forest_has_all_six_forms_and_prints_absolute_agreement(whole) -> None:
     """Every dimension and the composite; the printed numbers are those of ICC(A,1) and ICC(A,k)."""
-    from matplotlib.text import Text
-
     found, _, figures = whole
     data = figures["icc_forest"].data
     assert set(data["form"]) == set(ROW_ORDER)
@@ -200,6 +205,9 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     about = about_judged(held, plan)
     figures = draw_study(study_results(held, plan), about)
     absent = {figure.name: figure.left_out for figure in figures if figure.left_out}
+    assert (
+        badly_worded(*(text for one in figures for text in (one.caption, one.alt_text, one.left_out))) == []
+    )
     assert absent["equivalence"] == "the study file sets no analysis.equivalence_margin"
     assert absent["judge_agreement"] == "no run was scored by two judges"
     assert {"bland_altman", "icc_forest", "variance_components", "decision_study"} <= set(absent)
@@ -244,6 +252,12 @@ def test_little_and_strange_studies_are_drawn_without_a_warning(about) -> None:
         assert figure.left_out or len(figure.data)
         assert figure.caption
         assert _border(figure).min() == 255, figure.name
+        if about["bases"] == 1:
+            assert badly_worded(figure.caption, figure.alt_text, figure.left_out) == []
+            assert (
+                badly_worded(*(text.get_text().replace("\n", " ") for text in figure.figure.findobj(Text)))
+                == []
+            )
 
 
 def _digests(folder: Path) -> dict[str, str]:
@@ -263,7 +277,7 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path: 
     environment = {"PYTHONHASHSEED": "4711", "PYTHONPATH": str(Path(__file__).parent), "MPLBACKEND": "svg"}
     other = subprocess.Popen([sys.executable, "-c", program, str(tmp_path / "other")], env=environment)
     files = write_all(tmp_path / "own")
-    assert other.wait(timeout=100) == 0
+    assert other.wait(timeout=600) == 0
     own = _digests(tmp_path / "own")
     assert own == _digests(tmp_path / "other")
     assert len(own) == len(files) == (len(NAMES) - 2) * len(SUFFIXES) + 2 * 4

@@ -113,7 +113,9 @@ def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) ->
     from toolkit.report.judge_card import write_judge_cards
 
     source = source_words(study.runs(), study.name, study.plan.dataset.version)
-    return write_judge_cards(cards_of(study, result), folder, note=study.note, source=source)
+    return write_judge_cards(
+        cards_of(study, result), folder, note=study.note, source=source, study=study.name
+    )
 
 
 async def _pairs(plan: Plan, targets: Sequence[Target], ask: Ask) -> list[Pair]:

@@ -30,6 +30,8 @@ class About:
         Repeats that the study asked for; None to count them.
     models
         Every model of the study, so that a figure which holds some of them gives them the same colours.
+    study
+        Name of the study, for the labels of its tables; empty where they are of none.
     """
 
     n: Mapping[str, int] = field(default_factory=dict)
@@ -38,6 +40,7 @@ class About:
     note: str = ""
     repeats: int | None = None
     models: tuple[str, ...] = ()
+    study: str = ""
 
     def styles(self, names: Iterable[str]) -> dict[str, ModelStyle]:
         """Return the look of some of the study's models, the one they have in its every figure.
@@ -108,4 +111,5 @@ def about_study(
         models=tuple(sorted(str(name) for name in runs["model"].dropna().unique()))
         if "model" in runs
         else (),
+        study=study_name,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
@@ -11,9 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from toolkit.counting import agreeing, counted
 from toolkit.report import captions
 from toolkit.report.about import About
-from toolkit.report.labels import shorten, shortened
+from toolkit.report.labels import decimals, shorten, shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     COLUMN_MM,
@@ -89,10 +91,11 @@ def judge_agreement(
         f"{TITLE} ({captions.n_words(n)}).",
         "Each point is one answer, scored by the two judges of the panel; points are shifted by up to "
         f"{_JITTER:g} so that equal ones show. Dashed line: equal scores.",
-        " ".join(e.sentence() for e in forms if e.estimable),
-        f"r: Pearson correlation, {captions.interval_words(known)}" if known else "",
+        # What is missing is said once, of the judgements.
+        " ".join(replace(e, missing=0).sentence() for e in forms if e.estimable),
+        f"Above each panel r: Pearson correlation, {captions.interval_words(known)}" if known else "",
         "Nothing is corrected for the number of pairs." if len(known) > 1 else "",
-        captions.not_estimable_words([*forms, *known]),
+        captions.not_estimable_words(replace(e, missing=0) for e in (*forms, *known)),
         "" if reliability is not None else "No reliability was estimated.",
         _missing_words(judgements, valid),
         about.source,
@@ -135,7 +138,8 @@ def _counts(valid: pd.DataFrame, data: pd.DataFrame, judges: int, repeats: int |
 
 def _missing_words(judgements: pd.DataFrame, valid: pd.DataFrame) -> str:
     lost = len(judgements) - len(valid)
-    return f"{lost} of {len(judgements)} judgements are missing, not zero." if lost else ""
+    asked = counted(len(judgements), "judgements")
+    return f"{lost} of {asked} {agreeing(lost, 'are')} missing, not zero." if lost else ""
 
 
 def _by_pair(
@@ -176,8 +180,8 @@ def _draw(
             continue
         _draw_panel(axes, data, pairs[place], pearson[pairs[place]], styles, shift)
     if forms:
-        told = ("\n" if across == 1 else ",   ").join(_short(e) for e in forms)
-        figure.suptitle(f"All judges:  {told}" if across > 1 else told, fontsize=8)
+        told = ("\n" if across == 1 else "; ").join(_short(e) for e in forms)
+        figure.suptitle(f"All judges: {told}" if across > 1 else told, fontsize=8)
     labels = shortened(styles)
     handles = [
         Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=labels[name])
@@ -210,17 +214,17 @@ def _draw_panel(
     score_axis(axes, f"{shorten(pair[1], 20)} judge (0–5)", which="y")
     axes.set_aspect("equal")
     told = _short(pearson, "r") if pearson is not None else "r not estimated"
-    axes.set_title(f"{told}\nn = {len(rows)} answers")
+    axes.set_title(f"{told}\nn = {counted(len(rows), 'answers')}")
 
 
 def _short(estimate: Estimate, name: str = "") -> str:
     label = name or estimate.name
     if estimate.estimate is None:
         return f"{label} not estimable"
-    text = f"{label} = {estimate.estimate:.2f}"
+    text = f"{label} = {decimals(estimate.estimate)}"
     if estimate.low is not None and estimate.high is not None:
-        text += f" [{estimate.low:.2f}, {estimate.high:.2f}]"
-    return text.replace("-", "−")
+        text += f" [{decimals(estimate.low)}, {decimals(estimate.high)}]"
+    return text
 
 
 def _alt_text(
@@ -229,8 +233,12 @@ def _alt_text(
     pearson: dict[tuple[str, str], Estimate | None],
 ) -> str:
     said = "; ".join(
-        f"{a} and {b}: {len(data[(data['first'] == a) & (data['second'] == b)])} answers"
-        + (f", r = {e.estimate:.2f}" if (e := pearson[(a, b)]) is not None and e.estimate is not None else "")
+        f"{a} and {b}: {counted(int(((data['first'] == a) & (data['second'] == b)).sum()), 'answers')}"
+        + (
+            f", r = {decimals(e.estimate)}"
+            if (e := pearson[(a, b)]) is not None and e.estimate is not None
+            else ""
+        )
         for a, b in pairs
     )
-    return f"Scatter of the composite scores of pairs of judges, 0 to 5 on both axes. {said}."
+    return f"Scatter of the composite scores of pairs of judges, 0 to 5 on both axes: {said}."

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.report import captions
 from toolkit.report.about import About
-from toolkit.report.labels import shorten
+from toolkit.report.labels import decimals, shorten
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import COLUMN_MM, GREY, INK, PAGE_MM, new_figure, score_axis, settle, thesis_style
 from toolkit.stats.bland_altman import BlandAltman
@@ -139,7 +139,7 @@ def _panel(axes: Axes, data: pd.DataFrame, reach: float) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}".replace("-", "−")
+    return "–" if value is None else decimals(value)
 
 
 def _short(name: str, found: Estimate) -> str:
@@ -158,4 +158,4 @@ def _alt_text(drawn: Mapping[tuple[str, str], BlandAltman]) -> str:
         f"{_number(one.upper.estimate)}"
         for (a, b), one in drawn.items()
     )
-    return f"Differences of pairs of judges against their mean on a scale from 0 to 5. {said}."
+    return f"Differences of pairs of judges against their mean on a scale from 0 to 5: {said}."

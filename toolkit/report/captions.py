@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from toolkit.counting import agreeing, counted
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE
 
 MOST_NAMES = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
 UNCORRECTED = "The intervals are not corrected for their number."
-_PLURALS = {"bases": "base", "answers": "answer", "models": "model", "judges": "judge", "repeats": "repeat"}
 
 
 def judged_runs(runs: pd.DataFrame) -> pd.DataFrame:
@@ -77,7 +77,9 @@ def defects_note(runs: pd.DataFrame) -> str:
     said = []
     for excluded, words in ((False, "counted though"), (True, "left out because")):
         kinds = runs.loc[(runs["excluded"] == excluded) & runs["defect"].notna(), "defect"].value_counts()
-        said += [f"{count} of {len(runs)} answers {words} {kind}." for kind, count in kinds.items()]
+        said += [
+            f"{count} of {counted(len(runs), 'answers')} {words} {kind}." for kind, count in kinds.items()
+        ]
     return " ".join(said)
 
 
@@ -96,9 +98,8 @@ def related_note(judgements: pd.DataFrame) -> str:
     """
     counting = judgements[~judgements["failed"].astype(bool)]
     own = int(counting["related"].fillna(False).sum())
-    verb = "is" if own == 1 else "are"
-    words = f"{own} of {len(counting)} judgements {verb} by a judge of the judged model's own family."
-    return words if own else ""
+    words = f"{own} of {counted(len(counting), 'judgements')} {agreeing(own, 'are')} by a judge of the judged model's"
+    return f"{words} own family." if own else ""
 
 
 def n_words(n: Mapping[str, int]) -> str:
@@ -109,7 +110,7 @@ def n_words(n: Mapping[str, int]) -> str:
     >>> n_words({"bases": 12, "answers": 36, "judges": 3, "repeats": 1})
     'n = 12 bases, 36 answers, 3 judges, 1 repeat'
     """
-    return "n = " + ", ".join(f"{v} {_PLURALS.get(k, k) if v == 1 else k}" for k, v in n.items())
+    return "n = " + ", ".join(counted(count, what) for what, count in n.items())
 
 
 def interval_words(estimates: Iterable[Estimate]) -> str:
@@ -232,7 +233,7 @@ def unpaired_words(differences: Iterable[Estimate]) -> str:
     'Up to 2 bases have no score at one of the two lengths and cannot be paired.'
     """
     most = max((one.missing for one in differences), default=0)
-    bases = f"Up to {most} {'base has' if most == 1 else 'bases have'}"
+    bases = f"Up to {counted(most, 'bases')} {agreeing(most, 'have')}"
     return f"{bases} no score at one of the two lengths and cannot be paired." if most else ""
 
 
@@ -262,8 +263,9 @@ def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
         return ""
     failed = int((runs["status"] == "failed").sum())
     other = len(runs) - len(judged) - failed
-    parts = [f"{failed} failed"] * (failed > 0) + [f"{other} unjudged or without a number"] * (other > 0)
-    return f"Of {len(runs)} runs {' and '.join(parts)}: missing here, not zero."
+    without = f"{other} {agreeing(other, 'are')} unjudged or without a number"
+    parts = [f"{failed} failed"] * (failed > 0) + [without] * (other > 0)
+    return f"Of {counted(len(runs), 'runs')} {' and '.join(parts)}: missing here, not zero."
 
 
 def zeros_words(judged: pd.DataFrame) -> str:
@@ -271,8 +273,8 @@ def zeros_words(judged: pd.DataFrame) -> str:
     left_out = int(judged["zeros"].fillna(0).sum()) if "zeros" in judged and not judged.empty else 0
     if left_out == 0:
         return "No dimension score of 0 had to be left out of the composite."
-    plural = "score" if left_out == 1 else "scores"
-    return f"The composite leaves out {left_out} dimension {plural} of 0; composite_strict counts them."
+    scores = counted(left_out, "dimension scores")
+    return f"The composite leaves out {scores} of 0; composite_strict counts {'it' if left_out == 1 else 'them'}."
 
 
 def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> str:

@@ -56,7 +56,7 @@ def variance_components_figure(found: StudyGeneralizability | None, about: About
     below = [effect_words(str(name)) for name in data.loc[data["raw"] < 0, "name"]]
     caption = captions.join(
         f"{TITLE} of a single {found.score} score ({captions.n_words(about.n)}; {components.method}).",
-        f"{'; '.join(_FACTORS[name] for name in names if name in _FACTORS)}.",
+        f"Factors: {'; '.join(_FACTORS[name] for name in names if name in _FACTORS)}.",
         "Read a in b as a within b, and a × b as what only the combination brings; the last one is confounded with "
         "the error. Printed: share of the sum of the components.",
         captions.interval_words(components.components),
@@ -73,7 +73,7 @@ def variance_components_figure(found: StudyGeneralizability | None, about: About
         f"{effect_words(str(name))} {value:.3f} ({share:.0%})"
         for name, value, share in data[["name", "estimate", "share"]].itertuples(index=False)
     )
-    alt_text = f"Horizontal bars of the variance components in squared score points, with intervals. {said}."
+    alt_text = f"Horizontal bars of the variance components in squared score points, with intervals: {said}."
     return FigureWithCaption(NAME, figure, caption, alt_text, data, dict(about.n))
 
 

@@ -243,4 +243,4 @@ def _alt_text(data: pd.DataFrame, measure: _Measure) -> str:
         + (", on the front" if row["on_front"] else "")
         for _, row in data.iterrows()
     )
-    return f"Scatter of the composite score from 0 to 5 against {measure.label}, with intervals and the front. {said}."
+    return f"Scatter of the composite score from 0 to 5 against {measure.label}, with intervals and the front: {said}."

@@ -88,7 +88,7 @@ def _curves(found: StudyGeneralizability) -> pd.DataFrame:
 
 def _draw(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
     panels = list(dict.fromkeys(zip(data["of"], data["facet"], strict=True)))
-    across = min(_ACROSS, len(panels))
+    across = min(_ACROSS, len(panels)) if len(panels) != 4 else 2  # no row of one panel
     down = -(-len(panels) // across)
     figure = new_figure(COLUMN_MM if across == 1 else PAGE_MM, 16 + 54 * down)
     grid = figure.subplots(down, across, squeeze=False, sharey=True)
@@ -142,4 +142,4 @@ def _alt_text(data: pd.DataFrame) -> str:
             index=False
         )
     )
-    return f"Curves of generalizability coefficients from 0 to 1 against the size of the design. {said}."
+    return f"Curves of generalizability coefficients from 0 to 1 against the size of the design: {said}."

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from toolkit.report import captions
 from toolkit.report.about import About
-from toolkit.report.labels import shortened
+from toolkit.report.labels import decimals, shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     GREY,
@@ -150,10 +150,10 @@ def _panel(axes: Axes, data: pd.DataFrame, margin: float, style: ModelStyle | No
         up = len(data) - 1 - place
         axes.plot([row["low"], row["high"]], [up, up], color=color, linewidth=1.6, zorder=2)
         axes.plot([row["difference"]], [up], color=color, marker=marker, markersize=5, zorder=3)
-        told = f"{row['difference']:.2f}"
-        told += f" [{row['low']:.2f}, {row['high']:.2f}]" if pd.notna(row["low"]) else ""
+        told = decimals(row["difference"])
+        told += f" [{decimals(row['low'])}, {decimals(row['high'])}]" if pd.notna(row["low"]) else ""
         axes.text(
-            1.015, up, f"{row['verdict']}: {told}".replace("-", "−"), va="center", color=INK,
+            1.015, up, f"{row['verdict']}: {told}", va="center", color=INK,
             transform=axes.get_yaxis_transform(),
         )  # fmt: skip
     names = [str(name).replace("-", "−") for name in data["contrast"]]
@@ -164,5 +164,10 @@ def _panel(axes: Axes, data: pd.DataFrame, margin: float, style: ModelStyle | No
 
 
 def _alt_text(data: pd.DataFrame, margin: float) -> str:
-    said = "; ".join(f"{r.of}, {r.contrast}: {r.difference:.2f}, {r.verdict}" for r in data.itertuples())
-    return f"Differences with intervals against a band of ±{margin:g} score points. {said}."
+    said = "; ".join(
+        f"{of}, {contrast}: {decimals(difference)}, {verdict}"
+        for of, contrast, difference, verdict in data[["of", "contrast", "difference", "verdict"]].itertuples(
+            index=False
+        )
+    )
+    return f"Differences with intervals against a band of ±{margin:g} score points: {said}."

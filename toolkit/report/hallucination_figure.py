@@ -97,7 +97,7 @@ def hallucination_figure(
         note,
     )
     said = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in drawn.itertuples())
-    return FigureWithCaption(NAME, figure, caption, f"Marks with intervals in three panels. {said}.", data, n)
+    return FigureWithCaption(NAME, figure, caption, f"Marks with intervals in three panels: {said}.", data, n)
 
 
 def undecided_words(deciders: Sequence[Decider]) -> str:

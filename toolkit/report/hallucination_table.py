@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from toolkit.counting import counted
 from toolkit.report import captions
 from toolkit.report.estimates_table import estimates_table
 from toolkit.report.hallucination_figure import hallucination_figure, undecided_words
@@ -59,7 +60,7 @@ def hallucination_table(
     shown = pd.DataFrame([_row(one) for one in everyone], columns=list(_HEADS))
     rates = [one.found.rate("accuracy") for one in everyone]
     caption = captions.join(
-        f"Hallucination judges on a labelled set (n: decided items; k = {k} votes on each).",
+        f"Hallucination judges on a labelled set (n: decided items; k = {counted(k, 'votes')} on each).",
         "Se and Sp: sensitivity and specificity for hallucinated answers. kappa: Cohen's, between decision and label. "
         "Votes: Fleiss' kappa among the votes on the same item. AUD/right: AUD for one right verdict. Unread.: "
         "share of replies without a vote.",
@@ -169,10 +170,12 @@ def _lines(
     for one in (*deciders, *baselines):
         counts = one.found.counts
         yield one.label
-        asked = f"  {counts.items} items, {counts.undecided} undecided"
+        asked = f"  {counted(counts.items, 'items')}, {counts.undecided} undecided"
         asked += f", {one.unasked} not asked" if one.unasked else ""
         if not one.is_baseline:
-            asked += f"; {one.replies} replies, {one.unreadable} without a vote; {_money(one.aud)} AUD"
+            asked += (
+                f"; {counted(one.replies, 'replies')}, {one.unreadable} without a vote; {_money(one.aud)} AUD"
+            )
             asked += f", {_money(one.aud_per_correct)} for each right verdict"
         yield asked
         rates = (one.found.rate(name) for name in ("accuracy", "sensitivity", "specificity", "F1"))

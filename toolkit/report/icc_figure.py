@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.report import captions
 from toolkit.report.about import About
+from toolkit.report.labels import decimals
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import GREY, INK, PAGE_MM, new_figure, settle, thesis_style
 
@@ -65,8 +66,8 @@ def icc_forest(reliability: Reliability | None, about: About) -> FigureWithCapti
         "Left: of the score of one judge; right: of the mean of all judges. ICC(A,1) and ICC(A,k), absolute agreement, "
         "are black and printed: leniency of a judge is error there. The one-way form (1) does not tell the judges "
         "apart; consistency (C) leaves their leniency out.",
-        "Dotted lines at .5, .75 and .9: below poor, moderate, good and excellent reliability (Koo & Li 2016), which "
-        "the whole interval should be read against.",
+        "Dotted lines at .5, .75 and .9 part poor, moderate, good and excellent reliability (Koo & Li 2016); where the "
+        "whole interval lies says which it is.",
         captions.interval_words(found),
         "The forms are not corrected for their number and test nothing.",
         "An interval that ends in an arrow goes on beyond the axis; the data have its end." if cut else "",
@@ -150,11 +151,14 @@ def _panel(axes: Axes, data: pd.DataFrame, keys: list[str], forms: tuple[str, ..
 
 
 def _told(one: pd.Series) -> str:
-    interval = f"\n[{one['low']:.2f}, {one['high']:.2f}]" if pd.notna(one["low"]) else ""
-    return f"{one['estimate']:.2f}{interval}".replace("-", "−")
+    interval = f"\n[{decimals(one['low'])}, {decimals(one['high'])}]" if pd.notna(one["low"]) else ""
+    return f"{decimals(one['estimate'])}{interval}"
 
 
 def _alt_text(drawn: pd.DataFrame) -> str:
     leading = drawn[drawn["form"].isin(("ICC(A,1)", "ICC(A,k)"))]
-    said = "; ".join(f"{r.dimension}, {r.form} {r.estimate:.2f}" for r in leading.itertuples())
-    return f"Forest of intraclass correlations with intervals in two panels, one judge and the mean of all. {said}."
+    said = "; ".join(
+        f"{dimension.replace('_', ' ')}, {form} {decimals(estimate)}"
+        for dimension, form, estimate in leading[["dimension", "form", "estimate"]].itertuples(index=False)
+    )
+    return f"Forest of intraclass correlations with intervals in two panels, one judge and the mean of all: {said}."

@@ -67,19 +67,21 @@ def judge_card(card: JudgeCard, *, note: str = "", source: str = "") -> FigureWi
         figure = _draw(card, panels)
     data = card.frame()
     n = {"results": sum(one.estimable for one in found)}
-    said = "; ".join(f"{one.name} {one.estimate:.3g}" for one in found if one.estimate is not None)
+    said = "; ".join(
+        f"{one.name} {shown(one.estimate, one.unit)}" for one in found if one.estimate is not None
+    )
     return FigureWithCaption(
         judge_card_name(card),
         figure,
         _caption(card, found, note, source),
-        f"Card of judge {card.judge} ({card.model}), marks with intervals. {said}.",
+        f"Card of judge {card.judge} ({card.model}), marks with intervals: {said}.",
         data,
         n,
     )
 
 
 def write_judge_cards(
-    cards: Sequence[JudgeCard], folder: Path | str, *, note: str = "", source: str = ""
+    cards: Sequence[JudgeCard], folder: Path | str, *, note: str = "", source: str = "", study: str = ""
 ) -> list[Path]:
     """Write the figure and the table of every card; the same cards give the same bytes.
 
@@ -89,15 +91,16 @@ def write_judge_cards(
         From ``toolkit.stats.judge_card.judge_cards``.
     folder
         Gets ``figures/`` and ``tables/``.
-    note, source
-        For the captions.
+    note, source, study
+        For the captions, and for the labels of the tables the study's name.
     """
     place = Path(folder)
     files = []
     for card in cards:
         drawn = judge_card(card, note=note, source=source)
         files += save_figure(drawn, place / "figures")
-        files += save_table(judge_card_table(card, drawn.name, note=note, source=source), place / "tables")
+        table = judge_card_table(card, drawn.name, note=note, source=source)
+        files += save_table(table, place / "tables", study)
     return files
 
 

@@ -7,6 +7,7 @@ from typing import Final
 import pandas as pd
 
 from toolkit.report import captions
+from toolkit.report.labels import decimals
 from toolkit.report.latex import latex_table
 from toolkit.report.tables import Table
 from toolkit.stats.judge_card import SLOPE_UNIT, JudgeCard
@@ -106,7 +107,7 @@ def shown(value: float, unit: str) -> str:
     elif unit in ("ms", "tokens"):
         text = f"{value:,.0f}"
     else:
-        text = f"{value:.{3 if ' per ' in unit else 2}f}"
+        return decimals(value, 3 if " per " in unit else 2)
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 

@@ -60,6 +60,27 @@ def shortened(names: Iterable[str], limit: int = 34) -> dict[str, str]:
     }
 
 
+def decimals(value: float, places: int = 2, *, sign: bool = False) -> str:
+    """Return a number as a figure prints it: a true minus, and none before what rounds to zero.
+
+    Parameters
+    ----------
+    value
+        Any number.
+    places
+        Digits behind the point.
+    sign
+        Whether a number above 0 has a plus.
+
+    Examples
+    --------
+    >>> decimals(-0.126), decimals(-0.001), decimals(0.25, 1, sign=True), decimals(0.0, sign=True)
+    ('−0.13', '0.00', '+0.2', '0.00')
+    """
+    text = f"{value:{'+' * sign}.{places}f}"
+    return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
+
+
 def _line(name: str) -> str:
     """Return a name as one line that can be drawn: a sign that the font lacks is named, as in the LaTeX tables."""
     line = " ".join(plain_text(str(name)).split())

@@ -149,7 +149,10 @@ def _paragraph(column: Column, share: int, characters: int) -> Column:
 def _intervals(values: Sequence[Any], head: str, decimals: int) -> Column:
     """Return low and high right-aligned each, so that their points align whatever the signs are."""
     ends = [end for value in values if isinstance(value, tuple) for end in value]
-    places = _places([end for end in ends if _is_number(end)], decimals)
+    # Each end is a column of its own: where a low end needs more digits, the high ones need no place for them.
+    below, above = (
+        _places([end for end in one if _is_number(end)], decimals) for one in (ends[::2], ends[1::2])
+    )
     cells, widths = [], [len(head)]
     for value in values:
         low, high = value if isinstance(value, tuple) else (None, None)
@@ -158,8 +161,8 @@ def _intervals(values: Sequence[Any], head: str, decimals: int) -> Column:
             cells.append(rf"\multicolumn{{2}}{{c}}{{{said}}}")
             widths.append(len(said))
             continue
-        cells.append(f"{{[}}{_shown(low, decimals, places)} & {_shown(high, decimals, places)}{{]}}")
-        widths.append(4 + sum(len(f"{end:.{places}f}") for end in (low, high)))
+        cells.append(f"{{[}}{_shown(low, decimals, below)} & {_shown(high, decimals, above)}{{]}}")
+        widths.append(4 + len(f"{low:.{below}f}") + len(f"{high:.{above}f}"))
     heading = rf"\multicolumn{{2}}{{c}}{{{escape(head)}}}"
     return Column("r@{, }r", heading, tuple(cells), tuple(widths), spans=2)
 

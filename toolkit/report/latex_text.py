@@ -128,6 +128,47 @@ def caption_latex(caption: str) -> str:
     return rf"\caption[{escape_breaking(short)}]{{{escape_breaking(caption)}}}"
 
 
+def label_of(name: str, study: str = "") -> str:
+    r"""Return what stands in ``\label`` behind its ``fig:`` or ``tab:``: the study, then the name.
+
+    One thesis may hold the bundles of several studies, whose figures have the same names.
+
+    Parameters
+    ----------
+    name
+        Stem of the files of a figure or table.
+    study
+        Name of the study it is of; empty where it is of none. Names of studies are letters, digits, ``.``, ``_`` and
+        ``-``, which stay as they are, so that no two studies have one label.
+
+    Examples
+    --------
+    >>> label_of("judge_card_a"), label_of("cost_quality", "my_study")
+    ('judge-card-a', 'my_study:cost-quality')
+    """
+    own = re.sub(r"[^A-Za-z0-9:.-]", "-", name)
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '-', study)}:{own}" if study else own
+
+
+def with_study(latex: str, study: str) -> str:
+    r"""Return a table with the name of its study in its label, as `label_of` writes it.
+
+    Parameters
+    ----------
+    latex
+        From `toolkit.report.latex.latex_table`, with a label that begins ``tab:``; no text in a cell can be one,
+        because a backslash in it is escaped.
+    study
+        Name of the study; with an empty one nothing changes.
+
+    Examples
+    --------
+    >>> print(with_study(r"\label{tab:length}", "my_study"))
+    \label{tab:my_study:length}
+    """
+    return latex.replace(r"\label{tab:", rf"\label{{tab:{label_of('', study)}")
+
+
 def _plain(text: object) -> str:
     line = " ".join(unicodedata.normalize("NFC", str(text)).split())
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))

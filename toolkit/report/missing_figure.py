@@ -148,7 +148,9 @@ def _draw_shares(axes: Axes, shares: pd.DataFrame, about: About) -> float:
     axes.set_yticks(range(len(shares)), [names[_label(row)] for _, row in shares.iterrows()][::-1])
     axes.set_ylim(-0.6, len(shares) - 0.4)
     axes.set_xlim(0, end)
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0 if end > 0.1 else None))
+    # Steps of 2.5 % would be labelled as 2 %, 5 %, 8 %.
+    axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlabel("Share without a score")
     axes.tick_params(axis="y", length=0, pad=7)  # a mark at 0 is drawn whole
     return end
@@ -178,4 +180,4 @@ def _alt_text(data: pd.DataFrame) -> str:
     shares = data[data["part"] == "share"]
     said = "; ".join(f"{_label(row)} {row['missing']} of {row['of']}" for _, row in shares.iterrows())
     why = "; ".join(f"{row['name']} {row['missing']}" for _, row in data[data["part"] == "reason"].iterrows())
-    return f"Shares without a score, with intervals. {said}." + (f" Reasons: {why}." if why else "")
+    return f"Shares without a score, with intervals: {said}." + (f" Reasons: {why}." if why else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import pandas as pd
@@ -9,10 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from toolkit.report.labels import shortened
+from toolkit.report.labels import decimals, shortened
 from toolkit.report.style import GREY, INK, PAGE_MM, PALETTE, new_figure, settle
 
 ROW_MM: Final = 4.6
+_MOST_TICKS: Final = 9
 # Blue and vermilion are nearly one grey, so what is hallucinated is hatched as well; what is unexpected is pale.
 _LOOKS: Final[dict[str, dict[str, Any]]] = {
     "expected": {"facecolor": PALETTE[0], "edgecolor": "white"},
@@ -42,6 +44,7 @@ def draw_bars(data: pd.DataFrame) -> Figure:
         As wide as a page; as high as it has rows.
     """
     figure = new_figure(PAGE_MM, 22 + ROW_MM * len(data))
+    figure.set_layout_engine("constrained", w_pad=0.06)  # the ends of the two axes are two numbers
     bars, scores = figure.subplots(1, 2, sharey=True, width_ratios=(1.15, 1))
     places, names = range(len(data)), shortened(data["label"], 44)
     left = pd.Series(0.0, index=data.index)
@@ -72,7 +75,8 @@ def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
         drawn["raw"], drawn.index, xerr=reach, color=INK, fmt="o", markersize=3.5, elinewidth=0.9, capsize=2
     )
     ends = drawn[["raw", "low", "high"]]
-    low = min(0.0, float(ends.min().min())) if len(drawn) else 0.0
+    # The axis ends with a tick, so that a reader can tell how far below 0 it goes.
+    low = min(0.0, math.floor(2 * float(ends.min().min())) / 2) if len(drawn) else 0.0
     high = max(1.0, float(ends.max().max())) if len(drawn) else 1.0
     span = high - low
     axes.set_xlim(low - 0.04 * span, high + 0.24 * span)
@@ -84,4 +88,6 @@ def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.spines["bottom"].set_bounds(low, high)
-    axes.set_xticks([tick for tick in (-0.5, 0.0, 0.5, 1.0) if low <= tick <= high])
+    steps = range(round(2 * low), math.floor(2 * high) + 1)
+    if len(steps) <= _MOST_TICKS:  # weights are the user's: with large ones the axis finds its own
+        axes.set_xticks([step / 2 for step in steps], [decimals(step / 2, 1) for step in steps])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 import pandas as pd
 
+from toolkit.counting import agreeing, counted
 from toolkit.report import captions
 from toolkit.report.latex import latex_table
 from toolkit.report.one_shot_bars import draw_bars
@@ -56,12 +58,13 @@ def one_shot_figure(
         return FigureWithCaption(name, figure, caption, "No experiments, so nothing is drawn.", data, n)
     with thesis_style():
         figure = draw_bars(data)
-    uncorrected = captions.UNCORRECTED if len(rows) > 1 else ""
+    uncorrected = captions.UNCORRECTED if data["low"].notna().sum() > 1 else ""
     caption = captions.join(_counted(rows, n), _explained(rows), _told(rows), uncorrected, source, note)
     alt_text = (
-        f"Stacked bars of {len(data)} rows, each with its share of expected, unexpected and hallucinated answers, and "
-        f"beside it the raw score with its interval. In all {n['expected']} expected, {n['unexpected']} unexpected "
-        f"and {n['hallucinated']} hallucinated of {n['experiments']} experiments."
+        f"Stacked bars of {counted(len(data), 'rows')}, each with its share of expected, unexpected and hallucinated "
+        f"answers, and beside it the raw score with its interval. In all {n['expected']} expected, "
+        f"{n['unexpected']} unexpected "
+        f"and {n['hallucinated']} hallucinated of {counted(n['experiments'], 'experiments')}."
     )
     return FigureWithCaption(name, figure, caption, alt_text, data, n)
 
@@ -185,6 +188,8 @@ def one_shot_comparison_table(comparison: OneShotComparison, *, note: str = "", 
         captions.interval_words(contrasts),
         f"P values corrected for multiplicity: {', '.join(corrections)}." if corrections else "",
         _left_out(contrasts),
+        captions.no_interval_words((one.name, one) for one in contrasts),
+        captions.not_estimable_words(replace(one, missing=0) for one in contrasts),
         *notes,
         source,
         note,
@@ -195,8 +200,7 @@ def one_shot_comparison_table(comparison: OneShotComparison, *, note: str = "", 
 
 
 def _left_out(contrasts: Sequence[Estimate]) -> str:
-    said = [f"{one.name} ({one.missing}{f'; {one.note}' if one.note else ''})" for one in contrasts]
-    kept = [text for text, one in zip(said, contrasts, strict=True) if one.missing or one.note]
+    kept = [f"{one.name} ({one.missing})" for one in contrasts if one.missing]
     return f"Questions left out because a method of theirs is incomplete: {'; '.join(kept)}." if kept else ""
 
 
@@ -231,16 +235,29 @@ def _row(one: Scored) -> dict[str, object]:
 
 def _counted(rows: Sequence[Scored], n: dict[str, int]) -> str:
     sizes = sorted({one.experiments for one in rows})
-    each = f"N = {sizes[0]}" if len(sizes) == 1 else f"N = {sizes[0]} to {sizes[-1]}"
-    what = "methods" if isinstance(rows[0], MethodScore) else "groups of methods"
-    return f"One-shot test ({len(rows)} {what}, {each} experiments each, {n['experiments']} in all)."
+    what = counted(len(rows), "methods" if isinstance(rows[0], MethodScore) else "groups of methods")
+    if len(rows) == 1:
+        return f"One-shot test ({what}, N = {counted(sizes[0], 'experiments')})."
+    each = counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
+    return f"One-shot test ({what}, N = {each} each, {n['experiments']} in all)."
 
 
 def _explained(rows: Sequence[Scored]) -> str:
     bars = "Bars: shares of expected answers (I1), unexpected answers (I0) and hallucinations (H). "
     if isinstance(rows[0], MethodScore):
-        return bars + "Points: raw score; the score, printed beside, is raw but not below 0."
+        points = "Points: raw score; the score, printed beside, is raw but not below 0."
+        return captions.join(bars, points, _weights_words(rows))
     return bars + "Points: mean raw score over methods; printed beside: mean score over methods."
+
+
+def _weights_words(rows: Sequence[Scored]) -> str:
+    """Say what the raw score is made of; a group keeps no weights."""
+    weights = [one.score.weights for one in rows if isinstance(one, MethodScore) and one.score is not None]
+    return (
+        "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}.".format(*weights[0])
+        if weights
+        else ""
+    )
 
 
 def _told(rows: Sequence[Scored]) -> str:
@@ -257,7 +274,9 @@ def _told(rows: Sequence[Scored]) -> str:
     ]
     return captions.join(
         captions.interval_words(raws),
-        f"{missing} experiments have no verdict: missing, not zero." if missing else "",
+        f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero."
+        if missing
+        else "",
         f"Not scored: {'; '.join(whys)}." if whys else "",
         f"Means without incomplete methods: {'; '.join(partly)}." if partly else "",
     )

@@ -136,4 +136,4 @@ def _alt_text(data: pd.DataFrame) -> str:
         f"{model} {length_bin} {str(dimension).replace('_', ' ')} {mean:.2f}"
         for model, length_bin, dimension, mean in data[list(_COLUMNS[:4])].itertuples(index=False)
     )
-    return f"Marks with intervals on a scale from 0 to 5, one row for each dimension. {said}."
+    return f"Marks with intervals on a scale from 0 to 5, one row for each dimension: {said}."

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from toolkit.counting import counted
 from toolkit.report import captions
 from toolkit.report.about import About, about_study
 from toolkit.report.labels import shorten, shortened
@@ -239,5 +240,5 @@ def _alt_text(data: pd.DataFrame, n: dict[str, int]) -> str:
     said = "; ".join(f"{row.length_bin} {row.composite:.2f}" for row in means.itertuples()) or "not estimated"
     return (
         "Line chart of the composite score from 0 to 5 against prompt length S, M and L, one line for each "
-        f"of {n['bases']} bases. Means: {said}."
+        f"of {counted(n['bases'], 'bases')}. Means: {said}."
     )

@@ -67,7 +67,7 @@ def results_figure(
     caption = captions.join(
         f"Results of {test} ({captions.estimates_n_words(found)}).",
         captions.interval_words(found),
-        captions.UNCORRECTED if len(drawn) > 1 else "",
+        captions.UNCORRECTED if drawn["low"].notna().sum() > 1 else "",
         f"Without 0 on the axis: {', '.join(broken)}." if broken else "",
         captions.no_interval_words((f"{r.name} of {model}", r) for model, r in results),
         missing,
@@ -75,7 +75,7 @@ def results_figure(
         note,
     )
     said = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in drawn.itertuples())
-    return FigureWithCaption(NAME, figure, caption, f"Marks with intervals. {said}.", data, n)
+    return FigureWithCaption(NAME, figure, caption, f"Marks with intervals: {said}.", data, n)
 
 
 def _draw(drawn: pd.DataFrame, models: pd.Series) -> tuple[Figure, list[str]]:

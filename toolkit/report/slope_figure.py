@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from toolkit.counting import counted
 from toolkit.report import captions
 from toolkit.report.about import About
-from toolkit.report.labels import shortened
+from toolkit.report.labels import decimals, shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import (
     COLUMN_MM,
@@ -168,11 +169,11 @@ def _panel(axes: Axes, data: pd.DataFrame, style: ModelStyle) -> None:
 
 
 def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value:+.2f}".replace("-", "−")
+    return "" if value is None else decimals(value, 3, sign=True)
 
 
 def _alt_text(slope: Estimate, answers: int) -> str:
     return (
-        f"Scatter of the composite score from 0 to 5 of {answers} answers against their length in tokens. "
+        f"Scatter of the composite score from 0 to 5 of {counted(answers, 'answers')} against length in tokens: "
         f"{slope.sentence()}"
     )

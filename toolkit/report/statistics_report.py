@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -16,9 +16,16 @@ from toolkit.report.saving import write_atomically
 from toolkit.report.tables import Table, save_table
 from toolkit.stats.collect import estimates_of
 
+_HEADS: Final = {"term": "Term", "f": "F", "p_value": "p", "p_holm": "p (Holm over all terms)"}
+
 
 def write_statistics(
-    results: Mapping[str, tuple[str, Any]], *, folder: Path | str, note: str = "", source: str = ""
+    results: Mapping[str, tuple[str, Any]],
+    *,
+    folder: Path | str,
+    note: str = "",
+    source: str = "",
+    study: str = "",
 ) -> list[Path]:
     """Write a table of each result, and one text with the sentence of every estimate.
 
@@ -30,6 +37,8 @@ def write_statistics(
         Gets ``statistics/``.
     note, source
         For captions and text: what else must be said, and which study and dataset version it is.
+    study
+        Name of the study, for the labels of the tables.
 
     Returns
     -------
@@ -55,15 +64,18 @@ def write_statistics(
                 name, f"{title}.", found, key="Of", note=note, source=source, label=_label(name)
             )
         else:  # tests of terms have degrees of freedom in place of intervals
-            table = _frame_table(name, title, result.to_frame(), join(source, note))
-        written += save_table(table, place)
+            how = result.how() if hasattr(result, "how") else ""
+            table = _frame_table(name, title, result.to_frame(), join(how, source, note))
+        written += save_table(table, place, study)
     text = "\n".join(told).strip() + "\n"
     return [*written, write_atomically(place / "sentences.txt", text.encode())]
 
 
 def _frame_table(name: str, title: str, frame: pd.DataFrame, about: str) -> Table:
     caption = join(f"{title}.", about)
-    heads = {str(column): str(column).replace("_", " ") for column in frame.columns}
+    # A column in which nothing stands, such as notes where there are none, tells a reader nothing.
+    told = [str(column) for column in frame.columns if not len(frame) or frame[column].astype(str).any()]
+    heads = {column: _HEADS.get(column, column.replace("_", " ")) for column in told}
     p_values = tuple(column for column in frame.columns if str(column).startswith("p_"))
     latex = latex_table(frame, caption, _label(name), heads, decimals=3, p_values=p_values)
     return Table(name, latex, frame, caption)

@@ -53,7 +53,7 @@ def write_figures(
     tables += [
         judge_card_table(card, judge_card_name(card), note=note, source=source) for card in found.cards
     ]
-    files += [path for table in tables for path in save_table(table, place / "tables")]
+    files += [path for table in tables for path in save_table(table, place / "tables", about.study)]
     names = [table.name for table in tables]
     for name in ("reliability", "icc_forms", "length"):
         take_away_others(place / "tables", name, names)
@@ -62,7 +62,7 @@ def write_figures(
 
 
 def write_one_shot_figures(
-    methods: Sequence[MethodScore], *, folder: Path, note: str = "", source: str = ""
+    methods: Sequence[MethodScore], *, folder: Path, note: str = "", source: str = "", study: str = ""
 ) -> list[Path]:
     """Write the figures and the tables of a one-shot test; the same experiments give the same bytes.
 
@@ -74,6 +74,8 @@ def write_one_shot_figures(
         Gets ``figures/`` and ``tables/``.
     note, source
         For the captions: what else must be said, and which study and dataset version it is.
+    study
+        Name of the study, for the labels of its tables.
     """
     groups = score_groups(methods)
     drawn = one_shot_figures(methods, groups, note=note, source=source)
@@ -83,7 +85,7 @@ def write_one_shot_figures(
     tables += (
         [one_shot_comparison_table(comparison, note=note, source=source)] if comparison.contrasts else []
     )
-    files += [path for table in tables for path in save_table(table, folder / "tables")]
+    files += [path for table in tables for path in save_table(table, folder / "tables", study)]
     take_away_others(folder / "figures", "one_shot_methods_*", (figure.name for figure in drawn))
     take_away_others(folder / "tables", "one_shot_variants", (table.name for table in tables))
     return files

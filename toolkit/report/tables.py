@@ -11,6 +11,7 @@ import pandas as pd
 
 from toolkit.report import captions
 from toolkit.report.latex import latex_table
+from toolkit.report.latex_text import with_study
 from toolkit.report.saving import csv_bytes, write_atomically
 from toolkit.stats.result import Estimate
 from toolkit.stats.tables import estimates_frame
@@ -92,7 +93,8 @@ def reliability_table(reliability: Reliability, *, note: str = "", source: str =
         "agreement; alpha is Cronbach's alpha over judges.",
         f"ICC: {captions.interval_words(iccs)}",
         f"Alpha: {captions.interval_words(alphas)}",
-        over.sentence() if over is not None else "",
+        # Its name begins in lower case, and a sentence does not.
+        f"{over.sentence()[:1].upper()}{over.sentence()[1:]}" if over is not None else "",
         captions.not_estimable_words([*iccs, *alphas]),
         _notes(reliability.notes),
         source,
@@ -220,7 +222,7 @@ def length_table(comparison: LengthComparison, *, note: str = "", source: str = 
     return Table("length", text, estimates_frame(keyed, "what"), caption)
 
 
-def save_table(table: Table, folder: Path | str) -> list[Path]:
+def save_table(table: Table, folder: Path | str, study: str = "") -> list[Path]:
     r"""Write ``NAME.tex`` (to ``\input`` in the thesis) and ``NAME.csv`` (its numbers, unrounded).
 
     Parameters
@@ -229,6 +231,8 @@ def save_table(table: Table, folder: Path | str) -> list[Path]:
         What to save.
     folder
         Where; made when it is not there.
+    study
+        Name of the study it is of, for its label: tables of two studies may stand in one thesis.
 
     Returns
     -------
@@ -236,8 +240,9 @@ def save_table(table: Table, folder: Path | str) -> list[Path]:
         The two files.
     """
     place = Path(folder)
+    latex = with_study(table.latex, study)
     return [
-        write_atomically(place / f"{table.name}.tex", table.latex.encode()),
+        write_atomically(place / f"{table.name}.tex", latex.encode()),
         write_atomically(place / f"{table.name}.csv", csv_bytes(table.data)),
     ]
 

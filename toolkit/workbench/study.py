@@ -244,6 +244,7 @@ class Study(StudyFrames):
             folder=Path(folder) if folder is not None else self.output,
             note=" ".join(note for note in notes if note),
             source=source_words(runs, self.name, self.plan.dataset.version),
+            study=self.name,
         )
 
     def bundle(self, folder: Path | str | None = None) -> list[Path]:
@@ -261,7 +262,9 @@ class Study(StudyFrames):
         note = " ".join(words for words in (self.note, defects_note(runs)) if words)
         source = source_words(runs, self.name, self.plan.dataset.version)
         if test.name == "one_shot":
-            return write_one_shot_figures(self._scored(), folder=folder, note=note, source=source)
+            return write_one_shot_figures(
+                self._scored(), folder=folder, note=note, source=source, study=self.name
+            )
         results = results_of(test, self._measured())
         return write_test_figures(results, test=test.name, folder=folder, note=note, source=source)
 

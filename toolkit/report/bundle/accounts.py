@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from toolkit.counting import agreeing, counted
 from toolkit.report.bundle.done import Done
 from toolkit.report.bundle.references import HASH, Sentence, packages_used
-from toolkit.report.bundle.wording import aud, count_of, joined, listed, reasons, were
+from toolkit.report.bundle.wording import aud, joined, listed, reasons
 
 if TYPE_CHECKING:
     from toolkit.models.prices import Price
@@ -27,13 +28,13 @@ def design(done: Done) -> tuple[Sentence, ...]:
     plan, study = done.plan, done.plan.study
     asked_ids = {run.prompt.prompt_id for run in plan.runs}
     items = {run.item.item_id for run in plan.runs}
-    asked = f"{count_of(len(asked_ids), 'prompt')} of {count_of(len(items), 'test item')}"
+    asked = f"{counted(len(asked_ids), 'prompts')} of {counted(len(items), 'test items')}"
     if plan.test.judged:
         prompts = [prompt for prompt in plan.dataset.prompts if prompt.prompt_id in asked_ids]
         lengths = [name for name in study.length_bins if any(p.length_bin == name for p in prompts)]
         scenarios = list(dict.fromkeys(prompt.scenario for prompt in prompts))
         asked = (
-            f"{count_of(len(prompts), 'prompt')}: {count_of(len({p.base for p in prompts}), 'base')} of the "
+            f"{counted(len(prompts), 'prompts')}: {counted(len({p.base for p in prompts}), 'bases')} of the "
             f"{listed('scenario', scenarios)}, in the {listed('length', lengths)}"
         )
     times = "once" if study.repeats == 1 else f"{study.repeats} times"
@@ -49,8 +50,8 @@ def design(done: Done) -> tuple[Sentence, ...]:
             f"hashes are given by their first {HASH} characters and are whole in manifest.json"
         ),
         Sentence(
-            f"Each prompt was put to {count_of(len(plan.models), 'model')} {times}, "
-            f"{count_of(len(plan.runs), 'run')} in all; the seed of the study is {study.seed}"
+            f"Each prompt was put to {counted(len(plan.models), 'models')} {times}, "
+            f"{counted(len(plan.runs), 'runs')} in all; the seed of the study is {study.seed}"
         ),
         *map(Sentence, fixed),
     )
@@ -68,33 +69,35 @@ def missing(done: Done) -> tuple[Sentence, ...]:
     runs, judgements, excluded = status["runs"], status["judgements"], status["excluded"]
     said = [
         Sentence(
-            f"Of {count_of(runs['planned'], 'planned run')} {runs['succeeded']} {were(runs['succeeded'])} answered, "
-            f"{runs['failed']} failed{reasons(status['failures'])} and {runs['missing']} {were(runs['missing'])} "
-            "not asked"
+            f"Of {counted(runs['planned'], 'planned runs')} {runs['succeeded']} "
+            f"{agreeing(runs['succeeded'], 'were answered')}, {runs['failed']} failed{reasons(status['failures'])} and "
+            f"{runs['missing']} {agreeing(runs['missing'], 'were not asked')}"
         ),
         *(Sentence(words) for words in _policies(done)),
     ]
     if excluded:
         out = sum(excluded.values())
         said.append(
-            Sentence(f"So {count_of(out, 'answer')} {were(out)} left out as not whole{reasons(excluded)}")
+            Sentence(
+                f"So {counted(out, 'answers')} {agreeing(out, 'were')} left out as not whole{reasons(excluded)}"
+            )
         )
     if done.plan.test.judged:
         unread = judgements["done"] - judgements["scored"]
         gone = judgements["missing"]
         said.append(
             Sentence(
-                f"Of {count_of(judgements['planned'], 'planned judgement')} {judgements['done']} "
-                f"{were(judgements['done'])} given, of which {unread} could not be read"
-                f"{reasons(status['judgement_failures'])}, and {gone} {'is' if gone == 1 else 'are'} missing"
+                f"Of {counted(judgements['planned'], 'planned judgements')} {judgements['done']} "
+                f"{agreeing(judgements['done'], 'were')} given, of which {unread} could not be read"
+                f"{reasons(status['judgement_failures'])}, and {gone} {agreeing(gone, 'are')} missing"
             )
         )
     if done.unscored:
         one = done.unscored == 1
         said.append(
             Sentence(
-                f"{count_of(done.unscored, 'answer')} {'has' if one else 'have'} no score, because fewer than two "
-                f"judges scored {'it' if one else 'them'}"
+                f"{counted(done.unscored, 'answers')} {agreeing(done.unscored, 'have')} no score, because fewer than "
+                f"two judges scored {'it' if one else 'them'}"
             )
         )
     said.append(Sentence("What failed is missing and never counted as zero"))
@@ -115,7 +118,7 @@ def cost(done: Done) -> tuple[Sentence, ...]:
     total, calls = sum(by.values()), sum(one.calls for one in done.paid)
     apart = f" (runs AUD {aud(by['run'])}, judges AUD {aud(by['judge'])})"
     judged = any(one.purpose == "judge" for one in done.paid)
-    said = [f"The study cost AUD {aud(total)}{apart if judged else ''} in {count_of(calls, 'call')}"]
+    said = [f"The study cost AUD {aud(total)}{apart if judged else ''} in {counted(calls, 'calls')}"]
     reported = sum(one.calls for one in done.answers)
     if done.plan.test.judged and reported < calls:
         said.append(
@@ -173,7 +176,7 @@ def _policies(done: Done) -> list[str]:
         if defects
     ]
     cut = done.status["finish_reasons"].get("length", 0)
-    ended = [f"{cut} {'reply' if cut == 1 else 'replies'} ended at the limit of tokens"] if cut else []
+    ended = [f"{counted(cut, 'replies')} ended at the limit of tokens"] if cut else []
     return [f"By the study file {'; '.join(rules)}", *ended]
 
 

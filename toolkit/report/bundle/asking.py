@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from toolkit.counting import counted
 from toolkit.report.bundle.done import Done
 from toolkit.report.bundle.references import HASH, Sentence
-from toolkit.report.bundle.wording import count_of, joined
+from toolkit.report.bundle.wording import joined
 
 if TYPE_CHECKING:
     from toolkit.models.catalogue import ModelSpec
@@ -82,8 +83,9 @@ def people(done: Done) -> tuple[Sentence, ...]:
     raters, answers = done.people
     if not raters:
         return ()
-    who = "1 person" if raters == 1 else f"{raters} people"
-    return (Sentence(f"Under the same rubric {who} rated {count_of(answers, 'answer')}"),)
+    return (
+        Sentence(f"Under the same rubric {counted(raters, 'people')} rated {counted(answers, 'answers')}"),
+    )
 
 
 def _rubric(done: Done) -> tuple[Sentence, ...]:
@@ -179,4 +181,4 @@ def _model(
     said += [f"answered as {joined(versions)}"] if versions else []
     # The ledger knows the model of a call and not its role: judges of one model have their calls together.
     shared = f" of the {among.count(key)} judges of this model together" * (among.count(key) > 1)
-    return f"{name} ({', '.join([*said, found.days, count_of(found.calls, what)])}{shared})"
+    return f"{name} ({', '.join([*said, found.days, counted(found.calls, f'{what}s')])}{shared})"

@@ -12,11 +12,12 @@ from toolkit.report.bundle.includes import (
     document,
     figure_latex,
     inputs,
+    is_wide,
     ordered,
     stems,
 )
 from toolkit.report.bundle.methods import Paragraph, cited, methods_latex, methods_text
-from toolkit.report.bundle.references import bibliography
+from toolkit.report.bundle.references import bibliography, known_references
 from toolkit.report.bundle.sums import write_manifest
 from toolkit.report.saving import write_atomically
 
@@ -47,12 +48,13 @@ def write_bundle(
     -------
     list of Path
         Everything in the bundle: ``drawn``, a ``.tex`` of each figure, ``preamble.tex``, ``figures.tex`` and
-        ``statistics.tex`` (which ``\input`` all), ``methods.tex`` and ``.txt``, ``references.bib``, ``bundle.tex``
-        and ``manifest.json``.
+        ``statistics.tex`` (which ``\input`` all), ``methods.tex`` and ``.txt``, ``references.bib`` of what they cite,
+        ``all_references.bib`` of what any bundle cites, ``bundle.tex`` and ``manifest.json``.
     """
     figures, tables, statistics = (folder / name for name in ("figures", "tables", "statistics"))
     of_figures = [path for path in drawn if path.parent == figures]
-    written = [_figure(figures, name) for name in ordered(stems(of_figures, ".pdf"))]
+    study = str(manifest["study"])
+    written = [_figure(figures, name, study) for name in ordered(stems(of_figures, ".pdf"))]
     of_tables = stems([path for path in drawn if path.parent == tables], ".tex")
     of_statistics = stems([path for path in drawn if path.parent == statistics], ".tex")
     said = figures / LEFT_OUT
@@ -65,8 +67,9 @@ def write_bundle(
         "methods.tex": methods_latex(section),
         "methods.txt": methods_text(section),
         "references.bib": bibliography(cited(section)),
+        "all_references.bib": bibliography(known_references()),
         "bundle.tex": document(
-            str(manifest["study"]),
+            study,
             has_statistics=bool(of_statistics),
             left_out=said.read_text(encoding="utf-8") if said in drawn else "",
         ),
@@ -78,8 +81,9 @@ def write_bundle(
     return [*files, write_manifest(folder, manifest, files)]
 
 
-def _figure(folder: Path, name: str) -> Path:
+def _figure(folder: Path, name: str, study: str) -> Path:
     caption = (folder / f"{name}.txt").read_text(encoding="utf-8")
-    svg = folder / f"{name}.svg"
-    alt_text = alt_text_of(svg.read_text(encoding="utf-8")) if svg.is_file() else ""
-    return write_atomically(folder / f"{name}.tex", figure_latex(name, caption, alt_text).encode())
+    picture = folder / f"{name}.svg"
+    svg = picture.read_text(encoding="utf-8") if picture.is_file() else ""
+    latex = figure_latex(name, caption, alt_text_of(svg), study, wide=is_wide(svg))
+    return write_atomically(folder / f"{name}.tex", latex.encode())

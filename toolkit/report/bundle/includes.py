@@ -9,20 +9,26 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.report.latex import PACKAGES
-from toolkit.report.latex_text import caption_latex, escape, escape_breaking
+from toolkit.report.latex_text import caption_latex, escape, escape_breaking, label_of
+from toolkit.report.style import COLUMN_MM
 
 FIRST: Final = (
     *("quality_by_length", "dimension_profile", "length_slope", "equivalence", "cost_quality"),
     *("judge_agreement", "icc_forest", "bland_altman", "variance_components", "decision_study"),
 )
 """Figures that come first, in this order: quality, then cost, then the judges; all others follow by name."""
+_POINTS_A_MM: Final = 72 / 25.4
 _LEFT_OUT: Final = re.compile(r"\w+: ")
 """A line of ``left_out.txt`` that names a figure and its reason."""
 
-PREAMBLE: Final = r"""% In the preamble of a thesis: \newcommand{\bundlepath}{path/to/bundle/} (where the bundle is
-% elsewhere) and \input{path/to/bundle/preamble.tex}. In its text, where the
-% figures and tables are wanted: \input{path/to/bundle/figures.tex}. For the bundle of another study say
-% \renewcommand{\bundlepath}{path/to/the/other/} before it; this preamble serves both, and does no harm twice.
+PREAMBLE: Final = r"""% In the preamble of a thesis: \input{path/to/bundle/preamble.tex}. In its text, where figures and
+% tables are wanted: \input{path/to/bundle/figures.tex}; one figure alone: \input{path/to/bundle/figures/NAME.tex}.
+% Every file finds what lies beside it, so that bundles of several studies stand in one thesis: say \input to the
+% preamble of one of them, and to the other files of each. A LaTeX from before October 2020 does not know
+% where a file lies: say \newcommand{\bundlepath}{path/to/bundle/} first and \renewcommand it before the next.
+% Labels hold the name of the study: \ref{fig:STUDY:cost-quality}, \ref{tab:STUDY:length} (names of files with
+% hyphens for underscores). With several bundles take all_references.bib of the newest one alone:
+% \bibliography{path/to/bundle/all_references}; BibTeX stops at an entry that stands in two files.
 \usepackage{graphicx}
 %PACKAGES%
 \providecommand{\bundlepath}{}
@@ -30,31 +36,43 @@ PREAMBLE: Final = r"""% In the preamble of a thesis: \newcommand{\bundlepath}{pa
 % Alt text is a key of graphicx since 2021; an older one ignores it.
 \@ifundefined{KV@Gin@alt}{\define@key{Gin}{alt}{}}{}
 \@ifundefined{bundlebox}{\newsavebox{\bundlebox}}{}
-\makeatother
+% Where the file lies that says so, for what it takes up; #1 is where it lies in its bundle.
+\providecommand{\bundlehere}[1]{%
+  \edef\bundlehome{\bundlepath #1}%
+  \@ifundefined{CurrentFilePath}{}{\ifx\CurrentFilePath\@empty\else\edef\bundlehome{\CurrentFilePath/}\fi}}
 % A figure has its own width (85 or 160 mm) and is made smaller only where the page is.
 \providecommand{\bundlefigure}[2]{%
-  \sbox{\bundlebox}{\includegraphics{\bundlepath #1}}%
+  \bundlehere{figures/}%
+  \sbox{\bundlebox}{\includegraphics{\bundlehome #1}}%
   \ifdim\wd\bundlebox>\linewidth\def\bundlefit{1}\else
     \ifdim\ht\bundlebox>0.72\textheight\def\bundlefit{1}\else\def\bundlefit{0}\fi\fi
   \if1\bundlefit
-    \includegraphics[width=\linewidth,height=0.72\textheight,keepaspectratio,alt={#2}]{\bundlepath #1}%
+    \includegraphics[width=\linewidth,height=0.72\textheight,keepaspectratio,alt={#2}]{\bundlehome #1}%
   \else
-    \includegraphics[alt={#2}]{\bundlepath #1}%
+    \includegraphics[alt={#2}]{\bundlehome #1}%
   \fi}
-% Tables fit a text of 160 mm; where it is narrower they are made smaller, and those over pages closer.
+% Tables fit a text of 160 mm; where it is narrower they are made smaller, and those over pages closer. In two
+% columns a table goes over both, and one over pages has pages of one column.
 \providecommand{\bundletable}[1]{%
   \begingroup
   \ifdim\belowcaptionskip<3pt\setlength{\belowcaptionskip}{4pt}\fi
+  \if@twocolumn
+    \expandafter\let\expandafter\table\csname table*\endcsname
+    \expandafter\let\expandafter\endtable\csname endtable*\endcsname
+  \fi
   \let\bundlestart\tabular\let\bundleend\endtabular
   \renewenvironment{tabular}[1]{\begin{lrbox}{\bundlebox}\bundlestart{##1}}{\bundleend\end{lrbox}%
     \ifdim\wd\bundlebox>\linewidth\resizebox{\linewidth}{!}{\usebox{\bundlebox}}\else\usebox{\bundlebox}\fi}%
-  \input{\bundlepath #1}%
+  \input{\bundlehome #1}%
   \endgroup}
 \providecommand{\bundlelong}[1]{%
+  \if@twocolumn\onecolumn\let\bundleback\twocolumn\else\let\bundleback\relax\fi
   \begingroup
   \ifdim\linewidth<159mm\setlength{\tabcolsep}{0.4\tabcolsep}\fi
-  \input{\bundlepath #1}%
-  \endgroup}
+  \input{\bundlehome #1}%
+  \endgroup
+  \bundleback}
+\makeatother
 % A study of many methods has more figures and tables than LaTeX keeps waiting for their place.
 \extrafloats{100}
 """.replace("%PACKAGES%", "\n".join(rf"\usepackage{{{name}}}" for name in PACKAGES))
@@ -77,7 +95,7 @@ def _place(name: str) -> tuple[int, list[str | int]]:
     return rank, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
-def figure_latex(name: str, caption: str, alt_text: str) -> str:
+def figure_latex(name: str, caption: str, alt_text: str, study: str, *, wide: bool) -> str:
     r"""Return the figure environment of a figure.
 
     Parameters
@@ -88,38 +106,32 @@ def figure_latex(name: str, caption: str, alt_text: str) -> str:
         Its caption; its first sentence is what the list of figures shows.
     alt_text
         The figure in words.
+    study
+        Name of the study, for its label.
+    wide
+        Whether it goes over both columns of a page that has two; where it has one that makes no difference.
 
     Examples
     --------
-    >>> print(figure_latex("cost_quality", "Cost & quality (n = 12 bases).", "Two marks."))
+    >>> print(figure_latex("cost_quality", "Cost & quality (n = 12 bases).", "Two marks.", "pilot", wide=False))
     \begin{figure}[htbp]
       \centering
-      \bundlefigure{figures/cost_quality.pdf}{Two marks.}
+      \bundlefigure{cost_quality.pdf}{Two marks.}
       \caption[Cost \& quality]{Cost \& quality (n = 12 bases).}
-      \label{fig:cost-quality}
+      \label{fig:pilot:cost-quality}
     \end{figure}
     <BLANKLINE>
     """
+    environment = "figure*" if wide else "figure"
     lines = [
-        r"\begin{figure}[htbp]",
+        rf"\begin{{{environment}}}[htbp]",
         r"  \centering",
-        rf"  \bundlefigure{{figures/{name}.pdf}}{{{escape(alt_text)}}}",
+        rf"  \bundlefigure{{{name}.pdf}}{{{escape(alt_text)}}}",
         f"  {caption_latex(caption)}",
-        rf"  \label{{fig:{label_of(name)}}}",
-        r"\end{figure}",
+        rf"  \label{{fig:{label_of(name, study)}}}",
+        rf"\end{{{environment}}}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def label_of(name: str) -> str:
-    r"""Return a name as it may stand in ``\label``.
-
-    Examples
-    --------
-    >>> label_of("judge_card_a")
-    'judge-card-a'
-    """
-    return re.sub(r"[^A-Za-z0-9:.-]", "-", name)
 
 
 def alt_text_of(svg: str) -> str:
@@ -132,6 +144,18 @@ def alt_text_of(svg: str) -> str:
     """
     found = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL)
     return html.unescape(found.group(1)) if found else ""
+
+
+def is_wide(svg: str) -> bool:
+    """Return whether a figure is wider than a column of a thesis, by the first width in its SVG.
+
+    Examples
+    --------
+    >>> is_wide('<svg width="240.9pt">'), is_wide('<svg width="453.5pt">'), is_wide("")
+    (False, True, False)
+    """
+    found = re.search(r'width="([\d.]+)pt"', svg)
+    return found is not None and float(found.group(1)) / _POINTS_A_MM > COLUMN_MM + 1
 
 
 def inputs(folder: Path, paths: Sequence[str]) -> str:
@@ -153,8 +177,8 @@ def inputs(folder: Path, paths: Sequence[str]) -> str:
         elif r"\begin{tabular}" in text:
             told.append(rf"\bundletable{{{path}}}")
         else:
-            told.append(rf"\input{{\bundlepath {path}}}")
-    return "".join(f"{line}\n" for line in told)
+            told.append(rf"\input{{\bundlehome {path}}}")
+    return "".join(f"{line}\n" for line in (r"\begingroup\bundlehere{}", *told, r"\endgroup"))
 
 
 def document(study: str, *, has_statistics: bool, left_out: str) -> str:

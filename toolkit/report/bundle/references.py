@@ -126,6 +126,17 @@ def bibliography(keys: Iterable[str]) -> str:
     return "\n".join(_entry(key, _reference(key)) for key in sorted(set(keys)))
 
 
+def known_references() -> list[str]:
+    """Return the key of every reference that a bundle of any study may cite.
+
+    Examples
+    --------
+    >>> "holm1979" in known_references()
+    True
+    """
+    return list(_data("references.toml"))
+
+
 def short_reference(key: str) -> str:
     """Return a reference as it stands in running text.
 

@@ -1,31 +1,9 @@
-"""Words that sentences of the methods are made of: counts with their nouns and verbs, lists, amounts of money."""
+"""Words that sentences of the methods are made of: lists, reasons, amounts of money (counts: `toolkit.counting`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-
-
-def count_of(number: int, what: str) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> count_of(1, "answer"), count_of(0, "answer")
-    ('1 answer', '0 answers')
-    """
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def were(number: int) -> str:
-    """Return the verb that belongs to a number.
-
-    Examples
-    --------
-    >>> were(1), were(2)
-    ('was', 'were')
-    """
-    return "was" if number == 1 else "were"
 
 
 def joined(names: Sequence[str], last: str = "and") -> str:
