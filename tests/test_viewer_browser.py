@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import browser
 import pytest
 from hostile_study import ATTACKS, hostile_study
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -65,7 +67,8 @@ class Person:
     def __init__(self, page: webdriver.Chrome) -> None:
         browser.scroll_to(page, "s.view()")
         self.page = page
-        self.wait = WebDriverWait(page, 20)
+        # What is drawn anew between finding it and reading it is looked for again.
+        self.wait = WebDriverWait(page, 120, ignored_exceptions=[StaleElementReferenceException])
         cell = "//div[contains(@class,'jp-Cell')][.//div[contains(@class,'cm-line')][normalize-space()='s.view()']]"
         self.wait.until(lambda _: page.find_elements(By.XPATH, f"{cell}//select"))
         self.cell = page.find_element(By.XPATH, cell)
@@ -85,6 +88,40 @@ class Person:
     def press(self, words: str) -> None:
         """Press a button."""
         self.cell.find_element(By.XPATH, f".//button[normalize-space()='{words}']").click()
+
+    def nameless(self) -> list[str]:
+        """Return the controls and boxes that can have the focus and of which a screen reader could not say the name."""
+        found = self.page.execute_script(
+            "const kinds = 'button, input, select, textarea, summary, [role=slider], [tabindex=\"0\"]';"
+            "const output = arguments[0].querySelector('.jp-OutputArea-output .widget-vbox');"
+            "return [...output.querySelectorAll(kinds)].filter(one => one.checkVisibility())",
+            self.cell,
+        )
+        assert len(found) > 20
+        return [one.get_attribute("outerHTML") for one in found if not re.search(r"\w", one.accessible_name)]
+
+    def cut(self, text: str, column: str) -> list[str]:
+        """Put a number into a column of the table, and return what does not fit into its cell."""
+        return self.page.execute_script(
+            "const [cell, text, column] = arguments, table = cell.querySelector('.tv-runs table');"
+            "const at = [...table.querySelectorAll('th')].findIndex(one => one.textContent === column);"
+            "for (const row of table.tBodies[0].rows) row.cells[at].textContent = text;"
+            "return [...table.querySelectorAll('.tv-number')].filter(one => one.scrollWidth > one.clientWidth)"
+            ".map(one => one.textContent)",
+            self.cell,
+            text,
+            column,
+        )
+
+    def scrolls(self, name: str) -> None:
+        """Scroll a text with an arrow key; it goes to no other cell, and a letter makes no new one."""
+        where = "return window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+        text = self.cell.find_element(By.CSS_SELECTOR, f"[aria-label='{name}']")
+        self.page.execute_script("arguments[0].style.maxHeight = '5em'; arguments[0].focus()", text)
+        before = self.page.execute_script(where)
+        self.page.switch_to.active_element.send_keys("b", Keys.ARROW_DOWN)
+        self.wait.until(lambda _: text.get_property("scrollTop") > 0, f"{name} did not scroll")
+        assert self.page.execute_script(where) == before
 
     def reached(self, text: str) -> None:
         """Wait until something stands in the viewer."""
@@ -111,6 +148,9 @@ def use(page: webdriver.Chrome) -> None:
     person.reached("base_one_s · scripted · repeat 0\n")
     assert page.execute_script(ALIVE) == []
     assert [text for text in SHOWN if text not in person.cell.text] == []
+    assert person.nameless() == []
+    assert person.cut("<0.0001", "AUD") == []
+    person.scrolls("Reply")
     # Letters that JupyterLab takes for itself where no input has the focus: new cells, and Markdown for code.
     person.write("Keys", "abmn")
     person.reached("base_one_s · scripted · repeat 1\n")

@@ -8,6 +8,8 @@ import nbformat
 from nbclient import NotebookClient
 from rated_study import finished_study
 
+from toolkit.batch.ahead import new_manager
+
 NOTEBOOK = Path(__file__).resolve().parents[1] / "notebooks" / "02_read_answers.ipynb"
 
 
@@ -18,7 +20,10 @@ def test_the_notebook_shows_two_viewers_writes_a_page_and_says_its_finding(tmp_p
         changed = [cell for cell in book.cells if "../templates/demo.toml" in cell.source]
         assert [cell.id for cell in changed] == ["study"]
         changed[0].source = changed[0].source.replace("../templates/demo.toml", str(study.path))
-        NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        client = NotebookClient(
+            book, km=new_manager("python3"), timeout=600, resources={"metadata": {"path": str(tmp_path)}}
+        )
+        client.execute(cleanup_kc=True)
         (page,) = study.output.glob("answers-*.html")
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     outputs = [output for cell in code for output in cell.outputs]

@@ -95,7 +95,8 @@ def test_every_tag_is_ours_and_none_loads_anything(text):
     attributes = {name for _, attrs in tags for name in attrs}
     assert attributes <= {
         "lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "tabindex", "hidden", "open",
-        "type", "size", "aria-live", "start", "scope", "dir",
+        "type", "size", "aria-live", "aria-label", "role", "data-lm-suppress-shortcuts",
+        "start", "scope", "dir",
     }  # fmt: skip
     assert all(attrs["href"].startswith("#run-") for tag, attrs in tags if tag == "a")
 

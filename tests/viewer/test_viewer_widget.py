@@ -56,7 +56,7 @@ def test_filters_narrow_the_table_and_an_empty_one_says_so(viewer):
     viewer.filters.text.value, viewer.filters.length_bin.label, viewer.filters.judged.label = "", "all", "no"
     assert "0 of 6 runs" in viewer.count.value
     assert viewer.filters.length_bin.index == 0  # an option, and not an empty box
-    viewer.filters.judged.label, viewer.filters.range.value = "yes", (0.0, 0.1)
+    viewer.filters.judged.label, viewer.filters.high.value = "yes", 0.1
     assert "composite 0 to 0.1" in viewer.count.value
 
 
@@ -68,6 +68,23 @@ def test_sorting_is_what_the_buttons_open(viewer):
     assert viewer.opened.run_id == best
     assert f"study.view(&#x27;{best}&#x27;)" in viewer.shown.value
     assert viewer.table.value.count("tv-open") == 1
+
+
+def test_what_is_done_is_said_and_what_a_button_opens(viewer):
+    """Where the open run stands, also when the filter leaves it out; both ends of the composite bound it."""
+    first = viewer.runs.iloc[0]
+    name = f"{first['prompt_id']} · {first['model']} · repeat {first['repeat']}"
+    assert viewer.rows[0].tooltip == f"Open {name}"
+    viewer.next.click()
+    assert f"<b>Run 1 of 6: {name}</b>" in viewer.said.value
+    viewer.filters.low.value, viewer.filters.high.value = 4.9, 5.0
+    assert viewer.filter.words() == "composite 4.9 to 5"
+    assert first["run_id"] not in ids(viewer)
+    viewer._open(first["run_id"])
+    assert f"<b>Run outside the filter: {name}</b>" in viewer.said.value
+    assert viewer.filters.sort.options[0] == ("model and prompt", "")
+    ordered = viewer.runs.sort_values(["model", "prompt_id", "repeat"])
+    assert viewer.runs["run_id"].tolist() == ordered["run_id"].tolist()
 
 
 def test_next_and_previous_step_through_what_was_found(viewer):

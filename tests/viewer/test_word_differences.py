@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolkit.viewer import differences as module
 from toolkit.viewer.differences import differences
 
 TEXTS = st.text(st.sampled_from("ab \n.<"), max_size=30)
@@ -95,3 +96,21 @@ def test_two_replies_of_sixty_thousand_characters_take_seconds_at_most():
     started = time.process_time()
     assert 0.7 < differences(left, right).shared < 0.8
     assert time.process_time() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("largest", "unit", "shared", "changed"),
+    [(49, "words", 3 / 4, "b"), (48, "lines", 2 / 3, "a b"), (24, "texts", 0, "one\n\na b\ntwo")],
+)
+def test_texts_too_long_for_words_are_compared_by_lines_and_then_as_wholes(
+    monkeypatch, largest, unit, shared, changed
+):
+    """The memory that it takes is bounded, nothing of the texts is lost, and it is said what was compared."""
+    monkeypatch.setattr(module, "LARGEST", largest)
+    left, right = "one\n\na b\ntwo", "one\n\na c\ntwo"
+    found = differences(left, right)
+    assert found.unit == unit
+    assert found.shared == pytest.approx(shared)
+    assert "".join(piece.text for piece in found.left) == left
+    assert "".join(piece.text for piece in found.right) == right
+    assert "".join(piece.text for piece in found.left if piece.changed).strip() == changed

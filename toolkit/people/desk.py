@@ -251,7 +251,9 @@ def _shown(title: str, text: str) -> str:
     )
     return (
         f"<b>{title}</b>"
-        f'<pre dir="auto" tabindex="0" role="region" aria-label="{title}" style="{style}">{plain(text)}</pre>'
+        # JupyterLab would take its arrow keys to another cell.
+        f'<pre dir="auto" tabindex="0" data-lm-suppress-shortcuts="true" role="region" aria-label="{title}" '
+        f'style="{style}">{plain(text)}</pre>'
     )
 
 

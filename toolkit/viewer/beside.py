@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from toolkit.viewer.differences import Piece, differences
-from toolkit.viewer.look import IGNORED_BY_MATHJAX
 from toolkit.viewer.model import OpenRun
-from toolkit.viewer.parts import MISSING, number, state, title
+from toolkit.viewer.parts import MISSING, box, number, scrolled, state, title
 from toolkit.viewer.visible import shown
 from toolkit.words import DIMENSIONS
 
@@ -21,15 +20,15 @@ def beside_html(left: OpenRun, right: OpenRun) -> str:
     left, right
         The runs; differences are right less left.
     """
-    head = f"<th>{shown(title(left))}</th><th>{shown(title(right))}</th>"
+    head = f"<th>{shown(title(left))}</th><th>{shown(title(right))}</th><th class='tv-number'>right less left</th>"
     table = (
-        f"<table><thead><tr><th></th>{head}<th class='tv-number'>right less left</th></tr></thead>"
+        f"<table aria-label='Facts and scores'><thead><tr><th></th>{head}</tr></thead>"
         f"<tbody>{_rows(left, right)}</tbody></table>"
     )
     prompts = (
         "<p class='tv-soft'>Both answer the same prompt.</p>"
         if left.prompt == right.prompt
-        else f"<details><summary>Prompts</summary>{_texts(left.prompt, right.prompt)}</details>"
+        else box("Prompts", _texts("prompt", left.prompt, right.prompt))
     )
     return f"<h2>Two runs side by side</h2>{table}{prompts}<h3>Replies</h3>{_replies(left, right)}"
 
@@ -67,17 +66,17 @@ def _replies(left: OpenRun, right: OpenRun) -> str:
     if left.reply is None or right.reply is None:
         which = " and ".join(name for name, run in (("left", left), ("right", right)) if run.reply is None)
         return f"<p class='tv-bad'>No reply on the {which}: there is nothing to compare.</p>"
-    return _texts(left.reply, right.reply)
+    return _texts("reply", left.reply, right.reply)
 
 
-def _texts(left: str, right: str) -> str:
+def _texts(name: str, left: str, right: str) -> str:
     found = differences(left, right)
-    kind = f"tv-text tv-differs {IGNORED_BY_MATHJAX}"
+    why = "" if found.unit == "words" else " (too long to be compared word by word)"
     return (
-        f"<p class='tv-soft tv-differs'>{found.shared:.0%} of the words are shared; <del>only left</del>, "
+        f"<p class='tv-soft tv-differs'>{found.shared:.0%} of the {found.unit} are shared{why}; <del>only left</del>, "
         "<ins>only right</ins>.</p>"
-        f"<div class='tv-two'><pre dir='auto' class='{kind}'>{_pieces(found.left, 'del')}</pre>"
-        f"<pre dir='auto' class='{kind}'>{_pieces(found.right, 'ins')}</pre></div>"
+        f"<div class='tv-two'>{scrolled(f'Left {name}', _pieces(found.left, 'del'), kind='tv-differs ')}"
+        f"{scrolled(f'Right {name}', _pieces(found.right, 'ins'), kind='tv-differs ')}</div>"
     )
 
 

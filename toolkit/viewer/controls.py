@@ -37,27 +37,23 @@ class FilterControls:
         self.status = _choice(runs, "Status", "status")
         self.judged = _yes_no("Judged")
         self.rated = _yes_no("Rated by people")
-        self.range = widgets.FloatRangeSlider(
-            value=SCALE, min=SCALE[0], max=SCALE[1], step=0.1, readout_format=".1f", description="Composite",
-            continuous_update=False, style=NARROW, layout=widgets.Layout(width="21em"),
-        )  # fmt: skip
-        self.spread = widgets.BoundedFloatText(
-            value=0.0, min=0.0, max=5.0, step=0.1, description="Judges' SD at least", style=NARROW,
-            layout=widgets.Layout(width="13em"),
-        )  # fmt: skip
+        # Not a slider: the handles of ipywidgets' have no name that a screen reader could read.
+        self.low = _number("Composite at least", SCALE[0])
+        self.high = _number("Composite at most", SCALE[1])
+        self.spread = _number("Judges' SD at least", 0.0)
         self.text = widgets.Text(
             placeholder="in prompt, reply or id; then Enter", description="Text", style=NARROW,
             continuous_update=False, layout=widgets.Layout(width="22em"),
         )  # fmt: skip
         self.sort = widgets.Dropdown(
-            options=(("as asked", ""), *((word, word) for word in SORTS)), description="Sort by",
+            options=(("model and prompt", ""), *((word, word) for word in SORTS)), description="Sort by",
             style=NARROW, layout=widgets.Layout(width="15em"),
         )  # fmt: skip
         self.descending = widgets.Checkbox(
             description="largest first", indent=False, layout=widgets.Layout(width="9em")
         )
         choices = (self.model, self.length_bin, self.scenario, self.status, self.judged, self.rated)
-        others = (self.range, self.spread, self.text, self.sort, self.descending)
+        others = (self.low, self.high, self.spread, self.text, self.sort, self.descending)
         wrapped = widgets.Layout(flex_flow="row wrap")
         self.rows = (widgets.HBox(choices, layout=wrapped), widgets.HBox(others, layout=wrapped))
         for control in (*choices, *others):
@@ -66,7 +62,6 @@ class FilterControls:
 
     def wanted(self) -> Filter:
         """Return what the controls ask for."""
-        low, high = self.range.value
         return Filter(
             model=self.model.value or None,
             length_bin=self.length_bin.value or None,
@@ -74,8 +69,8 @@ class FilterControls:
             status=self.status.value or None,
             judged=_YES_NO.get(self.judged.value),
             rated=_YES_NO.get(self.rated.value),
-            low=round(low, 6),
-            high=round(high, 6),
+            low=self.low.value,
+            high=self.high.value,
             spread=self.spread.value,
             text=self.text.value,
             sort=self.sort.value,
@@ -90,6 +85,13 @@ def _choice(runs: pd.DataFrame, name: str, column: str, order: tuple[str, ...] =
     return widgets.Dropdown(
         options=options, description=name, style=NARROW, layout=widgets.Layout(width="auto")
     )
+
+
+def _number(name: str, value: float) -> widgets.BoundedFloatText:
+    return widgets.BoundedFloatText(
+        value=value, min=SCALE[0], max=SCALE[1], step=0.1, description=name, style=NARROW,
+        layout=widgets.Layout(width="13em"),
+    )  # fmt: skip
 
 
 def _yes_no(name: str) -> widgets.Dropdown:

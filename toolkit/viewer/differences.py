@@ -14,7 +14,14 @@ from rapidfuzz.distance import LCSseq
 
 _SIGNS: Final = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Kana and Han stand without spaces between: each is a word, or one that differs would make a sentence differ."""
+LARGEST: Final = 1_000_000_000
+"""Pieces of one text by those of the other: finding the longest sequence takes a bit of memory for each pair, so this
+is 125 MB and about a second; two replies of 200,000 Chinese signs would take 5 GB, and the kernel with them."""
 _WORDS: Final = re.compile(rf"[{_SIGNS}]|(?:(?![{_SIGNS}])\w)+|\s+|[^\w\s]")
+
+_LINES: Final = re.compile(r"\n+|[^\n]+")
+_WHOLE: Final = re.compile(r"(?s).+")
+_UNITS: Final = {"words": _WORDS, "lines": _LINES, "texts": _WHOLE}
 
 
 @dataclass(frozen=True)
@@ -36,11 +43,14 @@ class Differences:
     shared
         Twice the words of their longest common subsequence by the words of both, 0 to 1; a sign of punctuation is
         a word. 1 for two empty texts.
+    unit
+        What was compared: ``words``, or ``lines`` where these are more than ``LARGEST``, or ``texts`` as a whole.
     """
 
     left: tuple[Piece, ...]
     right: tuple[Piece, ...]
     shared: float
+    unit: str = "words"
 
 
 def differences(left: str, right: str) -> Differences:
@@ -57,7 +67,7 @@ def differences(left: str, right: str) -> Differences:
     >>> [piece.text for piece in found.left if piece.changed], found.shared
     (['host'], 0.8)
     """
-    words = [_WORDS.findall(text) for text in (left, right)]
+    unit, words = _cut(left, right)
     places = [[n for n, word in enumerate(found) if not word.isspace()] for found in words]
     compared = [[found[n] for n in at] for found, at in zip(words, places, strict=True)]
     edits = LCSseq.editops(*compared)
@@ -67,7 +77,16 @@ def differences(left: str, right: str) -> Differences:
     )
     total = len(compared[0]) + len(compared[1])
     shared = (total - len(edits)) / total if total else 1.0
-    return Differences(_pieces(words[0], lacking[0]), _pieces(words[1], lacking[1]), shared)
+    return Differences(_pieces(words[0], lacking[0]), _pieces(words[1], lacking[1]), shared, unit)
+
+
+def _cut(left: str, right: str) -> tuple[str, list[list[str]]]:
+    """Return the smallest unit in which two texts can be compared, and both in pieces of it."""
+    for unit, pattern in _UNITS.items():
+        words = [pattern.findall(text) for text in (left, right)]
+        if len(words[0]) * len(words[1]) <= LARGEST or unit == "texts":
+            break
+    return unit, words
 
 
 def _pieces(words: list[str], lacking: set[int]) -> tuple[Piece, ...]:

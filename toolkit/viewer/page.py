@@ -16,7 +16,7 @@ from toolkit.errors import InputError
 from toolkit.viewer.beside import beside_html
 from toolkit.viewer.look import PAGE_STYLE, SCRIPT, STYLE
 from toolkit.viewer.model import OpenRun, open_runs
-from toolkit.viewer.parts import COLUMNS, cells, row, run_html
+from toolkit.viewer.parts import COLUMNS, cells, row, run_html, title
 from toolkit.viewer.people import with_people
 from toolkit.viewer.visible import shown
 
@@ -117,7 +117,8 @@ def page_html(
     about = f"{len(runs)} runs{how} of study {shown(name)}, dataset {shown(dataset)}. {shown(note)}"
     together = f"<section id='beside'>{beside_html(*pair)}</section>" if pair is not None else ""
     articles = "".join(
-        f"<article class='tv-run' id='run-{shown(run.run_id)}' tabindex='-1'>{run_html(run)}</article>"
+        f"<article class='tv-run' id='run-{shown(run.run_id)}' tabindex='-1' aria-label='{shown(title(run))}'>"
+        f"{run_html(run)}</article>"
         for run in runs
     )
     return (
@@ -152,4 +153,4 @@ def _index(runs: Sequence[OpenRun]) -> str:
         first, *rest = (shown(text) for text in cells(run.facts))
         link = f"<a href='#run-{shown(run.run_id)}'>{first}</a>"
         lines.append(f"<tr id='row-run-{shown(run.run_id)}'>{row((link, *rest))}</tr>")
-    return f"<nav><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></nav>"
+    return f"<nav aria-label='Runs'><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></nav>"

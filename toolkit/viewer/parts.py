@@ -19,6 +19,8 @@ COLUMNS: Final = (
     *("prompt", "model", "rep.", "bin", "status", "composite", "judges' SD", "people", "AUD", "tokens", "s"),
 )
 """Of the table of runs; AUD without the judges, tokens of the reply, seconds until it was there."""
+_OWN_KEYS: Final = "data-lm-suppress-shortcuts='true'"
+"""Of what can have the focus: JupyterLab would take its arrow keys to another cell, and a "b" to make one."""
 _NUMBERS: Final = frozenset(("rep.", "composite", "judges' SD", "people", "AUD", "tokens", "s"))
 
 
@@ -82,7 +84,30 @@ def _of_people(facts: Mapping[str, Any]) -> str:
 
 def title(run: OpenRun) -> str:
     """Return the name of a run for people, as text."""
-    return f"{run.facts['prompt_id']} · {run.facts['model']} · repeat {run.facts['repeat']}"
+    return row_title(run.facts)
+
+
+def row_title(facts: Mapping[str, Any]) -> str:
+    """Return the name for people of the run of a row of the runs frame, as text."""
+    return f"{facts['prompt_id']} · {facts['model']} · repeat {facts['repeat']}"
+
+
+def scrolled(name: str, content: str, tag: str = "pre", kind: str = "") -> str:
+    """Return a text in a box that a keyboard can reach and scroll, and whose name is read out.
+
+    Parameters
+    ----------
+    name
+        What it is, as text.
+    content
+        HTML.
+    tag, kind
+        The element, and its class beside that of a text.
+    """
+    return (
+        f"<{tag} dir='auto' class='tv-text {kind}{IGNORED_BY_MATHJAX}' tabindex='0' {_OWN_KEYS} role='region' "
+        f"aria-label='{shown(name)}'>{content}</{tag}>"
+    )
 
 
 def run_html(run: OpenRun) -> str:
@@ -97,14 +122,10 @@ def run_html(run: OpenRun) -> str:
         (
             f"<h2>{shown(title(run))}</h2>",
             _facts(run),
-            _box(
-                "Prompt",
-                f"<pre dir='auto' class='tv-text {IGNORED_BY_MATHJAX}'>{shown(run.prompt)}</pre>",
-                opened=True,
-            ),
+            box("Prompt", scrolled("Prompt", shown(run.prompt)), opened=True),
             _reply(run),
             _judges(run),
-            _box("Calls to the model", _calls([run.call] if run.call else [], texts=False)),
+            box("Calls to the model", _calls([run.call] if run.call else [], texts=False)),
         )
     )
 
@@ -148,15 +169,15 @@ def _reply(run: OpenRun) -> str:
     if run.reply is None:
         return ""
     if not run.reply.strip():
-        return _box(
+        return box(
             "Reply", "<p class='tv-soft'>The model answered with nothing but white space.</p>", opened=True
         )
     legend = f" <span class='tv-soft'>marked: {shown(run.marked_as)}</span>" if run.marked else ""
     drawn = markdown_html(run.reply, run.marked)
-    raw = f"<pre dir='auto' class='tv-text {IGNORED_BY_MATHJAX}'>{marked_text(run.reply, run.marked)}</pre>"
-    return _box(
-        f"Reply{legend}", f"<div dir='auto' class='tv-text {IGNORED_BY_MATHJAX}'>{drawn}</div>", opened=True
-    ) + _box("Reply as received, no Markdown", raw)
+    raw = "Reply as received, no Markdown"
+    return box(f"Reply{legend}", scrolled("Reply", drawn, "div"), opened=True) + box(
+        raw, scrolled(raw, marked_text(run.reply, run.marked))
+    )
 
 
 def _judges(run: OpenRun) -> str:
@@ -188,7 +209,7 @@ def _score_table(run: OpenRun) -> str:
         for name in (*DIMENSIONS, "composite", "composite_strict")
     )
     first = "<th scope='col'>Dimension (0-5)</th>"
-    return f"<table><thead><tr>{first}{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f"<table aria-label='Scores'><thead><tr>{first}{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def _scores(run: OpenRun, judgements: Sequence[Judgement], name: str) -> str:
@@ -228,7 +249,7 @@ def _said(said: JudgeSaid) -> str:
         "<p class='tv-soft'>The judges of this study are asked in another way by now: this is the call that the "
         "judgement names, and perhaps not its only one.</p>"
     )  # fmt: skip
-    parts.append(_box(f"Raw reply of {shown(one.label)}", more + _calls(said.calls, texts=True)))
+    parts.append(box(f"Raw reply of {shown(one.label)}", more + _calls(said.calls, texts=True)))
     return f"<div class='tv-said'>{''.join(parts)}</div>"
 
 
@@ -261,13 +282,10 @@ def _call(call: KeptCall, texts: bool) -> str:
     }
     spans = "".join(f"<span><b>{name}</b> {shown(value)}</span>" for name, value in told.items())
     failure = f"<p class='tv-bad'>{shown(call.failure)}</p>" if call.failure else ""
-    text = (
-        f"<pre dir='auto' class='tv-text {IGNORED_BY_MATHJAX}'>{shown(call.text)}</pre>"
-        if texts and call.text is not None
-        else ""
-    )
+    text = scrolled("Raw reply", shown(call.text)) if texts and call.text is not None else ""
     return f"<div class='tv-facts'>{spans}</div>{failure}{text}"
 
 
-def _box(summary: str, content: str, *, opened: bool = False) -> str:
-    return f"<details{' open' if opened else ''}><summary>{summary}</summary>{content}</details>"
+def box(summary: str, content: str, *, opened: bool = False) -> str:
+    """Return a box that opens and shuts; ``summary``, which is always seen, and ``content`` are HTML."""
+    return f"<details{' open' if opened else ''}><summary {_OWN_KEYS}>{summary}</summary>{content}</details>"

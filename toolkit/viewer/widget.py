@@ -17,7 +17,7 @@ from toolkit.viewer.controls import NARROW, FilterControls
 from toolkit.viewer.look import IGNORED_BY_MATHJAX, STYLE, TABLE_STYLE
 from toolkit.viewer.model import OpenRun, open_runs, search_texts
 from toolkit.viewer.page import write_page
-from toolkit.viewer.parts import COLUMNS, cells, row, run_html
+from toolkit.viewer.parts import COLUMNS, cells, row, row_title, run_html, title
 from toolkit.viewer.people import HIDDEN, with_people
 from toolkit.viewer.table import PAGE, Filter, matching, pages, plain_row
 from toolkit.viewer.visible import shown
@@ -25,7 +25,7 @@ from toolkit.viewer.visible import shown
 if TYPE_CHECKING:
     from toolkit.workbench import Study
 
-WIDTHS: Final = (18, 13, 6, 4, 14, 10, 8, 8, 7, 7, 5)
+WIDTHS: Final = (18, 12, 5, 4, 13, 10, 8, 8, 9, 7, 6)
 """Of the columns of the table, in per cent."""
 
 
@@ -104,12 +104,12 @@ class Viewer:
         return search_texts(self.study, self.runs)
 
     def _make_steps(self) -> None:
-        self.first = self._button("«", lambda: self._turn(-self.page), "First page", "40px")
-        self.back = self._button("‹", lambda: self._turn(-1), "Page before", "40px")
-        self.forward = self._button("›", lambda: self._turn(1), "Next page", "40px")
-        self.last = self._button("»", lambda: self._turn(pages(len(self.found))), "Last page", "40px")
-        self.previous = self._button("Previous", lambda: self._step(-1), "The run before this one (p)")
-        self.next = self._button("Next", lambda: self._step(1), "The next run (n)")
+        self.first = self._button("First page", lambda: self._turn(-self.page))
+        self.back = self._button("Page before", lambda: self._turn(-1))
+        self.forward = self._button("Next page", lambda: self._turn(1))
+        self.last = self._button("Last page", lambda: self._turn(pages(len(self.found))))
+        self.previous = self._button("Previous run", lambda: self._step(-1), "The run before this one (p)")
+        self.next = self._button("Next run", lambda: self._step(1), "The run after this one (n)")
         self.hold = self._button("Compare", self._hold, "Keep this run at the side of the next ones (c)")
         self.export = self._button("Export page", self._export, "All runs of the filter as one HTML page (e)")
         self.keys = widgets.Text(
@@ -118,12 +118,8 @@ class Viewer:
         )  # fmt: skip
         self.keys.observe(self._guarded(self._take_keys), "value")
 
-    def _button(
-        self, words: str, work: Callable[[], None], tooltip: str, width: str = "auto"
-    ) -> widgets.Button:
-        button = widgets.Button(
-            description=words, tooltip=tooltip, layout=widgets.Layout(width=width, min_width="40px")
-        )
+    def _button(self, words: str, work: Callable[[], None], tooltip: str = "") -> widgets.Button:
+        button = widgets.Button(description=words, tooltip=tooltip, layout=widgets.Layout(width="auto"))
         button.on_click(self._guarded(work))
         return button
 
@@ -194,8 +190,11 @@ class Viewer:
 
     def _open(self, run_id: str) -> None:
         (self.opened,) = open_runs(self.study, self.runs, [run_id])
-        self.page = (self._place() or 0) // PAGE
+        place = self._place()
+        self.page = (place or 0) // PAGE
         self._draw_run()
+        where = "outside the filter" if place is None else f"{place + 1:,} of {len(self.found):,}"
+        self._say(f"Run {where}: {title(self.opened)}")
 
     def _export(self) -> None:
         pair = None
@@ -227,20 +226,20 @@ class Viewer:
         widths = "".join(f"<col style='width:{width}%'>" for width in WIDTHS)
         head = row((shown(name) for name in COLUMNS), "th")
         self.table.value = _in_style(
-            f"<table><colgroup>{widths}</colgroup><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>",
+            f"<table aria-label='Runs'><colgroup>{widths}</colgroup><thead><tr>{head}</tr></thead>"
+            f"<tbody>{lines}</tbody></table>",
             "tv-runs",
         )
         for place, button in enumerate(self.rows):
             there = place < len(rows)
             button.description = str(start + place + 1) if there else ""
-            button.tooltip = f"Open run {rows[place]['run_id']}" if there else ""
+            button.tooltip = f"Open {row_title(rows[place])}" if there else ""
             button.disabled = not there
             button.layout.display = None if there else "none"
         words = self.filter.words()
-        self.count.value = _in_style(
-            f"<b>{len(frame):,} of {len(self.runs):,} runs</b>, page {self.page + 1:,} of {pages(len(frame)):,}"
-            + (f" · {shown(words)}" if words else "")
-        )
+        found = f"<b>{len(frame):,} of {len(self.runs):,} runs</b>, page {self.page + 1:,} of {pages(len(frame)):,}"
+        chosen = f" · {shown(words)}" if words else ""
+        self.count.value = _in_style(f"<span role='status'>{found}{chosen}</span>")
 
     def _draw_run(self) -> None:
         self._say()
