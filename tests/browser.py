@@ -8,7 +8,6 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -122,7 +121,7 @@ def open_jupyterlab(root: Path) -> Iterator[Lab]:
         _browser(chromium, driver, Path(scratch)) as page,
     ):
         page.get(f"{base}/lab?token={token}&reset")
-        _wait(lambda: page.execute_script(_STARTED), 90, "JupyterLab did not start in the browser")
+        _wait(lambda: page.execute_script(_STARTED), 240, "JupyterLab did not start in the browser")
         yield Lab(page, base, token, root)
 
 
@@ -130,7 +129,7 @@ def run_in_jupyterlab(
     notebook: Path,
     screenshot: Path,
     *,
-    timeout: float = 120.0,
+    timeout: float = 300.0,
     then: Callable[[webdriver.Chrome], None] | None = None,
 ) -> NotebookInBrowser:
     """Open a notebook in a JupyterLab of its own; see `run_notebook`. Its folder becomes the root of JupyterLab."""
@@ -143,7 +142,7 @@ def run_notebook(
     notebook: Path,
     screenshot: Path,
     *,
-    timeout: float = 120.0,
+    timeout: float = 300.0,
     then: Callable[[webdriver.Chrome], None] | None = None,
 ) -> NotebookInBrowser:
     """Open a notebook, choose Run > Run All Cells, return what a person would see, and shut its kernel down.
@@ -171,7 +170,7 @@ def run_notebook(
     page.set_window_size(*WINDOW)
     name = notebook.relative_to(lab.root).as_posix()
     page.execute_script(_OPEN, name)
-    _wait(lambda: _is_ready(_state(page), name), 90, "JupyterLab opened no kernel for the notebook")
+    _wait(lambda: _is_ready(_state(page), name), 240, "JupyterLab opened no kernel for the notebook")
     try:
         _choose(page, "Run", "Run All Cells")
         _wait(lambda: _finished(_state(page)), timeout, "the cells did not come to their end")
@@ -206,9 +205,6 @@ def _need(package: str, names: tuple[str, ...]) -> str:
 @contextlib.contextmanager
 def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
     """Start JupyterLab on a free port of this machine, with its own settings; stop it with its kernels."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     token = secrets.token_hex(16)
     page_config = scratch / "config" / "labconfig" / "page_config.json"
     page_config.parent.mkdir(parents=True)
@@ -223,7 +219,7 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
     environment["JUPYTER_TOKEN"] = token
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser",
-        "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}", "--ServerApp.port_retries=0",
+        "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={_random_port()}", "--ServerApp.port_retries=50",
         f"--ServerApp.root_dir={root}", "--LabApp.news_url=None", "--LabApp.extension_manager=readonly",
         "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
     ]  # fmt: skip
@@ -234,26 +230,42 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
             start_new_session=True,
         )  # fmt: skip
     try:
-        base = f"http://127.0.0.1:{port}"
+        # It says itself which port it has: whoever looks for a free one beforehand may find it taken by then.
+        told = scratch / "runtime" / f"jpserver-{server.pid}.json"
         try:
-            _wait(lambda: server.poll() is not None or _answers(f"{base}/api/status?token={token}"), 60, "")
+            _wait(lambda: server.poll() is not None or _answers(_base(told), token), 120, "")
         except RuntimeError as late:
-            raise RuntimeError(f"JupyterLab did not answer within 60 s: {_tail(log)}") from late
+            raise RuntimeError(f"JupyterLab did not answer within 120 s: {_tail(log)}") from late
         if server.poll() is not None:
             raise RuntimeError(f"JupyterLab ended with exit code {server.returncode}: {_tail(log)}")
-        yield base, token
+        yield _base(told), token
     finally:
         server.terminate()  # it ends its kernels first
         try:
-            server.wait(20)
+            server.wait(120)
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
 
 
-def _answers(address: str) -> bool:
+def _random_port() -> int:
+    """Return a port to begin with: JupyterLab takes one near it when it is taken."""
+    return 20_000 + secrets.randbelow(10_000)
+
+
+def _base(told: Path) -> str:
+    """Return the address that JupyterLab notes once it listens; empty before."""
     try:
-        with urllib.request.urlopen(address, timeout=5) as reply:
+        return f"http://127.0.0.1:{json.loads(told.read_text())['port']}"
+    except (OSError, ValueError):
+        return ""
+
+
+def _answers(base: str, token: str) -> bool:
+    if not base:
+        return False
+    try:
+        with urllib.request.urlopen(f"{base}/api/status?token={token}", timeout=5) as reply:
             return reply.status == 200
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         return False
@@ -278,7 +290,7 @@ def _browser(chromium: str, driver: str, scratch: Path) -> Iterator[webdriver.Ch
 
 def _choose(page: webdriver.Chrome, menu: str, item: str) -> None:
     """Click an item of the menu bar as a person does."""
-    wait = WebDriverWait(page, 30)
+    wait = WebDriverWait(page, 120)
     bar = f"//*[@role='menubar']//*[contains(@class,'lm-MenuBar-itemLabel') and normalize-space()='{menu}']"
     entry = f"//*[contains(@class,'lm-Menu-itemLabel') and normalize-space()='{item}']"
     wait.until(expected_conditions.element_to_be_clickable((By.XPATH, bar))).click()

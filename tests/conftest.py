@@ -7,11 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from small_study import CTI_ONLY, STUDY
 
 from toolkit.store import embedded
 from toolkit.store.connection import Store, open_store
 from toolkit.workbench import Study
+
+# The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
+settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -95,6 +95,8 @@ class StubServer:
         Fault of each request in turn, then none; or a function of the request's number and body.
     latency
         Seconds every reply takes, or a function that says it for each.
+    holds
+        Whether replies are held back for now, asked again and again: so that what a test waits for surely comes first.
     answer
         Text of a reply, from the request's body; without one, a request with a schema gets a reply that follows it.
     ignores_schema
@@ -123,6 +125,7 @@ class StubServer:
 
     faults: Faults = ()
     latency: float | Callable[[], float] = 0.0
+    holds: Callable[[], bool] = lambda: False
     answer: Callable[[dict[str, Any]], str] = plain
     ignores_schema: bool = False
     digits: Mapping[str, float] = field(default_factory=dict)
@@ -142,6 +145,7 @@ class StubServer:
     cache_written: int = 0
     most_at_once: int = 0
     url: str = ""
+    """Requests that are dealt with, well or badly."""
     _at_once: int = 0
     _prefixes: set[str] = field(default_factory=set)
 
@@ -171,9 +175,21 @@ class StubServer:
         started = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)), daemon=True)
         self._thread.start()
-        if not started.wait(10):
+        if not started.wait(60):
             raise RuntimeError("the stub server did not start")
         return self
+
+    def settle(self) -> None:
+        """Return when everything that has arrived so far is seen, answered or not; for when its sender is dead.
+
+        What a process sent before it died lies in the sockets of this one; a few rounds of the loop take it in.
+        """
+
+        async def rounds() -> None:
+            for _ in range(100):
+                await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(rounds(), self._loop).result(60)
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
@@ -204,6 +220,8 @@ class StubServer:
         try:
             if self.latency:
                 await asyncio.sleep(self.latency() if callable(self.latency) else self.latency)
+            while self.holds():
+                await asyncio.sleep(0.002)
             fault = (
                 self.faults(number, body) if callable(self.faults) else next(self._queue or iter(()), None)
             )

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from stub_server import StubServer
 from test_pipeline import REASONED, is_judge
+from waiting import wait_for
 
 from toolkit.store.documents import Call
 from toolkit.workbench import Study
@@ -93,11 +93,12 @@ def test_a_process_that_ends_leaves_its_batch_to_the_next(
         path = batch_study(tmp_path, server, provider=provider)
         command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 60
-        while server.batch_requests < 6 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        os.kill(child.pid, sent)
-        assert child.wait(30) == code
+        try:
+            wait_for(lambda: server.batch_requests >= 6)
+            os.kill(child.pid, sent)
+            assert child.wait(120) == code
+        finally:
+            child.kill()
         assert len(server.batches) == 1
         server.batch_polls = 1
         study = Study.load(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 
@@ -99,7 +98,7 @@ def test_replies_that_never_arrived_count_against_the_cap(
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
     faults = DrawnFaults(20251119, BROKEN)
     with StubServer(answer=answer, faults=faults, bills_broken=True) as server:
-        study = study_at(tmp_path, server, concurrency=10, timeout_seconds=0.3)
+        study = study_at(tmp_path, server, concurrency=10, timeout_seconds=1.0)
         cap = whole_cost(study) / 2
         stopped = capped(study, cap).execute(progress=False)
         assert stopped.exit_code == 3
@@ -142,7 +141,7 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(
             wait_until_seen(process, server, server.count + 120)
             process.kill()
             process.join()
-            time.sleep(0.1)
+            server.settle()
         assert server.count > 150
         assert billed(study, server) <= cap
         study.store.close()

@@ -80,7 +80,7 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
     faults = DrawnFaults(20251117, SHARES)
     with StubServer(faults=faults) as server:
-        study = unjudged_study(tmp_path, server.openai_url, repeats=167, concurrency=50, timeout_seconds=0.5)
+        study = unjudged_study(tmp_path, server.openai_url, repeats=167, concurrency=50, timeout_seconds=1.5)
         outcome = study.execute(progress=False, limit=RUNS)
         calls = list(study.store.objects(Call))
         runs = list(study.store.objects(Run))

@@ -112,7 +112,13 @@ def test_judges_judge_three_times_and_count_once(tmp_path: Path, store_folder: P
         runs = study.runs().set_index("run_id")
         for run_id, mean in of_primary.items():
             assert runs.loc[run_id, "composite"] == pytest.approx((mean + 4 + 4) / 3)
-        assert study.status()["judgements"] == {"planned": 6, "done": 6, "scored": 6, "missing": 0}
+        assert study.status()["judgements"] == {
+            "planned": 6,
+            "done": 6,
+            "scored": 6,
+            "missing": 0,
+            "left_out": 0,
+        }
         assert study.execute(progress=False).new_calls == 0
         assert study.estimate()["calls"].sum() == 0
         assert study.execute(progress=False, replay=True).judged == 2

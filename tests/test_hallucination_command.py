@@ -206,6 +206,7 @@ def test_what_is_missing_is_missing_and_never_a_no(
         row = fields["rows"][0]
         assert code == 1
         assert sum(fields["failures"].values()) == 2
+        assert fields["unreadable"] == {"no verdict": 2}
         assert (row["counts"]["undecided_yes"], row["counts"]["undecided_no"], row["unreadable"]) == (1, 1, 4)
         found = {one["name"]: one for one in row["estimates"]}
         assert (found["accuracy"]["estimate"], found["accuracy"]["missing"]) == (1.0, 2)
@@ -213,6 +214,7 @@ def test_what_is_missing_is_missing_and_never_a_no(
         server.faults, asked = (lambda n, body: None), server.count
         code, out, _ = toolkit(*arguments)
         assert (code, server.count) == (0, asked + 2)
+        assert "\nno vote   2 x no verdict\n" in toolkit(*arguments[:-1])[1] + "\n"
         assert json.loads(out)["rows"][0]["counts"]["undecided_no"] == 0
 
 

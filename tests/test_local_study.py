@@ -30,7 +30,7 @@ def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, 
     assert not runs["tokens_estimated"].any()
     # 64 tokens are not enough for a whole answer, and every caption says so.
     assert status["finish_reasons"] == {"length": 1}
-    assert all("1 of 1 answers counted though truncated." in caption for caption in captions)
+    assert all("1 of 1 answer counted though truncated." in caption for caption in captions)
     assert (runs["output_tokens"] > 0).all()
     assert (runs["latency_ms"] > 0).all()
     assert (judgements["composite"].notna() != judgements["reason"].notna()).all()

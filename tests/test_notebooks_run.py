@@ -11,6 +11,7 @@ import pytest
 from nbclient import NotebookClient
 from rated_study import finished_study
 
+from toolkit.batch.ahead import new_manager
 from toolkit.people.rating import open_round, rate
 from toolkit.words import DIMENSIONS
 
@@ -35,7 +36,10 @@ def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path: Path) -> None:
         )
         for cell in book.cells:
             cell.source = cell.source.replace("../templates/demo.toml", str(study.path))
-        NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        client = NotebookClient(
+            book, km=new_manager("python3"), timeout=600, resources={"metadata": {"path": str(tmp_path)}}
+        )
+        client.execute(cleanup_kc=True)
     outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
     said = "".join(output.get("text", "") for output in outputs)
     assert "3 finished ratings by 2 raters, 0 unfinished" in said

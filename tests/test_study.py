@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,23 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert first == second
     assert first.output == tmp_path.resolve() / "out"
     assert first.dataset == str(tmp_path.resolve() / "prompts" / "mine.csv")
+
+
+def test_a_dataset_folder_beside_the_file_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder whose name has no slash and no dot is a path like any other; only demo is a name."""
+    (tmp_path / "a" / "mine").mkdir(parents=True)
+    for file in (resources.files("toolkit") / "prompts" / "data" / "demo").iterdir():
+        (tmp_path / "a" / "mine" / file.name).write_bytes(file.read_bytes())
+    judges = "".join(
+        f'{role} = {{ name = "j", provider = "scripted" }}\n' for role in ("primary", "secondary", "tertiary")
+    )
+    text = f'name = "p"\nmodels = ["scripted"]\ndataset = "mine"\n[judges]\n{judges}'
+    study, file = load_study_file(write(tmp_path / "a", text))
+    monkeypatch.chdir(tmp_path)
+    assert study.dataset == str(tmp_path.resolve() / "a" / "mine")
+    assert len(make_plan(study, file.parent).dataset.prompts) == 36
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ class ModelEntry(_Strict):
     model: str | None = None
     family: str | None = None
     encoding: Literal["o200k_base", "cl100k_base"] | None = None
+    tokens_per_o200k: float | None = Field(None, ge=0.1, le=10)
     base_url: str | None = None
     api_key_env: str | None = None
     structured: bool | None = None

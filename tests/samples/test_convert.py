@@ -10,13 +10,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import handmade
 import pandas as pd
 import pytest
 from mutations import captures_to_break, every_kind
+from waiting import wait_for
 
 from toolkit.errors import InputError
 from toolkit.samples import convert as module
@@ -267,16 +267,11 @@ def test_killed_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path: Pa
     path.write_bytes(handmade.pcap([handmade.dns(2000 + n % 60_000) for n in range(packets)]))
     code = f"from toolkit.samples.convert import convert; convert({str(path)!r}, {str(target)!r}, reader={reader!r})"
     with subprocess.Popen([sys.executable, "-c", code]) as child:
-        until = time.monotonic() + 20
-        while not any(target.parent.glob(".long.*/long.csv")) and time.monotonic() < until:
-            time.sleep(0.02)
+        wait_for(lambda: any(target.parent.glob(".long.*/long.csv")))
         os.kill(child.pid, signal.SIGKILL)
     assert not target.exists()
     assert not target.with_suffix(".json").exists()
-    until = time.monotonic() + 10
-    while reading(path) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not reading(path)
+    wait_for(lambda: not reading(path))
     assert convert(path, target, reader="fast").packets == packets
     assert target.read_bytes().count(b"\n") == packets + 1
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import psutil
+from waiting import wait_for
 
 
 def test_workers_end_with_the_command_that_a_signal_ended() -> None:
@@ -15,11 +16,12 @@ def test_workers_end_with_the_command_that_a_signal_ended() -> None:
     command += ["--studies", "1000000", "--only", "clustered_mean"]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        children: list[psutil.Process] = []
-        while len(children) < 3:  # two workers and the tracker of their resources
-            assert running.poll() is None
-            children = psutil.Process(running.pid).children(recursive=True)
+        command_itself = psutil.Process(running.pid)
+        # Two workers and the tracker of their resources.
+        wait_for(lambda: running.poll() is not None or len(command_itself.children(recursive=True)) >= 3)
+        assert running.poll() is None
+        children = command_itself.children(recursive=True)
     finally:
         running.send_signal(signal.SIGKILL)
         running.wait()
-    assert psutil.wait_procs(children, timeout=30)[1] == []
+    assert psutil.wait_procs(children, timeout=120)[1] == []

@@ -1,0 +1,35 @@
+"""What tests of processes share: whether one lives, and waiting for what will come without saying when."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that is dead and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> None:
+    """Wait until something is so, or fail; the limit is for what never comes, not for how fast a machine is."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
+
+
+def is_heard_out(store_folder: Path) -> bool:
+    """Whether the embedded server is through with all that processes sent which are dead now.
+
+    Their ends of the connections are closed; it closes its own when the last write has been done.
+    """
+    server = psutil.Process(json.loads((store_folder / "server.json").read_text())["pid"])
+    return all(one.status != psutil.CONN_CLOSE_WAIT for one in server.net_connections("tcp"))
