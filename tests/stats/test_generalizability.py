@@ -305,7 +305,7 @@ def test_what_cannot_be_told_says_why(change, words):
 def test_one_judge_is_said_in_the_coefficient_itself():
     found = study_generalizability(judgements(judges=1), of="model").result
     assert "one judge only" in found.phi.note
-    assert "one judge only" in found.phi.sentence()
+    assert "One judge only" in found.phi.sentence()
     with pytest.raises(InputError, match="one only"):
         generalizability(found.components, "model", counts={"judge": 3})
     nothing = study_generalizability(judgements(judges=1)).result

@@ -77,7 +77,7 @@ def test_a_missing_score_is_counted_with_its_reason_and_is_no_shift_of_zero() ->
     ("shifts", "estimate", "note"),
     [
         ([None, None], None, "not estimable: no pair has both scores"),
-        ([0.5], 0.5, "no interval or p value: 1 of the clusters"),
+        ([0.5], 0.5, "no interval or p value: 1 cluster, and two are needed"),
         ([0.0, 0.0, 0.0], 0.0, "no interval or p value: all 3 clusters are equal"),
     ],
 )
