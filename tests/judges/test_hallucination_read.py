@@ -147,13 +147,10 @@ def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanat
 )  # fmt: skip
 @pytest.mark.parametrize("mode", ["boolean", "cot", "score"])
 def test_a_hostile_reply_is_read_in_no_time(text, mode):
-    """No reply makes a pattern slow; where others keep the machine busy, the best of three counts."""
-    taken: list[float] = []
-    while len(taken) < 3 and min(taken, default=1.0) >= 1:
-        start = time.perf_counter()
-        read_vote(text, mode)
-        taken.append(time.perf_counter() - start)
-    assert min(taken) < 1
+    """No reply makes a pattern slow."""
+    start = time.perf_counter()
+    read_vote(text, mode)
+    assert time.perf_counter() - start < 1
 
 
 def test_yes_or_no_is_the_one_way_to_read_a_closed_question():

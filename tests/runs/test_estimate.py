@@ -350,14 +350,11 @@ def test_the_threshold_is_held_against_the_worst() -> None:
 
 
 def test_ten_thousand_runs_are_estimated_in_two_seconds(opened: Callable[..., Study]) -> None:
-    """Each distinct text is counted once; where others keep the machine busy, the best of three counts."""
+    """Each distinct text is counted once."""
     study = opened("repeats = 278", changes=[('scenarios = ["CTI_ANALYSIS"]', "")])
     assert len(study.plan.runs) == 10_008
     assert study.store.database["runs"].count_documents({}) == 0  # the server is up
-    taken: list[float] = []
-    while len(taken) < 3 and min(taken, default=2.0) >= 2:
-        began = time.perf_counter()
-        frame = study.estimate()
-        taken.append(time.perf_counter() - began)
-    assert min(taken) < 2
+    began = time.perf_counter()
+    frame = study.estimate()
+    assert time.perf_counter() - began < 2
     assert frame["calls"].tolist() == [10_008] * 4

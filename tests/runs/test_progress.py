@@ -177,17 +177,14 @@ def test_a_notebook_gets_a_widget_and_papermill_a_log(monkeypatch: pytest.Monkey
 
 
 def test_a_step_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Less than 20 microseconds a step: progress must not be what a run waits for. The best of three counts."""
+    """Less than 20 microseconds a step: progress must not be what a run waits for."""
     stderr(monkeypatch)
     counters = Counters()
-    bar = Progress("runs", 60_000, shown=True)
-    taken = []
-    for _ in range(3):
-        began = time.perf_counter()
-        for _ in range(20_000):
-            bar.step(counters)
-        taken.append(time.perf_counter() - began)
-    assert min(taken) / 20_000 < 20e-6
+    bar = Progress("runs", 20_000, shown=True)
+    began = time.perf_counter()
+    for _ in range(20_000):
+        bar.step(counters)
+    assert (time.perf_counter() - began) / 20_000 < 20e-6
     bar.close()
 
 
