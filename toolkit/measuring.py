@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,10 +82,11 @@ async def annotated_by(
     item: TestItem,
     replies: tuple[PromptReply, ...],
     ask: Ask,
+    stop: threading.Event | None = None,
 ) -> TestItemAnnotations:
-    """Have a test annotate the replies to an item; an error in the test's own code is one line."""
+    """Have a test annotate the replies to an item; an error in the test's own code is one line, and sets ``stop``."""
     try:
-        return await annotate(test, item, replies, ask)
+        return await annotate(test, item, replies, ask, stop)
     except ToolkitError:
         raise
     except Exception as error:
