@@ -245,15 +245,16 @@ class Gateway:
                 sending.attempts.append(attempt)
 
     async def _attempts(self, claim: Claim, sending: Sending) -> ModelReply:
-        deadline = time.monotonic() + self._retry.deadline
-        number = 1
+        number, used = 1, 0.0  # attempts, and the seconds that they and the waits between them took
         while True:
             try:
                 return await self._attempt(sending)
             except ModelError as error:
+                if not error.retryable or number >= self._retry.attempts:
+                    raise
                 wait = self._retry.wait(number, error.retry_after, self._jitter)
-                last = number >= self._retry.attempts or time.monotonic() + wait > deadline
-                if not error.retryable or last:
+                used += sending.attempts[-1]["ms"] / 1000 + wait
+                if used > self._retry.deadline:
                     raise
                 if self._stop.is_set():
                     raise ModelError(f"stopped after: {error}", reason="stopped") from error
