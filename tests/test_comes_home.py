@@ -74,7 +74,9 @@ def model(name: str, server: StubServer, more: str = "") -> str:
 def own_study(folder: Path, models: list[str], judges: list[str], more: str = "") -> Path:
     (folder / "my_test.py").write_text(OWN)
     path = folder / "own.toml"
-    roles = "\n".join(f"{role} = {judge}" for role, judge in zip(("primary", "secondary"), judges, strict=True))
+    roles = "\n".join(
+        f"{role} = {judge}" for role, judge in zip(("primary", "secondary"), judges, strict=True)
+    )
     path.write_text(
         f'name = "own"\ntest = "my_test.py:Read"\nmodels = [{", ".join(models)}]\n{more}\n'
         f"[judges]\n{roles}\ntertiary = false\n"
@@ -107,7 +109,9 @@ def test_a_bug_in_an_annotator_loses_no_reply(
     faults = DrawnFaults(7, {FAULTS: share})
     with StubServer(faults=faults, latency=0.15) as server:
         judges = [model("a", server), model("b", server)]
-        study = Study.load(own_study(tmp_path, [model("m", server)], judges, "concurrency = 8\ntimeout_seconds = 1.5"))
+        study = Study.load(
+            own_study(tmp_path, [model("m", server)], judges, "concurrency = 8\ntimeout_seconds = 1.5")
+        )
         with pytest.raises(InputError, match=r"annotator failed on item 'i7': ZeroDivisionError: bug"):
             study.execute(progress=False)
         assert kept(study.store) == answered(server, faults)
@@ -227,3 +231,39 @@ def test_a_probe_whose_sibling_fails_keeps_what_was_sent(
         study.store.close()
 
 
+def test_a_reply_by_another_model_is_said_once_and_counts(
+    tmp_path: Path, store_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run and status name each pair with its calls; a dated version of the name is the model that was asked."""
+    served = {
+        "gpt-x": "gpt-x-2024-08-06",
+        "gpt-y": "GPT-Y",
+        "gpt-z": "gpt-z-mini\n2024",
+        "gpt-w": "gpt-z-mini\n2024",
+    }
+    with StubServer(change=lambda reply: reply | {"model": served[reply["model"]]}) as server:
+        path = tmp_path / "others.toml"
+        path.write_text(
+            f'name = "others"\nlength_bins = ["S"]\nscenarios = ["CTI_ANALYSIS"]\n'
+            f"models = [{', '.join(model(name, server) for name in served)}]\n"
+            "[judges]\nprimary = false\nsecondary = false\ntertiary = false\n"
+        )
+        for command in ("run", "status"):
+            for arguments in ([command, str(path)], [command, str(path), "--json"]):
+                with pytest.raises(SystemExit) as left:
+                    main(arguments)
+                assert left.value.code == 0
+                out = capsys.readouterr().out
+                if "--json" in arguments:
+                    pairs = [
+                        {"asked": asked, "answered_by": "gpt-z-mini 2024"} for asked in ("gpt-w", "gpt-z")
+                    ]
+                    assert json.loads(out)["answered_by_others"] == [pair | {"calls": 2} for pair in pairs]
+                else:
+                    for asked in ("gpt-w", "gpt-z"):
+                        line = f"{asked} was asked, gpt-z-mini 2024 answered 2 calls"
+                        assert out.count(line) == 1
+                    assert out.count("was asked") == 2
+        study = Study.load(path)
+        assert (study.runs()["status"] == "succeeded").all()
+        study.store.close()

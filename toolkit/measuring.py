@@ -23,6 +23,7 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
     annotate,
 )
+from toolkit.runs.asked import answered_by_others
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.plan import PlannedRun
 from toolkit.store.connection import Store
@@ -184,6 +185,7 @@ async def measure(
         spent_aud=spent_aud,
         failures=dict(failures),
         budget=str(reached) if reached else None,
+        answered_by_others=answered_by_others(store, plan.study.name),
         results=results_of(plan.test, measured),
     )
 

@@ -482,5 +482,8 @@ def test_a_redirect_on_the_same_host_is_followed(provider, make_request):
     """A server that wants its path written in another way is still the one that was asked."""
     path = "/v1/messages" if provider == "anthropic" else "/v1/chat/completions"
     with StubServer(faults=[Fault(status=307, headers={"Location": path})]) as server:
-        assert ask(spec_for(provider, server), make_request(provider=provider, model="m")).finish_reason == "stop"
+        assert (
+            ask(spec_for(provider, server), make_request(provider=provider, model="m")).finish_reason
+            == "stop"
+        )
         assert server.count == 2

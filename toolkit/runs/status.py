@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.counting import counted
+from toolkit.runs.asked import answered_by_others, others_lines
 from toolkit.runs.lengths import EXPECTED_REPLY_TOKENS
 from toolkit.runs.owners import living
 from toolkit.runs.progress import duration
@@ -47,7 +48,8 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         ended; ``in_flight`` those under way by purpose, ``abandoned`` those that a dead process left; ``at_work``
         whether a process works on the study; ``retried`` attempts beyond the first of each call, ``attempts`` all by
         outcome; ``spent_aud`` and ``unsure_aud`` (may have been billed besides); ``budget_left_aud`` without what is
-        under way at its worst; ``calls_per_minute`` lately and ``seconds_left`` at that rate, ``None`` when no call
+        under way at its worst; ``answered_by_others`` where another model than the one asked says to have answered;
+        ``calls_per_minute`` lately and ``seconds_left`` at that rate, ``None`` when no call
         has ended in the last five minutes.
     """
     name, budget = plan.study.name, plan.study.budget.aud
@@ -101,6 +103,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "failures": dict(Counter((one.failure or "unknown").split(":")[0] for one in failed)),
         "finish_reasons": dict(Counter(one.finish_reason or "unknown" for one in succeeded)),
         "judgement_failures": dict(Counter(j.reason.split(":")[0] for j in said if j.reason is not None)),
+        "answered_by_others": answered_by_others(store, name) if "done" in calls else [],
         "output": str(plan.output),
     }
 
@@ -148,6 +151,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         ),
         *(f"failed      {count} x {reason}" for reason, count in status["failures"].items()),
         *(f"unscored    {count} x {reason}" for reason, count in status["judgement_failures"].items()),
+        *(f"other model {line}" for line in others_lines(status["answered_by_others"])),
         f"results     {status['output']}",
     ]
     return Summary(status, "\n".join(lines))
