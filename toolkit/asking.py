@@ -15,6 +15,7 @@ from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.preflight import refuse_keyless
 from toolkit.runs.progress import Progress
+from toolkit.runs.standing import budget_left
 from toolkit.store.connection import Store
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
     left = unpaid(plan, store, requests)
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
     worst = sum(worst_aud(request, endpoints[_key(request)]) for request in left)
+    worst = min(worst, budget_left(plan, store))
     threshold = plan.study.budget.confirm_above_aud
     if worst > threshold:
         raise InputError(

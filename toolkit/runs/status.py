@@ -43,7 +43,8 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     Returns
     -------
     dict
-        Plain JSON types. ``runs`` and ``judgements`` count against the plan. No judge sees the replies that are
+        Plain JSON types. ``runs`` and ``judgements`` count against the plan; equal requests are paid once, so that
+        ``distinct_calls`` answer the runs. No judge sees the replies that are
         ``excluded``, so their judgements are ``left_out`` and neither planned nor missing; ``calls`` are those that
         ended; ``in_flight`` those under way by purpose, ``abandoned`` those that a dead process left; ``at_work``
         whether a process works on the study; ``retried`` attempts beyond the first of each call, ``attempts`` all by
@@ -80,6 +81,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
             "failed": len(failed),
             "missing": len(runs) - len(succeeded) - len(failed),
         },
+        "distinct_calls": len(set(plan.call_ids)),
         "judgements": {
             "planned": planned,
             "done": answered,
@@ -129,6 +131,11 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         f"study       {status['study']}",
         f"runs        {runs['succeeded']} of {runs['planned']} succeeded",
         f"            {runs['failed']} failed, {runs['missing']} not asked",
+        *(
+            [f"            {runs['planned']} runs, {status['distinct_calls']} distinct calls"]
+            if status["distinct_calls"] != runs["planned"]
+            else []
+        ),
         f"judgements  {judged}",
         spent,
         f"now         {_now(status)}",
@@ -193,7 +200,7 @@ def _calls_left(plan: Plan, runs: tuple[Standing, ...], judges: Mapping[str, int
     lengths = [one.output_tokens for one in runs if one.output_tokens is not None]
     usual = sum(lengths) / len(lengths) if lengths else EXPECTED_REPLY_TOKENS
     left = 0.0
-    for one in runs:
+    for one in {one.run.call_id: one for one in runs}.values():  # equal requests are one call
         if one.status == "failed" or one.excluded:
             continue
         missing = judges[one.run.model] - sum(judgement.answered for judgement in one.said.values())
