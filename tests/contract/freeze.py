@@ -26,29 +26,13 @@ from toolkit.cli import main
 FROZEN = Path(__file__).parent / "frozen"
 STORE = FROZEN / "store.tar.xz"
 """The embedded store that the three studies were kept in."""
-VOLATILE = frozenset(
-    "run_id created_at latency_ms updated_at seconds calls_per_minute rated_at commit when path folder files output".split()  # noqa: SIM905
-)
+VOLATILE = {"run_id", "created_at", "updated_at", "rated_at", "latency_ms", "seconds", "calls_per_minute"}
+VOLATILE |= {"commit", "when", "path", "folder", "files", "output"}
 """What differs from one execution to the next; everything else is frozen."""
-FRAMES = (
-    "runs judgements dimensions calls prompts estimate human measurements results experiments methods".split()  # noqa: SIM905
-)
-RESULTS = [
-    "reliability",
-    "generalizability",
-    "length",
-    "length_by_model",
-    "dimension_profile",
-    "length_bias",
-    "mixed_model",
-    "pareto",
-    "missing",
-    "ceiling",
-    "calibration",
-    "power",
-    "compare_models",
-    "focus",
-]
+FRAMES = ("runs", "judgements", "dimensions", "calls", "prompts", "estimate", "human")
+FRAMES += ("measurements", "results", "experiments", "methods")
+RESULTS = ("reliability", "generalizability", "length", "length_by_model", "dimension_profile", "length_bias")
+RESULTS += ("mixed_model", "pareto", "missing", "ceiling", "calibration", "power", "compare_models", "focus")
 
 
 def observed(study: Study) -> dict[str, Any]:
