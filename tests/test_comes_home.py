@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -114,7 +115,15 @@ def test_a_bug_in_an_annotator_loses_no_reply(
         )
         with pytest.raises(InputError, match=r"annotator failed on item 'i7': ZeroDivisionError: bug"):
             study.execute(progress=False)
-        assert kept(study.store) == answered(server, faults)
+        # A busy machine may take what came for what did not come in time: the ledger knows of each.
+        noted = Counter(one["outcome"] for call in study.store.objects(Call) for one in call.attempts)
+        late = noted["timeout"] - sum(
+            fault is not None and fault.kind == "hang" for fault in faults.drawn.values()
+        )
+        came, there = answered(server, faults), kept(study.store)
+        assert set(there) <= set(came)
+        assert 0 <= len(came) - len(there) <= late
+        assert not noted["cancelled"]
         calls = study.store.database["calls"]
         assert calls.count_documents({"state": "claimed"}) == 0
         # Of 48 judge calls those that were out when the bug showed, and no more.
