@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from functools import partial
 from pathlib import Path
 
@@ -111,19 +110,11 @@ def test_a_bug_in_an_annotator_loses_no_reply(
     with StubServer(faults=faults, latency=0.15) as server:
         judges = [model("a", server), model("b", server)]
         study = Study.load(
-            own_study(tmp_path, [model("m", server)], judges, "concurrency = 8\ntimeout_seconds = 1.5")
+            own_study(tmp_path, [model("m", server)], judges, "concurrency = 8\ntimeout_seconds = 4")
         )
         with pytest.raises(InputError, match=r"annotator failed on item 'i7': ZeroDivisionError: bug"):
             study.execute(progress=False)
-        # A busy machine may take what came for what did not come in time: the ledger knows of each.
-        noted = Counter(one["outcome"] for call in study.store.objects(Call) for one in call.attempts)
-        late = noted["timeout"] - sum(
-            fault is not None and fault.kind == "hang" for fault in faults.drawn.values()
-        )
-        came, there = answered(server, faults), kept(study.store)
-        assert set(there) <= set(came)
-        assert 0 <= len(came) - len(there) <= late
-        assert not noted["cancelled"]
+        assert answered(server, faults) == kept(study.store)
         calls = study.store.database["calls"]
         assert calls.count_documents({"state": "claimed"}) == 0
         # Of 48 judge calls those that were out when the bug showed, and no more.
