@@ -96,6 +96,13 @@ def unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[M
     return [request for call_id, request in wanted.items() if call_id not in paid]
 
 
+def worst_of(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> float:
+    """Return what requests that are not paid for cost at worst, in AUD, and never more than the budget lets out."""
+    endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
+    worst = sum(worst_aud(request, endpoints[_key(request)]) for request in requests)
+    return min(worst, budget_left(plan, store))
+
+
 def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
     """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed.
 
@@ -105,9 +112,7 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
         Naming both amounts and how to confirm.
     """
     left = unpaid(plan, store, requests)
-    endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    worst = sum(worst_aud(request, endpoints[_key(request)]) for request in left)
-    worst = min(worst, budget_left(plan, store))
+    worst = worst_of(plan, store, left)
     threshold = plan.study.budget.confirm_above_aud
     if worst > threshold:
         raise InputError(
