@@ -187,6 +187,9 @@ class Call(me.Document):
     model = me.StringField(required=True)
     request = me.DictField()
     worst_aud = me.FloatField(required=True, min_value=0)
+    sent = (
+        me.BooleanField()
+    )  # of a claim: whether its request is being sent, and may be billed if its owner dies
     text = me.StringField()
     finish_reason = me.StringField()
     answered_by = me.StringField()
