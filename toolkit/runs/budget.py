@@ -16,6 +16,7 @@ from pymongo.errors import DuplicateKeyError
 from toolkit.errors import BudgetReached
 from toolkit.runs.ledger import was_sent
 from toolkit.runs.owners import Owner, living
+from toolkit.runs.settling import settled_aud, settlements
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 
@@ -132,7 +133,8 @@ class Account:
         """
         fields = ("owner", "state", "aud_cost", "unsure_aud", "inherited_aud", "worst_aud", "sent")
         found = self._store.find_where(Call, {"study": self._study}, only=fields)
-        return sum(_inherited(call) if call["owner"] in alive else _cost(call) for call in found)
+        spent = sum(_inherited(call) if call["owner"] in alive else _cost(call) for call in found)
+        return spent - settled_aud(settlements(self._store, self._study), billed=False)
 
     def _change(self, change: Any) -> None:
         """Change the account as nobody else changes it meanwhile: by its version, again until it holds."""
