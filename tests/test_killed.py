@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from waiting import is_heard_out, wait_for
 from toolkit.cli import main
 from toolkit.models.base import Usage
 from toolkit.models.prices import aud_cost, price_of
-from toolkit.runs.owners import is_living
+from toolkit.runs.owners import Owner, is_living
 from toolkit.runs.status import status_summary
 from toolkit.store import embedded
 from toolkit.store.archive import write_archive
@@ -312,3 +313,28 @@ def test_two_processes_on_one_study_of_five_hundred_runs_pay_once(tmp_path: Path
         assert len(runs) == len({run.call_id for run in runs}) == RUNS
         assert study.execute(progress=False, limit=RUNS).new_calls == 0
         study.store.close()
+
+
+def test_a_living_process_is_alive_whatever_its_lease_says(tmp_path: Path, store_folder: Path) -> None:
+    """A laptop that slept, a clock that moved: its lease is over, and yet no call of it is asked twice."""
+    with StubServer(holds=lambda: server.count < 6) as server:
+        study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3)
+        first = in_a_process(study, None)
+        wait_for(lambda: server.count == 3)
+        study.store.database["owners"].update_many({}, {"$set": {"lease_until": 0.0}})
+        assert study.status()["at_work"]
+        second = in_a_process(study, None)
+        for process in (first, second):
+            process.join(60)
+        assert (first.exitcode, second.exitcode, server.count) == (0, 0, 24)
+        study.store.close()
+
+
+def test_threads_of_one_process_make_its_owner_known_once(store: Store) -> None:
+    """A budget asks in a thread while a free model is claimed in the loop."""
+    for _ in range(8):
+        owner = Owner(store, "s")
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _, owner=owner: owner.start(), range(8)))
+        assert store.database["owners"].count_documents({}) == 1
+        owner.close()

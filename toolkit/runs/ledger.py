@@ -268,9 +268,8 @@ class Ledger:
 
 def was_sent(call: Mapping[str, Any]) -> bool:
     """Return whether a call is claimed and was being sent: if its owner is dead, it may have been billed."""
-    return (
-        call["state"] == "claimed" and call.get("sent") is not False
-    )  # before this mark, claims did not say
+    # Before this mark, claims did not say; and the embedded server makes a number of a truth value that `$set` changes.
+    return call["state"] == "claimed" and bool(call.get("sent", True))
 
 
 def answer_of(document: Mapping[str, Any]) -> Answer:

@@ -72,9 +72,9 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     unsure_aud = sum(unsure.values())
     claimed = claimed_calls(store, name) if "claimed" in calls else []
     in_flight = [call for call in claimed if call["owner"] in alive]
-    reserved = sum(
-        call["worst_aud"] or 0.0 for call in claimed if was_sent(call) and call["_id"] not in unsure
-    )
+    told = {*unsure, *(call["call_id"] for one in settled for call in one["calls"])}
+    open_claims = (call for call in claimed if call["owner"] in alive or call["_id"] not in told)
+    reserved = sum(call["worst_aud"] or 0.0 for call in open_claims if was_sent(call))
     attempts, retried = _attempts(store, name, calls)
     rate = _calls_per_minute(store, name, calls)
     return {
