@@ -5,25 +5,35 @@ from __future__ import annotations
 import json
 import multiprocessing
 import random
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stub_server import DrawnFaults, Fault, StubServer
 from test_chaos import unjudged_study
 from waiting import is_heard_out, wait_for
 
+from toolkit.cli import main
 from toolkit.models.base import Usage
 from toolkit.models.prices import aud_cost, price_of
-from toolkit.runs.owners import is_living
-from toolkit.store.connection import Store
+from toolkit.runs.owners import Owner, is_living
+from toolkit.runs.status import status_summary
+from toolkit.store import embedded
+from toolkit.store.archive import write_archive
+from toolkit.store.archive_file import check_archive
+from toolkit.store.archive_import import add_archive
+from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Run
+from toolkit.study import Budget, Limit
 from toolkit.workbench import Study
 
 RUNS, KILLS = 500, 20
@@ -132,30 +142,139 @@ def test_a_study_killed_twenty_times_is_done_once(
     study.store.close()
 
 
-def test_claims_of_a_killed_process_that_were_never_sent_cost_a_lost_attempt_only(
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({"budget": Budget(aud=5.0)}, id="with a budget"),
+        pytest.param({}, id="without one"),
+        pytest.param({"limits": {"compatible": Limit(requests_per_minute=4)}}, id="of a rate"),
+    ],
+)
+def test_only_what_was_sent_may_have_been_billed_by_two_kills(
+    tmp_path: Path, store_folder: Path, settings: dict[str, Any]
+) -> None:
+    """Three are in flight at each kill and 21 wait: what counts is what the server saw and did not answer."""
+    with StubServer(holds=lambda: True) as server:
+        study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3, **settings)
+        seen = [0]
+        for _ in range(2):
+            process = in_a_process(study, None)
+            wait_for(lambda: server.count == seen[-1] + 3)
+            time.sleep(0.5)  # in which others would be claimed
+            process.kill()
+            process.join()
+            assert process.exitcode == -signal.SIGKILL
+            server.settle()
+            seen.append(server.count)
+            wait_for(lambda: is_heard_out(store_folder))
+            status = study.status()
+            assert (seen[-1], status["unsure_calls"]) == (seen[-2] + 3, 3)
+            each = study.store.objects(Call).first().worst_aud
+            assert status["unsure_aud"] == pytest.approx(seen[-1] * each, rel=0.3)
+            assert (
+                f"more may have been billed for {status['unsure_calls']} calls" in status_summary(status).text
+            )
+        assert study.store.database["calls"].count_documents({}) == 3
+        if study.file.limits:
+            return
+        server.holds = lambda: False
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, server.count) == (24, 24 + 6)
+        lost = [call for call in study.store.objects(Call) if len(call.attempts) > 1]
+        assert [[one["outcome"] for one in call.attempts] for call in lost] == [
+            ["lost", "lost", "answered"]
+        ] * 3
+        assert study.status()["unsure_aud"] == pytest.approx(status["unsure_aud"])
+        price = price_of(study.plan.models["answerer"])
+        assert outcome.spent_aud == pytest.approx(
+            aud_cost(Usage(server.input_tokens, server.output_tokens), price) * 24 / 30, rel=0.3
+        )
+        study.store.close()
+
+
+def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(
     tmp_path: Path, store_folder: Path
 ) -> None:
-    """Calls are claimed ahead; of those only the one in flight is at the server a second time."""
-    with StubServer(faults=[Fault("hang")]) as server:
-        study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=1)
+    """The provider refuses all and asks for a minute: of what is claimed nothing is under way when it is killed."""
+    with StubServer(faults=lambda number, body: Fault(status=429, retry_after="60")) as server:
+        study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3)
+        process = in_a_process(study, None)
         calls = study.store.database["calls"]
-        process = in_a_process(study)
-        wait_for(lambda: server.count and calls.count_documents({"state": "claimed"}) >= 20)
+        wait_for(lambda: server.count and server.count == calls.count_documents({"sent": False}))
         process.kill()
         process.join()
-        claimed = {call["_id"] for call in calls.find({"state": "claimed"})}
-        assert (len(claimed) >= 20, server.count) == (True, 1)
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, server.count) == (24, 25)
-        for call in study.store.objects(Call):
-            lost = call.call_id in claimed
-            outcomes = ["lost", "answered"] if lost else ["answered"]
-            assert [attempt["outcome"] for attempt in call.attempts] == outcomes
-            assert (call.unsure_aud > 0) == lost
-        price = price_of(study.plan.models["answerer"])
-        paid = aud_cost(Usage(server.input_tokens, server.output_tokens), price)
-        assert outcome.spent_aud == pytest.approx(paid)
+        assert process.exitcode == -signal.SIGKILL
+        wait_for(lambda: is_heard_out(store_folder))
+        assert (study.status()["unsure_calls"], study.status()["unsure_aud"]) == (0, 0.0)
         study.store.close()
+
+
+@pytest.mark.parametrize("billed", [True, False])
+def test_what_may_have_been_billed_is_settled_once(
+    tmp_path: Path, store_folder: Path, billed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused while a process works; then spent or off the budget, with a record that goes with the study."""
+
+    def settle(folder: Path = tmp_path) -> tuple[int, dict[str, Any]]:
+        path = folder / "lone.toml"
+        which = "--billed" if billed else "--not-billed"
+        with pytest.raises(SystemExit) as ended:
+            main(["settle", str(path), which, "--note", "the bill of May", "--json"])
+        return int(str(ended.value.code)), json.loads(capsys.readouterr().out)
+
+    with StubServer(holds=lambda: True) as server:
+        study = unjudged_study(tmp_path, server.openai_url, concurrency=3, budget=Budget(aud=5.0))
+        (tmp_path / "lone.toml").write_text(
+            f'''name = "lone"
+length_bins = ["S"]
+output = "results/lone"
+[budget]
+aud = 5.0
+[[models]]
+name = "answerer"
+provider = "compatible"
+base_url = "{server.openai_url}"
+usd_per_million_input = 1.0
+usd_per_million_output = 2.0
+'''
+        )
+        process = in_a_process(study, None)
+        wait_for(lambda: server.count == 3)
+        code, said = settle()
+        assert (code, "a process works on this study" in said["error"]) == (2, True)
+        process.kill()
+        process.join()
+        wait_for(lambda: is_heard_out(store_folder))
+        before = study.status()
+        code, said = settle()
+        assert (code, said["settled_calls"]) == (0, 3)
+        assert said["settled_aud"] == pytest.approx(before["unsure_aud"])
+        again = settle()
+        assert (again[0], again[1]["settled_calls"]) == (0, 0)
+        after = study.status()
+        assert (after["unsure_calls"], after["unsure_aud"]) == (0, 0.0)
+        assert after["spent_aud"] == pytest.approx(before["unsure_aud"] if billed else 0.0)
+        assert after["budget_left_aud"] == pytest.approx(5.0 - after["spent_aud"])
+        assert "the bill of May" in status_summary(after).text
+        [record] = after["settled"]
+        assert (record["calls"], record["billed"], record["note"]) == (3, billed, "the bill of May")
+        server.holds = lambda: False
+        outcome = study.execute(progress=False)
+        done = study.status()  # the lost calls are asked again, and what was settled stays settled
+        assert (outcome.succeeded, server.count, done["unsure_calls"], done["settled"]) == (
+            12,
+            15,
+            0,
+            [record],
+        )
+        write_archive(study.store, study.name, tmp_path / "a.zip")
+        study.store.close()
+        elsewhere = open_store(tmp_path / "elsewhere")
+        for _ in range(2):
+            add_archive(elsewhere, check_archive(tmp_path / "a.zip"))
+        assert elsewhere.database["settlements"].count_documents({"note": "the bill of May"}) == 1
+        elsewhere.close()
+        embedded.stop(tmp_path / "elsewhere")
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only /proc tells when a process began")
@@ -194,3 +313,28 @@ def test_two_processes_on_one_study_of_five_hundred_runs_pay_once(tmp_path: Path
         assert len(runs) == len({run.call_id for run in runs}) == RUNS
         assert study.execute(progress=False, limit=RUNS).new_calls == 0
         study.store.close()
+
+
+def test_a_living_process_is_alive_whatever_its_lease_says(tmp_path: Path, store_folder: Path) -> None:
+    """A laptop that slept, a clock that moved: its lease is over, and yet no call of it is asked twice."""
+    with StubServer(holds=lambda: server.count < 6) as server:
+        study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3)
+        first = in_a_process(study, None)
+        wait_for(lambda: server.count == 3)
+        study.store.database["owners"].update_many({}, {"$set": {"lease_until": 0.0}})
+        assert study.status()["at_work"]
+        second = in_a_process(study, None)
+        for process in (first, second):
+            process.join(60)
+        assert (first.exitcode, second.exitcode, server.count) == (0, 0, 24)
+        study.store.close()
+
+
+def test_threads_of_one_process_make_its_owner_known_once(store: Store) -> None:
+    """A budget asks in a thread while a free model is claimed in the loop."""
+    for _ in range(8):
+        owner = Owner(store, "s")
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _, owner=owner: owner.start(), range(8)))
+        assert store.database["owners"].count_documents({}) == 1
+        owner.close()

@@ -120,6 +120,20 @@ def status(study: Path, watch: float | None, as_json: bool) -> int:
     return code
 
 
+@cli.command(short_help="Settle what STUDY may have been billed for calls without a reply.")
+@STUDY
+@click.option("--billed/--not-billed", required=True, default=None, help="What the provider's bill says.")
+@click.option("--note", required=True, help="How that is known; kept with the settlement.")
+@json_option
+def settle(study: Path, billed: bool, note: str, as_json: bool) -> int:
+    """Count what STUDY may have been billed for calls without a reply as spent, or take it off the budget."""
+    from toolkit.runs.settling import settle
+    from toolkit.workbench import Study
+
+    loaded = Study.load(study)
+    return finish(settle(loaded.store, loaded.name, billed=billed, note=note), as_json)
+
+
 @cli.command(short_help="Write figures and tables, or the thesis bundle.")
 @STUDY
 @click.option(

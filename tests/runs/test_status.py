@@ -86,7 +86,7 @@ def test_calls_in_flight_are_those_of_living_processes(study: Study) -> None:
     call(study, "c", attempts="answered", aud_cost=0.25, unsure_aud=0.125, output_tokens=5, latency_ms=10.0)
     status = study.status()
     assert (status["in_flight"], status["abandoned"], status["at_work"]) == ({"run": 1, "judge": 2}, 1, True)
-    assert (status["spent_aud"], status["unsure_aud"]) == (0.25, 0.125)
+    assert (status["spent_aud"], status["unsure_aud"], status["unsure_calls"]) == (0.25, 1.125, 2)
     assert status["budget_left_aud"] == pytest.approx(5.0 - 0.25 - 0.125 - 2.5)
     assert status["calls"] == {"done": 1}
     text = status_summary(status).text
@@ -95,7 +95,7 @@ def test_calls_in_flight_are_those_of_living_processes(study: Study) -> None:
     estimate = estimate_summary(study.estimate())
     assert estimate.fields["held_aud"] == pytest.approx(2.5)
     assert "2.5000 held for calls that are under way or that a dead process left" in estimate.text
-    assert "0.1250 more may have been billed" in text
+    assert "1.1250 more may have been billed for 2 calls" in text
     owner.close()
     assert (study.status()["at_work"], study.status()["abandoned"]) == (False, 4)
 

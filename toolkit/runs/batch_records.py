@@ -6,11 +6,11 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from pymongo import InsertOne, UpdateOne
+from pymongo import InsertOne, UpdateMany, UpdateOne
 from ulid import ULID
 
 from toolkit.models.batches import Result
-from toolkit.store.connection import Store
+from toolkit.store.connection import CHUNK, Store
 from toolkit.store.documents import Batch, Call
 from toolkit.store.writer import TOUCH
 
@@ -60,7 +60,7 @@ class OpenBatch:
 
 
 async def write_batch(store: Store, study: str, batch: OpenBatch) -> None:
-    """Write a batch that is about to be submitted, and return when it is on the disk.
+    """Write a batch that is about to be submitted, and that its calls are, and return when it is on the disk.
 
     Parameters
     ----------
@@ -82,6 +82,10 @@ async def write_batch(store: Store, study: str, batch: OpenBatch) -> None:
     )
     document.validate()
     await store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)
+    # After the batch: of a call that is marked before, nobody would know that it goes on.
+    for start in range(0, len(document.call_ids), CHUNK):
+        some = {"_id": {"$in": document.call_ids[start : start + CHUNK]}, "state": "claimed"}
+        await store.writer.write("calls", UpdateMany(some, {"$set": {"sent": True}, **TOUCH}))
 
 
 async def note_batch(store: Store, batch: OpenBatch, state: str) -> None:

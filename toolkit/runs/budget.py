@@ -14,7 +14,9 @@ from typing import Any, Final
 from pymongo.errors import DuplicateKeyError
 
 from toolkit.errors import BudgetReached
+from toolkit.runs.ledger import was_sent
 from toolkit.runs.owners import Owner, living
+from toolkit.runs.settling import settled_aud, settlements
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 
@@ -129,9 +131,10 @@ class Account:
 
         What a living process does is in its grant, except what it took over from others: that was before.
         """
-        fields = ("owner", "state", "aud_cost", "unsure_aud", "inherited_aud", "worst_aud")
+        fields = ("owner", "state", "aud_cost", "unsure_aud", "inherited_aud", "worst_aud", "sent")
         found = self._store.find_where(Call, {"study": self._study}, only=fields)
-        return sum(_inherited(call) if call["owner"] in alive else _cost(call) for call in found)
+        spent = sum(_inherited(call) if call["owner"] in alive else _cost(call) for call in found)
+        return spent - settled_aud(settlements(self._store, self._study), billed=False)
 
     def _change(self, change: Any) -> None:
         """Change the account as nobody else changes it meanwhile: by its version, again until it holds."""
@@ -158,5 +161,5 @@ def _inherited(call: Mapping[str, Any]) -> float:
 
 
 def _cost(call: Mapping[str, Any]) -> float:
-    flight = (call.get("worst_aud") or 0.0) if call["state"] == "claimed" else 0.0
+    flight = (call.get("worst_aud") or 0.0) if was_sent(call) else 0.0
     return float((call.get("aud_cost") or 0.0) + (call.get("unsure_aud") or 0.0) + flight)

@@ -20,6 +20,7 @@ from toolkit.models.registry import default_concurrency
 from toolkit.models.tokens import count_tokens
 from toolkit.runs.endpoint import OTHER_TOKENIZER
 from toolkit.runs.execution import IN_ORDER_UP_TO
+from toolkit.runs.ledger import was_sent
 from toolkit.runs.lengths import (
     NOTHING,
     Experience,
@@ -31,6 +32,7 @@ from toolkit.runs.lengths import (
 )
 from toolkit.runs.progress import duration
 from toolkit.runs.said import judge_requests
+from toolkit.runs.settling import settled_aud, settlements
 from toolkit.runs.standing import Ahead, calls_by_state, claimed_calls, judge_shares, runs_ahead
 from toolkit.summary import Summary
 
@@ -143,8 +145,11 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             for (_, spec), row in zip(phases, rows, strict=True)
             if row["worst_aud"] and not spec.encoding
         },
-        spent_aud=sum(c.aud + c.unsure_aud for c in calls_by_state(store, plan.study.name).values()),
-        held_aud=sum(call["worst_aud"] or 0.0 for call in claimed_calls(store, plan.study.name)),
+        spent_aud=sum(c.aud + c.unsure_aud for c in calls_by_state(store, plan.study.name).values())
+        - settled_aud(settlements(store, plan.study.name), billed=False),
+        held_aud=sum(
+            call["worst_aud"] or 0.0 for call in claimed_calls(store, plan.study.name) if was_sent(call)
+        ),
     )
     return frame
 

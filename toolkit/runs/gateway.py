@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -15,15 +16,45 @@ from toolkit.models.prices import aud_cost, batch_price
 from toolkit.runs.batch_exchange import STILL_OPEN
 from toolkit.runs.batches import BatchDesk
 from toolkit.runs.budget import Account
-from toolkit.runs.claiming import claim_for
 from toolkit.runs.endpoint import Endpoint, limiters, most_tokens, worst_aud
 from toolkit.runs.ledger import Busy, Claim, Ledger
-from toolkit.runs.limits import POLL_SECONDS, turn_away_when
+from toolkit.runs.limits import POLL_SECONDS, Limiter, Slot, turn_away_when
 from toolkit.runs.retries import UNSURE, RetryPolicy
-from toolkit.runs.sending import Counters, Sending
 from toolkit.store.documents import utc_now
 
 REFUSED_FOR_RATE = ("rate_limited", "overloaded")
+
+
+@dataclass
+class Counters:
+    """What a gateway has done since it opened; shown as progress."""
+
+    asked: int = 0
+    from_ledger: int = 0
+    failed: int = 0
+    retried: int = 0
+    spent_aud: float = 0.0
+
+
+@dataclass
+class Sending:
+    """One call on its way: its attempts so far, what is set aside for it and what it may have cost already.
+
+    ``sent`` is whether its claim says that it is being sent, ``prepared`` the limiter's word that it soon may be; ``out``
+    whether a request is out, or its reply is not in the ledger yet.
+    """
+
+    request: ModelRequest
+    endpoint: Endpoint
+    worst_aud: float
+    attempts: list[dict[str, Any]] = field(default_factory=list)
+    reserved_aud: float = 0.0
+    unsure_aud: float = 0.0
+    spent_aud: float = 0.0
+    in_batch: bool = False
+    sent: bool = False
+    out: bool = False
+    prepared: Slot | None = None
 
 
 class Gateway:
@@ -117,9 +148,8 @@ class Gateway:
             raise ModelError("not in the ledger, and a replay asks nobody", reason="not_in_ledger")
         endpoint = self._endpoints[request.provider, request.model, request.endpoint]
         self._refuse_stopped(endpoint)
-        # Counting tokens takes longer than everything else here, and only a budget needs it beforehand.
-        worst = worst_aud(request, endpoint) if self._account else 0.0
-        sending = Sending(request, endpoint, worst)
+        # Of every claim, and not only with a budget: if we die, the store alone knows what it may have cost.
+        sending = Sending(request, endpoint, worst_aud(request, endpoint))
         task = asyncio.ensure_future(self._ask(sending, purpose))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -127,14 +157,14 @@ class Gateway:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             # Whoever waits may be cancelled by a sibling's failure: what was sent comes home and is kept all the same.
-            if not sending.sent:
+            if not sending.out:
                 task.cancel()
             raise
 
     async def _ask(self, sending: Sending, purpose: str) -> Answer:
         try:
             await self._reserve(sending)
-            while isinstance(claimed := await claim_for(sending, self._ledger, self._desk, purpose), Busy):
+            while isinstance(claimed := await self._claim(sending, purpose), Busy):
                 await self._sleep(POLL_SECONDS)
                 self._refuse_after_stop()
             if isinstance(claimed, Answer):
@@ -142,6 +172,7 @@ class Gateway:
                 return claimed
             return await self._send(claimed, sending)
         finally:
+            self._unprepare(sending)
             self._settle(sending)
 
     async def close(self) -> None:
@@ -173,6 +204,44 @@ class Gateway:
         self._ledger.close()
         if self._account:
             self._account.close()
+
+    async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
+        """Claim a call when it is soon to be sent, or return its answer, or that somebody else is at it.
+
+        A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
+        """
+        in_batches = self._desk is not None and sending.endpoint.batch
+        if not in_batches:
+            await self._prepare(sending)
+        # Of a batch its record in the store says that it is being sent, and marks its calls.
+        sending.sent = not in_batches or self._in_held_batch(sending)
+        asking = self._ledger.claim(
+            sending.request, purpose=purpose, worst_aud=sending.worst_aud, sent=sending.sent
+        )
+        claiming = asyncio.ensure_future(asking)
+        try:
+            claimed = await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            claimed = await claiming
+            if isinstance(claimed, Claim) and not self._in_held_batch(sending):
+                await asyncio.shield(self._ledger.withdraw(self._with_lost(claimed, sending)))
+            raise
+        if isinstance(claimed, Claim):
+            return self._with_lost(claimed, sending)
+        self._unprepare(sending)
+        return claimed
+
+    def _in_held_batch(self, sending: Sending) -> bool:
+        return self._desk is not None and self._desk.holds(sending.request.identity())
+
+    def _with_lost(self, claim: Claim, sending: Sending) -> Claim:
+        """Return a claim with what its owner before may have paid: it died with the call in flight."""
+        if not claim.lost or self._in_held_batch(sending):  # only a batch is known to go on
+            return claim
+        lost = {"at": claim.lost, "outcome": "lost"}
+        return replace(
+            claim, earlier=(*claim.earlier, lost), inherited_aud=claim.inherited_aud + claim.lost_aud
+        )
 
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
         before = [dict(attempt) for attempt in claim.earlier]
@@ -248,7 +317,7 @@ class Gateway:
         number, used = 1, 0.0  # attempts, and the seconds that they and the waits between them took
         while True:
             try:
-                return await self._attempt(sending)
+                return await self._attempt(claim, sending)
             except ModelError as error:
                 if not error.retryable or number >= self._retry.attempts:
                     raise
@@ -258,24 +327,22 @@ class Gateway:
                     raise
                 if self._stop.is_set():
                     raise ModelError(f"stopped after: {error}", reason="stopped") from error
-                if (
-                    error.reason in UNSURE
-                ):  # if we die over the next attempt, this one may be billed all the same
-                    await self._ledger.note(claim, sending.attempts, sending.unsure_aud)
+                # If we die before or over the next attempt, this one may be billed all the same, or surely was not.
+                await self._note(claim, sending, sent=False)
             number += 1
             self.counters.retried += 1
             # The place is given back while waiting, so that others are not held up.
             await self._sleep(wait)
             await self._reserve(sending)
 
-    async def _attempt(self, sending: Sending) -> ModelReply:
+    async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
         """Send a request once, when its provider has a place for it; every request that is sent is noted."""
         request, endpoint = sending.request, sending.endpoint
         self._refuse_after_stop()
-        if self._turning_away is None:
-            self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
         limiter = self._limiters[endpoint.room]
-        slot = await limiter.enter(most_tokens(request, endpoint) if limiter.counts_tokens else 0.0)
+        while (slot := await self._enter(claim, sending, limiter)) is None:
+            # A pause may last minutes; who dies in it has sent nothing.
+            await self._note(claim, sending, sent=False)
         came: dict[str, Any] = {}
         started = time.monotonic()
         try:
@@ -284,14 +351,14 @@ class Gateway:
             attempt = {"at": utc_now(), "outcome": "cancelled"}
             model = self._model(endpoint)
             sending.attempts.append(attempt)
-            sending.sent = True
+            sending.out = True
             try:
                 reply = await model.ask(request)
                 attempt["outcome"] = "answered"
                 came = {"answered": True, "tokens": reply.usage.total, "unkept": True}
                 return reply
             except ModelError as error:
-                sending.sent = False
+                sending.out = False
                 attempt["outcome"] = error.reason
                 if error.fatal_for_provider:
                     self._stopped[endpoint.room] = error
@@ -304,6 +371,35 @@ class Gateway:
         finally:
             limiter.leave(slot, **came)
 
+    async def _enter(self, claim: Claim, sending: Sending, limiter: Limiter) -> Slot | None:
+        """Wait for a place with a claim that says it is being sent; ``None`` when the provider asks for a pause."""
+        await self._prepare(sending)
+        if not sending.sent:
+            await self._note(claim, sending, sent=True)
+        prepared, sending.prepared = sending.prepared, None
+        return await limiter.enter_prepared(prepared) if prepared else None
+
+    async def _note(self, claim: Claim, sending: Sending, *, sent: bool) -> None:
+        await self._ledger.note(claim, sending.attempts, sending.unsure_aud, sent=sent)
+        sending.sent = sent
+
+    async def _prepare(self, sending: Sending) -> None:
+        """Wait until a call is soon to be sent, and may be claimed for it."""
+        if sending.prepared is not None:
+            return
+        if self._turning_away is None:
+            self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
+        limiter = self._limiters[sending.endpoint.room]
+        tokens = most_tokens(sending.request, sending.endpoint) if limiter.counts_tokens else 0.0
+        sending.prepared = await limiter.prepare(tokens)
+        self._refuse_after_stop()
+        self._refuse_stopped(sending.endpoint)
+
+    def _unprepare(self, sending: Sending) -> None:
+        if sending.prepared is not None:
+            self._limiters[sending.endpoint.room].unprepare(sending.prepared)
+            sending.prepared = None
+
     async def _reserve(self, sending: Sending) -> None:
         if self._account and not sending.reserved_aud:
             await self._account.reserve(sending.worst_aud)
@@ -311,10 +407,9 @@ class Gateway:
 
     def _count_unsure(self, sending: Sending) -> None:
         """Count an attempt that may have been billed as if it had been, at its worst."""
-        worst = sending.worst_aud or worst_aud(sending.request, sending.endpoint)
-        sending.unsure_aud += worst
+        sending.unsure_aud += sending.worst_aud
         if self._account:
-            self._account.settle(sending.reserved_aud, worst)
+            self._account.settle(sending.reserved_aud, sending.worst_aud)
             sending.reserved_aud = 0.0
 
     def _settle(self, sending: Sending) -> None:

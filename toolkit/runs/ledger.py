@@ -43,6 +43,8 @@ class Claim:
         Attempts before this claim.
     lost
         When the owner before claimed it, if that one died with the call in flight.
+    lost_aud
+        What that attempt may have cost, in AUD.
     inherited_aud
         What the attempts before this claim may have cost, in AUD; without the one that was lost.
     """
@@ -53,6 +55,7 @@ class Claim:
     at: datetime = field(default_factory=utc_now)
     earlier: tuple[Mapping[str, Any], ...] = ()
     lost: datetime | None = None
+    lost_aud: float = 0.0
     inherited_aud: float = 0.0
 
     @property
@@ -104,41 +107,52 @@ class Ledger:
         found = self._calls.aggregate(wanted, batchSize=_PART)
         return {document["_id"]: answer_of(document) for document in found}
 
-    async def claim(self, request: ModelRequest, *, purpose: str, worst_aud: float) -> Claim | Answer | Busy:
-        """Claim a call, or return the answer that is there, or say that someone else is asking it now."""
+    async def claim(
+        self, request: ModelRequest, *, purpose: str, worst_aud: float, sent: bool = True
+    ) -> Claim | Answer | Busy:
+        """Claim a call, or return the answer that is there, or say that someone else is asking it now.
+
+        ``sent`` is whether it is sent as soon as it is claimed: if we die, it may have been billed.
+        """
         self.owner.start()
         claim = Claim(request, purpose, worst_aud)
         try:
-            await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed")))
+            await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=sent)))
         except Duplicate:
-            return await asyncio.to_thread(self._claim_again, claim)
+            return await asyncio.to_thread(self._claim_again, claim, sent)
         return claim
 
-    def _claim_again(self, claim: Claim) -> Claim | Answer | Busy:
+    def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
         """Claim a call that has a document already: done, failed before, or left by a dead process."""
         found = self._calls.find_one({"_id": claim.call_id})
         if found is None:
             return Busy(claim.call_id)  # withdrawn between our insert and our look; the caller asks again
         if found["state"] == "done":
             return answer_of(found)
-        lost = found["state"] == "claimed"
-        if lost and is_living(self.store, found["owner"]):
+        if found["state"] == "claimed" and is_living(self.store, found["owner"]):
             return Busy(claim.call_id)
+        lost = was_sent(found)
         # A call that failed before keeps its attempts: the ledger knows of every request that was ever sent.
         earlier = list(found.get("attempts", ()))
         unsure = found.get("unsure_aud") or 0.0
+        worst = max(found.get("worst_aud") or 0.0, claim.worst_aud) if lost else 0.0
         claim = replace(
             claim,
             at=found["created_at"],
             earlier=tuple(earlier),
             lost=found["updated_at"] if lost else None,
+            lost_aud=worst,
             inherited_aud=unsure,
         )
-        worst = max(found.get("worst_aud") or 0.0, claim.worst_aud) if lost else 0.0
         attempts = [*earlier, {"at": found["updated_at"], "outcome": "lost"}] if lost else earlier
         # As it is if we die too: the lost attempt counts.
         changes = self._document(
-            claim, "claimed", attempts=attempts, unsure_aud=unsure + worst, inherited_aud=unsure + worst
+            claim,
+            "claimed",
+            attempts=attempts,
+            unsure_aud=unsure + worst,
+            inherited_aud=unsure + worst,
+            sent=sent,
         )
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
@@ -185,9 +199,12 @@ class Ledger:
         await self.store.writer.write("calls", operation, flush=True)
         return Answer(claim.call_id, reply, aud_cost, latency_ms, len(attempts), from_ledger=False)
 
-    async def note(self, claim: Claim, attempts: list[dict[str, Any]], unsure_aud: float) -> None:
-        """Note attempts under a claim that stays, and what they may have cost, for whoever takes it over."""
+    async def note(
+        self, claim: Claim, attempts: list[dict[str, Any]], unsure_aud: float, *, sent: bool
+    ) -> None:
+        """Note attempts under a claim that stays, what they may have cost, and whether another one is being sent."""
         changes = {
+            "sent": sent,
             "attempts": [dict(attempt) for attempt in (*claim.earlier, *attempts)],
             "unsure_aud": claim.inherited_aud + unsure_aud,
         }
@@ -247,6 +264,12 @@ class Ledger:
         if claim.inherited_aud:
             document.setdefault("inherited_aud", claim.inherited_aud)
         return document
+
+
+def was_sent(call: Mapping[str, Any]) -> bool:
+    """Return whether a call is claimed and was being sent: if its owner is dead, it may have been billed."""
+    # Before this mark, claims did not say; and the embedded server makes a number of a truth value that `$set` changes.
+    return call["state"] == "claimed" and bool(call.get("sent", True))
 
 
 def answer_of(document: Mapping[str, Any]) -> Answer:

@@ -1,4 +1,8 @@
-"""What one provider is sent: requests at once, adapted to how it goes, and requests and tokens a minute."""
+"""What one provider is sent: requests at once, adapted to how it goes, and requests and tokens a minute.
+
+A call is claimed before it is sent, which takes a moment, and a claim of a process that is killed may have been
+billed. So `prepare` lets calls be claimed just in time: only as many more than may be under way as hide that moment.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from toolkit.errors import ModelError
@@ -25,6 +29,29 @@ class Slot:
 
     at: float
     tokens: float
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """One who waits for a place, or to be prepared for one; ``prepared`` where it is."""
+
+    tokens: float
+    prepared: Slot | None = None
+    future: asyncio.Future[Slot] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class _Paused(Exception):
+    """The provider has asked for a pause."""
+
+
+@dataclass
+class _Mean:
+    """A mean that forgets: each new value counts for a tenth."""
+
+    value: float = 0.0
+
+    def add(self, value: float) -> None:
+        self.value += (value - self.value) / (10 if self.value else 1)
 
 
 class Limiter:
@@ -73,7 +100,12 @@ class Limiter:
         self._refused = False
         self._shrunk_at = -1.0
         self._paused_until = 0.0
-        self._waiting: deque[tuple[float, asyncio.Future[Slot]]] = deque()
+        self._waiting: deque[_Waiting] = deque()
+        self._preparing: deque[_Waiting] = deque()
+        self._prepared = 0
+        self._prepared_tokens = 0.0
+        self._claiming_seconds = _Mean()
+        self._asking_seconds = _Mean()
         self._sent: deque[Slot] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -87,18 +119,46 @@ class Limiter:
         """Whether requests must say how many tokens they are."""
         return self._tokens is not None
 
+    async def prepare(self, tokens: float = 0.0) -> Slot:
+        """Wait until a request is soon to go, and may be claimed; `enter` or `unprepare` has to follow."""
+        return await self._line_up(_Waiting(tokens), self._preparing, self.unprepare)
+
+    def unprepare(self, prepared: Slot) -> None:
+        """Say that a request that was prepared does not go: somebody else asks it, or nobody any more."""
+        self._prepared -= 1
+        self._prepared_tokens -= prepared.tokens
+        self._let_go()
+
     async def enter(self, tokens: float = 0.0) -> Slot:
         """Wait for a place; ``tokens`` is what the request may use at worst."""
-        if not self._waiting and self._wait(tokens) == 0.0:
-            return self._take(tokens)
-        future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
-        self._waiting.append((tokens, future))
+        return await self._line_up(_Waiting(tokens), self._waiting, self.leave)
+
+    async def enter_prepared(self, prepared: Slot) -> Slot | None:
+        """Wait for the place of a request that was prepared; ``None`` when the provider asks for a pause meanwhile."""
+        self._claiming_seconds.add(self._clock() - prepared.at)
+        if self._clock() < self._paused_until:
+            self.unprepare(prepared)
+            return None
+        try:
+            return await self._line_up(_Waiting(prepared.tokens, prepared), self._waiting, self.leave)
+        except _Paused:
+            return None
+        finally:
+            self.unprepare(prepared)
+
+    async def _line_up(
+        self, waiting: _Waiting, line: deque[_Waiting], give_back: Callable[[Slot], None]
+    ) -> Slot:
+        if not line and self._wait(waiting.tokens, ahead=line is self._preparing) == 0.0:
+            return self._take(waiting.tokens, ahead=line is self._preparing)
+        line.append(waiting)
         self._let_go()
         try:
-            return await future
+            return await waiting.future
         except asyncio.CancelledError:
+            future = waiting.future
             if future.done() and not future.cancelled() and future.exception() is None:
-                self.leave(future.result())
+                give_back(future.result())
             raise
 
     def leave(
@@ -141,7 +201,10 @@ class Limiter:
                 self._shrunk_at = now
             self._refused = True
             self._paused_until = max(self._paused_until, now + (retry_after or 0.0))
+            if self._paused_until > now:
+                self._turn_back(_Paused())
         elif answered:
+            self._asking_seconds.add(now - slot.at)
             grown = self._window + (1 / self._window if self._refused else 1.0)
             self._window = min(float(self._most), grown)
         self._let_go()
@@ -153,48 +216,77 @@ class Limiter:
 
     def turn_away(self) -> None:
         """Refuse all who wait for a place, with a `ModelError` whose reason is ``stopped``."""
-        for _, future in self._waiting:
-            if not future.done():
-                future.set_exception(ModelError("stopped before it was sent", reason="stopped"))
+        for waiting in (*self._waiting, *self._preparing):
+            if not waiting.future.done():
+                waiting.future.set_exception(ModelError("stopped before it was sent", reason="stopped"))
         self._waiting.clear()
+        self._preparing.clear()
 
-    def _wait(self, tokens: float) -> float:
-        """Return the seconds until a request may go; 0 is now, infinity when another has to come back first."""
-        if self._active >= int(self._window) or self._active + self._unkept >= 2 * self._most:
+    @property
+    def _ahead(self) -> int:
+        """Requests prepared beyond those that may be under way: what is answered while one is claimed, twice."""
+        claiming, asking = self._claiming_seconds.value, self._asking_seconds.value
+        if not (claiming and asking):
+            return 0
+        return round(self._window * min(2.0, 2 * claiming / asking))
+
+    def _wait(self, tokens: float, *, ahead: bool) -> float:
+        """Return the seconds until a request may go, or be prepared; infinity when another has to come back first."""
+        prepared, prepared_tokens = (self._prepared, self._prepared_tokens) if ahead else (0, 0.0)
+        room = int(self._window) + (self._ahead if ahead else 0)
+        if self._active + prepared >= room or self._active + self._unkept >= 2 * self._most:
             return float("inf")
         now = self._clock()
         while self._sent and self._sent[0].at <= now - self._minute:
             self._sent.popleft()
         wait = max(0.0, self._paused_until - now)
-        if self._requests is not None and len(self._sent) + 1 > max(1.0, self._requests):
-            wait = max(wait, self._sent[0].at + self._minute - now)
-        if self._tokens is not None and self._sent:
-            used = sum(slot.tokens for slot in self._sent)
-            if used + tokens > self._tokens:
-                wait = max(wait, self._sent[0].at + self._minute - now)
+        full = self._requests is not None and len(self._sent) + prepared + 1 > max(1.0, self._requests)
+        if self._tokens is not None and (self._sent or prepared):
+            used = prepared_tokens + sum(slot.tokens for slot in self._sent)
+            full = full or used + tokens > self._tokens
+        if full:
+            wait = max(wait, self._sent[0].at + self._minute - now) if self._sent else float("inf")
         return wait
 
-    def _take(self, tokens: float) -> Slot:
-        self._active += 1
+    def _take(self, tokens: float, *, ahead: bool) -> Slot:
         slot = Slot(self._clock(), tokens)
+        if ahead:
+            self._prepared += 1
+            self._prepared_tokens += tokens
+            return slot
+        self._active += 1
         if self._requests is not None or self._tokens is not None:
             self._sent.append(slot)
         return slot
 
+    def _turn_back(self, why: Exception) -> None:
+        """Send those back who are prepared and wait: a claim that is not sent must not look as if it were."""
+        for waiting in [one for one in self._waiting if one.prepared]:
+            self._waiting.remove(waiting)
+            if not waiting.future.done():
+                waiting.future.set_exception(why)
+
     def _let_go(self) -> None:
         """Let everyone go who may, and come back when the next one may."""
-        while self._waiting:
-            tokens, future = self._waiting[0]
-            if future.done():  # cancelled while it waited
-                self._waiting.popleft()
+        wait = min(self._let_go_of(self._waiting), self._let_go_of(self._preparing))
+        if wait != float("inf"):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = asyncio.get_running_loop().call_later(wait, self._wake)
+
+    def _let_go_of(self, line: deque[_Waiting]) -> float:
+        """Let everyone of one line go who may; return the seconds until the next one may."""
+        while line:
+            if line[0].future.done():  # cancelled while it waited
+                line.popleft()
                 continue
-            wait = self._wait(tokens)
+            ahead = line is self._preparing
+            wait = self._wait(line[0].tokens, ahead=ahead)
             if wait > 0.0:
-                if wait != float("inf") and self._timer is None:
-                    self._timer = asyncio.get_running_loop().call_later(wait, self._wake)
-                return
-            self._waiting.popleft()
-            future.set_result(self._take(tokens))
+                return wait
+            first = line.popleft()
+            first.future.set_result(self._take(first.tokens, ahead=ahead))
+        return float("inf")
 
     def _wake(self) -> None:
         self._timer = None

@@ -1,12 +1,19 @@
-"""Who is at work: every process that claims calls is an owner, and an owner that died leaves its claims to others."""
+"""Who is at work: every process that claims calls is an owner, and an owner that died leaves its claims to others.
+
+Whether a process of this host lives is seen by its pid and when it began, whatever its lease and the clock say. A host
+is one name, one boot and one pid namespace: a container that shares the name, or this machine before it was started
+anew, is another one, of which only the lease tells.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
 import time
 import uuid
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +23,7 @@ from toolkit.store.connection import Store
 
 LEASE_SECONDS = 120.0
 HEARTBEAT_SECONDS = 30.0
+_ALIVE = "alive"
 
 
 class Owner:
@@ -30,19 +38,21 @@ class Owner:
     """
 
     def __init__(self, store: Store, study: str) -> None:
-        self.name = f"{socket.gethostname()}:{os.getpid()}:{_birth(os.getpid())}:{uuid.uuid4().hex[:8]}"
+        self.name = f"{this_host()}:{os.getpid()}:{_birth(os.getpid())}:{uuid.uuid4().hex[:8]}"
         self._owners = store.database["owners"]
         self._study = study
         self._stop = threading.Event()
         self._beat: threading.Thread | None = None
+        self._starting = threading.Lock()
 
     def start(self) -> None:
-        """Make this owner known and keep it so; a second call does nothing."""
-        if self._beat is None:
-            lease = time.time() + LEASE_SECONDS
-            self._owners.insert_one({"_id": self.name, "study": self._study, "lease_until": lease})
-            self._beat = threading.Thread(target=self._renew, name="owner-heartbeat", daemon=True)
-            self._beat.start()
+        """Make this owner known and keep it so; a second call, of whichever thread, does nothing."""
+        with self._starting:
+            if self._beat is None:
+                lease = time.time() + LEASE_SECONDS
+                self._owners.insert_one({"_id": self.name, "study": self._study, "lease_until": lease})
+                self._beat = threading.Thread(target=self._renew, name="owner-heartbeat", daemon=True)
+                self._beat.start()
 
     def close(self) -> None:
         """End the heartbeat; claims that are still open become free at once."""
@@ -75,20 +85,30 @@ def living(store: Store, study: str) -> set[str]:
 
 
 def is_living(store: Store, owner: str) -> bool:
-    """Return whether an owner is at work, which on this machine can be seen before its lease ends."""
+    """Return whether an owner is at work; on this host that is seen, elsewhere its lease says it."""
     known = store.database["owners"].find_one({"_id": owner})
     return known is not None and _is_alive(known)
 
 
 def _is_alive(known: dict[str, Any]) -> bool:
-    if known["lease_until"] < time.time():
-        return False
     host, pid, birth, _ = known["_id"].rsplit(":", 3)
-    return host != socket.gethostname() or _birth(int(pid)) == birth
+    if host in (this_host(), socket.gethostname()) and (seen := _birth(int(pid))) != _ALIVE:
+        return seen == birth
+    return bool(known["lease_until"] >= time.time())
+
+
+@cache
+def this_host() -> str:
+    """Return what the pids of this process are unique in: host, boot and pid namespace, as far as the system tells."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    return "/".join(parts)
 
 
 def _birth(pid: int) -> str:
-    """Return when a process of this machine started, in clock ticks, or a word when it is gone.
+    """Return when a process of this machine started, or a word when it is gone.
 
     A pid alone is not enough: pids are used again.
     """
@@ -103,5 +123,5 @@ def _birth(pid: int) -> str:
     except ProcessLookupError:
         return "gone"
     except PermissionError:
-        return "alive"
-    return "alive"
+        return _ALIVE
+    return _ALIVE

@@ -254,7 +254,7 @@ def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
     study
         Name of the study.
     """
-    fields = {"owner": 1, "purpose": 1, "worst_aud": 1}
+    fields = {"state": 1, "owner": 1, "purpose": 1, "worst_aud": 1, "sent": 1}
     return list(store.database["calls"].find({"study": study, "state": "claimed"}, fields))
 
 

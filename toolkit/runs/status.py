@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.counting import counted
 from toolkit.runs.asked import answered_by_others, others_lines
+from toolkit.runs.ledger import was_sent
 from toolkit.runs.lengths import EXPECTED_REPLY_TOKENS
 from toolkit.runs.owners import living
 from toolkit.runs.progress import duration
 from toolkit.runs.said import calls_of_judge
+from toolkit.runs.settling import settled_aud, settled_words, settlements, unsure_calls
 from toolkit.runs.standing import Calls, Standing, calls_by_state, claimed_calls, standings
 from toolkit.store.documents import utc_now
 from toolkit.summary import Summary
@@ -48,10 +50,11 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         ``excluded``, so their judgements are ``left_out`` and neither planned nor missing; ``calls`` are those that
         ended; ``in_flight`` those under way by purpose, ``abandoned`` those that a dead process left; ``at_work``
         whether a process works on the study; ``retried`` attempts beyond the first of each call, ``attempts`` all by
-        outcome; ``spent_aud`` and ``unsure_aud`` (may have been billed besides); ``budget_left_aud`` without what is
-        under way at its worst; ``answered_by_others`` where another model than the one asked says to have answered;
-        ``calls_per_minute`` lately and ``seconds_left`` at that rate, ``None`` when no call
-        has ended in the last five minutes.
+        outcome; ``spent_aud``, with what was accepted as billed; ``unsure_aud`` of ``unsure_calls``, which may have
+        been billed besides, those of a dead process included; ``settled`` what a person settled of that;
+        ``budget_left_aud`` without what is under way at its worst; ``answered_by_others`` where another model than the one
+        asked says to have answered; ``calls_per_minute`` lately and ``seconds_left`` at
+        that rate, ``None`` when no call has ended in the last five minutes.
     """
     name, budget = plan.study.name, plan.study.budget.aud
     runs = standings(plan, store)
@@ -65,11 +68,16 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     left_out = sum(judges[one.run.model] for one in succeeded if one.excluded)
     planned = sum(judges[one.run.model] for one in runs) - left_out
     calls = calls_by_state(store, name)
-    spent, unsure = sum(c.aud for c in calls.values()), sum(c.unsure_aud for c in calls.values())
     alive = living(store, name)
+    settled = settlements(store, name)
+    spent = sum(c.aud for c in calls.values()) + settled_aud(settled, billed=True)
+    unsure = unsure_calls(store, name, alive)
+    unsure_aud = sum(unsure.values())
     claimed = claimed_calls(store, name) if "claimed" in calls else []
     in_flight = [call for call in claimed if call["owner"] in alive]
-    reserved = sum(call["worst_aud"] or 0.0 for call in claimed)
+    told = {*unsure, *(call["call_id"] for one in settled for call in one["calls"])}
+    open_claims = (call for call in claimed if call["owner"] in alive or call["_id"] not in told)
+    reserved = sum(call["worst_aud"] or 0.0 for call in open_claims if was_sent(call))
     attempts, retried = _attempts(store, name, calls)
     rate = _calls_per_minute(store, name, calls)
     return {
@@ -96,9 +104,18 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "retried": retried,
         "attempts": attempts,
         "spent_aud": spent,
-        "unsure_aud": unsure,
+        "unsure_aud": unsure_aud,
+        "unsure_calls": len(unsure),
+        "settled": [
+            {
+                **{key: one[key] for key in ("billed", "note", "aud")},
+                "at": one["at"].isoformat(),
+                "calls": len(one["calls"]),
+            }
+            for one in settled
+        ],
         "budget_aud": budget,
-        "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure - reserved),
+        "budget_left_aud": None if budget is None else max(0.0, budget - spent - unsure_aud - reserved),
         "calls_per_minute": rate,
         "seconds_left": None if rate is None else 60 * _calls_left(plan, runs, judges) / rate,
         "excluded": dict(excluded),
@@ -122,6 +139,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
     spent = f"spent       {status['spent_aud']:.4f} AUD in {sum(status['calls'].values())} calls"
     if status["unsure_aud"]:
         spent += f", {status['unsure_aud']:.4f} more may have been billed"
+        spent += f" for {counted(status['unsure_calls'], 'calls')}"
     if status["budget_aud"] is not None:
         spent += f", {status['budget_left_aud']:.4f} of {status['budget_aud']:.2f} left"
     judged = f"{judgements['done']} of {judgements['planned']} answered, {judgements['scored']} with scores"
@@ -138,6 +156,15 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         ),
         f"judgements  {judged}",
         spent,
+        *(
+            [
+                "unsure      compare with the provider's bill, then `toolkit settle STUDY --billed` or "
+                "`--not-billed`, with --note TEXT"
+            ]
+            if status["unsure_aud"] and not status["at_work"]
+            else []
+        ),
+        *(f"settled     {settled_words(one)}" for one in status["settled"]),
         f"now         {_now(status)}",
         *([f"retried     {status['retried']} attempts"] if status["retried"] else []),
         *(

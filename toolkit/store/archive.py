@@ -12,7 +12,7 @@ import mongoengine as me
 from toolkit.errors import InputError
 from toolkit.store.archive_file import KEYS, pack_archive
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call, Judgement, OutputBlob, Prompt, Rubric, Run
+from toolkit.store.documents import Call, Judgement, OutputBlob, Prompt, Rubric, Run, Settlement
 from toolkit.store.rating_documents import HumanRating, RatingRound
 from toolkit.store.shared_calls import calls_beside
 
@@ -72,6 +72,10 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         "human_ratings": _in_order(store, HumanRating, (rating["_id"] for rating in ratings)),
         "rating_rounds": sorted(store.find_where(RatingRound, of_study), key=itemgetter("_id")),
     }
+    if settled := store.find_where(
+        Settlement, of_study
+    ):  # an archive without any is read by older versions too
+        parts = {**parts, "settlements": sorted(settled, key=itemgetter("_id"))}
     return pack_archive(study, parts, path)
 
 

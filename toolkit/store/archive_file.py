@@ -35,6 +35,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "rubrics": ("_id",),
     "human_ratings": ("_id",),
     "rating_rounds": ("_id",),
+    "settlements": ("_id",),
 }
 """What names a document of each collection, in the order in which an import writes them: the ledger before what
 rests on it. Owners, accounts and batches are of the processes of one machine and are not among them."""
@@ -82,6 +83,8 @@ class Archive:
         InputError
             When the file is not the one any more that was found whole.
         """
+        if name not in self.sums:
+            return
         with _one_line(self.path), zipfile.ZipFile(self.path) as file:
             yield from _blocks(self.path, file, name, self.sums[name])
 
@@ -103,7 +106,8 @@ def pack_archive(
     buffer = io.BytesIO()
     about: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": __version__, "parts": {}}
     with zipfile.ZipFile(buffer, "w") as file:
-        for name, key in KEYS.items():
+        for name in parts:
+            key = KEYS[name]
             digest, count = hashlib.sha256(), 0
             with file.open(_member(f"{name}.jsonl"), "w", force_zip64=True) as stream:
                 for document in parts[name]:
@@ -141,8 +145,10 @@ def check_archive(path: Path) -> Archive:
         if about["format"] != FORMAT:
             raise InputError(f"{path}: format {about['format']!r}; this toolkit reads {FORMAT!r}")
         _refuse_newer(path, about)
-        sums = {name: str(about["parts"][name]["sha256"]) for name in KEYS}
-        counts = {name: sum(map(len, _blocks(path, file, name, sums[name]))) for name in KEYS}
+        there = [name for name in KEYS if name != "settlements" or name in about["parts"]]
+        sums = {name: str(about["parts"][name]["sha256"]) for name in there}
+        counts = {name: sum(map(len, _blocks(path, file, name, sums[name]))) for name in there}
+        counts = dict.fromkeys(KEYS, 0) | counts
         return Archive(path, str(about["study"]), counts, sums)
 
 

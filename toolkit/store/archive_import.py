@@ -212,6 +212,7 @@ _MERGES: Final[Mapping[str, Callable[[_Document, _Document, Archive], _Operation
     "rubrics": _keep,
     "human_ratings": _same_rating,
     "rating_rounds": _longer_round,
+    "settlements": _keep,
 }
 
 

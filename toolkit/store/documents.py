@@ -187,6 +187,9 @@ class Call(me.Document):
     model = me.StringField(required=True)
     request = me.DictField()
     worst_aud = me.FloatField(required=True, min_value=0)
+    sent = (
+        me.BooleanField()
+    )  # of a claim: whether its request is being sent, and may be billed if its owner dies
     text = me.StringField()
     finish_reason = me.StringField()
     answered_by = me.StringField()
@@ -254,4 +257,18 @@ class Batch(me.Document):
     }
 
 
-DOCUMENTS = (Prompt, OutputBlob, Run, Judgement, Rubric, Call, Owner, Account, Batch)
+class Settlement(me.Document):
+    """Calls that may have been billed, accepted as billed or cleared by a person; only ever added."""
+
+    name = me.StringField(primary_key=True, min_length=64, max_length=64)
+    study = me.StringField(required=True)
+    at = me.DateTimeField(required=True)
+    billed = me.BooleanField(required=True)
+    note = me.StringField(required=True)
+    aud = me.FloatField(required=True, min_value=0)
+    calls = me.ListField(me.DictField(), required=True)  # call_id, aud
+
+    meta = {"collection": "settlements", "auto_create_index": False}  # noqa: RUF012
+
+
+DOCUMENTS = (Prompt, OutputBlob, Run, Judgement, Rubric, Call, Owner, Account, Batch, Settlement)

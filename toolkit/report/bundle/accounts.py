@@ -134,12 +134,21 @@ def cost(done: Done) -> tuple[Sentence, ...]:
             f"{reported} of these calls brought the answers and judgements that are reported; the others asked again, "
             "or belong to earlier settings or to probes"
         )
-    others = total - done.status["spent_aud"]
+    others = (
+        total
+        - done.status["spent_aud"]
+        + sum(one["aud"] for one in done.status.get("settled", ()) if one["billed"])
+    )
     if others > _NEXT_TO_NOTHING * total:
         said.append(f"AUD {aud(others)} of it was paid by other studies, whose calls this one shares")
     if done.status["unsure_aud"]:
         said.append(
             f"At most AUD {aud(done.status['unsure_aud'])} more may have been billed for attempts without a reply"
+        )
+    for one in done.status.get("settled", ()):
+        which = "accepted as billed besides" if one["billed"] else "cleared as not billed"
+        said.append(
+            f"AUD {aud(one['aud'])} of {counted(one['calls'], 'calls')} without a reply was {which} on {one['at'][:10]}"
         )
     return tuple(Sentence(words) for words in (*said, *_prices(done)))
 
