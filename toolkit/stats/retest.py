@@ -14,7 +14,7 @@ from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import from_log_f, log_f
 from toolkit.stats.icc import with_interval
-from toolkit.stats.jackknife import FEWEST_BASES, with_jackknife
+from toolkit.stats.jackknife import FEWEST_BASES, Weights, with_jackknife
 from toolkit.stats.rating_matrix import NEGLIGIBLE
 from toolkit.stats.result import Estimate
 from toolkit.stats.tables import estimates_frame
@@ -179,7 +179,7 @@ def _of_judge(rows: pd.DataFrame) -> Retest:
 def _icc(empty: Estimate, table: np.ndarray, within: float, between: float, per_answer: float) -> Estimate:
     """Return ICC(1,1), whose F is b/w where every answer has as many repeats."""
 
-    def icc(weights: np.ndarray) -> np.ndarray:
+    def icc(weights: Weights) -> np.ndarray:
         w, b, m = _mean_squares(weights @ table)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray((b - w) / (b + (m - 1) * w))
