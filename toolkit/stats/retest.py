@@ -13,6 +13,7 @@ import pandas as pd
 from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import from_log_f, log_f
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.icc import with_interval
 from toolkit.stats.jackknife import FEWEST_BASES, Weights, with_jackknife
 from toolkit.stats.rating_matrix import NEGLIGIBLE
@@ -52,6 +53,7 @@ class Retest:
         return " ".join(one.sentence() for one in self.estimates())
 
 
+@over_clusters
 def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
     r"""Return for each dimension and judge how far it repeats its own scores.
 

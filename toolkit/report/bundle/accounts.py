@@ -8,6 +8,7 @@ from toolkit.counting import agreeing, counted
 from toolkit.report.bundle.done import Done
 from toolkit.report.bundle.references import HASH, Sentence, packages_used
 from toolkit.report.bundle.wording import aud, joined, listed, reasons
+from toolkit.stats.clusters import units_words
 
 if TYPE_CHECKING:
     from toolkit.models.prices import Price
@@ -34,7 +35,7 @@ def design(done: Done) -> tuple[Sentence, ...]:
         lengths = [name for name in study.length_bins if any(p.length_bin == name for p in prompts)]
         scenarios = list(dict.fromkeys(prompt.scenario for prompt in prompts))
         asked = (
-            f"{counted(len(prompts), 'prompts')}: {counted(len({p.base for p in prompts}), 'bases')} of the "
+            f"{counted(len(prompts), 'prompts')}: {units_words(plan.clusters, {p.base for p in prompts})} of the "
             f"{listed('scenario', scenarios)}, in the {listed('length', lengths)}"
         )
     times = "once" if study.repeats == 1 else f"{study.repeats} times"
