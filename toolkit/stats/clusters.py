@@ -36,8 +36,8 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
         if not any((frame["cluster"] != frame["base"]).any() for frame in frames):
             return analysis(*args, **kwargs)
         found = analysis(
-            *(_by_cluster(value) for value in args),  # type: ignore[arg-type]
-            **{name: _by_cluster(value) for name, value in kwargs.items()},  # type: ignore[arg-type]
+            *(_by_cluster(value) for value in args),
+            **{name: _by_cluster(value) for name, value in kwargs.items()},
         )
         said: R = in_groups(found, frames[0])
         notes = getattr(said, "notes", None)
