@@ -80,15 +80,15 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         "version": dataset.version,
         "digest": dataset.digest,
         "bases": len(clusters),
-        "independent_groups": len(set(clusters.values())),
         "prompts": len(dataset.prompts),
         "length_bins": bins,
         "kinds": flaw_counts(problems),
         "problems": [asdict(problem) for problem in problems],
     }
     counts = ", ".join(f"{length_bin} {count}" for length_bin, count in bins.items())
-    shared = len(set(clusters.values())) < len(clusters)
-    groups = f"independent groups {fields['independent_groups']}, " if shared else ""
+    independent = len(set(clusters.values()))
+    groups = "" if independent == len(clusters) else f"independent groups {independent}, "
+    fields |= {"independent_groups": independent} if groups else {}
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, {groups}"
         f"prompts {len(dataset.prompts)} ({counts}), problems {len(problems)}"

@@ -140,9 +140,10 @@ def reliability(ratings: pd.DataFrame) -> Reliability:
     matrices = {key: rating_matrix(rows, targets, judges) for key, rows in _by_dimension(checked)}
     independent = {key: icc_estimates(matrix) for key, matrix in matrices.items()}
     clustered = {key: clustered_icc(matrix, independent[key]) for key, matrix in matrices.items()}
+    grouped = "situation" in checked  # bases that share texts: no answer is independent of all others
     return Reliability(
         icc={key: clustered[key] or independent[key] for key in matrices},
-        icc_independent={key: independent[key] if clustered[key] else () for key in matrices},
+        icc_independent={key: independent[key] if clustered[key] and not grouped else () for key in matrices},
         alpha_over_judges={key: alpha_over_judges(matrix) for key, matrix in matrices.items()},
         alpha_over_dimensions=alpha_over_dimensions(checked) if "dimension" in checked else None,
         pearson={key: pearson_between_judges(matrix) for key, matrix in matrices.items()},

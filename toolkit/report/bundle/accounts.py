@@ -18,6 +18,12 @@ _TOOLS: Final = ("llm-security-toolkit", "openai", "anthropic", "tiktoken", "mon
 _NEXT_TO_NOTHING: Final = 1e-9
 
 
+_SHARED: Final = (
+    "Bases that share a text, directly or through others, are one independent group: intervals and tests count "
+    "groups, within which bases are averaged"
+)
+
+
 def design(done: Done) -> tuple[Sentence, ...]:
     """Return what was asked: prompts, bases and lengths, dataset, models and repeats.
 
@@ -38,6 +44,7 @@ def design(done: Done) -> tuple[Sentence, ...]:
             f"{counted(len(prompts), 'prompts')}: {units_words(plan.clusters, {p.base for p in prompts})} of the "
             f"{listed('scenario', scenarios)}, in the {listed('length', lengths)}"
         )
+    shared = any(cluster != base for base, cluster in plan.clusters.items())
     times = "once" if study.repeats == 1 else f"{study.repeats} times"
     margin = study.analysis.equivalence_margin if plan.test.judged else None
     fixed = (
@@ -46,6 +53,7 @@ def design(done: Done) -> tuple[Sentence, ...]:
     return (
         Sentence(f"Study {study.name} is a test of the kind {plan.test.name}"),
         Sentence(f"It asked {asked}"),
+        *([Sentence(_SHARED)] if shared else []),
         Sentence(
             f"The dataset is {plan.dataset.version} (SHA-256 {plan.dataset.digest[:HASH]}); "
             f"hashes are given by their first {HASH} characters and are whole in manifest.json"
