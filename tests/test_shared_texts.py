@@ -119,7 +119,7 @@ def test_the_commands_captions_and_methods_say_so(shared: tuple[Study, str], tmp
     study, said = shared
     assert "n = 12 bases, 9 independent groups" in said
     checked = CliRunner().invoke(cli, ["prompts", "check", str(study.path.parent / "mine.csv")]).output
-    assert "bases 12, independent groups 9, prompts 36" in checked
+    assert "bases 12, prompts 36 (S 12, M 12, L 12), independent groups 9, problems" in checked
     as_json = CliRunner().invoke(cli, ["prompts", "check", str(study.path.parent / "mine.csv"), "--json"])
     assert json.loads(as_json.output)["independent_groups"] == 9
     study.figures(tmp_path, only=["quality_by_length"])

@@ -90,8 +90,8 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     groups = "" if independent == len(clusters) else f"independent groups {independent}, "
     fields |= {"independent_groups": independent} if groups else {}
     last = (
-        f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, {groups}"
-        f"prompts {len(dataset.prompts)} ({counts}), problems {len(problems)}"
+        f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
+        f"prompts {len(dataset.prompts)} ({counts}), {groups}problems {len(problems)}"
     )
     lines = []
     for kind, about in KINDS.items():
