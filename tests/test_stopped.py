@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from stub_server import Fault, StubServer
+from waiting import wait_for
 
 from toolkit.runs import execution
 from toolkit.runs.execution import run_anywhere
@@ -149,4 +150,24 @@ def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder
         assert [int(n) for n in re.findall(r"runs (\d+)/24[^\n]*stopped after", said)] == [server.count - 1]
         assert "failed" not in said
         assert not any(call.unsure_aud for call in study.store.objects(Call))
+        study.store.close()
+
+
+def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path: Path, store_folder: Path) -> None:
+    """Nobody waits a minute for replies that he gave up; the ledger says that they may have been billed."""
+    with StubServer(latency=60) as server:
+        path = tmp_path / "lone.toml"
+        path.write_text(LONE.format(address=server.openai_url))
+        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: server.count == 4 or child.poll() is not None)
+        child.send_signal(signal.SIGINT)
+        time.sleep(execution.ECHO_SECONDS + 0.3)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=40)
+        assert child.returncode == 130
+        study = Study.load(path)
+        attempts = [[one["outcome"] for one in call.attempts] for call in study.store.objects(Call)]
+        assert attempts == [["cancelled"]] * 4
+        assert (server.count, study.status()["abandoned"]) == (4, 0)
         study.store.close()
