@@ -20,7 +20,7 @@ from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.prompt_test import PromptResponseTest, TestItem
 from toolkit.prompts.check import check_dataset, flaw_counts
-from toolkit.prompts.dataset import Dataset, dataset_of, load_dataset
+from toolkit.prompts.dataset import Dataset, clusters_of, dataset_of, load_dataset
 from toolkit.runs.plan import PlannedRun, plan_runs
 from toolkit.study import ModelEntry, StudyFile
 
@@ -82,6 +82,11 @@ class Plan:
     def call_ids(self) -> tuple[str, ...]:
         """Identities of the calls that answer the runs."""
         return tuple(run.call_id for run in self.runs)
+
+    @cached_property
+    def clusters(self) -> dict[str, str]:
+        """The independent unit of each base of the dataset, whichever of its texts are asked."""
+        return clusters_of(self.dataset.prompts)
 
     @cached_property
     def ensemble_key(self) -> str:

@@ -49,8 +49,8 @@ def make_study(
         truth = 3.3 + 0.22 * s - 0.25 * m + level[b] + 0.0006 * (reply - 400) + chance.normal(0, 0.25)
         failed = bool(chance.random() < missing / 2)
         about = {
-            "run_id": f"run{len(runs):05d}", "study": "whole", "base": f"base_{b:02d}", "length_bin": bins[s],
-            "model": models[m], "repeat": repeat,
+            "run_id": f"run{len(runs):05d}", "study": "whole", "base": f"base_{b:02d}",
+            "cluster": f"base_{b:02d}", "length_bin": bins[s], "model": models[m], "repeat": repeat,
         }  # fmt: skip
         given = []
         for judge in () if failed else judges:
@@ -78,7 +78,7 @@ def make_study(
                 "judge_count": len(given), "judged": judged, "zeros": 0, "composite": float(means.mean()),
             }
         )  # fmt: skip
-    texts = dict.fromkeys(("run_id", "study", "base", "model"), "string")
+    texts = dict.fromkeys(("run_id", "study", "base", "cluster", "model"), "string")
     bin_type = pd.CategoricalDtype(list("SML"), ordered=True)
     counts = dict.fromkeys(("output_tokens", "total_tokens", "judge_count", "zeros", "repeat"), "Int64")
     more = {"failure": "string", "defect": "string", "status": "string", "tokens_estimated": "boolean"}

@@ -1,5 +1,6 @@
 import json
 import math
+import tracemalloc
 import warnings
 from pathlib import Path
 
@@ -514,3 +515,21 @@ def test_the_words_of_koo_and_li_name_both_ends_of_the_interval(interval, words)
 def test_a_frame_that_holds_no_ratings_is_refused_in_one_line(ratings, message):
     with pytest.raises(InputError, match=message):
         reliability(ratings)
+
+
+def test_memory_grows_with_the_answers_and_not_with_their_square():
+    """25,000 answers by 4 judges once took more than 23 GB: a table of answers x answers is 32 MB at 2,000."""
+    rng = np.random.default_rng(2)
+    answers = 2000
+    scores = np.clip(np.rint(rng.normal(3, 1, (answers, 1)) * 2 + rng.normal(0, 1, (answers, 4))) / 2, 0, 5)
+    targets, judges = np.indices(scores.shape)
+    ratings = pd.DataFrame({"target": targets.ravel(), "judge": judges.ravel(), "score": scores.ravel()})
+    tracemalloc.start()
+    try:
+        found = reliability(ratings).details
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16e6
+    assert found.krippendorff["score"].low is not None
+    assert all(one.low is not None for one in (*found.ranks["score"], *found.weighted_kappa["score"]))

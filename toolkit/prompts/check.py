@@ -12,7 +12,7 @@ from typing import Final
 
 from toolkit.counting import counted
 from toolkit.models.tokens import ENCODINGS, count_all
-from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
+from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, load_dataset
 from toolkit.summary import Summary
 from toolkit.words import LENGTH_BINS
 
@@ -74,21 +74,24 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     problems = check_dataset(dataset)
     found = Counter(prompt.length_bin for prompt in dataset.prompts)
     bins = {length_bin: found[length_bin] for length_bin in LENGTH_BINS}
-    bases = len({prompt.base for prompt in dataset.prompts})
+    clusters = clusters_of(dataset.prompts)
     fields = {
         "dataset": dataset.name,
         "version": dataset.version,
         "digest": dataset.digest,
-        "bases": bases,
+        "bases": len(clusters),
         "prompts": len(dataset.prompts),
         "length_bins": bins,
         "kinds": flaw_counts(problems),
         "problems": [asdict(problem) for problem in problems],
     }
     counts = ", ".join(f"{length_bin} {count}" for length_bin, count in bins.items())
+    independent = len(set(clusters.values()))
+    groups = "" if independent == len(clusters) else f"independent groups {independent}, "
+    fields |= {"independent_groups": independent} if groups else {}
     last = (
-        f"dataset {dataset.name}, version {dataset.version}: bases {bases}, "
-        f"prompts {len(dataset.prompts)} ({counts}), problems {len(problems)}"
+        f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
+        f"prompts {len(dataset.prompts)} ({counts}), {groups}problems {len(problems)}"
     )
     lines = []
     for kind, about in KINDS.items():

@@ -135,6 +135,35 @@ def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
     return Dataset(name, version, prompts, digest)
 
 
+def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
+    """Return the cluster of each base: bases that share a text, directly or through others, are one independent unit.
+
+    One text is one call and one reply, so that such bases are no two observations. A cluster has the name of the
+    first of its bases; a base that shares no text is its own cluster.
+
+    Examples
+    --------
+    >>> texts = {"a": ("one", "two"), "b": ("one", "three"), "c": ("three ", "four"), "d": ("five",)}
+    >>> made = [Prompt("", text, "", "", "", 0, "", base) for base in texts for text in texts[base]]
+    >>> clusters_of(made)
+    {'a': 'a', 'b': 'a', 'c': 'a', 'd': 'd'}
+    """
+    above: dict[str, str] = {}
+    first: dict[str, str] = {}
+
+    def top(base: str) -> str:
+        while above[base] != base:
+            base = above[base]
+        return base
+
+    for prompt in prompts:
+        above.setdefault(prompt.base, prompt.base)
+        shared = first.setdefault(" ".join(prompt.text.split()), prompt.base)
+        name, other = sorted((top(shared), top(prompt.base)))
+        above[other] = name
+    return {base: top(base) for base in above}
+
+
 def digest_of(prompts: tuple[Prompt, ...]) -> str:
     """Return the SHA-256 of everything that is written in the prompts, independent of their order.
 

@@ -30,6 +30,8 @@ from toolkit.prompt_test import (
     TestItem,
     TestItemAnnotations,
 )
+from toolkit.prompts.dataset import clusters_of
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.length import compare_lengths
 from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS, LENGTH_BINS
@@ -141,11 +143,12 @@ class RubricStudy(PromptResponseTest):
             raise InputError(
                 f"results of {', '.join(sorted(models))} are not pooled; aggregate each model alone"
             )
+        clusters = clusters_of(self.prompts)
+        bases = pd.Series([measured.item.context.base for measured in measured_items], dtype="object")
         runs = pd.DataFrame(
             {
-                "base": pd.Series(
-                    [measured.item.context.base for measured in measured_items], dtype="object"
-                ),
+                "base": bases,
+                "cluster": bases.map(clusters),
                 "length_bin": [measured.item.context.length_bin for measured in measured_items],
                 **{name: _values(name, measured_items) for name in (*COMPOSITES, "zeros")},
             }
@@ -188,6 +191,7 @@ def _values(name: str, measured_items: Sequence[MeasuredTestItem]) -> pd.Series:
     return pd.Series([measured.value(name) for measured in measured_items], dtype="float64")
 
 
+@over_clusters
 def _unjudged_share(runs: pd.DataFrame) -> Result:
     """Return the share of runs without a composite, with an interval that exists for 0 and for 1 too.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from toolkit.counting import agreeing, counted
+from toolkit.stats.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE
 
@@ -47,12 +48,13 @@ def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
     Returns
     -------
     dict of str to int
-        bases, answers, models, judges (the most that judged one answer) and repeats.
+        bases, independent groups where bases share texts, answers, models, judges (the most that judged one answer)
+        and repeats.
     """
     if judged.empty:
         return {"bases": 0, "answers": 0, "models": 0, "judges": 0, "repeats": repeats or 0}
     return {
-        "bases": int(judged["base"].nunique()),
+        **unit_counts(judged),
         "answers": len(judged),
         "models": int(judged["model"].nunique()),
         "judges": int(judged["judge_count"].max()),

@@ -175,7 +175,7 @@ def _alpha(
         found = Estimate(name, alpha, method=JACKKNIFE, n=n, missing=missing, note=note)
         return with_jackknife(
             found,
-            lambda weights: forms_of_sums(sums.drawn(weights))[:, 0, FORMS.index("ICC(C,k)")],
+            lambda weights: forms_of_sums(weights @ sums.sums[:, 0])[:, FORMS.index("ICC(C,k)")],
             sums.bases,
             lambda a: -np.log1p(-a),  # ln F, since alpha is 1 - 1/F
             lambda z: -np.expm1(-z),

@@ -13,6 +13,7 @@ from scipy import special
 from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.alt_test_result import AltTest
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import clustered_mean
 from toolkit.stats.multiplicity import false_discovery
 from toolkit.stats.result import Estimate
@@ -25,6 +26,7 @@ FEWEST_BASES: Final = 10
 _EQUAL: Final = 1e-9
 
 
+@over_clusters
 def alternative_annotator_test(
     judged: pd.DataFrame,
     human: pd.DataFrame,

@@ -21,6 +21,7 @@ FEWEST_BASES: Final = 8
 """Below, the interval covered 90-92 % where 95 % were wanted, so there is none."""
 LARGEST_LOSS: Final = 0.05
 """Share of resamples without a value beyond which what is left is no picture of the spread."""
+_BLOCK: Final = 256
 ONE_SIDED: Final = 0.05
 """Share of resamples on one side of the estimate below which its bias is too large to be corrected."""
 
@@ -110,7 +111,13 @@ def cluster_bootstrap(
         return replace(found, note=f"no interval: {few}")
     dice = np.random.default_rng(seed)
     drawn = _values(statistic, dice.multinomial(bases, np.full(bases, 1 / bases), resamples), name)
-    left_out = _values(statistic, 1.0 - np.eye(bases), name)
+    rows = np.arange(bases)
+    left_out = np.concatenate(  # a block of the weights at a time: all of them are bases x bases
+        [
+            _values(statistic, 1.0 * (rows[start : start + _BLOCK, None] != rows), name)
+            for start in range(0, bases, _BLOCK)
+        ]
+    )
     if not np.isfinite(left_out).all():
         return replace(found, note="no interval: without one of its bases the statistic has no value")
     known = drawn[np.isfinite(drawn)]

@@ -18,7 +18,7 @@ from toolkit.errors import InputError
 from toolkit.stats.cluster_robust import METHOD as SLOPE_METHOD
 from toolkit.stats.cluster_robust import Coefficient, cluster_robust
 from toolkit.stats.intervals import MeanInterval, clustered_mean
-from toolkit.stats.jackknife import jackknife_interval
+from toolkit.stats.jackknife import EachLeftOut, Weights, jackknife_interval
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
 from toolkit.stats.tables import estimates_frame
@@ -230,7 +230,7 @@ def _limits(
             replace(lower, low=mean.mean - outer, high=mean.mean - inner),
             replace(upper, low=mean.mean + inner, high=mean.mean + outer),
         )
-    low, high = jackknife_interval(2 * math.log(spread), statistic(1.0 - np.eye(count)), lower.confidence)
+    low, high = jackknife_interval(2 * math.log(spread), statistic(EachLeftOut(count)), lower.confidence)
     if mean.low is None or mean.high is None or not np.isfinite(low):
         few = f"{counted(count, 'bases')} {agreeing(count, 'are')} too few"
         why = f"no interval: {few}, or one of them makes the spread alone"
@@ -244,7 +244,7 @@ def _limits(
     )
 
 
-def _log_variance(d: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _log_variance(d: np.ndarray, codes: np.ndarray) -> Callable[[Weights], np.ndarray]:
     """Return ln of the variance between and within bases together, as a function of how often each base counts.
 
     With one answer a base it is the sample variance. The component between bases counts where it is positive.
@@ -253,7 +253,7 @@ def _log_variance(d: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], np
     sums, squares = np.bincount(codes, d), np.bincount(codes, d**2)
     own = squares - sums**2 / sizes
 
-    def log_variance(weights: np.ndarray) -> np.ndarray:
+    def log_variance(weights: Weights) -> np.ndarray:
         n, groups, total = weights @ sizes, weights.sum(axis=1), weights @ sums
         with np.errstate(divide="ignore", invalid="ignore"):
             whole = weights @ squares - total**2 / n

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.groups import in_order
 from toolkit.stats.result import Estimate
 from toolkit.stats.shares import share
@@ -55,6 +56,7 @@ class Ceiling:
         }
 
 
+@over_clusters
 def ceiling(
     scores: pd.DataFrame,
     score: str = "composite",

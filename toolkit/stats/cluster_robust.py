@@ -110,8 +110,8 @@ def cluster_robust(
     kept = sizes > _RANK * sizes.max(initial=0.0)
     q, inverse = left[:, kept], right[kept].T / sizes[kept]
     residuals = y - q @ (q.T @ y)
-    codes, names = pd.factorize(np.asarray(list(clusters), dtype=object))
-    groups = [np.flatnonzero(codes == code) for code in range(len(names))]
+    codes, _ = pd.factorize(np.asarray(list(clusters), dtype=object))
+    groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     roots = [_root(q[rows]) for rows in groups]
     size = float(np.abs(y).max())
     found = {}
@@ -131,27 +131,35 @@ def _coefficient(
     residuals: np.ndarray,
     q: np.ndarray,
     groups: list[np.ndarray],
-    roots: list[np.ndarray],
+    roots: list[tuple[np.ndarray, np.ndarray]],
     size: float,
     confidence: float,
 ) -> Coefficient:
     estimate = float(w @ y)
     if len(groups) < 2:
         return Coefficient(estimate, reason=f"no interval: {len(groups)} base, and two are needed")
-    adjusted = [root @ w[rows] for root, rows in zip(roots, groups, strict=True)]
+    adjusted = [
+        w[rows] + left @ (more * (left.T @ w[rows])) for (left, more), rows in zip(roots, groups, strict=True)
+    ]
     error = math.sqrt(sum(float(a @ residuals[rows]) ** 2 for a, rows in zip(adjusted, groups, strict=True)))
     if error <= ROUNDING * size * float(np.abs(w).sum()):
         return Coefficient(estimate, reason="no interval: the answers lie on the fitted line")
     loadings = np.array([q[rows].T @ a for a, rows in zip(adjusted, groups, strict=True)])
-    b = np.diag([float(a @ a) for a in adjusted]) - loadings @ loadings.T
-    degrees = float(np.trace(b)) ** 2 / float((b**2).sum())
+    # B is the diagonal of these less the products of the loadings; the traces need no matrix of bases x bases.
+    own, shared = np.array([float(a @ a) for a in adjusted]), (loadings**2).sum(axis=1)
+    squared = float((own**2 - 2 * own * shared).sum() + ((loadings.T @ loadings) ** 2).sum())
+    degrees = float((own - shared).sum()) ** 2 / squared
     half = float(special.stdtrit(degrees, (1 + confidence) / 2)) * error
     p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
     return Coefficient(estimate, error, estimate - half, estimate + half, p_value, degrees)
 
 
-def _root(q: np.ndarray) -> np.ndarray:
-    """Return the symmetric pseudo-inverse root of I - H for the rows of one cluster."""
-    values, vectors = np.linalg.eigh(np.eye(len(q)) - q @ q.T)
-    kept = values > _RANK
-    return (vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T
+def _root(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return directions and what the symmetric pseudo-inverse root of I - H adds to the identity along each.
+
+    Of the rows of one cluster; there are no more directions than columns, however many rows.
+    """
+    left, sizes, _ = np.linalg.svd(q, full_matrices=False)
+    rest = 1 - sizes**2
+    kept = rest > _RANK
+    return left, np.where(kept, 1 / np.sqrt(np.where(kept, rest, 1.0)), 0.0) - 1

@@ -20,7 +20,8 @@ from toolkit.stats.result import Estimate
 FISHER: Final = "Fisher z, answers independent"
 JACKKNIFE: Final = "jackknife over bases, Fisher z scale"
 SYMBOLS: Final = {"pearson": "r", "spearman": "rho", "kendall": "tau"}
-_BLOCK: Final = 512
+_CELLS: Final = 4_000_000
+"""Numbers of a block of signs, so that memory does not grow with the square of the answers."""
 
 
 def pearson_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
@@ -127,14 +128,20 @@ def _spearman_sums(
     The centred mid-rank of answer i is half the sum of sign(x_i - x_j) over j, so leaving a base out subtracts its
     part.
     """
-    shares = [_signs_by_base(values, codes) / 2 for values in (x, y)]
-    ranks = [share.sum(axis=1, keepdims=True) for share in shares]
-    stays = codes[:, None] != np.arange(codes.max() + 1)
-    a, b = (
-        np.hstack([rank, np.where(stays, rank - share, 0.0)])
-        for rank, share in zip(ranks, shares, strict=True)
-    )
-    return (a * b).sum(axis=0), (a * a).sum(axis=0), (b * b).sum(axis=0)
+    bases = codes.max() + 1
+    cells, cell, weight = _cells(x, y)
+    a, b = (_signs(values, weight)[:, None] / 2 for values in cells)
+    found = [np.array([weight @ one for one in (a * b, a * a, b * b)])]
+    block = max(1, _CELLS // len(weight))
+    for start in range(0, bases, block):
+        mine = (codes >= start) & (codes < start + block)
+        counts = np.zeros((len(weight), min(block, bases - start)))
+        np.add.at(counts, (cell[mine], codes[mine] - start), 1.0)
+        s, t = (rank - _signs(values, counts) / 2 for rank, values in zip((a, b), cells, strict=True))
+        left = weight[:, None] - counts
+        found.append(np.stack([(left * one).sum(axis=0) for one in (s * t, s * s, t * t)]))
+    xy, xx, yy = np.hstack(found)
+    return xy, xx, yy
 
 
 def _kendall_sums(
@@ -147,28 +154,44 @@ def _kendall_sums(
     """
     count = codes.max() + 1
     with_all, among = np.zeros((3, count)), np.zeros((3, count))
-    for start in range(0, len(x), _BLOCK):
-        rows = slice(start, start + _BLOCK)
-        np.add.at(with_all.T, codes[rows], _sign_products(x[rows], y[rows], x, y).T)
-    for base in range(count):
-        own = codes == base
-        among[:, base] = _sign_products(x[own], y[own], x[own], y[own]).sum(axis=1)
+    (one, other), cell, weight = _cells(x, y)
+    block = max(1, _CELLS // len(weight))
+    for start in range(0, len(weight), block):
+        rows = slice(start, start + block)
+        products = _sign_products(one[rows], other[rows], one, other, weight)
+        mine = (cell >= start) & (cell < start + block)
+        np.add.at(with_all.T, codes[mine], products.T[cell[mine] - start])
+    for own in np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1]):
+        if len(own) > 1:
+            (one, other), _, times = _cells(x[own], y[own])
+            among[:, codes[own[0]]] = _sign_products(one, other, one, other, times) @ times
     whole = with_all.sum(axis=1)[:, None]
     xy, xx, yy = np.hstack([whole, whole - 2 * with_all + among])
     return xy, xx, yy
 
 
-def _sign_products(a: np.ndarray, b: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return for each answer (a, b) the sums over (x, y) of st, ss and tt, the signs of the differences."""
+def _cells(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct pairs of scores, 2 x cells, the cell of each answer, and how many answers each cell has.
+
+    Scores of a scale have few distinct pairs, however many answers there are.
+    """
+    cells, cell, weight = np.unique(np.stack([x, y]), axis=1, return_inverse=True, return_counts=True)
+    return cells, cell.ravel(), weight.astype(float)
+
+
+def _sign_products(
+    a: np.ndarray, b: np.ndarray, x: np.ndarray, y: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Return for each pair (a, b) the weighted sums over (x, y) of st, ss and tt, the signs of the differences."""
     s, t = np.sign(a[:, None] - x), np.sign(b[:, None] - y)
-    return np.stack([np.einsum("ij,ij->i", one, other) for one, other in ((s, t), (s, s), (t, t))])
+    return np.stack([(one * other) @ weight for one, other in ((s, t), (s, s), (t, t))])
 
 
-def _signs_by_base(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the sum of sign(value_i - value_j) over the answers j of each base, shape (answers, bases)."""
+def _signs(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sum of sign(value_i - value_j) over j, each counted as often as its weight (or column of weights)."""
     distinct, places = np.unique(values, return_inverse=True)
-    counts = np.zeros((len(distinct), codes.max() + 1))
-    np.add.at(counts, (places, codes), 1.0)
+    counts = np.zeros((len(distinct), *weights.shape[1:]))
+    np.add.at(counts, places, weights)
     up_to = np.cumsum(counts, axis=0)
     # Those below less those above.
     return np.asarray((2 * up_to - counts - up_to[-1])[places])

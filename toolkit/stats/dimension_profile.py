@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from toolkit.stats.clusters import mean_of_units, over_clusters
 from toolkit.stats.groups import in_order
 from toolkit.stats.intervals import mean_interval
 from toolkit.stats.result import Estimate
@@ -61,6 +62,7 @@ class DimensionProfile:
         return " ".join(one.mean.sentence() for one in self.means)
 
 
+@over_clusters
 def dimension_profile(
     runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIONS, confidence: float = 0.95
 ) -> DimensionProfile:
@@ -111,7 +113,7 @@ def dimension_profile(
 def _mean(
     model: str, length_bin: str, dimension: str, scored: pd.DataFrame, missing: int, confidence: float
 ) -> Estimate:
-    bases = scored.groupby("base")["score"].mean()
+    bases = mean_of_units(scored.set_index(["base", "situation"])["score"])
     empty = Estimate(
         f"{dimension} of {model} at {length_bin}",
         None,

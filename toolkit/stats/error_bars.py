@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import CLUSTERED, clustered_mean
 from toolkit.stats.multiplicity import holm
 from toolkit.stats.rate_difference import rate_difference
@@ -64,6 +65,7 @@ class ModelComparison:
         yield from (("difference", result) for result in self.differences)
 
 
+@over_clusters
 def compare_models(
     runs: pd.DataFrame, score: str = "composite", *, rate: bool = False, confidence: float = 0.95
 ) -> ModelComparison:
@@ -113,7 +115,11 @@ def compare_models(
         (str(model), _of_model(str(model), rows, rate, unit, confidence))
         for model, rows in checked.groupby("model", sort=True)
     )
-    cells = checked.groupby(["base", "length_bin", *prompts, "model"])["score"].mean().unstack("model")
+    cells = (
+        checked.groupby(["base", "situation", "length_bin", *prompts, "model"])["score"]
+        .mean()
+        .unstack("model")
+    )
     differences = [
         _difference(str(first), str(second), cells, checked, rate, unit, confidence)
         for first, second in itertools.combinations(cells.columns, 2)

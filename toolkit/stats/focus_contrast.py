@@ -11,6 +11,7 @@ import pandas as pd
 
 from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
+from toolkit.stats.clusters import mean_of_units, over_clusters
 from toolkit.stats.effect_size import average_effect_size, paired_effect_size
 from toolkit.stats.intervals import mean_interval
 from toolkit.stats.length import (
@@ -24,7 +25,7 @@ from toolkit.stats.result import Estimate
 from toolkit.stats.run_table import checked_runs, score_unit
 from toolkit.stats.tables import estimates_frame
 
-ABOUT: Final = ("base", "length_bin", "model")
+ABOUT: Final = ("base", "situation", "length_bin", "model")
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ class FocusContrast:
             yield "between bins", replace(result, name=f"on - off, {result.name}")
 
 
+@over_clusters
 def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite") -> FocusContrast:
     r"""Compare judgements with focus sentences and without, within run and judge.
 
@@ -119,8 +121,8 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite"
     whole = pairs.dropna()
     runs = whole.groupby(level="run_id").mean().join(about)
     # Within each base bins weigh the same, as in the comparison of lengths, however many runs each has left.
-    values = runs.groupby(["base", "length_bin", "model"])[list(checked)].mean()
-    values = values.groupby(level=["base", "length_bin"]).mean().groupby(level="base").mean()
+    values = runs.groupby(["base", "situation", "length_bin", "model"])[list(checked)].mean()
+    values = mean_of_units(values.groupby(level=["base", "situation", "length_bin"]).mean())
     counts = {"bases": len(values), "runs": len(runs), "judgements": len(whole)}
     missing = len(pairs) - len(whole)
     notes = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,30 @@ from toolkit.stats.result import Estimate
 
 FEWEST_BASES: Final = 4
 """The kurtosis that sets the degrees of freedom needs four."""
+
+
+@dataclass(frozen=True)
+class EachLeftOut:
+    """The weights that leave out each base in turn, 1 - I, as products: the matrix itself is bases x bases."""
+
+    bases: int
+
+    def __matmul__(self, table: np.ndarray) -> np.ndarray:
+        """Return the sums over all bases less those of each."""
+        return np.asarray(table.sum(axis=0) - table)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Yield a row at a time."""
+        for base in range(self.bases):
+            yield 1.0 * (np.arange(self.bases) != base)
+
+    def sum(self, axis: int) -> np.ndarray:
+        """Return how many bases are left."""
+        return np.full(self.bases, self.bases - 1.0)
+
+
+Weights = np.ndarray | EachLeftOut
+"""How often each base counts, a row a resample: what a statistic multiplies sums over bases by, from the left."""
 
 
 def jackknife_interval(
@@ -79,7 +103,7 @@ def jackknife_interval(
 
 def with_jackknife(
     found: Estimate,
-    statistic: Callable[[np.ndarray], np.ndarray],
+    statistic: Callable[[Weights], np.ndarray],
     bases: int,
     forward: Callable[[np.ndarray], np.ndarray],
     back: Callable[[np.ndarray], np.ndarray],
@@ -91,7 +115,7 @@ def with_jackknife(
     found
         The result; its estimate stays as it is.
     statistic
-        From weights, shape (rows, bases), to one value a row: how often each base counts.
+        From weights to one value a row.
     bases
         Number of bases.
     forward, back
@@ -105,7 +129,7 @@ def with_jackknife(
             note=_also(found.note, f"no interval: {counted(bases, 'bases')}, and {FEWEST_BASES} are needed"),
         )
     with np.errstate(all="ignore"):  # what is not finite is caught below
-        left_out = forward(statistic(1.0 - np.eye(bases)))
+        left_out = forward(statistic(EachLeftOut(bases)))
         ends = jackknife_interval(forward(np.array(found.estimate)), left_out, found.confidence)
         low, high = (float(back(end)) for end in ends)
     if not (np.isfinite(low) and np.isfinite(high)):

@@ -12,6 +12,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.clustered_pearson import clustered_pearson
 from toolkit.stats.clustered_slope import clustered_slope
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import clustered_mean
 from toolkit.stats.probe_shift import POINTS, ProbeShift, ProbeShifts
 from toolkit.stats.result import Estimate
@@ -87,6 +88,7 @@ class JudgeCard:
         yield from (("probes", found) for one in self.probes for found in one.estimates)
 
 
+@over_clusters
 def judge_cards(
     judgements: pd.DataFrame,
     replies: pd.DataFrame,

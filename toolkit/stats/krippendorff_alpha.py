@@ -14,7 +14,7 @@ from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import from_log_f, log_f
 from toolkit.stats.bca import RESAMPLES, cluster_bootstrap
-from toolkit.stats.jackknife import with_jackknife
+from toolkit.stats.jackknife import Weights, with_jackknife
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
 
@@ -157,15 +157,13 @@ def alpha_of_matrix(matrix: RatingMatrix, level: Level = "interval") -> Estimate
     return replace(found, missing=matrix.missing)
 
 
-def _statistic(x: np.ndarray, codes: np.ndarray, level: Level) -> Callable[[np.ndarray], np.ndarray]:
+def _statistic(x: np.ndarray, codes: np.ndarray, level: Level) -> Callable[[Weights], np.ndarray]:
     """Return alpha as a function of how often each base counts."""
     given = np.isfinite(x)
     values, places = np.unique(x[given], return_inverse=True)
     place = np.zeros(x.shape, dtype=int)
     place[given] = places
-    counts = np.zeros((codes.max() + 1, len(values)))
-    np.add.at(counts, (np.broadcast_to(codes[:, None], x.shape)[given], places), 1.0)
-    ratings = given.sum(axis=1)
+    ratings, of = given.sum(axis=1), np.broadcast_to(codes[:, None], x.shape)[given]
 
     def by_base(measure: np.ndarray, distance: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Return the observed disagreement of each base; ``measure`` gives the size of each distinct value."""
@@ -175,43 +173,49 @@ def _statistic(x: np.ndarray, codes: np.ndarray, level: Level) -> Callable[[np.n
             for second in range(first):
                 both = given[:, first] & given[:, second]
                 found += 2 * np.where(both, distance(sizes[:, first], sizes[:, second]), 0.0)
-        return np.bincount(codes, found / (ratings - 1), minlength=len(counts))
+        return np.bincount(codes, found / (ratings - 1), minlength=codes.max() + 1)
 
     def alpha(observed: np.ndarray, expected: np.ndarray, n: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
             floor = NEGLIGIBLE * n**2 * (1.0 if level != "ordinal" else n**2)
             return np.where(expected > floor, 1 - (n - 1) * observed / expected, np.nan)
 
-    def ordinal(weights: np.ndarray) -> np.ndarray:
+    if level == "interval":  # sums of squares, which need no table of bases x distinct scores
+        own, sizes = by_base(values, _squared), (values - values.mean())[places]
+        sums = np.zeros((codes.max() + 1, 3))
+        np.add.at(sums, of, np.stack([np.ones(len(sizes)), sizes, sizes**2], axis=1))
+
+        def interval(weights: Weights) -> np.ndarray:
+            n, total, squares = (weights @ sums).T
+            return alpha(weights @ own, 2 * (n * squares - total**2), n)
+
+        return interval
+    counts = np.zeros((codes.max() + 1, len(values)))
+    np.add.at(counts, (of, places), 1.0)
+
+    def ordinal(weights: Weights) -> np.ndarray:
         drawn = weights @ counts
         found = []
         for row, total in zip(weights, drawn, strict=True):
             ranks = np.cumsum(total) - total / 2  # mid-ranks depend on which bases were drawn
-            found.append(alpha(row @ by_base(ranks, _squared), _spread(total, ranks), total.sum()))
+            expected = 2 * (total.sum() * (total @ ranks**2) - (total @ ranks) ** 2)
+            found.append(alpha(row @ by_base(ranks, _squared), expected, total.sum()))
         return np.array(found)
 
     if level == "ordinal":
         return ordinal
-    distance = {"nominal": _unlike, "interval": _squared, "ratio": _relative}[level]
-    own = by_base(values, distance)
+    own = by_base(values, _unlike if level == "nominal" else _relative)
 
-    def fixed(weights: np.ndarray) -> np.ndarray:
+    def fixed(weights: Weights) -> np.ndarray:
         drawn = weights @ counts
         n = drawn.sum(axis=1)
         if level == "nominal":
             expected = n**2 - (drawn**2).sum(axis=1)
-        elif level == "interval":
-            expected = _spread(drawn, values - values.mean())
         else:
             expected = ((drawn @ _relative(values[:, None], values[None, :])) * drawn).sum(axis=1)
         return alpha(weights @ own, expected, n)
 
     return fixed
-
-
-def _spread(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the sum of squared differences over ordered pairs of ratings."""
-    return np.asarray(2 * (counts.sum(axis=-1) * (counts @ sizes**2) - (counts @ sizes) ** 2))
 
 
 def _unlike(a: np.ndarray, b: np.ndarray) -> np.ndarray:

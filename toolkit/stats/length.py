@@ -11,6 +11,7 @@ import pandas as pd
 from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.anova import RepeatedMeasures, friedman, repeated_measures
+from toolkit.stats.clusters import mean_of_units, over_clusters
 from toolkit.stats.effect_size import average_effect_size, paired_effect_size
 from toolkit.stats.equivalence import equivalence, judged_equivalent
 from toolkit.stats.intervals import MeanInterval, mean_interval
@@ -51,6 +52,7 @@ def compare_lengths(
 ) -> dict[str, LengthComparison]: ...
 
 
+@over_clusters
 def compare_lengths(
     runs: pd.DataFrame,
     score: str = "composite",
@@ -112,7 +114,7 @@ def compare_lengths(
 def _compare(runs: pd.DataFrame, score: str, omnibus: bool, margin: float | None) -> LengthComparison:
     unit = score_unit(score)
     cells = (
-        runs.groupby(["base", "model", "length_bin"])["score"]
+        runs.groupby(["base", "situation", "model", "length_bin"])["score"]
         .mean()
         .unstack()
         .reindex(columns=list(LENGTH_BINS))
@@ -180,7 +182,7 @@ def _omnibus(cells: pd.DataFrame, bases: int) -> dict[str, Any]:
 
 def _over_models(values: Cells) -> Cells:
     """Return one row per base: the mean over the models that have every value asked for."""
-    return values.dropna().groupby(level="base").mean()
+    return mean_of_units(values.dropna())
 
 
 def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, scale: float, unit: str) -> Estimate:

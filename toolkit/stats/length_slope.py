@@ -11,6 +11,7 @@ import pandas as pd
 
 from toolkit.counting import agreeing, counted
 from toolkit.stats.cluster_robust import METHOD, Coefficient, cluster_robust
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import ROUNDING
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.multiplicity import holm
@@ -69,6 +70,7 @@ class LengthBias:
         yield from (("direct", result) for result in self.direct)
 
 
+@over_clusters
 def length_bias(
     runs: pd.DataFrame, score: str = "composite", length: str = "output_tokens", confidence: float = 0.95
 ) -> LengthBias:
@@ -126,12 +128,12 @@ def length_bias(
     dummies = np.eye(len(names))[codes].reshape(len(used), len(names))
     tokens = used[length].to_numpy() / TOKENS
     contrasts = {f"{b}-{a}": _contrast(b, a, list(names)) for b, a in CONTRASTS}
-    bases = used["base"].to_numpy()
-    design = _within(np.column_stack([dummies, tokens]), bases)
+    bases, within = used["base"].to_numpy(), used["situation"].to_numpy()
+    design = _within(np.column_stack([dummies, tokens]), within)
     # Tokens that differ by rounding only after the base's mean is taken out are no length to explain by.
     if np.abs(design[:, -1]).max(initial=0.0) <= ROUNDING * np.abs(tokens).max(initial=0.0):
         design[:, -1] = 0.0
-    y = _within(used["score"].to_numpy()[:, None], bases)[:, 0]
+    y = _within(used["score"].to_numpy()[:, None], within)[:, 0]
     size = len(names)
     possible = {name: weights for name, weights in contrasts.items() if weights is not None}
     total = cluster_robust(design[:, :size], y, bases, possible, confidence)

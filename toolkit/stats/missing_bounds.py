@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.counting import agreeing, counted
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.length import CONTRASTS, compare_lengths
 from toolkit.stats.result import Estimate, rounded
 from toolkit.stats.run_table import checked_runs
@@ -68,6 +69,7 @@ class MissingBounds:
         }
 
 
+@over_clusters
 def missing_bounds(
     runs: pd.DataFrame, score: str = "composite", scale: tuple[float, float] = SCALE
 ) -> MissingBounds:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.groups import in_order
 from toolkit.stats.missing_bounds import MissingBounds, missing_bounds
 from toolkit.stats.multiplicity import holm
@@ -69,6 +70,7 @@ class MissingData:
         }
 
 
+@over_clusters
 def missing_data(
     runs: pd.DataFrame,
     judgements: pd.DataFrame | None = None,

@@ -13,7 +13,7 @@ from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.alpha import dimension_table
 from toolkit.stats.bca import RESAMPLES, cluster_bootstrap
-from toolkit.stats.jackknife import with_jackknife
+from toolkit.stats.jackknife import EachLeftOut, Weights, with_jackknife
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
 
@@ -114,7 +114,7 @@ def omega_total(
             found, estimate=1.0, note="no interval: the items differ by a constant and a factor only"
         )
 
-    def statistic(weights: np.ndarray) -> np.ndarray:
+    def statistic(weights: Weights) -> np.ndarray:
         return _omega(covariances(weights))[0]
 
     if interval == "bootstrap":
@@ -122,7 +122,7 @@ def omega_total(
             name, statistic, count, n=empty.n, confidence=confidence, resamples=resamples, seed=seed
         )
         return replace(by_bootstrap, note="; ".join(filter(None, (note, by_bootstrap.note))))
-    if bound or (count > 1 and _omega(covariances(1.0 - np.eye(count)))[1].any()):
+    if bound or (count > 1 and _omega(covariances(EachLeftOut(count)))[1].any()):
         why = "no interval: with or without one of the bases an item's own variance is at its bound, 0"
         return replace(found, note="; ".join(filter(None, (note, why))))
     return with_jackknife(found, statistic, count, lambda w: -np.log1p(-w), lambda z: -np.expm1(-z))
@@ -172,7 +172,7 @@ def omega_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     return replace(found, n=table.n, missing=table.missing, note=note)
 
 
-def _covariances(x: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _covariances(x: np.ndarray, codes: np.ndarray) -> Callable[[Weights], np.ndarray]:
     """Return the covariances of the items as a function of how often each base counts."""
     centred = x - x.mean(axis=0)
     items = x.shape[1]
@@ -180,7 +180,7 @@ def _covariances(x: np.ndarray, codes: np.ndarray) -> Callable[[np.ndarray], np.
     sums = np.zeros((codes.max() + 1, 1 + items + items**2))
     np.add.at(sums, codes, np.hstack([np.ones((len(x), 1)), centred, products]))
 
-    def covariances(weights: np.ndarray) -> np.ndarray:
+    def covariances(weights: Weights) -> np.ndarray:
         drawn = weights @ sums
         n, totals, squares = drawn[:, 0], drawn[:, 1 : items + 1], drawn[:, items + 1 :]
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import special
 
 from toolkit.counting import counted
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.cumulative_logit import WIDEST, fit_cumulative_logit
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.multiplicity import holm
@@ -59,6 +60,7 @@ class OrdinalComparison:
         }
 
 
+@over_clusters
 def proportional_odds(
     runs: pd.DataFrame, score: str = "composite", confidence: float = 0.95
 ) -> OrdinalComparison:

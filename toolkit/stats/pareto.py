@@ -11,6 +11,7 @@ import pandas as pd
 
 from toolkit.counting import counted
 from toolkit.errors import InputError
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import mean_interval
 from toolkit.stats.jackknife import jackknife_interval
 from toolkit.stats.pareto_front import front_probabilities, on_front
@@ -157,6 +158,7 @@ def cost_column(runs: pd.DataFrame) -> str:
     return "total_tokens" if len(known) and (known == 0).all() else "aud_cost"
 
 
+@over_clusters
 def pareto(
     runs: pd.DataFrame,
     score: str = "composite",
@@ -208,7 +210,8 @@ def pareto(
     if (table[cost] < 0).any():
         raise InputError(f"runs: {cost} {table[cost].min():g} is below 0; a run costs nothing or more")
     used = table.dropna(subset=["score", cost])
-    means = used.groupby(["model", "length_bin", "base"])[["score", cost]].mean()
+    means = used.groupby(["model", "length_bin", "base", "situation"])[["score", cost]].mean()
+    means = means.groupby(level=["model", "length_bin", "base"]).mean()  # see `mean_of_units`
     order = {name: place for place, name in enumerate(LENGTH_BINS)}
     keys = sorted({key[:2] for key in means.index}, key=lambda key: (str(key[0]), order[key[1]]))
     bases = used["base"].unique()

@@ -7,6 +7,7 @@ from itertools import combinations
 
 import pandas as pd
 
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import clustered_mean
 from toolkit.stats.reliability import reliability
 from toolkit.stats.result import Estimate
@@ -15,6 +16,7 @@ from toolkit.words import JUDGE_ROLES
 _KEYS = ["run_id", "base"]
 
 
+@over_clusters
 def compare_with_people(
     runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str = "composite"
 ) -> tuple[Estimate, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.counting import agreeing, counted
+from toolkit.stats.clusters import mean_of_units, over_clusters
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.pilot_result import ContrastPower, PilotPower
 from toolkit.stats.power_answer import PowerAnswer, check_count, check_share, check_size, unanswerable, whole
@@ -21,6 +22,7 @@ from toolkit.stats.spread import standard_deviation
 COSTS: Final = ("aud_cost", "judge_aud_cost")
 
 
+@over_clusters
 def pilot_power(
     runs: pd.DataFrame,
     effect: float | None = None,
@@ -88,12 +90,16 @@ def pilot_power(
         check_count("the number of repeats", repeats, least=1)
     costs = [name for name in COSTS if name in runs]
     checked = checked_runs(runs, score, numbers=costs)
-    cells = checked.groupby(["base", "model", "length_bin"])["score"].agg(["mean", "count", "var"])
+    cells = checked.groupby(["base", "situation", "model", "length_bin"])["score"].agg(
+        ["mean", "count", "var"]
+    )
     cells = cells[cells["count"] > 0]
     there = set(cells.index.get_level_values("length_bin"))
     pairs = [(b, a) for b, a in CONTRASTS if b in there and a in there]
     level = alpha / max(len(pairs), 1)
-    asked = float(checked.groupby(["base", "model", "length_bin"]).size().mean()) if len(checked) else 1.0
+    asked = (
+        float(checked.groupby(["situation", "model", "length_bin"]).size().mean()) if len(checked) else 1.0
+    )
     planned = asked if repeats is None else float(repeats)
     price = _price(checked, costs, planned / asked, aud_per_base)
     total = checked["base"].nunique()
@@ -121,7 +127,7 @@ def _contrast(
     wide = {column: cells[column].unstack("length_bin") for column in ("mean", "count", "var")}
     both = wide["mean"][[b, a]].dropna().index
     means = wide["mean"].loc[both]
-    differences = (means[b] - means[a]).groupby(level="base").mean()
+    differences = mean_of_units(means[b] - means[a])
     scale = float(np.abs(cells["mean"].to_numpy()).max())
     spread = standard_deviation(
         f"sd of {name}", differences.to_numpy(), unit=unit, missing=total - len(differences), scale=scale
@@ -205,7 +211,7 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float, given: float | 
     for (model, length), rows in checked.groupby(["model", "length_bin"]):
         if rows["aud_cost"].isna().all():
             return replace(unknown, note=f"not estimable: no cost of {model} is known at length {length}")
-        per_base = len(rows) / max(rows["base"].nunique(), 1)
+        per_base = len(rows) / max(rows["situation"].nunique(), 1)
         total += sum(float(rows[name].mean()) for name in costs if rows[name].notna().any()) * per_base
     missing = int(checked["aud_cost"].isna().sum())
     free = "these models and judges cost nothing" if total == 0 else ""

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import clustered_mean
 from toolkit.stats.multiplicity import holm
 from toolkit.stats.result import Estimate
@@ -104,6 +105,7 @@ class ProbeShifts:
         return ((one, found) for one in self.shifts for found in one.estimates)
 
 
+@over_clusters
 def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShifts:
     r"""Compare the scores of altered replies with those of their originals.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.alpha import alpha_over_dimensions, alpha_over_judges
+from toolkit.stats.clusters import in_groups, over_clusters
 from toolkit.stats.correlations import pearson_between_judges
 from toolkit.stats.icc import icc_estimates
 from toolkit.stats.icc_clustered import clustered_icc
@@ -61,7 +62,11 @@ class Reliability:
     @cached_property
     def details(self) -> ReliabilityDetails:
         """Omega, Krippendorff's alpha, ranks, weighted kappa, Bland-Altman and severity; made when first asked for."""
-        return reliability_details(self.matrices, self.ratings)
+        found = reliability_details(self.matrices, self.ratings)
+        if "situation" not in self.ratings:
+            return found
+        held = self.ratings.rename(columns={"base": "cluster", "situation": "base"})
+        return cast("ReliabilityDetails", in_groups(found, held))
 
     def frame(self) -> pd.DataFrame:
         """Return one row per result (columns of ``toolkit.stats.tables``), ICC(A,.) before other forms."""
@@ -91,6 +96,7 @@ class Reliability:
             yield "all dimensions", self.alpha_over_dimensions
 
 
+@over_clusters
 def reliability(ratings: pd.DataFrame) -> Reliability:
     """Measure the agreement of the judges, for each dimension apart.
 
@@ -134,9 +140,10 @@ def reliability(ratings: pd.DataFrame) -> Reliability:
     matrices = {key: rating_matrix(rows, targets, judges) for key, rows in _by_dimension(checked)}
     independent = {key: icc_estimates(matrix) for key, matrix in matrices.items()}
     clustered = {key: clustered_icc(matrix, independent[key]) for key, matrix in matrices.items()}
+    grouped = "situation" in checked  # bases that share texts: no answer is independent of all others
     return Reliability(
         icc={key: clustered[key] or independent[key] for key in matrices},
-        icc_independent={key: independent[key] if clustered[key] else () for key in matrices},
+        icc_independent={key: independent[key] if clustered[key] and not grouped else () for key in matrices},
         alpha_over_judges={key: alpha_over_judges(matrix) for key, matrix in matrices.items()},
         alpha_over_dimensions=alpha_over_dimensions(checked) if "dimension" in checked else None,
         pearson={key: pearson_between_judges(matrix) for key, matrix in matrices.items()},
@@ -152,11 +159,12 @@ def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
         raise InputError(f"ratings: lack the column {', '.join(absent)}; give target, judge and score")
     if ratings.empty:
         raise InputError("ratings: there are none; give one row per rating")
-    columns = [name for name in ("target", "judge", "score", "dimension", "base") if name in ratings]
+    known = ("target", "judge", "score", "dimension", "base", "situation")
+    columns = [name for name in known if name in ratings]
     checked = ratings[columns].reset_index(drop=True)
     for name in columns:
         empty = checked[name].isna()
-        if name not in ("score", "base") and empty.any():
+        if name not in ("score", "base", "situation") and empty.any():
             row = int(empty.to_numpy().argmax())
             raise InputError(f"ratings, row {row + 1}: the {name} is empty; every rating needs one")
     numbers = pd.to_numeric(checked["score"], errors="coerce")

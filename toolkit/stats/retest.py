@@ -13,8 +13,9 @@ import pandas as pd
 from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import from_log_f, log_f
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.icc import with_interval
-from toolkit.stats.jackknife import FEWEST_BASES, with_jackknife
+from toolkit.stats.jackknife import FEWEST_BASES, Weights, with_jackknife
 from toolkit.stats.rating_matrix import NEGLIGIBLE
 from toolkit.stats.result import Estimate
 from toolkit.stats.tables import estimates_frame
@@ -52,6 +53,7 @@ class Retest:
         return " ".join(one.sentence() for one in self.estimates())
 
 
+@over_clusters
 def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
     r"""Return for each dimension and judge how far it repeats its own scores.
 
@@ -179,7 +181,7 @@ def _of_judge(rows: pd.DataFrame) -> Retest:
 def _icc(empty: Estimate, table: np.ndarray, within: float, between: float, per_answer: float) -> Estimate:
     """Return ICC(1,1), whose F is b/w where every answer has as many repeats."""
 
-    def icc(weights: np.ndarray) -> np.ndarray:
+    def icc(weights: Weights) -> np.ndarray:
         w, b, m = _mean_squares(weights @ table)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray((b - w) / (b + (m - 1) * w))

@@ -27,7 +27,10 @@ def score_unit(score: str) -> str:
 def checked_runs(
     runs: pd.DataFrame, score: str, *, numbers: Sequence[str] = (), labels: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """Return base, model, length_bin and score of every run, or say what cannot be used.
+    """Return base, situation, model, length_bin and score of every run, or say what cannot be used.
+
+    Base is the independent unit, situation that within which length bins are paired: they differ where bases share
+    texts (`toolkit.stats.clusters.over_clusters`).
 
     Parameters
     ----------
@@ -43,7 +46,8 @@ def checked_runs(
     Returns
     -------
     pandas.DataFrame
-        base, model (``all`` where there is none), length_bin, score (float), then the further columns; a new index.
+        base, situation, model (``all`` where there is none), length_bin, score (float), then the further columns; a
+        new index.
 
     Raises
     ------
@@ -65,6 +69,7 @@ def checked_runs(
     checked = pd.DataFrame(
         {
             "base": runs["base"].to_numpy(),
+            "situation": runs["situation" if "situation" in runs else "base"].to_numpy(),
             "model": runs["model"].to_numpy() if "model" in runs else "all",
             "length_bin": runs["length_bin"].astype("object").to_numpy(),
             "score": _numbers(runs, score),

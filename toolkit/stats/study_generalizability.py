@@ -9,6 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.component_estimates import variance_components
 from toolkit.stats.components_design import Design
 from toolkit.stats.decision_plan import Costs, DecisionStudy
@@ -69,6 +70,7 @@ class StudyGeneralizability:
         }
 
 
+@over_clusters
 def study_generalizability(
     judgements: pd.DataFrame,
     *,
@@ -188,8 +190,11 @@ def _bases(
     judgements: pd.DataFrame, score: str, run_aud: float | None, judgement_aud: float | None
 ) -> tuple[pd.DataFrame, Costs, tuple[str, ...]]:
     """Return scores averaged over times judged and length bins, what a cell costs, and how it was averaged."""
-    keys = ["base", "model", "judge", "repeat"]
-    frame = judgements.assign(score=pd.to_numeric(judgements[score], errors="coerce").astype("float64"))
+    keys = ["base", "situation", "model", "judge", "repeat"]
+    situation = judgements["situation" if "situation" in judgements else "base"]
+    frame = judgements.assign(
+        situation=situation, score=pd.to_numeric(judgements[score], errors="coerce").astype("float64")
+    )
     if (frame["score"].isna() & judgements[score].notna()).any():
         raise InputError(f"judgements: a {score} is not a number; give a number or leave it empty")
     frame = frame.astype({"judge": "object"})
@@ -217,4 +222,6 @@ def _bases(
                 f"scores are means over the {bins} length bins, which are fixed; a mean needs all of them"
             )
     costs = Costs(run_aud, judgement_aud, runs_per_cell=bins, judgements_per_run=max(times, 1))
-    return frame[[*keys, "score"]], costs, tuple(notes)
+    keys.remove("situation")  # see `mean_of_units`
+    frame = frame.groupby(keys, sort=False, observed=True, dropna=False)["score"].mean().reset_index()
+    return frame, costs, tuple(notes)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.counting import counted
+from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import mean_interval
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.multiplicity import holm
@@ -52,6 +53,7 @@ class Superiority:
         return {name: [one.to_dict() for one in results] for name, results in vars(self).items()}
 
 
+@over_clusters
 def superiority(
     runs: pd.DataFrame, score: str = "composite", confidence: float = 0.95, seed: int = 0
 ) -> Superiority:
@@ -102,9 +104,9 @@ def superiority(
     """
     checked = checked_runs(runs, score)
     table, bases = checked.dropna(subset="score"), checked["base"].nunique()
-    cells: dict[tuple[Any, Any], dict[str, np.ndarray]] = {}
-    for (base, model, length_bin), scores in table.groupby(["base", "model", "length_bin"])["score"]:
-        cells.setdefault((base, model), {})[str(length_bin)] = scores.to_numpy()
+    cells: dict[tuple[Any, ...], dict[str, np.ndarray]] = {}
+    for (*unit, length_bin), scores in table.groupby(["base", "situation", "model", "length_bin"])["score"]:
+        cells.setdefault(tuple(unit), {})[str(length_bin)] = scores.to_numpy()
     found = [_probability(b, a, cells, bases, confidence, seed) for b, a in CONTRASTS]
     corrected = holm([one.p_value for one in found])
     tests = sum(p is not None for p in corrected)
@@ -118,13 +120,13 @@ def superiority(
 def _probability(
     b: str,
     a: str,
-    cells: dict[tuple[Any, Any], dict[str, np.ndarray]],
+    cells: dict[tuple[Any, ...], dict[str, np.ndarray]],
     bases: int,
     confidence: float,
     seed: int,
 ) -> Estimate:
     shares: dict[Any, list[float]] = {}
-    for (base, _), bins in cells.items():
+    for (base, *_), bins in cells.items():
         first, second = bins.get(b), bins.get(a)
         if first is not None and second is not None:
             apart = first[:, None] - second

@@ -14,7 +14,7 @@ from scipy import special
 
 from toolkit.counting import counted
 from toolkit.errors import InputError
-from toolkit.stats.jackknife import with_jackknife
+from toolkit.stats.jackknife import Weights, with_jackknife
 from toolkit.stats.kappa import COHEN_METHOD, kappa_of_table, on_fisher_scale
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
@@ -159,17 +159,30 @@ def weighted_kappa_between_judges(
 
 def _statistic(
     x: np.ndarray, y: np.ndarray, codes: np.ndarray, power: int
-) -> Callable[[np.ndarray], np.ndarray]:
+) -> Callable[[Weights], np.ndarray]:
     """Return kappa as a function of how often each base counts."""
+    if power == 2:  # a sum of squares, which needs no table of bases x distinct scores
+        x, y = x - x.mean(), y - x.mean()
+        parts = np.stack([np.ones(len(x)), x, y, x * x + y * y, (x - y) ** 2], axis=1)
+        sums = np.zeros((codes.max() + 1, parts.shape[1]))
+        np.add.at(sums, codes, parts)
+
+        def quadratic(weights: Weights) -> np.ndarray:
+            n, one, other, squares, observed = (weights @ sums).T
+            expected = n * squares - 2 * one * other
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.where(expected > NEGLIGIBLE * n**2, 1 - n * observed / expected, np.nan)
+
+        return quadratic
     values, places = np.unique(np.concatenate([x, y]), return_inverse=True)
     count = codes.max() + 1
-    observed = np.bincount(codes, np.abs(x - y) ** power, minlength=count)
+    observed = np.bincount(codes, np.abs(x - y), minlength=count)
     rows, columns = np.zeros((2, count, len(values)))
     np.add.at(rows, (codes, places[: len(x)]), 1.0)
     np.add.at(columns, (codes, places[len(x) :]), 1.0)
-    distance = np.abs(values[:, None] - values[None, :]) ** power
+    distance = np.abs(values[:, None] - values[None, :])
 
-    def kappa(weights: np.ndarray) -> np.ndarray:
+    def kappa(weights: Weights) -> np.ndarray:
         one, other = weights @ rows, weights @ columns
         expected = ((one @ distance) * other).sum(axis=1)
         n = one.sum(axis=1)

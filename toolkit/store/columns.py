@@ -48,6 +48,11 @@ PLACE: Final[Mapping[str, Column]] = {
     "study": Column("string", "name of the study"),
     "prompt_id": Column("string", "name of the prompt"),
     "base": Column("string", "underlying situation; S, M and L of one base are one block"),
+    "cluster": Column(
+        "string",
+        "independent unit of intervals and tests: the base, or the first of the bases that share a text with it, "
+        "directly or through others",
+    ),
     "scenario": Column("string", "SOC_INCIDENT, GRC_MAPPING or CTI_ANALYSIS", "", _OTHER_TESTS),
     "length_bin": Column("bin", "length of the prompt: S < M < L", "", _OTHER_TESTS),
     "model": Column("string", "model that answered, by its name in the study"),
@@ -76,6 +81,7 @@ RUNS: Final[Mapping[str, Column]] = {
     "test": Column("string", "name of the test"),
     "prompt_id": PLACE["prompt_id"],
     "base": PLACE["base"],
+    "cluster": PLACE["cluster"],
     "scenario": PLACE["scenario"],
     "category": Column("string", "category of the prompt", "", _OTHER_TESTS),
     "length_bin": PLACE["length_bin"],
@@ -144,7 +150,7 @@ JUDGEMENTS: Final[Mapping[str, Column]] = {
 }
 
 DIMENSION_SCORES: Final[Mapping[str, Column]] = {
-    **{name: PLACE[name] for name in ("run_id", "base", "length_bin", "model", "repeat")},
+    **{name: PLACE[name] for name in ("run_id", "base", "cluster", "length_bin", "model", "repeat")},
     **{name: JUDGEMENTS[name] for name in ("judge", "judge_repeat")},
     "dimension": Column("dimension", "which of the seven dimensions, in the order of the rubric"),
     "score": Column("float64", "the judge's score of it", POINTS, _FAILED),

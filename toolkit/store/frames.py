@@ -42,6 +42,7 @@ def runs_frame(
     call_ids: Collection[str],
     *,
     study: str,
+    clusters: Mapping[str, str] | None = None,
     where: Mapping[str, Any] | None = None,
     judged: bool | None = None,
 ) -> pd.DataFrame:
@@ -55,6 +56,8 @@ def runs_frame(
         Identities of the calls that the study plans.
     study
         Name of the study.
+    clusters
+        Base to cluster, as `toolkit.prompts.dataset.clusters_of` finds them; a base that is not named is its own.
     where
         What else the documents of the runs must match, as a query of the store.
     judged
@@ -74,6 +77,7 @@ def runs_frame(
         adding_up = beside.submit(_judge_costs, store, match)
         columns = _run_columns(found, prompts)
         costs = adding_up.result()
+    columns["cluster"] = [(clusters or {}).get(base, base) for base in columns["base"]]
     columns["judge_aud_cost"] = [costs.get(run_id) for run_id in run_ids]
     frame = typed_columns(columns, RUN_TYPES)
     if judged is not None:
@@ -192,7 +196,7 @@ def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         Columns, dtypes and units as in `toolkit.store.columns.DIMENSION_SCORES`.
     """
-    keys = ["run_id", "base", "length_bin", "model", "repeat", "judge", "judge_repeat"]
+    keys = ["run_id", "base", "cluster", "length_bin", "model", "repeat", "judge", "judge_repeat"]
     ordered = judgements.sort_values(keys)
     each = ordered.loc[ordered.index.repeat(len(DIMENSIONS)), keys]
     columns: dict[str, Any] = {
@@ -225,13 +229,13 @@ def judge_means(judgements: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratings_frame(judgements: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of a judgements frame as ratings: target (a run), base, judge, dimension, score.
+    """Return the scores of a judgements frame as ratings: target (a run), base, cluster, judge, dimension, score.
 
     A judgement that failed is a missing rating; ``dimension`` includes ``composite``. A judge that judged a reply
     several times has one rating of it, see `judge_means`.
     """
     long = judge_means(judgements).melt(
-        id_vars=["run_id", "base", "judge"],
+        id_vars=["run_id", "base", "cluster", "judge"],
         value_vars=[*DIMENSIONS, "composite"],
         var_name="dimension",
         value_name="score",

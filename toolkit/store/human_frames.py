@@ -14,7 +14,7 @@ from toolkit.store.ratings import HUMAN, Rating, all_ratings, newest_ratings
 from toolkit.store.typed import typed, types_of
 from toolkit.words import DIMENSIONS
 
-_OF_RUN = ("run_id", "base", "length_bin", "model", "repeat")
+_OF_RUN = ("run_id", "base", "cluster", "length_bin", "model", "repeat")
 HUMAN_TYPES = types_of(HUMAN_COLUMNS)
 HISTORY_TYPES: Mapping[str, str] = {
     "run_id": "string",
@@ -81,7 +81,7 @@ def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.Data
 
 
 def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of judges and people as ratings: target (a run), base, judge, dimension, score.
+    """Return the scores of judges and people as ratings: target (a run), base, cluster, judge, dimension, score.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.Dat
         What `toolkit.stats.reliability` takes; a judgement that failed is a missing rating.
     """
     people = human.assign(judge=(HUMAN + ":" + human["rater"]).astype("string")).melt(
-        id_vars=["run_id", "base", "judge"],
+        id_vars=["run_id", "base", "cluster", "judge"],
         value_vars=[*DIMENSIONS, "composite"],
         var_name="dimension",
         value_name="score",

@@ -80,7 +80,7 @@ RESULTS: Final[Mapping[str, Column]] = {
 }
 
 HUMAN: Final[Mapping[str, Column]] = {
-    **{name: PLACE[name] for name in ("run_id", "base", "length_bin", "model", "repeat")},
+    **{name: PLACE[name] for name in ("run_id", "base", "cluster", "length_bin", "model", "repeat")},
     "rater": Column("string", "name of the person, as given"),
     "failed": Column("bool", "whether the rating is unfinished"),
     "reason": Column("string", "why it has no scores", "", "rating is finished"),

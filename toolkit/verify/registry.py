@@ -7,6 +7,7 @@ from typing import Final
 from toolkit.errors import InputError
 from toolkit.verify import (
     checks_agreement,
+    checks_clusters,
     checks_designs,
     checks_generalizability,
     checks_instruments,
@@ -21,6 +22,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *checks_generalizability.CHECKS,
     *checks_means.CHECKS,
     *checks_designs.CHECKS,
+    *checks_clusters.CHECKS,
     *checks_rates.CHECKS,
 )
 

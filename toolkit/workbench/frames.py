@@ -47,7 +47,12 @@ class StudyFrames(Analyses):
 
         chosen = select_runs(self.plan, filters)
         return runs_frame(
-            self.store, chosen.call_ids, study=self.plan.study.name, where=chosen.where, judged=chosen.judged
+            self.store,
+            chosen.call_ids,
+            study=self.plan.study.name,
+            clusters=self.plan.clusters,
+            where=chosen.where,
+            judged=chosen.judged,
         )
 
     def judgements(self, **filters: Any) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from toolkit.counting import agreeing, counted
 from toolkit.report.bundle.done import Done
 from toolkit.report.bundle.references import HASH, Sentence, packages_used
 from toolkit.report.bundle.wording import aud, joined, listed, reasons
+from toolkit.stats.clusters import units_words
 
 if TYPE_CHECKING:
     from toolkit.models.prices import Price
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
 _DEFECTS: Final = ("truncated", "empty", "refused", "filtered")
 _TOOLS: Final = ("llm-security-toolkit", "openai", "anthropic", "tiktoken", "mongoengine")
 _NEXT_TO_NOTHING: Final = 1e-9
+
+
+_SHARED: Final = (
+    "Bases that share a text, directly or through others, are one independent group: intervals and tests count "
+    "groups, within which bases are averaged"
+)
 
 
 def design(done: Done) -> tuple[Sentence, ...]:
@@ -34,9 +41,10 @@ def design(done: Done) -> tuple[Sentence, ...]:
         lengths = [name for name in study.length_bins if any(p.length_bin == name for p in prompts)]
         scenarios = list(dict.fromkeys(prompt.scenario for prompt in prompts))
         asked = (
-            f"{counted(len(prompts), 'prompts')}: {counted(len({p.base for p in prompts}), 'bases')} of the "
+            f"{counted(len(prompts), 'prompts')}: {units_words(plan.clusters, {p.base for p in prompts})} of the "
             f"{listed('scenario', scenarios)}, in the {listed('length', lengths)}"
         )
+    shared = any(cluster != base for base, cluster in plan.clusters.items())
     times = "once" if study.repeats == 1 else f"{study.repeats} times"
     margin = study.analysis.equivalence_margin if plan.test.judged else None
     fixed = (
@@ -45,6 +53,7 @@ def design(done: Done) -> tuple[Sentence, ...]:
     return (
         Sentence(f"Study {study.name} is a test of the kind {plan.test.name}"),
         Sentence(f"It asked {asked}"),
+        *([Sentence(_SHARED)] if shared else []),
         Sentence(
             f"The dataset is {plan.dataset.version} (SHA-256 {plan.dataset.digest[:HASH]}); "
             f"hashes are given by their first {HASH} characters and are whole in manifest.json"

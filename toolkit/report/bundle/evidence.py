@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from toolkit.stats.clusters import GROUPS
+
 _INTERVALS: Final = re.compile(r"\d+(?:\.\d+)?% intervals?: ([^.]*)")
 """Where `toolkit.report.captions.interval_words` names the methods of the intervals that a figure draws."""
 _OF_ESTIMATES: Final = frozenset({"name", "estimate", "low", "p_value", "method", "correction"})
@@ -84,7 +86,9 @@ def evidence_of(files: Iterable[Path]) -> Evidence:
 
 def _methods(row: Mapping[str, str]) -> list[str]:
     """Return how a result was made; a method that gave neither interval nor P value made nothing."""
-    made = [row["method"]] if row["low"] or row["p_value"] else []
+    # Where bases share texts the same statistics rest on groups of them.
+    method = row["method"].replace(GROUPS, "bases").replace(GROUPS.removesuffix("s"), "base")
+    made = [method] if row["low"] or row["p_value"] else []
     return made + ([row["correction"]] if row["p_value"] and row["correction"] != "none" else [])
 
 

@@ -1,0 +1,140 @@
+"""Bases that share texts: a copy says nothing new, and studies full of copies find no more than they should."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toolkit.stats.collect import estimates_of
+from toolkit.stats.dimension_profile import dimension_profile
+from toolkit.stats.error_bars import compare_models
+from toolkit.stats.focus_contrast import focus_contrast
+from toolkit.stats.length import compare_lengths
+from toolkit.stats.length_slope import length_bias
+from toolkit.stats.mixed_model import mixed_model
+from toolkit.stats.pareto import pareto
+from toolkit.stats.power_pilot import pilot_power
+from toolkit.stats.study_generalizability import study_generalizability
+from toolkit.stats.superiority import superiority
+from toolkit.verify.check import Check
+from toolkit.verify.checks_clusters import CHECKS, draw_copies
+from toolkit.verify.drawn import Model
+from toolkit.verify.runner import simulate_checks
+
+
+def study(bases: int = 12) -> pd.DataFrame:
+    """Two models at three lengths, two scenarios."""
+    rng = np.random.default_rng(3)
+    rows = [(f"b{b:02}", "XY"[b % 2], m, s) for b in range(bases) for m in "uv" for s in "SML"]
+    runs = pd.DataFrame(rows, columns=["base", "scenario", "model", "length_bin"])
+    level = rng.normal(0, 0.4, bases)[runs["base"].str[1:].astype(int)]
+    return runs.assign(
+        composite=3 + level + (runs["length_bin"] == "L") * 0.3 + rng.normal(0, 0.4, len(runs)),
+        clarity=3.0 + rng.normal(0, 0.4, len(runs)),
+        aud_cost=rng.uniform(0.01, 0.05, len(runs)),
+        output_tokens=rng.integers(200, 600, len(runs)),
+        judge="primary",
+        repeat=0,
+    )
+
+
+def listed(runs: pd.DataFrame, times: int) -> pd.DataFrame:
+    """The same runs again under other bases, as a dataset lists a text several times."""
+    copies = [runs.assign(base=runs["base"] + f"-{copy}", cluster=runs["base"]) for copy in range(times)]
+    return pd.concat(copies, ignore_index=True)
+
+
+def focus(runs: pd.DataFrame) -> Any:
+    on = runs.assign(run_id=[f"r{n}" for n in range(len(runs))])
+    return focus_contrast(on.assign(composite=on["composite"] + on["clarity"] / 10), on)
+
+
+def ratings(runs: pd.DataFrame) -> Any:
+    judged = [
+        runs.assign(judge=name, composite=runs["composite"] + plus) for name, plus in (("a", 0.0), ("b", 0.2))
+    ]
+    judged[1]["composite"] += runs["clarity"] / 4
+    return study_generalizability(pd.concat(judged, ignore_index=True), of="base")
+
+
+ANALYSES: dict[str, Callable[[pd.DataFrame], Any]] = {
+    "lengths": lambda runs: compare_lengths(runs, omnibus=True, margin=0.25),
+    "lengths by model": lambda runs: compare_lengths(runs, by="model"),
+    "mixed model": mixed_model,
+    "models": compare_models,
+    "profile": lambda runs: dimension_profile(runs, ("clarity",)),
+    "front": lambda runs: pareto(runs, resamples=200),
+    "superiority": superiority,
+    "slope": length_bias,
+    "focus": focus,
+    "power": lambda runs: pilot_power(runs, 0.3),
+    "generalizability of a base": ratings,
+}
+
+
+def numbers(found: Any) -> dict[str, list[float | None]]:
+    terms = {term.term: [term.f, term.df1, term.df2, term.p_value] for term in getattr(found, "terms", ())}
+    return terms | {
+        f"{where} {one.name}": [one.estimate, one.low, one.high, one.p_value]
+        for where, one in estimates_of(found)
+    }
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_a_study_listed_three_times_says_what_it_says_once(name: str) -> None:
+    """The same estimate, the same interval, the same test: copies are no observations."""
+    once, thrice = (numbers(ANALYSES[name](runs)) for runs in (study(), listed(study(), 3)))
+    assert len(once) > 2
+    assert list(once) == list(thrice)
+    for what, values in once.items():
+        for one, other in zip(values, thrice[what], strict=True):
+            assert other == (one if one is None else pytest.approx(one, rel=1e-6, abs=1e-9)), what
+
+
+def test_lengths_are_paired_within_a_base_before_bases_are_averaged() -> None:
+    """A base that lacks a length drops out of its contrast with all it has, whatever its cluster has."""
+    runs = study()
+    other = runs.assign(base=runs["base"] + "-1", composite=runs["composite"] + 2.0)
+    half = other[other["length_bin"] == "L"]
+    both = pd.concat([runs, half], ignore_index=True).assign(cluster=lambda rows: rows["base"].str[:3])
+    found, alone = compare_lengths(both), compare_lengths(runs)
+    assert [one.estimate for one in found.contrasts] == pytest.approx(
+        [one.estimate for one in alone.contrasts]
+    )
+    assert found.per_bin[2].estimate == pytest.approx(alone.per_bin[2].estimate + 1.0)
+    assert "24 of 48 pairs of base and model lack a length bin" in " ".join(found.notes)
+
+
+def test_a_cluster_of_several_scenarios_takes_scenario_out_of_the_mixed_model() -> None:
+    runs = study()
+    mixed = runs.assign(cluster=runs["base"].where(runs["base"] > "b01", "b00"))
+    found = mixed_model(mixed)
+    assert [term.term for term in found.terms] == ["length", "model", "length:model"]
+    assert "scenario is left out" in " ".join(found.notes)
+    assert found.n["independent groups"] == 11
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_in_the_predecessors_layout_intervals_hold_and_tests_keep_their_level(check: Check) -> None:
+    """100 bases, 164 distinct texts of 300: `toolkit verify --statistics` has the shares of 1,000 studies."""
+    found = simulate_checks([check], studies=40)
+    for row in found.tallies:
+        assert (row.counted, row.failed) == (40, 0)
+        assert row.share <= 0.15 if check.kind == "test" else row.share >= 0.85, row
+
+
+def test_without_clusters_the_same_studies_find_what_is_not_there() -> None:
+    """What the clusters are for: taken as 100 bases, intervals miss the truth in a quarter of the studies."""
+    rng, held = np.random.default_rng(5), Counter[bool]()
+    for _ in range(40):
+        runs = draw_copies(rng, Model(), (0.0, 0.0, 0.0)).query("length_bin == 'S'")
+        for clustered in (True, False):
+            found = compare_models(runs if clustered else runs.drop(columns="cluster")).models[0][1]
+            held[clustered] += found.low <= 3.0 <= found.high
+    assert held[True] >= 36
+    assert held[False] <= 30

@@ -1,0 +1,143 @@
+"""Bases that share a text are one independent unit, transitively: in every frame, interval, test and caption."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from small_study import CTI_ONLY, STUDY
+
+from toolkit import Study
+from toolkit.cli import cli
+from toolkit.prompts.dataset import Prompt, load_dataset
+from toolkit.report.bundle.evidence import Evidence
+from toolkit.report.bundle.methods import methods_section, methods_text
+from toolkit.stats.collect import estimates_of
+from toolkit.stats.result import Estimate
+from toolkit.store import embedded
+from toolkit.workbench.bundling import what_was_done
+
+COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
+GROUPS = "independent groups"
+SETTINGS = 'dataset = "mine.csv"\n[analysis]\nequivalence_margin = 0.25\n'
+
+
+def with_texts_of(others: dict[str, str]) -> list[Prompt]:
+    """The demo's prompts, some with the text of another; a blank at the end of M makes it no other text."""
+    prompts = {prompt.prompt_id: prompt for prompt in load_dataset("demo").prompts}
+    return [
+        replace(one, text=prompts[others[name]].text + " \n" * name.endswith("_m")) if name in others else one
+        for name, one in prompts.items()
+    ]
+
+
+def written(folder: Path, prompts: list[Prompt]) -> Path:
+    """A study of these prompts."""
+    with (folder / "mine.csv").open("w", newline="") as sink:
+        writer = csv.writer(sink)
+        writer.writerow(COLUMNS)
+        writer.writerows([getattr(prompt, column) for column in COLUMNS] for prompt in prompts)
+    path = folder / "small.toml"
+    path.write_text(STUDY.format(settings=SETTINGS, judges="").replace(CTI_ONLY, ""))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[dict[str, str]], tuple[Study, str]]]:
+    """Run a study in which prompts have the text of others; returns it and what the command said."""
+    opened = []
+
+    def made(others: dict[str, str]) -> tuple[Study, str]:
+        path = written(tmp_path_factory.mktemp("shared"), with_texts_of(others))
+        said = CliRunner().invoke(cli, ["run", str(path), "--yes"])
+        assert said.exit_code == 0, said.output
+        opened.append(Study.load(path))
+        return opened[-1], said.output
+
+    yield made
+    for study in opened:
+        study.store.close()
+        embedded.stop(study.path.parent / "results" / ".store")
+
+
+@pytest.fixture(scope="module")
+def shared(run: Callable[[dict[str, str]], tuple[Study, str]]) -> tuple[Study, str]:
+    """SOC 1 and 2 share S, 2 and 3 share L, all of CTI 1 is CTI 2: twelve bases in nine groups."""
+    soc, cti = "academic_soc_00", "academic_cti_00"
+    others = {f"{soc}2_s": f"{soc}1_s", f"{soc}3_l": f"{soc}2_l"}
+    return run(others | {f"{cti}2_{length}": f"{cti}1_{length}" for length in "sml"})
+
+
+def all_estimates(study: Study) -> list[tuple[str, Estimate]]:
+    """Every estimate of every analysis, with its place."""
+    found: dict[str, Any] = {name: result for name, (_, result) in study.analyses().items()}
+    found["details"] = found["reliability"].details
+    found |= {"by model": study.length_by_model(), "profile": study.dimension_profile()}
+    return [(f"{name} {place}", one) for name, result in found.items() for place, one in estimates_of(result)]
+
+
+def test_frames_name_the_unit_whatever_is_filtered(shared: tuple[Study, str]) -> None:
+    study, _ = shared
+    runs = study.runs()
+    clusters = runs.drop_duplicates("base").set_index("base")["cluster"].to_dict()
+    soc, cti = "academic_soc_00", "academic_cti_00"
+    together = {f"{soc}2": f"{soc}1", f"{soc}3": f"{soc}1", f"{cti}2": f"{cti}1"}
+    assert clusters == {base: together.get(base, base) for base in clusters}
+    for frame in (study.runs(length_bin="M"), study.judgements(), study.dimensions()):
+        assert set(zip(frame["base"], frame["cluster"], strict=True)) == set(clusters.items())
+    assert (len(runs), runs["call_id"].nunique()) == (36, 32)
+
+
+def test_every_estimate_counts_groups_and_no_base_twice(shared: tuple[Study, str]) -> None:
+    """What rests on bases rests on groups; methods and notes call them so."""
+    study, _ = shared
+    found = all_estimates(study)
+    assert len(found) > 100
+    for place, one in found:
+        words = f"{one.method} {one.note}"
+        assert " bases" not in words.replace("independent groups of bases", "").replace("of bases", ""), (
+            place,
+            words,
+        )
+        if "bases" in one.n:
+            assert (one.n[GROUPS], one.n["bases"]) == (9, 12), (place, one.n)
+        assert one.n.get(GROUPS, 9) <= 9, (place, one.n)
+    assert sum(GROUPS in one.n for _, one in found) > 80
+    lengths = study.length()
+    assert lengths.contrasts[2].n == {"bases": 12, GROUPS: 9}
+    assert lengths.anova.n[GROUPS] == lengths.friedman.n[GROUPS] == study.mixed_model().n[GROUPS] == 9
+    assert "12 bases are 9 independent groups" in lengths.notes[-1]
+
+
+def test_the_commands_captions_and_methods_say_so(shared: tuple[Study, str], tmp_path: Path) -> None:
+    study, said = shared
+    assert "n = 12 bases, 9 independent groups" in said
+    checked = CliRunner().invoke(cli, ["prompts", "check", str(study.path.parent / "mine.csv")]).output
+    assert "bases 12, prompts 36 (S 12, M 12, L 12), independent groups 9, problems" in checked
+    as_json = CliRunner().invoke(cli, ["prompts", "check", str(study.path.parent / "mine.csv"), "--json"])
+    assert json.loads(as_json.output)["independent_groups"] == 9
+    study.figures(tmp_path, only=["quality_by_length"])
+    caption = (tmp_path / "figures" / "quality_by_length.txt").read_text()
+    assert "n = 12 bases, 9 independent groups, 36 answers" in caption
+    told = methods_text(methods_section(what_was_done(study, study.status(), Evidence())))
+    assert "12 bases in 9 independent groups" in told
+
+
+def test_one_group_alone_has_no_interval_and_no_test(
+    run: Callable[[dict[str, str]], tuple[Study, str]],
+) -> None:
+    """All bases have one text of S: nothing is known of other situations, and the reason says so."""
+    bases = sorted({prompt.base for prompt in load_dataset("demo").prompts})
+    study, _ = run({f"{base}_s": f"{bases[0]}_s" for base in bases[1:]})
+    for place, one in all_estimates(study):
+        exact = one.unit.startswith("share of ")  # an interval of one case, as wide as that is
+        assert exact or (one.low, one.high, one.p_value) == (None, None, None), (place, one)
+    why = study.length().contrasts[2].note
+    assert why == "not estimable: 1 independent group with a score, and two are needed"
+    assert "1 independent group " in study.mixed_model().note
