@@ -51,7 +51,7 @@ class Wire:
     @property
     def uri(self) -> str:
         """Where a client finds the proxy."""
-        return "mongodb://127.0.0.1:{}".format(self._listening.getsockname()[1])
+        return f"mongodb://127.0.0.1:{self._listening.getsockname()[1]}"
 
     def __enter__(self) -> Self:
         self._listening = socket.create_server(("127.0.0.1", 0))

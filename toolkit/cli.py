@@ -229,7 +229,9 @@ def _line(error: BaseException) -> str:
         return f"toolkit: {_one_line(error.format_message())}"
     if isinstance(error, ToolkitError):
         return f"toolkit: {_one_line(str(error))}"
-    if type(error).__module__ == "pymongo.errors":  # imported where it comes from
+    if (
+        isinstance(error, Exception) and type(error).__module__ == "pymongo.errors"
+    ):  # imported where it comes from
         from toolkit.store.writer import reason_of, what_to_do
 
         return f"toolkit: the store failed ({_one_line(reason_of(error))}); {what_to_do(error)}"

@@ -173,19 +173,28 @@ def serve(folder: Path, idle_seconds: float, port: int = 0) -> None:
 
     At ``port`` if that is free: clients of a server that died look for it there.
     """
-    lock = (folder / "server.lock").open("w")
+    # A bare descriptor, which ends with the process: a file object would end before SQLite has written its last.
+    lock = os.open(folder / "server.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise StoreError(f"{folder}: another embedded server already serves this folder") from None
     gc.set_threshold(COLLECT_AFTER)
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("nx_27017").addFilter(_in_one_line)
     from nx_27017.server import handle_client
 
     from toolkit.store.embedded_handler import Handler
 
     handler = Handler(data_dir=str(folder / "data"))
     asyncio.run(_serve(folder, handler, handle_client, idle_seconds, port))
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Have the server log what went wrong and not where in it: on a full disk each of many writes would say it."""
+    if record.exc_info:
+        record.msg, record.args, record.exc_info = f"{record.getMessage()}: {record.exc_info[1]}", (), None
+    return True
 
 
 async def _serve(folder: Path, handler, handle_client, idle_seconds: float, port: int) -> None:  # type: ignore[no-untyped-def]
