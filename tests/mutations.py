@@ -62,7 +62,7 @@ MUTATIONS = (
         "claimed before asked",
         "toolkit/runs/ledger.py",
         'await self.store.writer.write("calls", InsertOne(',
-        'asyncio.ensure_future(self.store.writer.write("calls", InsertOne(',
+        'self.store.writer.submit("calls", InsertOne(',
         f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
     ),
     Mutation(

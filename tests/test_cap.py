@@ -144,14 +144,17 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(
         study = study_at(tmp_path, server, prices=(0.01, 100.0), concurrency=50, timeout_seconds=0.1)
         price = price_of(study.plan.models["answerer"])
         cap = 300 * aud_cost(Usage(0, MAX_TOKENS), price)
+        ends: list[int | None] = []
         for _ in range(4):
             process = in_a_process(capped(study, cap), 50)
             wait_until_seen(process, server, server.count + 120)
             wait_for(lambda child=process: server.under_way or not child.is_alive())
             process.kill()
             process.join()
-            assert process.exitcode == -signal.SIGKILL
+            ends.append(process.exitcode)
             server.settle()
+        assert ends[0] == -signal.SIGKILL
+        assert set(ends) <= {-signal.SIGKILL, 3}  # at its budget one ends by itself
         assert server.count > 150
         assert billed(study, server) <= cap
         study.store.close()
