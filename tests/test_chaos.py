@@ -129,3 +129,29 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
         assert (again.succeeded, again.failed, again.new_calls) == (RUNS, 0, outcome.failed)
         assert server.count == seen + outcome.failed
         study.store.close()
+
+
+def test_waiting_in_line_is_no_part_of_the_retry_deadline(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve calls one after the other, each refused twice: the last ones wait longer than a call may be retried."""
+    policy = partial(RetryPolicy, attempts=50, first_wait=0.01, longest_wait=0.02, deadline=2.0)
+    monkeypatch.setattr(gateway, "RetryPolicy", policy)
+    met: Counter[str] = Counter()
+
+    def twice(_: int, body: dict[str, Any]) -> Fault | None:
+        met[str(body["messages"])] += 1
+        return Fault(status=503) if met[str(body["messages"])] <= 2 else None
+
+    with StubServer(faults=twice, latency=0.1) as server:
+        study = unjudged_study(tmp_path, server.openai_url, concurrency=1)
+        assert study.execute(progress=False).succeeded == 12
+        assert server.count == 36
+        # A provider that stays down is given up all the same, by the time that its own attempts took.
+        server.faults = lambda number, body: Fault(status=503)
+        study.store.database["runs"].delete_one({})
+        study.store.database["calls"].delete_many({})
+        assert study.execute(progress=False).failed == 1
+        (call,) = study.store.objects(Call)
+        assert 2 <= len(call.attempts) <= 20
+        study.store.close()

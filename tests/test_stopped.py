@@ -172,3 +172,23 @@ def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path) -> Non
         assert (child.returncode, server.count) == (130, 4)
         with Study.load(path) as study:
             assert study.store.database["calls"].count_documents({"state": "done"}) == 4
+
+
+def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path: Path, store_folder: Path) -> None:
+    """Nobody waits a minute for replies that he gave up; the ledger says that they may have been billed."""
+    with StubServer(latency=60) as server:
+        path = tmp_path / "lone.toml"
+        path.write_text(LONE.format(address=server.openai_url))
+        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: server.count == 4 or child.poll() is not None)
+        child.send_signal(signal.SIGINT)
+        time.sleep(execution.ECHO_SECONDS + 0.3)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=40)
+        assert child.returncode == 130
+        study = Study.load(path)
+        attempts = [[one["outcome"] for one in call.attempts] for call in study.store.objects(Call)]
+        assert attempts == [["cancelled"]] * 4
+        assert (server.count, study.status()["abandoned"]) == (4, 0)
+        study.store.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
     annotate,
 )
+from toolkit.runs.asked import answered_by_others
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.plan import PlannedRun
 from toolkit.store.connection import Store
@@ -81,10 +83,11 @@ async def annotated_by(
     item: TestItem,
     replies: tuple[PromptReply, ...],
     ask: Ask,
+    stop: threading.Event | None = None,
 ) -> TestItemAnnotations:
-    """Have a test annotate the replies to an item; an error in the test's own code is one line."""
+    """Have a test annotate the replies to an item; an error in the test's own code is one line, and sets ``stop``."""
     try:
-        return await annotate(test, item, replies, ask)
+        return await annotate(test, item, replies, ask, stop)
     except ToolkitError:
         raise
     except Exception as error:
@@ -182,6 +185,7 @@ async def measure(
         spent_aud=spent_aud,
         failures=dict(failures),
         budget=str(reached) if reached else None,
+        answered_by_others=answered_by_others(store, plan.study.name),
         results=results_of(plan.test, measured),
     )
 

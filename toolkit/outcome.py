@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from toolkit.runs.asked import others_lines
 from toolkit.stats.result import Estimate
 from toolkit.summary import Summary
 
@@ -23,6 +24,7 @@ class Outcome:
     spent_aud: float
     failures: Mapping[str, int]
     budget: str | None
+    answered_by_others: Sequence[Mapping[str, Any]]
     results: tuple[tuple[str, Estimate], ...]
 
     @property
@@ -45,6 +47,7 @@ class Outcome:
             *(f"failed  {count} x {reason}" for reason, count in self.failures.items()),
             *([f"unjudged  {unjudged} replies: `toolkit status` says why"] if unjudged > 0 else []),
             *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),
+            *(f"other model  {line}" for line in others_lines(self.answered_by_others)),
             *(f"{model}: {result.sentence()}" for model, result in self.results),
             *([self.budget] if self.budget else []),
         ]

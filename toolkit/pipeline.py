@@ -6,7 +6,6 @@ from it. That gives resume: what is in the store is not asked again.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Mapping
@@ -25,8 +24,8 @@ from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.plan import PlannedRun
+from toolkit.runs.preflight import refuse_unreachable
 from toolkit.runs.progress import Progress
-from toolkit.runs.retired import refuse_retired
 from toolkit.runs.whole import ask_whole
 from toolkit.store.connection import Store
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
@@ -125,11 +124,13 @@ def run_plan(
         When a model has no price; before the first call.
     StudyError
         When a model that is still to be asked was retired by its provider; before the first call.
+    InputError
+        When the key of a provider that is still to be asked is missing; before the first call.
     """
     stop = threading.Event()
     endpoints = endpoints_of(plan)
     if not replay:
-        refuse_retired(plan, store, only_judge=only_judge)
+        refuse_unreachable(plan, store, only_judge=only_judge)
 
     async def execute() -> Outcome:
         store.add_prompts(plan.dataset.prompts)
@@ -210,8 +211,7 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
     for run in missing:
         groups[(run.request.provider, run.request.endpoint) if work.at_once > 1 else ("", None)].append(run)
     try:
-        ends = [each(group, ask, at_once=work.at_once, stop=work.stop) for group in groups.values()]
-        return next((end for end in await asyncio.gather(*ends) if end is not None), None)
+        return await each(groups.values(), ask, at_once=work.at_once, stop=work.stop)
     finally:
         bar.close()
         await work.settle()
@@ -240,7 +240,7 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
     async def judge(run: PlannedRun) -> None:
         stored = work.stored[run.key]
         item = replace(run.item, prompts=(run.prompt,))
-        found = await annotated_by(plan.test, item, (reply_of(run, stored, texts),), ask)
+        found = await annotated_by(plan.test, item, (reply_of(run, stored, texts),), ask, work.stop)
         judgements = []
         if plan.test.judged:
             judgements = [said for (said,) in found.annotations.values() if said is not None]
@@ -250,7 +250,7 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
             bar.step(work.gateway.counters)
 
     try:
-        return await each(missing, judge, at_once=work.at_once, stop=work.stop)
+        return await each([missing], judge, at_once=work.at_once, stop=work.stop)
     finally:
         bar.close()
         await work.settle()

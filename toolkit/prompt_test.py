@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
-from toolkit.errors import InputError, ModelError
+from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Ask
 from toolkit.stats.result import Estimate
 
@@ -184,7 +185,11 @@ class PromptResponseTest(ABC):
 
 
 async def annotate(
-    test: PromptResponseTest, item: TestItem, replies: Sequence[PromptReply], ask: Ask
+    test: PromptResponseTest,
+    item: TestItem,
+    replies: Sequence[PromptReply],
+    ask: Ask,
+    stop: threading.Event | None = None,
 ) -> TestItemAnnotations:
     """Have every annotator of a test annotate every reply of one item, all at once.
 
@@ -198,6 +203,8 @@ async def annotate(
         One per prompt of the item, in order; a failed one is not shown to anybody.
     ask
         Request in, kept answer out.
+    stop
+        Set as soon as an annotator fails for another reason than its model or the budget, so that nothing new is asked.
 
     Returns
     -------
@@ -208,8 +215,19 @@ async def annotate(
     annotators = test.annotators()
     answered = [place for place, reply in enumerate(replies) if reply.text is not None]
     asked = [(name, place) for name in annotators for place in answered]
+
+    async def annotation_of(name: str, place: int) -> Any:
+        try:
+            return await annotators[name](replies[place], ask)
+        except (ModelError, BudgetReached):
+            raise
+        except Exception:
+            if stop:
+                stop.set()
+            raise
+
     found = await asyncio.gather(
-        *(annotators[name](replies[place], ask) for name, place in asked), return_exceptions=True
+        *(annotation_of(name, place) for name, place in asked), return_exceptions=True
     )
     for annotation in found:
         if isinstance(annotation, BaseException) and not isinstance(annotation, ModelError):

@@ -392,3 +392,32 @@ def test_a_batch_asks_what_a_single_call_asks(provider, requests):
     sent = json.dumps(server.seen[0].body)
     assert "json_schema" in sent
     assert ("cache_control" if provider == "anthropic" else "top_logprobs") in sent
+
+
+@pytest.mark.parametrize("step", ["submit", "find", "state", "results"])
+def test_a_batch_is_not_redirected_to_another_host(provider, requests, step):
+    """Requests, results and the key stay with the server that the study names."""
+    wanted = requests(2)
+    with StubServer() as other, StubServer() as server:
+        away = Fault(status=307, headers={"Location": f"{other.url}/v1/messages"})
+
+        async def work(client):
+            batch = await client.submit(wanted, NAME) if step != "submit" else ""
+            while step == "results" and not (await client.state(batch)).ended:
+                pass
+            server.batch_http_fault = lambda method, path: (
+                None if step == "results" and not path.endswith(("/results", "/content")) else away
+            )
+            steps = {
+                "submit": lambda: client.submit(wanted, NAME),
+                "find": lambda: client.find(NAME, wanted, time.time()),
+                "state": lambda: client.state(batch),
+                "results": lambda: client.results(batch),
+            }
+            await steps[step]()
+
+        with pytest.raises(ModelError, match=other.url.removeprefix("http://")) as caught:
+            in_client(provider, server, work)
+        assert caught.value.reason == "redirected"
+        assert KEY not in str(caught.value)
+        assert other.count == 0

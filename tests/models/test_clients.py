@@ -480,3 +480,32 @@ def test_details_that_cannot_be_right_take_nothing_off_the_price(details, read, 
     with StubServer(change=lambda reply: {**reply, "usage": usage}) as server:
         reply = ask(spec_for("openai", server), make_request())
     assert reply.usage == Usage(8, 3, cache_read=read, cache_written=written)
+
+
+@pytest.mark.parametrize("provider", [*OPENAI_LIKE, "anthropic"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_to_another_host_is_not_followed(provider, status, make_request):
+    """Neither prompt nor key goes where nobody sent them; the line names the host, without what may hide in it."""
+    with StubServer() as other, StubServer() as server:
+        place = other.url.replace("http://", "http://user:secret@")
+        server.faults = lambda number, body: Fault(status=status, headers={"Location": f"{place}/v1/x"})
+        with pytest.raises(ModelError) as caught:
+            ask(spec_for(provider, server, api_key_env="MY_KEY"), make_request(provider=provider, model="m"))
+        assert (server.count, other.count) == (1, 0)
+    said = str(caught.value)
+    assert (caught.value.reason, caught.value.retryable) == ("redirected", False)
+    assert other.url.removeprefix("http://") in said
+    assert "base_url" in said
+    assert not any(hidden in said for hidden in ("secret", "my-key", "\n"))
+
+
+@pytest.mark.parametrize("provider", ["compatible", "anthropic"])
+def test_a_redirect_on_the_same_host_is_followed(provider, make_request):
+    """A server that wants its path written in another way is still the one that was asked."""
+    path = "/v1/messages" if provider == "anthropic" else "/v1/chat/completions"
+    with StubServer(faults=[Fault(status=307, headers={"Location": path})]) as server:
+        assert (
+            ask(spec_for(provider, server), make_request(provider=provider, model="m")).finish_reason
+            == "stop"
+        )
+        assert server.count == 2

@@ -107,6 +107,7 @@ def done_of(**changed: Any) -> SimpleNamespace:
     """Return what stands in for what a study did, with one of everything."""
     status = {
         "runs": {"planned": 3, "succeeded": 1, "failed": 1, "missing": 1},
+        "distinct_calls": 3,
         "judgements": {"planned": 3, "done": 2, "scored": 1, "missing": 1},
         "excluded": {"truncated": 1},
         "failures": {"timeout": 1},
@@ -118,6 +119,13 @@ def done_of(**changed: Any) -> SimpleNamespace:
     plan = SimpleNamespace(test=SimpleNamespace(judged=True), study=SimpleNamespace(replies=Replies()))
     given = {"plan": plan, "status": status, "unscored": 1, "people": (1, 1), "paid": (), "answers": ()}
     return SimpleNamespace(**(given | {"prices": {}} | changed))
+
+
+def test_equal_requests_are_told_of() -> None:
+    """Runs that rest on one call are no answers of their own, and the methods say how many there are."""
+    done = done_of()
+    done.status["distinct_calls"] = 2
+    assert missing(done)[1].text == "Equal requests were paid once: 3 runs, 2 distinct calls"
 
 
 def test_what_is_one_is_told_of_as_one() -> None:

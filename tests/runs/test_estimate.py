@@ -207,7 +207,10 @@ def test_what_is_paid_is_known_for_every_run(opened: Callable[..., Study]) -> No
     database = study.store.database
     run = database["runs"].find_one({"prompt_id": study.plan.runs[4].prompt.prompt_id})
     database["runs"].update_one({"_id": run["_id"]}, {"$set": {"ensemble_key": None}})
-    database["judgements"].delete_one({"run_id": run["run_id"], "judge": "secondary"})
+    lost = database["judgements"].find_one_and_delete({"run_id": run["run_id"], "judge": "secondary"})
+    # Its call is in the ledger, so that making the judgement again costs nothing; without that it is asked.
+    assert open_calls(study) == dict.fromkeys(("model", *JUDGE_ROLES), (0, 6))
+    database["calls"].delete_one({"_id": lost["call_id"]})
     assert open_calls(study) == {
         **dict.fromkeys(("model", "primary", "tertiary"), (0, 6)),
         "secondary": (1, 5),
@@ -229,6 +232,8 @@ def test_a_reply_in_the_ledger_is_paid_though_its_run_was_lost(opened: Callable[
     before = row(study.estimate(), "primary")["input_tokens"]
     study.execute(progress=False)
     study.store.database["runs"].delete_many({})
+    assert row(study.estimate(), "primary")["calls"] == 0
+    study.store.database["calls"].delete_many({"purpose": "judge"})
     frame = study.estimate()
     lengths = sum(call["output_tokens"] for call in study.store.database["calls"].find({"purpose": "run"}))
     assert row(frame, "model")["calls"] == 0
@@ -249,6 +254,7 @@ def test_a_truncated_reply_is_followed_as_the_study_will(
     study.execute(progress=False)
     study.store.database["runs"].delete_many({})
     study.store.database["judgements"].delete_many({})
+    study.store.database["calls"].delete_many({"purpose": "judge"})
     study.store.database["calls"].update_many({"purpose": "run"}, {"$set": {"finish_reason": "length"}})
     frame = study.estimate()
     assert (row(frame, "model")["calls"], row(frame, "primary")["calls"]) == calls

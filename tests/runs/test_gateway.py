@@ -365,11 +365,11 @@ def test_each_begins_in_order_and_stops_when_told() -> None:
         if number == 50:
             raise BudgetReached("enough")
 
-    assert asyncio.run(each(range(100), work, at_once=5, stop=stop)) is None
+    assert asyncio.run(each([range(100)], work, at_once=5, stop=stop)) is None
     assert begun == list(range(len(begun)))
     assert 20 < len(begun) <= 25
     assert most == 5
-    reached = asyncio.run(each(range(40, 100), work, at_once=5, stop=threading.Event()))
+    reached = asyncio.run(each([range(40, 100)], work, at_once=5, stop=threading.Event()))
     assert str(reached) == "enough"
     assert begun[-1] < 56
 

@@ -196,6 +196,8 @@ def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file: Ca
             kept = {name: kept[name] for name in kept if not name.startswith(("ensemble", "judge"))}
         database["runs"].replace_one({"_id": run["_id"]}, kept)
         database["judgements"].delete_many({"run_id": run["run_id"]})
+        of_run = [one["call_id"] for one in said if one["run_id"] == run["run_id"]]
+        database["calls"].delete_many({"_id": {"$in": of_run}})  # or making them again would cost nothing
         if then == "keep":
             database["judgements"].insert_many([one for one in said if one["run_id"] == run["run_id"]])
         again = Study.load(study_file(judges=f'[replies]\n{defect} = "{now}"'))

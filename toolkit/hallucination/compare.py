@@ -64,9 +64,8 @@ def compare_hallucination(
     _check(items, modes)
     keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]
     found: dict[tuple[str, str, str], HallucinationVerdict] = {}
-    stop = threading.Event()
 
-    async def work(ask: Ask) -> BudgetReached | None:
+    async def work(ask: Ask, stop: threading.Event) -> BudgetReached | None:
         async def judge_one(one: tuple[LabelledItem, JudgeSpec, Mode]) -> None:
             item, judge, mode = one
             verdict = await judge_hallucination(item, judge=judge, mode=mode, k=k, ask=ask)
@@ -74,10 +73,10 @@ def compare_hallucination(
 
         # Item by item, so that a reached budget leaves all judges and modes with the same items.
         todo = [(item, judge, mode) for item in items for judge, mode in keys]
-        return await each(todo, judge_one, at_once=_AHEAD * plan.study.concurrency, stop=stop)
+        return await each([todo], judge_one, at_once=_AHEAD * plan.study.concurrency, stop=stop)
 
-    total = len(items) * len(keys) * k
-    reached = ask_study(plan, store, work, label="votes", total=total, progress=progress)
+    requests = comparison_requests(plan, items, modes, k)
+    reached = ask_study(plan, store, work, requests=requests, label="votes", progress=progress)
     return comparison_of(
         items,
         [(judge.role, judge.name, mode) for judge, mode in keys],

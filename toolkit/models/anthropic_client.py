@@ -12,7 +12,7 @@ from toolkit.models.base import Message, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.replies import from_anthropic_message
 from toolkit.models.schemas import accepted_schema
-from toolkit.models.transport import HTTP_LIMITS, Limits, is_loopback, json_reply
+from toolkit.models.transport import HTTP_LIMITS, Limits, client_options, json_reply
 
 API_VERSION: Final = "2023-06-01"
 """Under the client's own default, 2026-10-21, the API refuses temperature and top_p, which a study sets."""
@@ -46,12 +46,7 @@ class AnthropicModel:
             default_headers={"anthropic-version": API_VERSION},
             # Prompts of a study must not reach a tracing service by accident.
             open_telemetry=False,
-            http_client=anthropic.DefaultAioHttpClient(
-                limits=httpx2.Limits(
-                    max_connections=limits.connections, max_keepalive_connections=limits.connections
-                ),
-                trust_env=not is_loopback(spec.base_url),
-            ),
+            http_client=anthropic.DefaultAioHttpClient(**client_options(spec, limits)),
         )
 
     async def ask(self, request: ModelRequest) -> ModelReply:

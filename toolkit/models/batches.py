@@ -204,6 +204,8 @@ async def json_lines(
         failure = transport_failure(spec, error)
     except TimeoutError:
         failure = timeout_failure(spec, TRANSFER_SECONDS)
+    except ModelError as error:  # a redirect that is not followed, or a body that broke off
+        failure = error.with_traceback(None)
     finally:
         key = None  # as in `toolkit.models.transport.json_reply`
     # Raised here and not above: the client's error holds the request with its key and must not ride along.

@@ -126,10 +126,14 @@ def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
     Returns
     -------
     ModelError
-        With ``reason`` timeout, unreachable (nothing was sent) or connection, all retryable.
+        With ``reason`` timeout, unreachable (nothing was sent) or connection, all retryable, or redirected.
     """
     import aiohttp
 
+    if isinstance(
+        error.__cause__, ModelError
+    ):  # ours, of a redirect, which one client lets through and another wraps
+        return error.__cause__.with_traceback(None)
     # The openai client calls a dropped connection a time-out; what aiohttp said is further down the chain.
     link: BaseException | None = error
     late = "Timeout" in type(error).__name__
@@ -159,6 +163,16 @@ def timeout_failure(spec: ModelSpec, seconds: float | None = None) -> ModelError
     within = "in time" if seconds is None else f"within {seconds:g} s"
     return ModelError(
         f"{spec.provider} model {spec.model!r}: no reply {within}", reason="timeout", retryable=True
+    )
+
+
+def redirect_failure(spec: ModelSpec, status: int, host: str) -> ModelError:
+    """Return the failure of a call whose server points to another host, where no prompt and no key is taken."""
+    return ModelError(
+        f"{spec.provider} model {spec.model!r}: its server points to another host, {host[:100]!r} (HTTP {status}), "
+        "where nothing was sent; if that is where the prompts may go, name it by base_url in the study",
+        reason="redirected",
+        fatal_for_provider=True,
     )
 
 

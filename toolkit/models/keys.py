@@ -67,17 +67,23 @@ def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None) -> str | None
     InputError
         The key is missing, or is not a word that could be sent as one.
     """
+    env = read_environment() if env is None else env
+    if fault := key_fault(spec, env):
+        raise InputError(
+            f"model {spec.name!r} {fault}: export it, or write {spec.api_key_env}=... into a .env file in the working "
+            "folder or beside the study"
+        )
+    return env[spec.api_key_env].strip() if spec.api_key_env else None
+
+
+def key_fault(spec: ModelSpec, env: Mapping[str, str]) -> str | None:
+    """Return what a model lacks of its key, in words that follow its name; ``None`` where nothing is wrong."""
     if spec.api_key_env is None:
         return None
-    key = (read_environment() if env is None else env).get(spec.api_key_env, "").strip()
+    key = env.get(spec.api_key_env, "").strip()
     if not key:
-        raise InputError(
-            f"model {spec.name!r} needs {spec.api_key_env}: export it, or write {spec.api_key_env}=... "
-            "into a .env file in the working folder or beside the study"
-        )
+        return f"needs {spec.api_key_env}"
     # Checked here because the error a client raises about such a header carries the whole key.
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise InputError(
-            f"{spec.api_key_env} is not a key: it holds spaces or characters no key has; paste it again"
-        )
-    return key
+        return f"needs {spec.api_key_env}, which is not a key now: it holds spaces or characters no key has"
+    return None

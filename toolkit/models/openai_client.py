@@ -11,7 +11,7 @@ from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.replies import from_chat_completion
 from toolkit.models.schemas import accepted_schema
-from toolkit.models.transport import HTTP_LIMITS, Limits, is_loopback, json_reply
+from toolkit.models.transport import HTTP_LIMITS, Limits, client_options, json_reply
 
 MOST_LOGPROBS: Final = 20
 """The most alternatives of each token that the API returns."""
@@ -40,12 +40,7 @@ class OpenAIModel:
             base_url=spec.base_url,
             max_retries=0,
             timeout=httpx2.Timeout(limits.seconds, connect=limits.connect_seconds),
-            http_client=openai.DefaultAioHttpClient(
-                limits=httpx2.Limits(
-                    max_connections=limits.connections, max_keepalive_connections=limits.connections
-                ),
-                trust_env=not is_loopback(spec.base_url),
-            ),
+            http_client=openai.DefaultAioHttpClient(**client_options(spec, limits)),
         )
         if spec.provider != "openai":
             # Read from OPENAI_ORG_ID and OPENAI_PROJECT_ID, and nobody else's business.

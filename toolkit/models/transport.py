@@ -8,12 +8,13 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from toolkit.errors import ModelError
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.failures import (
     error_body_failure,
+    redirect_failure,
     status_failure,
     timeout_failure,
     transport_failure,
@@ -72,6 +73,30 @@ def is_loopback(url: str | None) -> bool:
         return False
 
 
+def client_options(spec: ModelSpec, limits: Limits) -> dict[str, Any]:
+    """Return what the HTTP client of every provider is made with: limits, no proxy on loopback, no foreign redirect."""
+    import httpx2
+
+    async def refuse_redirect(response: httpx2.Response) -> None:
+        if not response.has_redirect_location:
+            return
+        here = urlsplit(str(response.url))
+        try:
+            there = urlsplit(urljoin(here.geturl(), response.headers["location"]))
+        except ValueError:
+            there = urlsplit("//unreadable")
+        if (there.scheme, there.netloc) != (here.scheme, here.netloc):
+            raise redirect_failure(spec, response.status_code, there.netloc.rpartition("@")[2])
+
+    return {
+        "limits": httpx2.Limits(
+            max_connections=limits.connections, max_keepalive_connections=limits.connections
+        ),
+        "trust_env": not is_loopback(spec.base_url),
+        "event_hooks": {"response": [refuse_redirect]},
+    }
+
+
 async def json_reply(
     sent: Awaitable[httpx2.Response], *, sdk: ModuleType, spec: ModelSpec, key: str | None, seconds: float
 ) -> dict[str, Any]:
@@ -105,6 +130,8 @@ async def json_reply(
         failure = transport_failure(spec, error)
     except TimeoutError:
         failure = timeout_failure(spec, seconds)
+    except ModelError as error:  # a redirect that is not followed
+        failure = error.with_traceback(None)
     except ValueError:
         failure = unsendable(spec)
     else:

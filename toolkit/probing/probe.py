@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ def probe_judges(
     targets = probe_targets(plan, store, replies=replies, seed=seed, kinds=kinds, attacks=attacks)
     asked: list[Answer] = []
 
-    async def work(ask: Ask) -> list[Pair]:
+    async def work(ask: Ask, stop: threading.Event) -> list[Pair]:
         async def counted(request: ModelRequest) -> Answer:
             answer = await ask(request)
             if not answer.from_ledger:
@@ -76,8 +77,8 @@ def probe_judges(
 
         return await _pairs(plan, targets, counted)
 
-    total = len(probe_requests(plan, targets))
-    pairs = ask_study(plan, store, work, label="judge calls", total=total, progress=progress)
+    requests = probe_requests(plan, targets)
+    pairs = ask_study(plan, store, work, requests=requests, progress=progress)
     spent = sum(answer.aud_cost for answer in asked)
     return ProbeResult(plan.study.name, targets, tuple(pairs), len(asked), spent)
 

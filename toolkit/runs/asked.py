@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from toolkit.counting import counted
 from toolkit.store.documents import Call
 from toolkit.store.shared_calls import calls_beside
 
@@ -92,6 +94,53 @@ def asked_models(
             groups[call["purpose"], call["provider"], call["model"]].append(call)
     ordered = sorted(groups, key=lambda key: (key[0] != "run", *key))
     return tuple(_asked(key, groups[key]) for key in ordered)
+
+
+def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
+    """Return whom a study asked and who says to have answered in its place, with the calls, each pair once.
+
+    A dated version of the name that was asked is no other model; nothing is dropped whoever has answered.
+
+    Parameters
+    ----------
+    store
+        An open store.
+    study
+        Name of the study.
+    """
+    calls = store.database["calls"]
+    count = {"calls": {"$sum": 1}, "asked": {"$min": "$model"}, "last": {"$max": "$model"}}
+    # By one plain field, for the reason that `calls_by_state` has; only where two were answered by one is more read.
+    found = calls.aggregate([{"$match": {"study": study}}, {"$group": {"_id": "$answered_by", **count}}])
+    pairs: Counter[tuple[str, str]] = Counter()
+    for group in found:
+        if not (name := group["_id"]):
+            continue
+        if group["asked"] == group["last"]:
+            pairs[group["asked"], name] = group["calls"]
+        else:
+            several = calls.find({"study": study, "answered_by": name}, {"model": 1})
+            pairs.update((call["model"], name) for call in several)
+    return [
+        {"asked": asked, "answered_by": " ".join(name.split())[:100], "calls": number}
+        for (asked, name), number in sorted(pairs.items())
+        if not _is_same_model(asked, name)
+    ]
+
+
+def others_lines(others: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each pair of `answered_by_others`."""
+    return [
+        f"{one['asked']} was asked, {one['answered_by']} answered {counted(one['calls'], 'calls')}"
+        for one in others
+    ]
+
+
+def _is_same_model(asked: str, answered: str) -> bool:
+    """Return whether a name is that of the model that was asked, or of a dated version of it."""
+    asked, answered = asked.casefold(), answered.casefold()
+    dated = re.escape(asked.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
+    return answered == asked or re.fullmatch(dated, answered) is not None
 
 
 def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:

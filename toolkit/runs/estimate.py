@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -31,7 +31,7 @@ from toolkit.runs.lengths import (
 )
 from toolkit.runs.progress import duration
 from toolkit.runs.said import judge_requests
-from toolkit.runs.standing import calls_by_state, claimed_calls, runs_ahead
+from toolkit.runs.standing import Ahead, calls_by_state, claimed_calls, judge_shares, runs_ahead
 from toolkit.summary import Summary
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ Room = tuple[str, str | None]
 def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     """Return what is still to be asked, one row per model and judge.
 
-    At worst every reply is as long as ``max_tokens`` allows, every one that may be asked again is, judges read all
-    of it, and a batch brings nothing, so that its calls are sent singly at the full price.
+    Equal requests are one call, however many runs or judgements rest on it. At worst every reply is as long as
+    ``max_tokens`` allows, every one that may be asked again is, judges read all of it, and a batch brings nothing, so
+    that its calls are sent singly at the full price.
 
     Parameters
     ----------
@@ -74,7 +75,8 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         ``held_aud`` (what calls under way, or left by a dead process, may cost at worst),
         and of the models to be asked ``retired``, those whose provider announced an end, with the day and whether
         it is past, and ``tokens_per_o200k``, those that cost something and have no public tokenizer, with the factor by
-        which their tokens are estimated.
+        which their tokens are estimated; ``runs`` and ``distinct_calls`` that answer them, and ``may_share``, whether
+        replies still to come may turn out equal and share their judges' calls.
 
     Raises
     ------
@@ -87,27 +89,36 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     count = cache(count_tokens)  # 10,000 runs of 100 prompts are 100 texts
     known: dict[str, Experience] = {}
     rows, phases = [], []
+    counted_already: set[str] = set()  # two names of one model share their calls
     for name, spec in plan.models.items():
-        of_model = [one for one in ahead if one.standing.run.model == name]
-        asked = [one for one in of_model if one.request is not None]
-        if asked:
+        of_model = _distinct(one for one in ahead if one.standing.run.model == name)
+        if any(one.request for one in of_model):
             known[name] = experience_of(plan, store, spec, "run")
+        own = [one for one in of_model if one.standing.run.call_id not in counted_already]
+        counted_already.update(one.standing.run.call_id for one in own)
+        asked = [one for one in own if one.request is not None]
         tokens = total_tokens(run_calls(asked, spec, known[name], count)) if asked else NOTHING
-        rows.append(_row(plan, "model", name, spec, tokens, len(of_model) - len(asked), known.get(name)))
+        basis = known[name] if asked else None
+        rows.append(_row(plan, "model", name, spec, tokens, len(own) - len(asked), basis))
         phases.append(("runs", spec))
     for role, judge in plan.judges.items():
         spec = plan.judge_models[role]
         seen = [one for one in ahead if one.judged and role in plan.judges_of(one.standing.run.model)]
-        asked = [one for one in seen if not (role in one.standing.said and one.standing.said[role].answered)]
+        judged = [one for one in seen if role in one.standing.said and one.standing.said[role].answered]
+        left = [one for one in seen if not (role in one.standing.said and one.standing.said[role].answered)]
+        shares, paid = judge_shares(plan, store, role, _distinct(left))
         experience, tokens = None, NOTHING
-        if asked:
+        if shares:
             experience = experience_of(plan, store, spec, "judge")
-            tokens = total_tokens(judge_calls(plan, role, asked, known, experience, count))
+            tokens = total_tokens(judge_calls(plan, role, shares, known, experience, count))
             # What a judge will read is a part of the basis too.
-            read = all(one.request is None or known[one.standing.run.model].measured for one in asked)
+            read = all(one.request is None or known[one.standing.run.model].measured for one, _ in shares)
             experience = replace(experience, measured=experience.measured and read)
-        paid = (len(seen) - len(asked)) * len(judge_requests(plan, role, task="", response=""))
-        rows.append(_row(plan, role, judge.name, spec, tokens, paid, experience))
+        named = {call_id for one in judged for call_id in one.standing.said[role].calls}
+        each = len(judge_requests(plan, role, task="", response="")) // plan.manner.repeats
+        rows.append(
+            _row(plan, role, judge.name, spec, tokens, len(paid - named) + len(named) * each, experience)
+        )
         phases.append(("judges", spec))
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
     frame.attrs.update(
@@ -115,6 +126,12 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         worst_seconds=BATCH_SECONDS
         * len({p for (p, _), row in zip(phases, rows, strict=True) if row["worst_seconds"]})
         or None,
+        runs=len(plan.runs),
+        distinct_calls=len(set(plan.call_ids)),
+        # Where a judge sees the reply alone, replies that turn out equal share its calls.
+        may_share=any(one.request and one.judged for one in ahead)
+        and plan.test.judged
+        and not (plan.rubric.shows_task or plan.manner.shuffle),
         budget_aud=plan.study.budget.aud,
         retired={
             row["model"]: (spec.retired, spec.is_retired())
@@ -156,6 +173,7 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
         "worst_seconds": frame.attrs.get("worst_seconds"),
         "retired": frame.attrs.get("retired", {}),
         "tokens_per_o200k": frame.attrs.get("tokens_per_o200k", {}),
+        **{name: frame.attrs.get(name) for name in ("runs", "distinct_calls", "may_share")},
         "spent_aud": spent,
         "held_aud": held,
         "budget_aud": budget,
@@ -166,7 +184,7 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
 
 
 def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
-    """Refuse to start a study that may cost more than its threshold unless it was confirmed.
+    """Refuse to start a study that may cost more than its threshold, within its budget, unless it was confirmed.
 
     Raises
     ------
@@ -174,11 +192,18 @@ def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
         Naming both amounts and how to confirm.
     """
     worst = float(frame["worst_aud"].sum())
+    if (budget := frame.attrs.get("budget_aud")) is not None:
+        worst = min(worst, max(0.0, budget - frame.attrs["spent_aud"] - frame.attrs["held_aud"]))
     if worst > threshold_aud:
         raise InputError(
             f"this study may cost {worst:.2f} AUD, more than budget.confirm_above_aud = {threshold_aud:.2f}; "
             "look at `toolkit estimate` and add --yes"
         )
+
+
+def _distinct(ahead: Iterable[Ahead]) -> list[Ahead]:
+    """Return each call of some runs once: equal requests are paid once."""
+    return list({one.standing.run.call_id: one for one in ahead}.values())
 
 
 def _row(
@@ -270,6 +295,13 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"budget.aud = {budget:.2f}, {spent:.4f} AUD of it are spent{left}: the expected cost "
             f"{verdict[fields['expected_fits']]}, the worst {verdict[fields['worst_fits']]}"
+        )
+    if fields["runs"] != fields["distinct_calls"]:
+        yield f"{fields['runs']} runs, {fields['distinct_calls']} distinct calls: equal requests are paid once"
+    if fields["may_share"]:
+        yield (
+            "The rubric does not show judges the task: replies still to come that turn out equal will share their "
+            "calls, which nobody knows beforehand, so that judges may cost less than this"
         )
     for name, (day, past) in fields["retired"].items():
         if past:

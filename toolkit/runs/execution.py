@@ -24,28 +24,36 @@ STOPPING: Final = "stopping when what is in flight has come home; a second Ctrl-
 
 
 async def each(
-    items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int, stop: threading.Event
+    groups: Iterable[Iterable[T]],
+    work: Callable[[T], Awaitable[None]],
+    *,
+    at_once: int,
+    stop: threading.Event,
 ) -> BudgetReached | None:
-    """Work on every item, at most ``at_once`` at the same time, begun in the given order.
+    """Work on every item, at most ``at_once`` of a group at the same time, begun in the given order.
 
     When the budget is reached or ``stop`` is set no further item is begun and those under way finish; the budget's
-    error is returned. Any other error ends the whole: ``work`` records the failures it expects by itself.
+    error is returned. Any other error sets ``stop``, and is raised when what was under way has come home: ``work``
+    records the failures it expects by itself.
     """
-    waiting = iter(items)
     reached: list[BudgetReached] = []
+    broken: list[Exception] = []
 
-    async def worker() -> None:
-        for item in waiting:  # one iterator shared by all workers hands out each item once
+    async def worker(waiting: Iterator[T]) -> None:
+        for item in waiting:  # one iterator shared by all workers of a group hands out each item once
             if reached or stop.is_set():
                 return
             try:
                 await work(item)
             except BudgetReached as error:
                 reached.append(error)
+            except Exception as error:
+                broken.append(error)
+                stop.set()
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
-            group.create_task(worker())
+    await asyncio.gather(*(worker(items) for items in map(iter, groups) for _ in range(at_once)))
+    if broken:
+        raise broken[0]
     return reached[0] if reached else None
 
 

@@ -76,6 +76,7 @@ class Gateway:
         self._replay = replay
         self._desk = desk
         self._known: dict[str, Answer] = ledger.kept() if replay else {}
+        self._under_way: set[asyncio.Task[Answer]] = set()
         self.counters = Counters()
 
     async def prefetch(self, requests: Iterable[ModelRequest]) -> None:
@@ -119,6 +120,18 @@ class Gateway:
         # Counting tokens takes longer than everything else here, and only a budget needs it beforehand.
         worst = worst_aud(request, endpoint) if self._account else 0.0
         sending = Sending(request, endpoint, worst)
+        task = asyncio.ensure_future(self._ask(sending, purpose))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # Whoever waits may be cancelled by a sibling's failure: what was sent comes home and is kept all the same.
+            if not sending.sent:
+                task.cancel()
+            raise
+
+    async def _ask(self, sending: Sending, purpose: str) -> Answer:
         try:
             await self._reserve(sending)
             while isinstance(claimed := await claim_for(sending, self._ledger, self._desk, purpose), Busy):
@@ -132,7 +145,23 @@ class Gateway:
             self._settle(sending)
 
     async def close(self) -> None:
-        """Close every model that was opened, end the claims, and give back what is left of the budget."""
+        """Wait for what is under way, close every model, end the claims, and give back what is left of the budget.
+
+        Nothing more is sent. Where the closing task itself is cancelled, by a second Ctrl-C, what is under way is
+        given up.
+        """
+        self._stop.set()
+        closing = asyncio.current_task()
+        if closing and closing.cancelling():
+            for task in self._under_way:
+                task.cancel()
+        try:
+            await asyncio.gather(*self._under_way, return_exceptions=True)
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        """Release everything, when nothing is under way any more."""
         if self._turning_away:
             self._turning_away.cancel()
         if self._desk:
@@ -216,15 +245,16 @@ class Gateway:
                 sending.attempts.append(attempt)
 
     async def _attempts(self, claim: Claim, sending: Sending) -> ModelReply:
-        deadline = time.monotonic() + self._retry.deadline
-        number = 1
+        number, used = 1, 0.0  # attempts, and the seconds that they and the waits between them took
         while True:
             try:
                 return await self._attempt(sending)
             except ModelError as error:
+                if not error.retryable or number >= self._retry.attempts:
+                    raise
                 wait = self._retry.wait(number, error.retry_after, self._jitter)
-                last = number >= self._retry.attempts or time.monotonic() + wait > deadline
-                if not error.retryable or last:
+                used += sending.attempts[-1]["ms"] / 1000 + wait
+                if used > self._retry.deadline:
                     raise
                 if self._stop.is_set():
                     raise ModelError(f"stopped after: {error}", reason="stopped") from error
@@ -254,12 +284,14 @@ class Gateway:
             attempt = {"at": utc_now(), "outcome": "cancelled"}
             model = self._model(endpoint)
             sending.attempts.append(attempt)
+            sending.sent = True
             try:
                 reply = await model.ask(request)
                 attempt["outcome"] = "answered"
                 came = {"answered": True, "tokens": reply.usage.total, "unkept": True}
                 return reply
             except ModelError as error:
+                sending.sent = False
                 attempt["outcome"] = error.reason
                 if error.fatal_for_provider:
                     self._stopped[endpoint.room] = error

@@ -150,7 +150,7 @@ def run_calls(
 def judge_calls(
     plan: Plan,
     role: str,
-    asked: Sequence[Ahead],
+    asked: Sequence[tuple[Ahead, float]],
     replies: Mapping[str, Experience],
     known: Experience,
     count: Callable[[str, str], int],
@@ -162,7 +162,7 @@ def judge_calls(
     plan, role
         The planned study and which of its judges.
     asked
-        The runs it has still to judge.
+        The runs it has still to judge, each with the share of its calls that is still to be paid.
     replies
         What replies are like of each model that is still to be asked, by its name.
     known
@@ -181,7 +181,7 @@ def judge_calls(
         extra = MESSAGE_TOKENS * len(request.messages) + schema
         repair = int(plan.manner.repair)
         got = (*known.within(request.max_tokens), request.max_tokens * (1 + repair))
-        for one in asked:
+        for one, unpaid in asked:
             run = one.standing.run
             text = words + (times * count(run.prompt.text, encoding) if plan.rubric.shows_task else 0)
             low, expected, longest = _reply_tokens(one, replies)
@@ -189,7 +189,7 @@ def judge_calls(
             low, expected, worst = low * share, expected * share, longest * most_share
             # How many pieces a reply has is a matter of its words, whoever counts them.
             lengths = (low / times, expected / times, max(longest, worst / times))
-            often = [calls_of_judge(plan, tokens) for tokens in lengths]
+            often = [unpaid * calls_of_judge(plan, tokens) for tokens in lengths]
             # At worst every one is asked once more, and that repair shows the judge what it said before.
             most = (text + extra + worst) * (1 + repair) + repair * (request.max_tokens + REPAIR_TOKENS)
             sent = (text + low, text + expected, most * _doubt(spec))

@@ -22,7 +22,8 @@ class RetryPolicy:
         The wait before the second attempt is drawn from 0 to ``first_wait`` seconds; the range doubles with every
         attempt up to ``longest_wait`` (full jitter: Brooker 2015, AWS Architecture Blog).
     deadline
-        Seconds after which no further attempt begins.
+        Seconds of attempts and waits between them after which no further attempt begins; waiting in line for a place
+        among the provider's limits, or for the budget, is no part of them.
     """
 
     attempts: int = 6

@@ -31,10 +31,13 @@ class Said:
         Whether an answer came; it is paid for, and not asked for again.
     reason
         Why there are no scores; ``None`` when there are.
+    calls
+        The calls that name its judgements, one for each time it judges.
     """
 
     answered: bool
     reason: str | None = None
+    calls: tuple[str, ...] = ()
 
 
 def judge_requests(
@@ -129,7 +132,8 @@ def said_of(
             if there:
                 answered = len(there) == len(kept) and all(judgement["answered"] for judgement in there)
                 reasons = [judgement["reason"] or "unknown" for judgement in there if judgement["failed"]]
-                said[run_id][role] = Said(answered, next(iter(reasons), None))
+                calls = tuple(judgement["call_id"] for judgement in there)
+                said[run_id][role] = Said(answered, next(iter(reasons), None), calls)
     return said
 
 

@@ -22,7 +22,10 @@ class Counters:
 
 @dataclass
 class Sending:
-    """One call on its way: its attempts so far, what is set aside for it and what it may have cost already."""
+    """One call on its way: its attempts so far, what is set aside for it and what it may have cost already.
+
+    ``sent`` says that a request is out, or that its reply is not in the ledger yet.
+    """
 
     request: ModelRequest
     endpoint: Endpoint
@@ -32,3 +35,4 @@ class Sending:
     unsure_aud: float = 0.0
     spent_aud: float = 0.0
     in_batch: bool = False
+    sent: bool = False

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from toolkit.judges.judgement import judge_label
 from toolkit.models.base import ModelRequest
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.plan import PlannedRun
-from toolkit.runs.said import Said, failure_reasons, said_of
+from toolkit.runs.said import Said, failure_reasons, judge_requests, said_of
 from toolkit.runs.whole import defect_of
-from toolkit.store.documents import Run
+from toolkit.store.documents import OutputBlob, Run
 from toolkit.store.stored import is_current
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _OF_RUN = (
     *("study", "run_id", "prompt_id", "model", "repeat", "status", "failure", "finish_reason", "tokens"),
-    *("output_blob_id", "defect", "reply_policy", "ensemble_key", "judged_blob_id"),
+    *("output_blob_id", "defect", "reply_policy", "ensemble_key", "judged_blob_id", "judge_calls"),
 )
 
 
@@ -38,6 +39,8 @@ class Standing:
         Why it failed.
     finish_reason, output_tokens
         How its reply ended, and its length in tokens.
+    blob_id
+        Name of the reply's text.
     defect, policy
         What keeps its reply from being whole, and what was done about it; see ``toolkit.runs.whole``.
     excluded
@@ -55,6 +58,7 @@ class Standing:
     failure: str | None = None
     finish_reason: str | None = None
     output_tokens: int | None = None
+    blob_id: str | None = None
     defect: str | None = None
     policy: str | None = None
     excluded: str | None = None
@@ -76,6 +80,8 @@ class Ahead:
         How often that may be asked again, with twice the tokens each time.
     tokens
         Length of the reply that is there.
+    text
+        That reply, where the ledger has it and no run does.
     judged
         Whether judges will see the reply.
     """
@@ -84,6 +90,7 @@ class Ahead:
     request: ModelRequest | None
     retries: int = 0
     tokens: int | None = None
+    text: str | None = None
     judged: bool = True
 
 
@@ -169,9 +176,46 @@ def runs_ahead(plan: Plan, store: Store) -> list[Ahead]:
                 again[place] = one, replace(request, max_tokens=2 * request.max_tokens), left - 1
             else:
                 judged = policy == "keep" and defect != "empty"
-                found[place] = Ahead(one, None, tokens=answer.reply.usage.output, judged=judged)
+                found[place] = Ahead(
+                    one, None, tokens=answer.reply.usage.output, text=answer.reply.text, judged=judged
+                )
         waiting = again
     return [found[place] for place in sorted(found)]
+
+
+def judge_shares(
+    plan: Plan, store: Store, role: str, ahead: Sequence[Ahead]
+) -> tuple[list[tuple[Ahead, float]], set[str]]:
+    """Return what share of one judge's calls about each run is still to be paid, and those that are paid.
+
+    Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
+
+    Parameters
+    ----------
+    plan, store, role
+        The planned study, its open store, and which of its judges.
+    ahead
+        Runs that the judge has not judged, each with a call of its own.
+    """
+    blobs = [one.standing.blob_id or "" for one in ahead if one.request is None and one.text is None]
+    found = store.find_by(OutputBlob, "blob_id", blobs, only=("blob_id", "content"))
+    texts = {blob["blob_id"]: blob["content"] for blob in found}
+    wanted: dict[int, list[str]] = {}
+    for place, one in enumerate(ahead):
+        text = one.text if one.text is not None else texts.get(one.standing.blob_id or "")
+        if one.request is None and text is not None and plan.test.judged:
+            run = one.standing.run
+            requests = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
+            wanted[place] = [request.identity() for request in requests]
+    paid = set(Ledger(store, plan.study.name).prefetch(call for ids in wanted.values() for call in ids))
+    counted, left = set(paid), []
+    for place, one in enumerate(ahead):
+        ids = wanted.get(place)
+        new = set(ids or ()) - counted
+        counted |= new
+        if ids is None or new:
+            left.append((one, 1.0 if ids is None else len(new) / len(ids)))
+    return left, paid
 
 
 def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
@@ -225,16 +269,34 @@ def _standing(
     if not (out or replaced) and document.get("ensemble_key") == plan.ensemble_key and is_current(document):
         # Judged by the whole ensemble as it stands: every judge has answered.
         why = reasons.get(document["run_id"], {})
-        said = {role: Said(True, why.get(role)) for role in plan.judges_of(run.model)}
+        calls = document.get("judge_calls") or {}
+        labels = {
+            role: [judge_label(role, again) for again in range(plan.manner.repeats)]
+            for role in plan.judges_of(run.model)
+        }
+        said = {
+            role: Said(True, why.get(role), tuple(calls[label] for label in names if label in calls))
+            for role, names in labels.items()
+        }
     return Standing(
         run,
         status=document["status"],
         failure=document.get("failure"),
         finish_reason=document.get("finish_reason"),
         output_tokens=(document.get("tokens") or {}).get("output"),
+        blob_id=document.get("output_blob_id"),
         defect=defect,
         policy=policy,
         excluded=defect if out else None,
         replaced=replaced,
         said=said,
     )
+
+
+def budget_left(plan: Plan, store: Store) -> float:
+    """Return how much of a study's budget is neither spent nor held for calls under way; infinity without a budget."""
+    name, budget = plan.study.name, plan.study.budget.aud
+    if budget is None:
+        return float("inf")
+    used = sum(calls.aud + calls.unsure_aud for calls in calls_by_state(store, name).values())
+    return max(0.0, budget - used - sum(call["worst_aud"] or 0.0 for call in claimed_calls(store, name)))

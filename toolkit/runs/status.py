@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.counting import counted
+from toolkit.runs.asked import answered_by_others, others_lines
 from toolkit.runs.lengths import EXPECTED_REPLY_TOKENS
 from toolkit.runs.owners import living
 from toolkit.runs.progress import duration
@@ -42,12 +43,14 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     Returns
     -------
     dict
-        Plain JSON types. ``runs`` and ``judgements`` count against the plan. No judge sees the replies that are
+        Plain JSON types. ``runs`` and ``judgements`` count against the plan; equal requests are paid once, so that
+        ``distinct_calls`` answer the runs. No judge sees the replies that are
         ``excluded``, so their judgements are ``left_out`` and neither planned nor missing; ``calls`` are those that
         ended; ``in_flight`` those under way by purpose, ``abandoned`` those that a dead process left; ``at_work``
         whether a process works on the study; ``retried`` attempts beyond the first of each call, ``attempts`` all by
         outcome; ``spent_aud`` and ``unsure_aud`` (may have been billed besides); ``budget_left_aud`` without what is
-        under way at its worst; ``calls_per_minute`` lately and ``seconds_left`` at that rate, ``None`` when no call
+        under way at its worst; ``answered_by_others`` where another model than the one asked says to have answered;
+        ``calls_per_minute`` lately and ``seconds_left`` at that rate, ``None`` when no call
         has ended in the last five minutes.
     """
     name, budget = plan.study.name, plan.study.budget.aud
@@ -78,6 +81,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
             "failed": len(failed),
             "missing": len(runs) - len(succeeded) - len(failed),
         },
+        "distinct_calls": len(set(plan.call_ids)),
         "judgements": {
             "planned": planned,
             "done": answered,
@@ -101,6 +105,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "failures": dict(Counter((one.failure or "unknown").split(":")[0] for one in failed)),
         "finish_reasons": dict(Counter(one.finish_reason or "unknown" for one in succeeded)),
         "judgement_failures": dict(Counter(j.reason.split(":")[0] for j in said if j.reason is not None)),
+        "answered_by_others": answered_by_others(store, name) if "done" in calls else [],
         "output": str(plan.output),
     }
 
@@ -126,6 +131,11 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         f"study       {status['study']}",
         f"runs        {runs['succeeded']} of {runs['planned']} succeeded",
         f"            {runs['failed']} failed, {runs['missing']} not asked",
+        *(
+            [f"            {runs['planned']} runs, {status['distinct_calls']} distinct calls"]
+            if status["distinct_calls"] != runs["planned"]
+            else []
+        ),
         f"judgements  {judged}",
         spent,
         f"now         {_now(status)}",
@@ -148,6 +158,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         ),
         *(f"failed      {count} x {reason}" for reason, count in status["failures"].items()),
         *(f"unscored    {count} x {reason}" for reason, count in status["judgement_failures"].items()),
+        *(f"other model {line}" for line in others_lines(status["answered_by_others"])),
         f"results     {status['output']}",
     ]
     return Summary(status, "\n".join(lines))
@@ -189,7 +200,7 @@ def _calls_left(plan: Plan, runs: tuple[Standing, ...], judges: Mapping[str, int
     lengths = [one.output_tokens for one in runs if one.output_tokens is not None]
     usual = sum(lengths) / len(lengths) if lengths else EXPECTED_REPLY_TOKENS
     left = 0.0
-    for one in runs:
+    for one in {one.run.call_id: one for one in runs}.values():  # equal requests are one call
         if one.status == "failed" or one.excluded:
             continue
         missing = judges[one.run.model] - sum(judgement.answered for judgement in one.said.values())

@@ -73,6 +73,15 @@ def missing(done: Done) -> tuple[Sentence, ...]:
             f"{agreeing(runs['succeeded'], 'were answered')}, {runs['failed']} failed{reasons(status['failures'])} and "
             f"{runs['missing']} {agreeing(runs['missing'], 'were not asked')}"
         ),
+        *(
+            [
+                Sentence(
+                    f"Equal requests were paid once: {runs['planned']} runs, {status['distinct_calls']} distinct calls"
+                )
+            ]
+            if status["distinct_calls"] != runs["planned"]
+            else []
+        ),
         *(Sentence(words) for words in _policies(done)),
     ]
     if excluded:
