@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup demo test lab check clean
+.PHONY: help setup demo test mutations lab check clean
 
 help:
 	@echo "make demo    a whole study with a local model, no key needed, results under results/demo/"
 	@echo "make test    all tests"
+	@echo "make mutations  break each guarantee on purpose and see a test notice (minutes)"
 	@echo "make lab     JupyterLab on the notebooks"
 	@echo "make check   style, types, notebooks, docs"
 	@echo "make setup   only the environment (.venv), tshark and the demo model"
@@ -28,6 +29,9 @@ test: setup
 	@bash scripts/apt_install.sh pdflatex texlive-latex-base texlive-latex-recommended
 	@bash scripts/apt_install.sh pdftotext poppler-utils
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile
+
+mutations: setup
+	@$(BIN)/python tests/mutations.py
 
 lab: setup
 	@$(BIN)/toolkit lab

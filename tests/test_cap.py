@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from functools import partial
 from pathlib import Path
 
 import pytest
 from stub_server import DrawnFaults, Fault, StubServer
 from test_chaos import unjudged_study
-from test_killed import in_a_process, kill_when_seen, two_processes, wait_until_seen
+from test_killed import in_a_process, kept_replies, kill_when_seen, two_processes, wait_until_seen
+from waiting import wait_for
 
 from toolkit.models.base import Usage
 from toolkit.models.prices import aud_cost, price_of
@@ -114,13 +116,19 @@ def test_the_cap_outlives_a_kill(tmp_path: Path, store_folder: Path) -> None:
     with StubServer(latency=0.05, answer=answer) as server:
         study = study_at(tmp_path, server, concurrency=10)
         cap = whole_cost(study) / 2
+        acknowledged: dict[str, str] = {}
         for number in range(3):
             kill_when_seen(in_a_process(capped(study, cap), None), server, server.count + 10 + 7 * number)
+            kept = kept_replies(study)
+            assert acknowledged.items() <= kept.items()
+            acknowledged = kept
+        assert acknowledged
         stopped = capped(study, cap).execute(progress=False)
         assert stopped.exit_code == 3
         assert billed(study, server) <= cap
         done = capped(study, 9 * cap).execute(progress=False)
         assert (done.exit_code, done.succeeded) == (0, RUNS)
+        assert acknowledged.items() <= kept_replies(study).items()
         study.store.close()
 
 
@@ -136,12 +144,17 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(
         study = study_at(tmp_path, server, prices=(0.01, 100.0), concurrency=50, timeout_seconds=0.1)
         price = price_of(study.plan.models["answerer"])
         cap = 300 * aud_cost(Usage(0, MAX_TOKENS), price)
+        ends: list[int | None] = []
         for _ in range(4):
             process = in_a_process(capped(study, cap), 50)
             wait_until_seen(process, server, server.count + 120)
+            wait_for(lambda child=process: server.under_way or not child.is_alive())
             process.kill()
             process.join()
+            ends.append(process.exitcode)
             server.settle()
+        assert ends[0] == -signal.SIGKILL
+        assert set(ends) <= {-signal.SIGKILL, 3}  # at its budget one ends by itself
         assert server.count > 150
         assert billed(study, server) <= cap
         study.store.close()

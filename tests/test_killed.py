@@ -88,15 +88,30 @@ def two_processes(
 
 
 def kill_when_seen(process: ForkServerProcess, server: StubServer, requests: int, after: float = 0.0) -> int:
-    """Kill a process some seconds after the server has seen so many requests; return how many were unanswered."""
+    """Kill a process some seconds after the server has seen so many requests; return how many were unanswered.
+
+    With a number of requests there is one unanswered at least: a process that had ended by itself proves nothing.
+    """
     wait_until_seen(process, server, requests)
     time.sleep(after)
+    if requests:
+        server.holds = lambda: True
+        wait_for(lambda: server.under_way or not process.is_alive())
     unanswered = server.under_way
     process.kill()
     process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert unanswered or not requests
     server.settle()
+    server.holds = lambda: False
     wait_for(lambda: not server.under_way)  # what had left the process is answered to nobody
     return unanswered
+
+
+def kept_replies(study: Study) -> dict[str, str]:
+    """Return which of the server's replies the ledger has, by call."""
+    calls = study.store.database["calls"].find({"state": "done"})
+    return {call["_id"]: json.loads(call["raw"])["id"] for call in calls}
 
 
 @pytest.fixture
@@ -115,6 +130,7 @@ def test_a_study_killed_twenty_times_is_done_once(
     calls = study.store.database["calls"]
     moments = random.Random(20251117)
     in_flight = 0
+    acknowledged: dict[str, str] = {}
     for number in range(KILLS):
         before = server.count, calls.count_documents({"state": "done"})
         process = in_a_process(study)
@@ -129,6 +145,8 @@ def test_a_study_killed_twenty_times_is_done_once(
         assert unanswered <= CONCURRENCY
         # Also what was answered and not yet kept when it died: as much again at most, however slow the disk is.
         assert lost <= 2 * CONCURRENCY
+        before_it, acknowledged = acknowledged, kept_replies(study)
+        assert before_it.items() <= acknowledged.items()
     outcome = study.execute(progress=False, limit=RUNS)
     assert (outcome.succeeded, outcome.failed) == (RUNS, 0)
     assert server.count == RUNS + in_flight
@@ -136,6 +154,8 @@ def test_a_study_killed_twenty_times_is_done_once(
     kept = list(study.store.objects(Call))
     assert [call.state for call in kept] == ["done"] * RUNS
     assert len({json.loads(call.raw)["id"] for call in kept}) == RUNS
+    assert 0 < len(acknowledged) < RUNS
+    assert acknowledged.items() <= kept_replies(study).items()
     runs = list(study.store.objects(Run))
     assert len(runs) == len({run.call_id for run in runs}) == RUNS
     assert {run.status for run in runs} == {"succeeded"}

@@ -136,6 +136,8 @@ def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder
         deadline = time.monotonic() + 60
         while server.count < 4 and child.poll() is None and time.monotonic() < deadline:
             time.sleep(0.005)
+        assert child.poll() is None
+        assert server.under_way
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=60)
         assert child.returncode == 130
@@ -151,6 +153,25 @@ def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder
         assert "failed" not in said
         assert not any(call.unsure_aud for call in study.store.objects(Call))
         study.store.close()
+
+
+def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path) -> None:
+    """Four are under way and twenty wait for their places: the four come home and are kept, and no fifth is sent."""
+    heard = threading.Event()
+    with StubServer(holds=lambda: not heard.is_set()) as server:
+        path = tmp_path / "lone.toml"
+        path.write_text(LONE.format(address=server.openai_url))
+        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+            wait_for(lambda: server.count == 4 or child.poll() is not None)
+            child.send_signal(signal.SIGINT)
+            assert child.stderr is not None
+            assert any(execution.STOPPING in line for line in child.stderr)
+            heard.set()
+            child.communicate(timeout=60)
+        assert (child.returncode, server.count) == (130, 4)
+        with Study.load(path) as study:
+            assert study.store.database["calls"].count_documents({"state": "done"}) == 4
 
 
 def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path: Path, store_folder: Path) -> None:

@@ -244,6 +244,12 @@ def _line(error: BaseException) -> str:
     if isinstance(error, ToolkitError):
         return f"toolkit: {_one_line(str(error))}"
     if (
+        isinstance(error, Exception) and type(error).__module__ == "pymongo.errors"
+    ):  # imported where it comes from
+        from toolkit.store.writer import reason_of, what_to_do
+
+        return f"toolkit: the store failed ({_one_line(reason_of(error))}); {what_to_do(error)}"
+    if (
         isinstance(error, OSError) and error.strerror
     ):  # a full disk, a folder that is not ours: the user's to mend
         place = f"{error.filename}: " if error.filename else ""

@@ -69,6 +69,7 @@ def test_killed_half_way_and_called_twice_at_once_each_is_run_once(
     wait_for(lambda: len(lines(tmp_path / "kernels.txt")) == 4)
     first.kill()
     first.communicate()
+    assert first.returncode == -signal.SIGKILL
     assert sorted(lines(ended)) == [0, 1]
     both = [start(2, workers=1), start(2, workers=1)]
     (tmp_path / "go").touch()
@@ -98,6 +99,7 @@ def test_a_dead_run_is_taken_over_and_sigterm_ends_workers_and_kernels(
         with contextlib.suppress(ProcessLookupError):  # a kernel ends by itself when its worker is gone
             os.kill(pid, signal.SIGKILL)
     batch.communicate()
+    assert batch.returncode == -signal.SIGKILL
     again = start(0)
     wait_for(lambda: len(lines(kernels)) == 4)
     taken = [read_record(records, record.identity) for record in running]

@@ -240,11 +240,33 @@ def test_without_a_usable_usage_the_tokens_are_our_estimate(provider, usage, mak
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-@pytest.mark.parametrize("body", [[], 7, {}, {"choices": []}, {"choices": [{}]}, {"error": {"message": "x"}}])
+@pytest.mark.parametrize("body", [[], 7, {}, {"choices": []}, {"choices": [{}]}])
 def test_json_that_is_no_reply_is_a_malformed_body(provider, body, make_request):
     with StubServer(change=lambda reply: body) as server, pytest.raises(ModelError) as caught:
         ask(spec_for(provider, server), make_request())
     assert (caught.value.reason, caught.value.retryable) == ("malformed_body", True)
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("error", "reason", "retried"),
+    [
+        ({"message": "the model is warming up", "code": 503}, "server_error", True),
+        ({"message": "slow down", "code": "rate_limit_exceeded"}, "rate_limited", True),
+        ({"message": "Overloaded", "type": "overloaded_error"}, "overloaded", True),
+        ({"message": "no credit", "code": 402}, "out_of_money", False),
+        ({"message": "the prompt was flagged", "code": "content_policy"}, "bad_request", False),
+        ("the prompt is too long", "bad_request", False),
+    ],
+)
+def test_an_error_under_status_200_is_the_providers_word_and_repeated_where_that_helps(
+    provider, error, reason, retried, make_request
+):
+    with StubServer(change=lambda reply: {"error": error}) as server, pytest.raises(ModelError) as caught:
+        ask(spec_for(provider, server), make_request())
+    assert (caught.value.reason, caught.value.retryable) == (reason, retried)
+    if reason != "out_of_money":
+        assert (error if isinstance(error, str) else error["message"]) in str(caught.value)
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from pymongo import InsertOne
-from waiting import wait_for
+from waiting import is_alive, wait_for
 
 from toolkit.errors import StoreError
 from toolkit.store import embedded
@@ -34,9 +34,10 @@ def test_acknowledged_writes_survive_a_killed_server(store_folder: Path) -> None
     store = open_store(store_folder)
     for number in range(50):
         store.writer.submit("calls", InsertOne({"_id": f"call-{number}"})).result()
-    os.kill(json.loads((store_folder / "server.json").read_text())["pid"], signal.SIGKILL)
+    pid = json.loads((store_folder / "server.json").read_text())["pid"]
+    os.kill(pid, signal.SIGKILL)
     store.close()
-    wait_for(lambda: not embedded._held(store_folder / "server.lock"))
+    wait_for(lambda: not is_alive(pid))
     again = open_store(store_folder)
     assert again.database["calls"].count_documents({}) == 50
     again.close()

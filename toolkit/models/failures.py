@@ -13,6 +13,22 @@ from toolkit.errors import ModelError
 from toolkit.models.catalogue import ModelSpec
 
 _KEY_LIKE = re.compile(r"\b(?:sk|gsk|pk|rk)[-_][\w*.\-]+|\bBearer\s+\S+|\b\w*\*{3,}\w*", re.IGNORECASE)
+_STATUS_OF = {
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 529,
+    "api_error": 500,
+    "internal_error": 500,
+    "internal_server_error": 500,
+    "server_error": 500,
+    "timeout_error": 500,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "invalid_api_key": 401,
+    "not_found_error": 404,
+    "model_not_found": 404,
+}
+"""The HTTP status that providers send these codes and types of errors with."""
 _OUT_OF_MONEY = ("insufficient_quota", "billing_error", "billing_hard_limit_reached")
 
 
@@ -82,6 +98,19 @@ def status_failure(
     sampling = any(name in said for name in ("temperature", "top_p"))
     how = "; for a model that takes no temperature say sampling_supported = false" if sampling else ""
     return ModelError(f"{where}: the request was refused (HTTP {status}){said}{how}", reason="bad_request")
+
+
+def error_body_failure(spec: ModelSpec, body: Mapping[str, Any], *, key: str | None = None) -> ModelError:
+    """Return the failure that stands in a body under status 200, as proxies and routers of models send it.
+
+    It is what it would be under the status that it names, or is sent with elsewhere; of one that names none, nobody
+    knows that asking again would help.
+    """
+    error = _error_of(body)
+    words = [str(error.get(name)).lower() for name in ("status", "code", "type")]
+    known = (int(word) if word.isdecimal() else _STATUS_OF.get(word, 0) for word in words)
+    status = next((number for number in known if 400 <= number < 600), 400)
+    return status_failure(spec, status, {}, body, key=key)
 
 
 def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:

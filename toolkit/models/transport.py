@@ -13,6 +13,7 @@ from urllib.parse import urljoin, urlsplit
 from toolkit.errors import ModelError
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.failures import (
+    error_body_failure,
     redirect_failure,
     status_failure,
     timeout_failure,
@@ -134,7 +135,11 @@ async def json_reply(
     except ValueError:
         failure = unsendable(spec)
     else:
-        return json_object(spec, response.content)
+        raw = json_object(spec, response.content)
+        # An error beside an answer is no failure.
+        if not raw.get("error") or not raw.keys().isdisjoint(("choices", "content")):
+            return raw
+        failure = error_body_failure(spec, raw, key=key)
     finally:
         key = None  # a traceback that shows variables, as IPython's verbose one, must not show it
     # Raised here and not above: the client's error holds the request with its key and must not ride along.

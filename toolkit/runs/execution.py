@@ -67,7 +67,7 @@ def run_anywhere(main: Callable[[], Coroutine[Any, Any, R]], stop: threading.Eve
     Raises
     ------
     KeyboardInterrupt
-        After the end of the coroutine, when Ctrl-C was pressed meanwhile.
+        After the end of the coroutine, when Ctrl-C was pressed meanwhile and nothing failed.
     """
     loop = asyncio.new_event_loop()
     outcome: list[R] = []
@@ -103,10 +103,12 @@ def run_anywhere(main: Callable[[], Coroutine[Any, Any, R]], stop: threading.Eve
                 pressed.append(pressed[0])
                 print(f"\n{STOPPING}", file=sys.stderr, flush=True)
     thread.join()
+    error = _first(failure[0]) if failure else None
+    # A failure is not hidden by Ctrl-C: who stops a study must hear that its store took nothing more.
+    if error and not (pressed and isinstance(error, asyncio.CancelledError)):
+        raise error
     if pressed:
         raise KeyboardInterrupt
-    if failure:
-        raise _first(failure[0])
     return outcome[0]
 
 

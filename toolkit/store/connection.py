@@ -8,28 +8,31 @@ import os
 import re
 import threading
 import uuid
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import mongoengine as me
-from mongoengine.connection import get_db
+from mongoengine.connection import get_connection
 from mongoengine.queryset import QuerySet
 from pymongo import InsertOne
 from pymongo.errors import PyMongoError
+from pymongo.monitoring import ServerHeartbeatFailedEvent, ServerHeartbeatListener
 
 from toolkit.errors import StoreError
 from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
 from toolkit.store.rating_documents import RATING_DOCUMENTS
-from toolkit.store.writer import BulkWriter, Duplicate
+from toolkit.store.writer import BulkWriter, Duplicate, reason_of, what_to_do
 
 DATABASE = "toolkit"
 CHUNK = 5000  # ids in one $in
 BATCH = 100_000  # documents in one reply, which ends at 16 MB anyway
-_opening = threading.Lock()
+_opening = threading.RLock()  # the garbage collector may close a store while another is opened
 _default_follows = [""]  # the store that ``Run.objects`` of the documents asks
 
 
@@ -37,7 +40,7 @@ class Store:
     """An open store: collections, a durable writer, and queries through mongoengine.
 
     Open it with `open_store`. ``Run.objects`` of the documents follow the store opened last in this process;
-    ``store.objects(Run)`` always asks this one.
+    ``store.objects(Run)`` always asks this one. One that nobody holds any more, nor its database, closes itself.
     """
 
     def __init__(self, uri: str, folder: Path | None) -> None:
@@ -47,6 +50,7 @@ class Store:
             self._alias = f"store-{uuid.uuid4()}"
             me.disconnect("default")
             _default_follows[0] = self._alias
+            listeners = [_Reviver(folder)] if folder else []
             for alias in ("default", self._alias):
                 me.connect(
                     db=DATABASE,
@@ -55,17 +59,26 @@ class Store:
                     tz_aware=True,
                     uuidRepresentation="standard",
                     serverSelectionTimeoutMS=10_000,
+                    event_listeners=listeners,
                 )
-            self.database = get_db(self._alias)
+            client = get_connection(self._alias)
+            self.database = client[DATABASE]
             try:
                 for document in (*DOCUMENTS, *RATING_DOCUMENTS):
                     document.ensure_indexes()
             except PyMongoError as error:
+                _disconnect(self._alias)
+                said = _without_password(reason_of(error))
+                if folder:
+                    mend = what_to_do(error) if "disk is full" in said else embedded.MEND
+                    raise StoreError(f"{folder}: the store cannot be used ({said}); {mend}") from None
                 raise StoreError(
-                    f"{_without_password(uri)}: the store does not answer ({_without_password(str(error))[:200]}); "
+                    f"{_without_password(uri)}: the store does not answer ({said}); "
                     "check MONGODB_URI or remove it to use the embedded server"
                 ) from None
-        self.writer = BulkWriter(self.database)
+        # A database object of its own, or the thread would hold the one whose end ends it.
+        self.writer = BulkWriter(client[DATABASE], partial(embedded.revive, folder) if folder else _nothing)
+        self._closing = weakref.finalize(self.database, _close, self.writer, self._alias)
 
     def objects(self, document: type[me.Document]) -> QuerySet:
         """Return mongoengine's query set of a document class, bound to this store."""
@@ -173,13 +186,42 @@ class Store:
 
     def close(self) -> None:
         """Write what is queued and disconnect."""
-        self.writer.close()
-        with _opening:
-            # A client that outlives its server would hold up whoever opens the next store.
-            if _default_follows[0] == self._alias:
-                me.disconnect("default")
-                _default_follows[0] = ""
-            me.disconnect(self._alias)
+        self._closing()
+
+
+class _Reviver(ServerHeartbeatListener):
+    """Starts an embedded server that died again, as soon as a client notices."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def started(self, event: object) -> None:
+        """Nothing to do."""
+
+    succeeded = started
+
+    def failed(self, event: ServerHeartbeatFailedEvent) -> None:
+        """Start it, or leave the word to whoever asks it next."""
+        with contextlib.suppress(StoreError):
+            embedded.revive(self._folder)
+
+
+def _nothing() -> None:
+    """A server that is not ours is not started by us."""
+
+
+def _close(writer: BulkWriter, alias: str) -> None:
+    writer.close()
+    with _opening:
+        _disconnect(alias)
+
+
+def _disconnect(alias: str) -> None:
+    # A client that outlives its server would hold up whoever opens the next store.
+    if _default_follows[0] == alias:
+        me.disconnect("default")
+        _default_follows[0] = ""
+    me.disconnect(alias)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
+import functools
 import gc
 import json
 import logging
@@ -26,6 +27,8 @@ from toolkit.errors import StoreError
 
 IDLE_SECONDS = 600.0
 START_SECONDS = 30.0
+MEND = "put a copy of this folder in its place, or `toolkit import` an archive of the study into another one"
+_MAGIC = b"SQLite format 3\0"
 COLLECT_AFTER = 200_000  # new objects
 """How often the server's Python looks for cycles. Documents have none, and at the usual 700 it goes through all of them
 again and again while they are read: half of the time that a thousand take."""
@@ -56,6 +59,12 @@ def address(folder: Path, *, idle_seconds: float = IDLE_SECONDS) -> str:
     with _locked(folder / "start.lock"):
         uri = _running(folder)
         return uri if uri else _start(folder, idle_seconds)
+
+
+def revive(folder: Path) -> None:
+    """Start a server that died again, at its port; one that ended by itself took its record with it."""
+    if _record(folder.resolve()) is not None:
+        address(folder)
 
 
 def stop(folder: Path) -> bool:
@@ -110,11 +119,37 @@ def _running(folder: Path) -> str | None:
     return None
 
 
+def _refuse_damaged(folder: Path) -> None:
+    """SQLite takes an empty file for a new store, and everything paid for would be asked again."""
+    for path in sorted((folder / "data").glob("*.db")):
+        with path.open("rb") as file:
+            head = file.read(100)
+        size, paged = path.stat().st_size, int.from_bytes(head[16:18], "big")
+        whole = int.from_bytes(head[28:32], "big") * (65536 if paged == 1 else paged)
+        log = path.with_name(f"{path.name}-wal")
+        # With a log beside it a file may be behind what it says of itself.
+        short = size < whole and not (log.exists() and log.stat().st_size)
+        if head[: len(_MAGIC)] != _MAGIC or short:
+            raise StoreError(f"{path}: a damaged store ({size:,} bytes); nothing was read or asked; {MEND}")
+
+
 def _start(folder: Path, idle_seconds: float) -> str:
+    _refuse_damaged(folder)
+    before = _record(folder)
+    port = str(before["port"]) if before else "0"
     log = folder / "server.log"
     with log.open("ab") as sink:
         child = subprocess.Popen(
-            [sys.executable, "-m", "toolkit.store.embedded", str(folder), "--idle", str(idle_seconds)],
+            [
+                sys.executable,
+                "-m",
+                "toolkit.store.embedded",
+                str(folder),
+                "--idle",
+                str(idle_seconds),
+                "--port",
+                port,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
@@ -130,32 +165,48 @@ def _start(folder: Path, idle_seconds: float) -> str:
         if child.poll() is not None:
             break
         time.sleep(0.02)
-    raise StoreError(f"{folder}: the embedded store did not start; see {log} or set MONGODB_URI")
+    raise StoreError(f"{folder}: the embedded store did not start; {log} says why")
 
 
-def serve(folder: Path, idle_seconds: float) -> None:
-    """Serve ``folder`` until nobody has been connected for ``idle_seconds``; blocks."""
-    lock = (folder / "server.lock").open("w")
+def serve(folder: Path, idle_seconds: float, port: int = 0) -> None:
+    """Serve ``folder`` until nobody has been connected for ``idle_seconds``; blocks.
+
+    At ``port`` if that is free: clients of a server that died look for it there.
+    """
+    # A bare descriptor, which ends with the process: a file object would end before SQLite has written its last.
+    lock = os.open(folder / "server.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise StoreError(f"{folder}: another embedded server already serves this folder") from None
     gc.set_threshold(COLLECT_AFTER)
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("nx_27017").addFilter(_in_one_line)
     from nx_27017.server import handle_client
 
     from toolkit.store.embedded_handler import Handler
 
     handler = Handler(data_dir=str(folder / "data"))
-    asyncio.run(_serve(folder, handler, handle_client, idle_seconds))
+    asyncio.run(_serve(folder, handler, handle_client, idle_seconds, port))
 
 
-async def _serve(folder: Path, handler, handle_client, idle_seconds: float) -> None:  # type: ignore[no-untyped-def]
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Have the server log what went wrong and not where in it: on a full disk each of many writes would say it."""
+    if record.exc_info:
+        record.msg, record.args, record.exc_info = f"{record.getMessage()}: {record.exc_info[1]}", (), None
+    return True
+
+
+async def _serve(folder: Path, handler, handle_client, idle_seconds: float, port: int) -> None:  # type: ignore[no-untyped-def]
     import signal
 
     # Not `run_server` of the package, which is told a port: another program may have it by the time it listens, and
     # whoever read our record meanwhile would talk to that one.
-    listening = await asyncio.start_server(lambda *streams: handle_client(*streams, handler), "127.0.0.1", 0)
+    handle = functools.partial(handle_client, handler=handler)
+    try:
+        listening = await asyncio.start_server(handle, "127.0.0.1", port)
+    except (OSError, OverflowError):
+        listening = await asyncio.start_server(handle, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     server = asyncio.create_task(listening.serve_forever())
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -172,11 +223,13 @@ async def _serve(folder: Path, handler, handle_client, idle_seconds: float) -> N
             server.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await server
+    (folder / "server.json").unlink(missing_ok=True)  # ended, and not died: nobody starts it again unasked
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=serve.__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--idle", type=float, default=IDLE_SECONDS)
+    parser.add_argument("--port", type=int, default=0)
     arguments = parser.parse_args()
-    serve(arguments.folder, arguments.idle)
+    serve(arguments.folder, arguments.idle, arguments.port)

@@ -15,7 +15,7 @@ import queue
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from typing import Any
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import BulkWriteError, PyMongoError
+from pymongo.errors import BulkWriteError, ConnectionFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
 from toolkit.errors import StoreError
@@ -102,10 +102,13 @@ class BulkWriter:
     ----------
     database
         A pymongo database.
+    revive
+        Brings back a store that died, where that is ours to do.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, revive: Callable[[], None] = lambda: None) -> None:
         self._database = database
+        self._revive = revive
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
@@ -180,7 +183,8 @@ class BulkWriter:
     def close(self) -> None:
         """Write what is queued and end the thread."""
         self._queue.put(None)
-        self._thread.join()
+        if self._thread is not threading.current_thread():  # where the garbage collector may close a store
+            self._thread.join()
 
     def _work(self) -> None:
         closing = False
@@ -235,8 +239,25 @@ class BulkWriter:
         """Write one bulk and return what failed, by place."""
         if not operations:
             return {}
-        concern = WriteConcern(w=1, j=flush)
-        return _bulk(self._database.get_collection(name, write_concern=concern), operations)
+        collection = self._database.get_collection(name, write_concern=WriteConcern(w=1, j=flush))
+        try:
+            return _bulk(collection, operations)
+        except ConnectionFailure:
+            return self._write_again(collection, operations)
+
+    def _write_again(self, collection: Collection[Any], operations: list[Operation]) -> dict[int, Exception]:
+        """Write a bulk once more, after its store died or was away: nobody knows how much of it was done."""
+        try:
+            self._revive()
+            failures = _bulk(collection, operations)
+            # All operations may be done twice, except that an insert then finds itself.
+            return {
+                place: failure
+                for place, failure in failures.items()
+                if not (isinstance(failure, Duplicate) and _is_own(collection, operations[place]))
+            }
+        except (PyMongoError, StoreError) as error:
+            return dict.fromkeys(range(len(operations)), _lost(collection.name, error))
 
     def _change(self, name: str, records: list[Record]) -> None:
         """Change records that are there already, found by their keys and changed by their ids."""
@@ -258,7 +279,15 @@ def _bulk(collection: Collection[Any], operations: list[Operation]) -> dict[int,
     try:
         collection.bulk_write(operations, ordered=False)
     except BulkWriteError as error:
-        return {item["index"]: _failure(collection.name, item) for item in error.details["writeErrors"]}
+        failures: dict[int, Exception] = {}
+        # Written, and perhaps not for good: whoever waits for a flush must not take it for one.
+        for unsafe in error.details["writeConcernErrors"]:
+            failures = dict.fromkeys(range(len(operations)), _failure(collection.name, unsafe))
+        return failures | {
+            item["index"]: _failure(collection.name, item) for item in error.details["writeErrors"]
+        }
+    except ConnectionFailure:
+        raise
     except PyMongoError as error:
         return dict.fromkeys(range(len(operations)), _lost(collection.name, error))
     except Exception as error:  # one that cannot be encoded must not take the others of its bulk with it
@@ -269,8 +298,28 @@ def _bulk(collection: Collection[Any], operations: list[Operation]) -> dict[int,
     return {}
 
 
-def _lost(name: str, error: PyMongoError) -> StoreError:
-    return StoreError(f"{name}: the store did not take a write ({error}); is it still running?")
+def _is_own(collection: Collection[Any], operation: Operation) -> bool:
+    if not isinstance(operation, InsertOne):
+        return False
+    # A claim is told from that of another process by its owner.
+    key = {name: operation._doc[name] for name in ("_id", "owner") if name in operation._doc}
+    return collection.count_documents(key, limit=1) > 0
+
+
+def _lost(name: str, error: Exception) -> StoreError:
+    return StoreError(f"{name}: the store did not take a write ({reason_of(error)}); {what_to_do(error)}")
+
+
+def reason_of(error: Exception) -> str:
+    """Return what a store said, in its own words and short."""
+    return str(error).split(", full error")[0].split(", Timeout:")[0][:200]
+
+
+def what_to_do(error: Exception) -> str:
+    """Return what helps against a failure of the store."""
+    if "disk is full" in str(error):
+        return "make room on its disk and run again; what was kept before stays"
+    return "what was kept before stays, run again when it answers"
 
 
 def _failure(name: str, item: Mapping[str, Any]) -> Exception:

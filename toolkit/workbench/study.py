@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from toolkit.plan import Plan, make_plan
 from toolkit.study import StudyFile
@@ -36,7 +36,8 @@ class Study(StudyFrames):
 
     Examples
     --------
-    ``study = Study.load("templates/demo.toml"); study.run(); study.runs()``
+    ``study = Study.load("templates/demo.toml"); study.run(); study.runs()``, or
+    ``with Study.load("templates/demo.toml") as study: ...``, which leaves no connection open.
     """
 
     def __init__(self, file: StudyFile, path: Path) -> None:
@@ -47,6 +48,17 @@ class Study(StudyFrames):
     def load(cls, path: str | Path) -> Study:
         """Read and check a study file; raises ``StudyError`` in one line when something is wrong with it."""
         return cls(*load_study_file(path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store if it is open; the next question opens it again, and one that nobody holds closes itself."""
+        if store := self.__dict__.pop("store", None):
+            store.close()
 
     def __repr__(self) -> str:
         """Say what the study asks."""

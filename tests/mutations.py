@@ -1,0 +1,190 @@
+"""Break each guarantee on purpose, in a copy of the checkout, and see the test that is to notice turn red.
+
+`make mutations` runs all of them, or ``python tests/mutations.py NAME ...`` some. A change that does not apply any
+more, a named test that is red without it, and one that stays green with it are failures of this list.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A guarantee, the file and the text in it that gives it, what stands there without it, and who notices."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+KEPT = "tests/test_kept_before_told.py::"
+GATEWAY = "tests/runs/test_gateway.py::"
+MUTATIONS = (
+    Mutation(
+        "kept before told",
+        "toolkit/runs/ledger.py",
+        'await self.store.writer.write("calls", operation, flush=True)',
+        'asyncio.ensure_future(self.store.writer.write("calls", operation, flush=True))',
+        f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
+    ),
+    Mutation(
+        "flushed before told",
+        "toolkit/runs/ledger.py",
+        "operation, flush=True)",
+        "operation)",
+        f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
+    ),
+    Mutation(
+        "flush reaches the store",
+        "toolkit/store/writer.py",
+        "WriteConcern(w=1, j=flush)",
+        "WriteConcern(w=1)",
+        f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
+    ),
+    Mutation(
+        "a failed write concern is no success",
+        "toolkit/store/writer.py",
+        'in error.details["writeConcernErrors"]',
+        "in ()",
+        f"{KEPT}test_a_write_that_may_be_lost_is_no_success",
+    ),
+    Mutation(
+        "claimed before asked",
+        "toolkit/runs/ledger.py",
+        'await self.store.writer.write("calls", InsertOne(',
+        'self.store.writer.submit("calls", InsertOne(',
+        f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
+    ),
+    Mutation(
+        "what is in flight counts against the budget",
+        "toolkit/runs/budget.py",
+        "return self._used + self._reserved + aud <= self._granted",
+        "return self._used + aud <= self._granted",
+        f"{GATEWAY}test_the_budget_is_a_cap_over_everything_ever_spent",
+    ),
+    Mutation(
+        "a dead owner's claims are free",
+        "toolkit/runs/owners.py",
+        'return "gone" if state in "ZX" else fields[18]',
+        "return str(os.getpid() and fields[18])",
+        "tests/test_killed.py::test_a_killed_process_that_nobody_waited_for_is_dead",
+    ),
+    Mutation(
+        "a dead owner's claims are taken over",
+        "toolkit/runs/ledger.py",
+        'is_living(self.store, found["owner"])',
+        "True",
+        f"{GATEWAY}test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not",
+    ),
+    Mutation(
+        "a missing score is never zero",
+        "toolkit/scoring/ensemble.py",
+        "return _aggregate([score for score in composites if score is not None])",
+        "return _aggregate([score or 0.0 for score in composites])",
+        "tests/scoring/test_ensemble.py::test_a_failed_judge_is_missing_and_never_a_zero",
+    ),
+    Mutation(
+        "the fence is not known to what it fences",
+        "toolkit/judges/ask.py",
+        'nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)',
+        'nonce = fence_code(task if rubric.shows_task else "", "", judge.seed)',
+        "tests/judges/test_attacks.py::test_a_reply_that_holds_the_code_that_would_be_used_gets_another_one_however_often",
+    ),
+    Mutation(
+        "Ctrl-C waits for what is in flight",
+        "toolkit/runs/execution.py",
+        "if pressed and now > pressed[0] + ECHO_SECONDS:",
+        "if True:",
+        "tests/test_stopped.py::test_the_first_ctrl_c_waits_for_what_is_in_flight",
+    ),
+    Mutation(
+        "nothing new is sent after Ctrl-C",
+        "toolkit/runs/gateway.py",
+        '        if self._stop.is_set():\n            raise ModelError("stopped before it was sent"',
+        '        if False:\n            raise ModelError("stopped before it was sent"',
+        "tests/test_stopped.py::test_nothing_is_sent_after_ctrl_c",
+    ),
+    Mutation(
+        "the budget is a cap",
+        "toolkit/runs/gateway.py",
+        "if self._account and not sending.reserved_aud:",
+        "if False and self._account:",
+        f"{GATEWAY}test_the_budget_is_a_cap_over_everything_ever_spent",
+    ),
+    Mutation(
+        "no key is kept",
+        "toolkit/models/failures.py",
+        'text = message if not key else message.replace(key, "[key]")',
+        "text = message",
+        "tests/test_canary.py::test_a_key_in_a_refusal_is_in_no_file_and_no_output",
+    ),
+    Mutation(
+        "ten repeats are ten calls",
+        "toolkit/models/base.py",
+        '            "repeat": self.repeat,\n',
+        "",
+        f"{GATEWAY}test_the_same_repeat_is_asked_once_and_another_repeat_again",
+    ),
+)
+
+
+def is_green(checkout: Path, tests: list[str]) -> bool:
+    """Return whether tests of a checkout pass with its own package; ends all when they could not be run."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):  # pytest found no such test, or broke down itself
+        sys.exit(f"{' '.join(tests)}: not run\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return done.returncode == 0
+
+
+def copy_to(folder: Path) -> None:
+    """Copy what git would commit, as it stands in the working tree."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.check_output(listing, cwd=ROOT, text=True).split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes((ROOT / name).read_bytes())
+
+
+def main(names: list[str]) -> int:
+    """Run the mutations with these names, or all, and return how many were not noticed."""
+    unknown = set(names) - {mutation.name for mutation in MUTATIONS}
+    if unknown:
+        sys.exit(f"no such mutation: {', '.join(sorted(unknown))}")
+    chosen = [mutation for mutation in MUTATIONS if not names or mutation.name in names]
+    stale = [m for m in MUTATIONS if (ROOT / m.file).read_text().count(m.old) != 1]
+    for mutation in stale:
+        print(f"STALE     {mutation.name}: its text stands not once in {mutation.file}")
+    if stale:
+        return len(stale)
+    missed = 0
+    with tempfile.TemporaryDirectory() as place:
+        checkout = Path(place)
+        copy_to(checkout)
+        if not is_green(checkout, sorted({mutation.test for mutation in chosen})):
+            sys.exit("a named test is red without any mutation; mend that first")
+        for mutation in chosen:
+            file = checkout / mutation.file
+            whole = file.read_text()
+            file.write_text(whole.replace(mutation.old, mutation.new))
+            noticed = not is_green(checkout, [mutation.test])
+            file.write_text(whole)
+            missed += not noticed
+            said = "red" if noticed else "NOT SEEN"
+            print(f"{said:9} {mutation.name} | {mutation.file} | {mutation.test}", flush=True)
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(sys.argv[1:]), 1))

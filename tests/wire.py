@@ -1,0 +1,128 @@
+"""A proxy in front of the store that notes what goes over the wire, and may hold back or change what comes home.
+
+What a process was told by its store, and when, is seen here by one that does not know how it asks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any, Self
+
+import bson
+
+_OP_MSG = 2013
+_HEADER = struct.Struct("<iiii")
+Told = dict[str, Any]
+
+
+def _as_it_is(command: Told, reply: Told) -> Told:
+    return reply
+
+
+class Wire:
+    """A proxy on loopback; a context manager.
+
+    Parameters
+    ----------
+    uri
+        The store behind it, as ``mongodb://host:port``.
+    change
+        What becomes of a reply before it goes home, from the command and the reply; may take its time.
+    note
+        Called with a command and the reply that is on its way home.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        *,
+        change: Callable[[Told, Told], Told] = _as_it_is,
+        note: Callable[[Told, Told], None] = lambda command, reply: None,
+    ) -> None:
+        host, port = uri.removeprefix("mongodb://").split(":")
+        self._behind = host, int(port)
+        self._change, self._note = change, note
+        self._ends: list[socket.socket] = []
+
+    @property
+    def uri(self) -> str:
+        """Where a client finds the proxy."""
+        return f"mongodb://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for end in (self._listening, *self._ends):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # closed
+            while True:
+                near, _ = self._listening.accept()
+                far = socket.create_connection(self._behind)
+                self._ends += [near, far]
+                threading.Thread(target=self._carry, args=(near, far), daemon=True).start()
+
+    def _carry(self, near: socket.socket, far: socket.socket) -> None:
+        """Carry a command there and its reply home, in turn."""
+        with contextlib.suppress(OSError, EOFError), near, far:
+            while True:
+                asked = _message(near)
+                far.sendall(asked)
+                said = _message(far)
+                if _opcode(asked) == _opcode(said) == _OP_MSG:
+                    command, reply = _read(asked), _read(said)
+                    reply = self._change(command, reply)
+                    self._note(command, reply)
+                    said = _written(said, reply)
+                near.sendall(said)
+
+
+def _message(end: socket.socket) -> bytes:
+    head = _exactly(end, _HEADER.size)
+    return head + _exactly(end, _HEADER.unpack(head)[0] - len(head))
+
+
+def _exactly(end: socket.socket, size: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        part = end.recv(size - len(parts))
+        if not part:
+            raise EOFError
+        parts += part
+    return bytes(parts)
+
+
+def _opcode(message: bytes) -> int:
+    return _HEADER.unpack_from(message)[3]
+
+
+def _read(message: bytes) -> Told:
+    """Return the one document of a message, with what it carries beside it (kind 1) under its name."""
+    place, told, beside = _HEADER.size + 4, {}, {}
+    while place < len(message):
+        kind, place = message[place], place + 1
+        (size,) = struct.unpack_from("<i", message, place)
+        part = message[place : place + size]
+        if kind:
+            end = part.index(b"\0", 4)
+            beside[part[4:end].decode()] = bson.decode_all(part[end + 1 :])
+        else:
+            told = bson.decode(part)
+        place += size
+    return told | beside
+
+
+def _written(message: bytes, reply: Told) -> bytes:
+    _, request, answers, opcode = _HEADER.unpack_from(message)
+    body = message[_HEADER.size : _HEADER.size + 4] + b"\0" + bson.encode(reply)
+    return _HEADER.pack(_HEADER.size + len(body), request, answers, opcode) + body
