@@ -59,6 +59,7 @@ class ReliabilityDetails:
         yield self.omega_over_judges[key]
         if key in self.all_ratings:
             yield from self.all_ratings[key].icc
+            yield from self.all_ratings[key].these_judges
 
     def judges(self, key: str) -> Iterator[Estimate]:
         """Yield the leniency of each judge in one dimension, then the agreement and the mean without it."""
