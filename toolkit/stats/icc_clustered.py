@@ -59,9 +59,13 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
         return ()
     if max(Counter(matrix.bases).values()) < 2 and len(matrix.bases) < FEWEST_BASES:
         return ()
-    ends, k = _intervals(matrix), len(matrix.judges)
+    ends, k, given = _intervals(matrix), len(matrix.judges), np.ones_like(matrix.values)
     codes = pd.factorize(pd.Series(list(matrix.bases), dtype="object"), use_na_sentinel=False)[0]
-    new = _both_forms("A", *interval_for_new_judges(sums_by_base(matrix.values, np.ones_like(matrix.values), codes), k, k), k)
+    new = _both_forms(
+        "A",
+        *interval_for_new_judges(sums_by_base(matrix.values, given, codes), k, k),
+        k,
+    )
     agreement = [one for one in independent if one.name.startswith("ICC(A,")]
     return (
         *(
@@ -80,9 +84,7 @@ def _with_ends(result: Estimate, method: str, ends: dict[str, tuple[float, float
     if not result.estimable:
         return clustered
     if result.name not in ends:
-        reason = (
-            f"leaving out one of {counted(result.n['bases'], 'bases')} at a time gives no usable spread"
-        )
+        reason = f"leaving out one of {counted(result.n['bases'], 'bases')} at a time gives no usable spread"
         return replace(clustered, note=f"no interval: {reason}")
     return with_interval(clustered, *ends[result.name])
 
@@ -92,7 +94,7 @@ def _intervals(matrix: RatingMatrix) -> dict[str, tuple[float, float]]:
     singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
     whole = log_f(forms_of_sums(sums.whole)[0, singles], k)
     lows, highs = jackknife_interval(whole, log_f(forms_of_sums(sums.left_out)[:, 0, singles], k))
-    ends = {}
+    ends: dict[str, tuple[float, float]] = {}
     for kind, low, high in zip("1AC", lows, highs, strict=True):
         ends |= _both_forms(kind, low, high, k)
     return ends

@@ -64,9 +64,7 @@ def jackknife_interval(
     return np.minimum(centre - half, z), np.maximum(centre + half, z)
 
 
-def jackknife(
-    whole: np.ndarray | float, left_out: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def jackknife(whole: np.ndarray | float, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return centre, standard error and degrees of freedom of ``jackknife_interval``; NaN where it has no ends."""
     centre, without = np.asarray(whole, dtype=float), np.asarray(left_out, dtype=float)
     bases = len(without)

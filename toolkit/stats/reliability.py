@@ -209,8 +209,8 @@ def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[st
         shared = any(len(set(m.bases)) < len(m.bases) for m in matrices.values() if m.bases is not None)
         why = "several answers share a base" if shared else "each base has one answer"
         notes.append(
-            f"{why}: intervals leave out one base at a time; that of ICC(A,.) holds for judges drawn anew, and the others "
-            "for these judges"
+            f"{why}: intervals leave out one base at a time; that of ICC(A,.) holds for judges drawn anew, and the "
+            "others for these judges"
         )
     elif all(matrix.bases is None for matrix in matrices.values()):
         notes.append("no base is known: all intervals take the answers as independent")
