@@ -150,7 +150,7 @@ def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[fl
     In 1,000 simulated studies each of 12, 30 and 100 bases, 3 or 9 answers a base, 2, 3 and 5 judges with an SD of .2
     or .4 (answers .61, residual .4, with and without a base x judge SD of .25) it covers 93.7-96.6 %, in half
     steps 93.6-96.3 %; it misses above rather than below. With the mean at 4.2 of 5 it covers 93-96 % (judge SD .2) and
-    89-95 % (.4), for mild judges have less variance left there. The interval for these judges covers 69-90 % of others.
+    89-95 % (.4), for mild judges have less variance left there. The interval for these judges covers others in 50-96 %.
 
     Parameters
     ----------
