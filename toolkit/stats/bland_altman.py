@@ -86,9 +86,10 @@ def bland_altman(
 
     In 400 simulated studies each of 4 to 100 bases with one or three answers and half-step scores the clustered
     interval of the upper limit covers 95-100 %, that of the lower one 91-93 % with many scores at the ceiling (12 and
-    30 bases), where judges differ downwards only; with two thirds of them there the upper one covers 90-97 %, and 86-96 % where one base in ten splits the judges by three times as much as the others. The exact one covers 93-97 %
-    of normal differences, but 84-97 % with nearly half at the ceiling: there give ``range(n)`` as bases. The interval
-    of the slope (CR2) covers 93-97 % throughout, where that with CR1 errors covered 80-90 % with 12 bases.
+    30 bases), where judges differ downwards only; with two thirds of them there the upper one covers 90-97 %,
+    and 86-96 % where one base in ten splits the judges by three times as much as the others. The exact one covers
+    93-97 % of normal differences, but 84-97 % with nearly half at the ceiling: there give ``range(n)`` as bases. The
+    interval of the slope (CR2) covers 93-97 % throughout, where that with CR1 errors covered 80-90 % with 12 bases.
 
     Parameters
     ----------
