@@ -98,6 +98,7 @@ def fake_reliability(judges=JUDGE_ROLES, keys=("composite",)) -> SimpleNamespace
     alpha = Estimate("alpha over judges", 0.7, 0.5, 0.85, "Feldt", n=n)
     return SimpleNamespace(
         icc=dict.fromkeys(keys, icc),
+        icc_these_judges=dict.fromkeys(keys, ()),
         alpha_over_judges=dict.fromkeys(keys, alpha),
         alpha_over_dimensions=Estimate("alpha over dimensions", 0.9, 0.8, 0.95, "Feldt", n=n),
         pearson=dict.fromkeys(keys, pearson),

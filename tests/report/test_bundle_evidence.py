@@ -68,7 +68,7 @@ def test_a_caption_tells_the_methods_of_its_intervals(tmp_path: Path) -> None:
     """Figures whose data have no method say it there."""
     caption = tmp_path / "bland_altman.txt"
     caption.write_text(
-        "Plots. 95% intervals: Student t; 95% intervals: MOVER and the jackknife of the SD over bases."
+        "Plots. 95% intervals: Student t; 95% intervals: MOVER from the clustered mean and the variances."
     )
     assert "zou2013" in cited(evidence_of([caption]))
 

@@ -129,6 +129,10 @@ def test_with_gaps_the_components_are_those_of_the_sums_of_squares_of_statsmodel
     assert found.icc[0].n == {"bases": 12, "answers": 36, "judges": 5, "ratings": 108}
     assert found.icc[0].missing == 72
     assert found.icc[2].name == "ICC(A,3)"
+    assert [one.name for one in found.these_judges] == ["ICC(A,1), these judges", "ICC(A,3), these judges"]
+    for one, fixed in zip(found.icc[::2], found.these_judges, strict=True):
+        assert one.method.endswith("for judges drawn anew")
+        assert (one.estimate, one.low < fixed.low) == (fixed.estimate, True)
 
 
 @given(st.integers(0, 1000), st.floats(0.1, 9), st.floats(-4, 4))

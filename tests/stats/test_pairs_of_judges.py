@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from sklearn.metrics import cohen_kappa_score
 from toolkit.errors import InputError
 from toolkit.stats.bland_altman import bland_altman
 from toolkit.stats.kappa import cohen_kappa, kappa_of_table
+from toolkit.stats.reliability import reliability
 from toolkit.stats.weighted_kappa import weighted_kappa
 
 FOLDER = Path(__file__).parents[1] / "golden"
@@ -126,6 +128,48 @@ def test_the_exact_limits_are_quantiles_of_the_non_central_t():
         stats.t.interval(0.95, 16, d.mean(), stats.sem(d))
     )
     assert found.bias.p_value == pytest.approx(stats.ttest_1samp(d, 0).pvalue)
+
+
+@pytest.mark.parametrize("base", [None, "target"])
+def test_limits_of_a_few_answers_stay_sane_and_what_passes_the_scale_says_so(base):
+    """The ratings of Shrout & Fleiss: the jackknife over six answers put limits of scores of 1-10 at -864."""
+    scores = json.loads((FOLDER / "shrout_fleiss_1979.json").read_text("utf-8"))["ratings"]
+    rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
+    ratings = pd.DataFrame(rows, columns=["target", "judge", "score"])
+    if base:
+        ratings["base"] = ratings[base]
+    pairs = reliability(ratings).details.bland_altman["score"]
+    for (one, other), found in pairs.items():
+        columns = [
+            ratings.loc[ratings["judge"] == name, "score"].to_numpy(dtype=float) for name in (one, other)
+        ]
+        d, held = columns[0] - columns[1], np.concatenate(columns)
+        if not base:
+            factors = stats.nct.ppf([0.025, 0.975], 5, stats.norm.ppf(0.975) * math.sqrt(6)) * stats.sem(d)
+            assert (found.upper.low, found.upper.high) == pytest.approx(tuple(d.mean() + factors))
+            assert (found.lower.low, found.lower.high) == pytest.approx(tuple(d.mean() - factors[::-1]))
+        for limit in (found.lower, found.upper):
+            assert max(abs(limit.low), abs(limit.high)) < 15
+            beyond = max(abs(limit.estimate), abs(limit.low), abs(limit.high)) > np.ptp(held)
+            assert ("goes beyond" in limit.sentence().lower()) is bool(beyond)
+    assert any(
+        "largest difference that the scores given (2-9) allow" in one.lower.note for one in pairs.values()
+    )
+
+
+def test_the_interval_of_the_clustered_spread_is_that_of_graybill_and_wang():
+    """Mean squares of a one-way table by themselves, each with its chi squared; the mean by its own t interval."""
+    rng = np.random.default_rng(8)
+    table = rng.normal(0, 1, (6, 1)) + rng.normal(0, 0.5, (6, 4))
+    found = bland_altman(table.ravel(), np.zeros(24), np.repeat(range(6), 4))
+    within, between = table.var(axis=1, ddof=1).mean(), 4 * table.mean(axis=1).var(ddof=1)
+    parts, degrees = np.array([between / 4, 3 / 4 * within]), np.array([5, 18])
+    below, above = ((degrees / stats.chi2.ppf(q, degrees) - 1) * parts for q in (0.975, 0.025))
+    s, z = math.sqrt(parts.sum()), stats.norm.ppf(0.975)
+    narrow, wide = math.sqrt(s**2 - math.hypot(*below)), math.sqrt(s**2 + math.hypot(*above))
+    half = (found.bias.high - found.bias.low) / 2
+    assert found.upper.high == pytest.approx(found.upper.estimate + math.hypot(half, z * (wide - s)))
+    assert found.upper.low == pytest.approx(found.upper.estimate - math.hypot(half, z * (s - narrow)))
 
 
 def test_the_clustered_spread_is_the_sum_of_the_components_of_a_one_way_table():

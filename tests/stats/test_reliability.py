@@ -8,14 +8,18 @@ import numpy as np
 import pandas as pd
 import pingouin as pg
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from toolkit.cli import cli
 from toolkit.errors import InputError
-from toolkit.stats.icc import F_METHOD, agreement_words
-from toolkit.stats.icc_clustered import CLUSTERED_METHOD
+from toolkit.stats.icc import F_METHOD, agreement_words, icc_estimates
+from toolkit.stats.icc_clustered import CLUSTERED_METHOD, clustered_icc
+from toolkit.stats.incomplete import NEW_JUDGES, THESE_JUDGES
 from toolkit.stats.mean_squares import FORMS, mean_squares
+from toolkit.stats.rating_matrix import rating_matrix
 from toolkit.stats.ratings import read_ratings
 from toolkit.stats.reliability import ROW_ORDER, Reliability, reliability
 from toolkit.stats.result import Estimate
@@ -52,7 +56,8 @@ def values(result: Reliability, key="score") -> dict[str, float | None]:
 
 
 def every(result: Reliability) -> list[Estimate]:
-    families = [*result.icc.values(), *result.icc_independent.values(), *result.pearson.values()]
+    families = [*result.icc.values(), *result.icc_these_judges.values(), *result.icc_independent.values()]
+    families += result.pearson.values()
     over = [result.alpha_over_dimensions] if result.alpha_over_dimensions else []
     return [one for family in families for one in family] + [*result.alpha_over_judges.values(), *over]
 
@@ -356,7 +361,9 @@ def test_without_bases_the_notes_say_that_answers_are_taken_as_independent():
 
 def test_answers_that_share_a_base_get_intervals_clustered_by_base():
     result = reliability(clustered_table())
-    assert {one.method for one in result.icc["score"]} == {CLUSTERED_METHOD}
+    methods = {one.name: one.method for one in result.icc["score"]}
+    assert methods == {name: NEW_JUDGES if "A" in name else CLUSTERED_METHOD for name in FORMS}
+    assert {one.method for one in result.icc_these_judges["score"]} == {CLUSTERED_METHOD}
     assert {one.method for one in result.icc_independent["score"]} == {F_METHOD}
     assert result.icc["score"][0].n == {"bases": 12, "answers": 36, "judges": 3}
     assert any("share a base" in note for note in result.notes)
@@ -382,9 +389,9 @@ def test_the_clustered_interval_is_the_jackknife_that_leaves_out_one_base_at_a_t
     degrees = 2 / (2 / 5 + max(stats.kurtosis(z, bias=False), 0) / 6)
     half = stats.t.ppf(0.975, degrees) * np.sqrt(5 / 6 * ((z - z.mean()) ** 2).sum())
     f = np.exp(6 * log_f(ratings) - 5 * z.mean() + np.array([-half, half]))
-    found = {one.name: one for one in reliability(ratings).icc["score"]}
-    assert (found["ICC(A,1)"].low, found["ICC(A,1)"].high) == pytest.approx(tuple((f - 1) / (f + 2)))
-    assert (found["ICC(A,k)"].low, found["ICC(A,k)"].high) == pytest.approx(tuple(1 - 1 / f))
+    single, mean = reliability(ratings).icc_these_judges["score"]
+    assert (single.low, single.high) == pytest.approx(tuple((f - 1) / (f + 2)))
+    assert (mean.low, mean.high) == pytest.approx(tuple(1 - 1 / f))
 
 
 def test_the_clustered_interval_covers_where_the_f_interval_does_not():
@@ -403,6 +410,92 @@ def test_the_clustered_interval_covers_where_the_f_interval_does_not():
     assert covered["independent"] < covered["clustered"]
 
 
+def drawn_anew(rng, sizes, judges=3, judge=0.4, together=0.0):
+    """Scores of judges drawn anew: base, answer in base, judge, base x judge and residual, in half points."""
+    bases, answers = np.repeat(range(len(sizes)), sizes), sum(sizes)
+    level = rng.normal(0, 0.5, len(sizes))[bases] + rng.normal(0, 0.35, answers)
+    scores = 3 + level[:, None] + rng.normal(0, judge, judges) + rng.normal(0, 0.4, (answers, judges))
+    ratings = long(np.rint(2 * (scores + rng.normal(0, together, (len(sizes), judges))[bases])) / 2)
+    ratings["base"] = [f"b{bases[int(name[1:])]}" for name in ratings["target"]]
+    return ratings
+
+
+@pytest.mark.parametrize(("together", "truth"), [(0.0, 0.522), (0.3, 0.464)])
+def test_the_first_interval_of_absolute_agreement_holds_for_other_judges(together, truth):
+    """100 studies of 12 bases of 1 to 5 answers; of other judges the interval for these judges holds too seldom."""
+    covered, sizes = {"drawn anew": 0, "these judges": 0}, [1, 2, 3, 4, 5, 3] * 2
+    for seed in range(100):
+        ratings = drawn_anew(np.random.default_rng(seed), sizes, together=together)
+        matrix = rating_matrix(ratings, list(dict.fromkeys(ratings["target"])), ["j0", "j1", "j2"])
+        forms = {one.name: one for one in clustered_icc(matrix, icc_estimates(matrix, intervals=False))}
+        for name, form in (("drawn anew", "ICC(A,1)"), ("these judges", f"ICC(A,1){THESE_JUDGES}")):
+            covered[name] += forms[form].low <= truth <= forms[form].high
+    assert covered["drawn anew"] >= 91
+    assert covered["these judges"] <= 88
+
+
+def test_the_interval_for_other_judges_is_the_mixture_that_its_formula_says():
+    """The oracle draws chi squared and t at random and takes mean squares without each base, one table at a time."""
+    sizes, k = [2, 4, 1, 3, 3, 2, 5, 4], 3
+    ratings = drawn_anew(np.random.default_rng(5), sizes)
+    x = ratings["score"].to_numpy().reshape(-1, k)
+    owner, n, g = np.repeat(range(8), sizes), sum(sizes), len(sizes)
+    rng = np.random.default_rng(1)
+    effects = x.mean(axis=0)
+    residuals = x - x.mean(axis=1, keepdims=True) - effects + x.mean()
+    noise = (
+        g / (g - 1) * sum((residuals[owner == b].sum(axis=0) ** 2).sum() for b in range(g)) / n**2 / (k - 1)
+    )
+    possible = np.maximum(effects.var(ddof=1) * (k - 1) / rng.chisquare(k - 1, 200_000) - noise, 0)
+
+    def log_f(rows):
+        ms = mean_squares(rows)
+        answers = (ms.between - ms.error) / k
+        return np.log((k * answers + ms.error + possible) / (ms.error + possible))
+
+    z = np.array([log_f(x[owner != b]) for b in range(g)])
+    degrees = 2 / (2 / (g - 1) + np.maximum(stats.kurtosis(z, bias=False, axis=0), 0) / g)
+    error = np.sqrt((g - 1) / g * ((z - z.mean(axis=0)) ** 2).sum(axis=0))
+    drawn = g * log_f(x) - (g - 1) * z.mean(axis=0) + error * rng.standard_t(degrees)
+    f = np.exp(np.quantile(drawn, [0.025, 0.975]))
+    single, mean = (one for one in reliability(ratings).icc["score"] if "A" in one.name)
+    assert (single.low, single.high) == pytest.approx(tuple((f - 1) / (f + k - 1)), abs=0.005)
+    assert (mean.low, mean.high) == pytest.approx(tuple(1 - 1 / f), abs=0.005)
+
+
+def test_with_many_answers_only_the_judges_are_uncertain_and_their_chi_squared_has_a_closed_form():
+    ratings = drawn_anew(np.random.default_rng(2), [1] * 2000, judges=5)
+    matrix = rating_matrix(ratings, list(dict.fromkeys(ratings["target"])), [f"j{j}" for j in range(5)])
+    ms = mean_squares(matrix.values)
+    answers, judges = (ms.between - ms.error) / 5, (ms.judges - ms.error) / 2000
+    most, least = judges * 4 / stats.chi2.ppf([0.025, 0.975], 4)
+    found = clustered_icc(matrix, icc_estimates(matrix, intervals=False))[1]
+    oracle = (answers / (answers + ms.error + most), answers / (answers + ms.error + least))
+    assert found.method == NEW_JUDGES
+    assert (found.low, found.high) == pytest.approx(oracle, abs=0.012)
+
+
+def test_these_judges_stand_second_and_are_called_so(tmp_path):
+    """In frame, sentence, JSON and on the command line."""
+    ratings = clustered_table()
+    ratings.to_csv(tmp_path / "ratings.csv", index=False)
+    result = reliability(ratings)
+    frame = result.frame()
+    assert frame["name"][:9].tolist() == [
+        *ROW_ORDER,
+        "ICC(A,1), these judges",
+        "ICC(A,k), these judges",
+        "ICC(A,1)",
+    ]
+    first, second = (frame[frame["name"] == name].iloc[0] for name in ("ICC(A,1)", "ICC(A,1), these judges"))
+    assert first["estimate"] == second["estimate"]
+    assert first["high"] - first["low"] > second["high"] - second["low"]
+    assert result.icc_these_judges["score"][0].sentence().startswith("ICC(A,1), these judges = ")
+    assert "that of ICC(A,.) holds for judges drawn anew" in " ".join(result.notes)
+    said = CliRunner().invoke(cli, ["reliability", str(tmp_path / "ratings.csv")]).output
+    assert said.index("for judges drawn anew") < said.index("ICC(A,1), these judges")
+
+
 def test_two_bases_are_too_few_for_a_clustered_interval():
     result = reliability(clustered_table(bases=2))
     assert all(one.low is None and one.estimable for one in result.icc["score"])
@@ -412,7 +505,7 @@ def test_two_bases_are_too_few_for_a_clustered_interval():
 
 def test_one_answer_per_base_has_the_jackknife_too_because_f_misses_at_a_ceiling():
     result = reliability(clustered_table(bases=12, answers=1))
-    assert {one.method for one in result.icc["score"]} == {CLUSTERED_METHOD}
+    assert {one.method for one in result.icc["score"]} == {CLUSTERED_METHOD, NEW_JUDGES}
     assert {one.method for one in result.icc_independent["score"]} == {F_METHOD}
     assert any("each base has one answer" in note for note in result.notes)
 

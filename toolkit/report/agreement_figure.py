@@ -84,6 +84,7 @@ def judge_agreement(
         return about.nothing(NAME, TITLE, text)
     pearson = _by_pair(reliability, key, pairs)
     forms = [e for e in (reliability.icc.get(key, ()) if reliability else ()) if e.name in _FORMS]
+    these = reliability.icc_these_judges.get(key, ()) if reliability else ()
     with thesis_style():
         figure = _draw(data, pairs, pearson, forms, seed, about)
     known = [e for e in pearson.values() if e is not None]
@@ -92,7 +93,7 @@ def judge_agreement(
         "Each point is one answer, scored by the two judges of the panel; points are shifted by up to "
         f"{_JITTER:g} so that equal ones show. Dashed line: equal scores.",
         # What is missing is said once, of the judgements.
-        " ".join(replace(e, missing=0).sentence() for e in forms if e.estimable),
+        " ".join(replace(e, missing=0).sentence() for e in (*forms, *these) if e.estimable),
         f"Above each panel r: Pearson correlation, {captions.interval_words(known)}" if known else "",
         "Nothing is corrected for the number of pairs." if len(known) > 1 else "",
         captions.not_estimable_words(replace(e, missing=0) for e in (*forms, *known)),

@@ -132,6 +132,20 @@ def interval_words(estimates: Iterable[Estimate]) -> str:
     return "; ".join(f"{level:.0%} intervals: {method}" for level, method in kinds) + "."
 
 
+def icc_interval_words(forms: Iterable[Estimate]) -> str:
+    """Say how the intervals of intraclass correlations were made, of absolute agreement apart where it differs.
+
+    Examples
+    --------
+    >>> icc_interval_words([Estimate("ICC(A,1)", 0.5, 0.1, 0.7, "new"), Estimate("ICC(C,1)", 0.6, 0.4, 0.7, "these")])
+    'ICC(A,.): 95% intervals: new. Other forms: 95% intervals: these.'
+    """
+    held = list(forms)
+    first = interval_words(one for one in held if one.name.startswith("ICC(A"))
+    others = interval_words(one for one in held if not one.name.startswith("ICC(A"))
+    return first if first == others else f"ICC(A,.): {first} Other forms: {others}"
+
+
 def level_words(estimates: Iterable[Estimate]) -> str:
     """Return the heading of a column of intervals.
 

@@ -68,7 +68,7 @@ def icc_forest(reliability: Reliability | None, about: About) -> FigureWithCapti
         "apart; consistency (C) leaves their leniency out.",
         "Dotted lines at .5, .75 and .9 part poor, moderate, good and excellent reliability (Koo & Li 2016); where the "
         "whole interval lies says which it is.",
-        captions.interval_words(found),
+        captions.icc_interval_words(found),
         "The forms are not corrected for their number and test nothing.",
         "An interval that ends in an arrow goes on beyond the axis; the data have its end." if cut else "",
         captions.not_estimable_words(one for one in found if not one.estimable),

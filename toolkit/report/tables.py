@@ -83,7 +83,7 @@ def reliability_table(reliability: Reliability, *, note: str = "", source: str =
                 "answers": alpha.n.get("answers") if alpha is not None else None,
             }
         )
-        keyed += [(key, e) for e in (*forms, alpha) if e is not None]
+        keyed += [(key, e) for e in (*forms, *reliability.icc_these_judges[key], alpha) if e is not None]
     over = reliability.alpha_over_dimensions
     if over is not None:
         keyed.append(("all dimensions", over))
@@ -118,7 +118,7 @@ def reliability_table(reliability: Reliability, *, note: str = "", source: str =
 def forms_table(
     reliability: Reliability, key: str = "composite", *, note: str = "", source: str = ""
 ) -> Table:
-    """Return all six forms of the ICC of one score, for who wants another form than the one we report first.
+    """Return all six forms of the ICC of one score, then ICC(A,.) again with the interval for these judges.
 
     Parameters
     ----------
@@ -134,23 +134,24 @@ def forms_table(
     Table
         ``icc_forms.tex`` when saved.
     """
-    forms = reliability.icc.get(key, ())
+    forms, these = reliability.icc.get(key, ()), reliability.icc_these_judges.get(key, ())
     shown = pd.DataFrame(
-        [{"form": e.name, "estimate": _value(e), "interval": _interval(e)} for e in forms],
+        [{"form": e.name, "estimate": _value(e), "interval": _interval(e)} for e in (*forms, *these)],
         columns=["form", "estimate", "interval"],
     )
     caption = captions.join(
         f"Six forms of the intraclass correlation, {key.replace('_', ' ')} score "
         f"({captions.estimates_n_words(forms)}).",
         "1: one random judge, A: absolute agreement, C: consistency; k: mean of all judges.",
-        captions.interval_words(forms),
+        captions.icc_interval_words(forms),
+        f"With the interval for these judges only: {captions.interval_words(these)}" if these else "",
         captions.not_estimable_words(forms),
         source,
         note,
     )
     heads = {"form": "Form", "estimate": "Estimate", "interval": captions.level_words(forms)}
     text = latex_table(shown, caption, "tab:icc-forms", heads, decimals=3)
-    return Table("icc_forms", text, estimates_frame([(key, e) for e in forms], "score"), caption)
+    return Table("icc_forms", text, estimates_frame([(key, e) for e in (*forms, *these)], "score"), caption)
 
 
 def length_table(comparison: LengthComparison, *, note: str = "", source: str = "") -> Table:

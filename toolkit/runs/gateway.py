@@ -40,8 +40,8 @@ class Counters:
 class Sending:
     """One call on its way: its attempts so far, what is set aside for it and what it may have cost already.
 
-    ``sent`` is whether its claim says that it is being sent, ``prepared`` the limiter's word that it soon may be; ``out``
-    whether a request is out, or its reply is not in the ledger yet.
+    ``sent`` is whether its claim says that it is being sent, ``prepared`` the limiter's word that it soon may be;
+    ``out`` whether a request is out, or its reply is not in the ledger yet.
     """
 
     request: ModelRequest

@@ -52,9 +52,9 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         whether a process works on the study; ``retried`` attempts beyond the first of each call, ``attempts`` all by
         outcome; ``spent_aud``, with what was accepted as billed; ``unsure_aud`` of ``unsure_calls``, which may have
         been billed besides, those of a dead process included; ``settled`` what a person settled of that;
-        ``budget_left_aud`` without what is under way at its worst; ``answered_by_others`` where another model than the one
-        asked says to have answered; ``calls_per_minute`` lately and ``seconds_left`` at
-        that rate, ``None`` when no call has ended in the last five minutes.
+        ``budget_left_aud`` without what is under way at its worst; ``answered_by_others`` where another model than the
+        one asked says to have answered; ``calls_per_minute`` lately and ``seconds_left`` at that rate, ``None`` when
+        no call has ended in the last five minutes.
     """
     name, budget = plan.study.name, plan.study.budget.aud
     runs = standings(plan, store)

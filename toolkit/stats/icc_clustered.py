@@ -1,4 +1,4 @@
-"""Intervals of the intraclass correlations where the bases are known: the jackknife over bases."""
+"""Intervals of the intraclass correlations where the bases are known: for judges drawn anew, and for these judges."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+import pandas as pd
+
 from toolkit.counting import counted
 from toolkit.stats.base_sums import base_sums, forms_of_sums, from_log_f, log_f
 from toolkit.stats.icc import with_interval
+from toolkit.stats.incomplete import NEW_JUDGES, THESE_JUDGES, interval_for_new_judges, sums_by_base
 from toolkit.stats.jackknife import FEWEST_BASES, jackknife_interval
 from toolkit.stats.mean_squares import FORMS
 from toolkit.stats.rating_matrix import RatingMatrix
@@ -21,13 +25,17 @@ _WIDEST: Final = 300.0
 def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
     r"""Return the six intraclass correlations with intervals that allow for answers of one base being alike.
 
-    Each base is left out in turn. The interval is that of ``jackknife_interval`` for :math:`\ln F`, where
-    :math:`F = (1 + (k-1)\rho) / (1 - \rho)` for the single form :math:`\rho`, carried back to the single and the
-    average form (Spearman-Brown). It holds for these judges: unlike the F interval of ICC(A,.), it does not draw new
-    ones. In 3,000 simulated studies each (1,000 of 100 bases) of 12 to 100 bases with one or three answers, three
-    judges and half-step scores it covers 93.4-96.5 % with up to a third of the scores at the ceiling. It misses with
-    nearly half of them there: 90.3-96.6 % at 12 bases, 93.2-94.8 % at 30 or more. There the percentile bootstrap over
-    bases covers 79-88 % at 12 bases, BCa 87-92 %, and the F interval of one answer a base 88-95 %.
+    ICC(A,1) and ICC(A,k) speak of judges as a sample, so their first interval holds for judges drawn anew
+    (``interval_for_new_judges``); "these judges" stands second. ICC(C,.) leaves the judges' leniency out, and ICC(1,.)
+    does not know who judged, so there is no judge to draw and their interval is the one for these judges.
+
+    For these judges each base is left out in turn. The interval is that of ``jackknife_interval`` for :math:`\ln F`,
+    where :math:`F = (1 + (k-1)\rho) / (1 - \rho)` for the single form :math:`\rho`, carried back to the single and the
+    average form (Spearman-Brown). In 3,000 simulated studies each (1,000 of 100 bases) of 12 to 100 bases with one or
+    three answers, three judges and half-step scores it covers 93.4-96.5 % with up to a third of the scores at the
+    ceiling. It misses with nearly half of them there: 90.3-96.6 % at 12 bases, 93.2-94.8 % at 30 or more. There the
+    percentile bootstrap over bases covers 79-88 % at 12 bases, BCa 87-92 %, and the F interval of one answer a base
+    88-95 %.
 
     Parameters
     ----------
@@ -39,8 +47,9 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
     Returns
     -------
     tuple of Estimate
-        The same estimates with clustered intervals; empty where no base is known, or where there are fewer than
-        four bases with one answer each, for which only the F interval exists.
+        The same six estimates with clustered intervals, then ICC(A,1) and ICC(A,k) again for these judges, which
+        their names say; empty where no base is known, or where there are fewer than four bases with one answer each,
+        for which only the F interval exists.
 
     References
     ----------
@@ -50,20 +59,34 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
         return ()
     if max(Counter(matrix.bases).values()) < 2 and len(matrix.bases) < FEWEST_BASES:
         return ()
-    ends = _intervals(matrix)
-    results = []
-    for result in independent:
-        clustered = replace(result, method=CLUSTERED_METHOD, low=None, high=None)
-        if not result.estimable:
-            results.append(clustered)
-        elif ends.get(result.name) is None:
-            reason = (
-                f"leaving out one of {counted(matrix.n['bases'], 'bases')} at a time gives no usable spread"
-            )
-            results.append(replace(clustered, note=f"no interval: {reason}"))
-        else:
-            results.append(with_interval(clustered, *ends[result.name]))
-    return tuple(results)
+    ends, k, given = _intervals(matrix), len(matrix.judges), np.ones_like(matrix.values)
+    codes = pd.factorize(pd.Series(list(matrix.bases), dtype="object"), use_na_sentinel=False)[0]
+    new = _both_forms(
+        "A",
+        *interval_for_new_judges(sums_by_base(matrix.values, given, codes), k, k),
+        k,
+    )
+    agreement = [one for one in independent if one.name.startswith("ICC(A,")]
+    return (
+        *(
+            _with_ends(one, NEW_JUDGES, new) if one in agreement else _with_ends(one, CLUSTERED_METHOD, ends)
+            for one in independent
+        ),
+        *(
+            replace(_with_ends(one, CLUSTERED_METHOD, ends), name=f"{one.name}{THESE_JUDGES}")
+            for one in agreement
+        ),
+    )
+
+
+def _with_ends(result: Estimate, method: str, ends: dict[str, tuple[float, float]]) -> Estimate:
+    clustered = replace(result, method=method, low=None, high=None)
+    if not result.estimable:
+        return clustered
+    if result.name not in ends:
+        reason = f"leaving out one of {counted(result.n['bases'], 'bases')} at a time gives no usable spread"
+        return replace(clustered, note=f"no interval: {reason}")
+    return with_interval(clustered, *ends[result.name])
 
 
 def _intervals(matrix: RatingMatrix) -> dict[str, tuple[float, float]]:
@@ -71,12 +94,19 @@ def _intervals(matrix: RatingMatrix) -> dict[str, tuple[float, float]]:
     singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
     whole = log_f(forms_of_sums(sums.whole)[0, singles], k)
     lows, highs = jackknife_interval(whole, log_f(forms_of_sums(sums.left_out)[:, 0, singles], k))
-    ends = {}
+    ends: dict[str, tuple[float, float]] = {}
     for kind, low, high in zip("1AC", lows, highs, strict=True):
-        # Half a width of ln F beyond which the interval says nothing.
-        if not high - low < 2 * _WIDEST:
-            continue
-        (single_low, mean_low), (single_high, mean_high) = from_log_f(low, k), from_log_f(high, k)
-        ends[f"ICC({kind},1)"] = (float(single_low), float(single_high))
-        ends[f"ICC({kind},k)"] = (float(mean_low), float(mean_high))
+        ends |= _both_forms(kind, low, high, k)
     return ends
+
+
+def _both_forms(kind: str, low: float, high: float, k: int) -> dict[str, tuple[float, float]]:
+    """Return the ends of the single and the average form from those of ln F; nothing where they say nothing."""
+    # Half a width of ln F beyond which the interval says nothing.
+    if not high - low < 2 * _WIDEST:
+        return {}
+    (single_low, mean_low), (single_high, mean_high) = (from_log_f(np.array(end), k) for end in (low, high))
+    return {
+        f"ICC({kind},1)": (float(single_low), float(single_high)),
+        f"ICC({kind},k)": (float(mean_low), float(mean_high)),
+    }

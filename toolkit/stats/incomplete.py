@@ -7,14 +7,23 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from toolkit.stats.base_sums import log_f
 from toolkit.stats.icc import with_interval
-from toolkit.stats.jackknife import FEWEST_BASES, jackknife_interval
+from toolkit.stats.jackknife import FEWEST_BASES, jackknife, jackknife_interval
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
 
-METHOD: Final = "Henderson's method 3 for the crossed design with gaps; jackknife over bases, ln F scale"
+HENDERSON: Final = "Henderson's method 3 for the crossed design with gaps"
+METHOD: Final = f"{HENDERSON}; jackknife over bases, ln F scale"
+NEW_JUDGES: Final = "generalized interval, jackknife over bases, for judges drawn anew"
+THESE_JUDGES: Final = ", these judges"
+"""Ends the name of a result whose interval takes the judges as fixed, where the first one draws them anew."""
+_PLACES: Final = np.sin(np.pi / 4 * np.arange(161) / 80) ** 2
+_CHANCES, _SHARES = _PLACES[1::2], np.diff(_PLACES[::2])
+"""Chances between 0 and 1, closer together towards the ends where an interval ends, and the share each stands for."""
+_FARTHEST: Final = 1e6
 
 
 @dataclass(frozen=True)
@@ -24,11 +33,13 @@ class IncompleteIcc:
     Parameters
     ----------
     icc
-        ICC(A,1), ICC(C,1), and ICC(A,m) and ICC(C,m) of the mean of m judges.
+        ICC(A,1), ICC(C,1), and ICC(A,m) and ICC(C,m) of the mean of m judges; those of ICC(A,.) for judges drawn anew.
     answers, judges, residual
         Variance components in squared score units, as estimated: one can be negative.
     ratings_per_answer
         m, the harmonic mean of the number of judges that scored an answer.
+    these_judges
+        ICC(A,1) and ICC(A,m) again, with the interval for these judges.
     """
 
     icc: tuple[Estimate, ...]
@@ -36,10 +47,11 @@ class IncompleteIcc:
     judges: float | None
     residual: float | None
     ratings_per_answer: float
+    these_judges: tuple[Estimate, ...] = ()
 
     def sentence(self) -> str:
         """Return the results in words ready for the thesis."""
-        return " ".join(one.sentence() for one in self.icc)
+        return " ".join(one.sentence() for one in (*self.icc, *self.these_judges))
 
 
 def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
@@ -56,7 +68,8 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
 
     In 1,000 simulated studies each of three judges drawn from five for each answer (12 bases of one or three answers,
     30 of three, 100 of one, half-step scores) the interval covers 93-97 % with up to a third of the scores at the
-    ceiling, and with nearly half of them there 91-98 % at 12 bases and 93-97 % above. It holds for these judges.
+    ceiling, and with nearly half of them there 91-98 % at 12 bases and 93-97 % above. It holds for these judges; the
+    first interval of ICC(A,.) is that of ``interval_for_new_judges``.
 
     Parameters
     ----------
@@ -100,17 +113,85 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
     if problem:
         without = tuple(replace(one, note=f"not estimable: {problem}") for one in empty)
         return IncompleteIcc(without, None, None, None, m)
-    sums = _sums_by_base(np.where(given, values - np.nanmean(values), 0.0), given, codes)
+    sums = sums_by_base(np.where(given, values - np.nanmean(values), 0.0), given, codes)
     whole = sums.sum(axis=0)
     components = _components(whole[None], values.shape[1])[0]
     both = _single_forms(components[None])
     k = max(m, 2.0)
-    ends = jackknife_interval(
+    fixed = jackknife_interval(
         log_f(both, k)[0], log_f(_single_forms(_components(whole - sums, values.shape[1])), k)
     )
-    icc = [_finish(one, both[0, place % 2], ends, place, m, k) for place, one in enumerate(empty)]
+    drawn = interval_for_new_judges(sums, values.shape[1], k)
+    icc, these = [], []
+    for place, one in enumerate(empty):
+        consistency, average = place % 2, place > 1
+        single, ends = both[0, consistency], (float(fixed[0][consistency]), float(fixed[1][consistency]))
+        found = _finish(one, single, ends, average, m, k)
+        if not consistency:
+            these.append(replace(found, name=f"{found.name}{THESE_JUDGES}"))
+            found = _finish(replace(one, method=f"{HENDERSON}; {NEW_JUDGES}"), single, drawn, average, m, k)
+        icc.append(found)
     answers, judges, residual = (float(part) * matrix.scale**2 for part in components)
-    return IncompleteIcc(tuple(icc), answers, judges, residual, m)
+    return IncompleteIcc(tuple(icc), answers, judges, residual, m, tuple(these))
+
+
+def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[float, float]:
+    r"""Return the ends of ln F of ICC(A,.) for judges drawn anew and answers clustered by base; NaN where it has none.
+
+    A generalized interval (Weerahandi 1993). With :math:`s_b^2` the variance of the J judges' effects and :math:`v`
+    what of it is noise, :math:`s_b^2 (J-1) / (\sigma_b^2 + v)` is chi squared on J - 1 degrees of freedom over judges
+    drawn anew, so that :math:`\sigma_b^2` may be :math:`\max(0, s_b^2 (J-1) / \chi^2 - v)`. For each such
+    :math:`\sigma_b^2` the jackknife over bases gives a t distribution of
+    :math:`\ln F = \ln[(k \sigma_a^2 + \sigma_e^2 + \sigma_b^2) / (\sigma_e^2 + \sigma_b^2)]`; the ends are quantiles of
+    their mixture. The jackknife takes in what answers of one base and judges share with each other, so nothing has to
+    be known of the components base, answer in base and base x judge, and bases may differ in size; v is the variance
+    of the judges' effects over bases, with G / (G - 1) of G bases.
+
+    In 1,000 simulated studies each of 12, 30 and 100 bases, 3 or 9 answers a base, 2, 3 and 5 judges with an SD of .2
+    or .4 (answers .61, residual .4, with and without a base x judge SD of .25) it covers 93.7-96.6 %, in half
+    steps 93.6-96.3 %; it misses above rather than below. With the mean at 4.2 of 5 it covers 93-96 % (judge SD .2) and
+    89-95 % (.4), for mild judges have less variance left there. The interval for these judges covers others in 50-96 %.
+
+    Parameters
+    ----------
+    sums
+        From ``sums_by_base``.
+    judges
+        How many there are.
+    k
+        Number of judges on whose ln F scale the interval is made.
+
+    References
+    ----------
+    Weerahandi (1993), Journal of the American Statistical Association 88, 899-905. Gamage & Weerahandi (1998),
+    Communications in Statistics B 27, 625-640, for components. Efron & Tibshirani (1993), chapter 11.
+    """
+    whole, bases = sums.sum(axis=0), len(sums)
+    products, normal = sums[:, 4 + 2 * judges : 4 + 3 * judges], sums[:, 4 + 3 * judges :]
+    inverse = np.linalg.pinv(whole[4 + 3 * judges :].reshape(judges, judges), rcond=1e-9, hermitian=True)
+    effects = inverse @ products.sum(axis=0)
+    own = (products - normal.reshape(bases, judges, judges) @ effects) @ inverse
+    noise = bases / max(bases - 1, 1) * (own**2).sum() / (judges - 1)
+    components = _components(whole[None], judges)
+    # Judges so unlike leave an ICC of nothing, which no base changes measurably.
+    highest = np.nanmax([_FARTHEST * components[0, [0, 2]].sum(), 0.0])
+    possible = effects.var() * judges / special.chdtri(judges - 1, 1 - _CHANCES) - noise
+    possible = np.clip(possible, 0.0, highest)
+
+    def log_ratio(components: np.ndarray) -> np.ndarray:
+        answers, _, error = components.T[:, :, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return log_f(answers / (answers + error + possible), k)
+
+    centre, error, degrees = jackknife(log_ratio(components)[0], log_ratio(_components(whole - sums, judges)))
+    if not np.isfinite(centre).all():
+        return np.nan, np.nan
+    values = (centre + error * special.stdtrit(degrees, _CHANCES[:, None])).ravel()
+    order = np.argsort(values)
+    shares = np.outer(_SHARES, _SHARES).ravel()[order]
+    low, high = np.interp([0.025, 0.975], np.cumsum(shares) - shares / 2, values[order])
+    point = log_f(_single_forms(components)[0, 0], k)
+    return float(np.fmin(low, point)), float(np.fmax(high, point))
 
 
 def _problem(values: np.ndarray, given: np.ndarray) -> str:
@@ -132,7 +213,7 @@ def _problem(values: np.ndarray, given: np.ndarray) -> str:
     return ""
 
 
-def _sums_by_base(x: np.ndarray, given: np.ndarray, codes: np.ndarray) -> np.ndarray:
+def sums_by_base(x: np.ndarray, given: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return for each base all that the three fits need; every entry is a sum over answers.
 
     Columns: answers, ratings, sum of squares, sum of squares within answers, then per judge the ratings, the scores
@@ -190,18 +271,15 @@ def _single_forms(components: np.ndarray) -> np.ndarray:
 
 
 def _finish(
-    empty: Estimate, single: float, ends: tuple[np.ndarray, np.ndarray], place: int, m: float, k: float
+    empty: Estimate, single: float, ends: tuple[float, float], average: bool, m: float, k: float
 ) -> Estimate:
-    average = place > 1
-
     def averaged(rho: float) -> float:
         return m * rho / (1 + (m - 1) * rho) if average else rho
 
     if not np.isfinite(single) or (average and 1 + (m - 1) * single <= NEGLIGIBLE):
         return replace(empty, note="not estimable: the estimate of the total variance is not positive")
     found = replace(empty, estimate=averaged(float(single)))
-    low, high = (float(end[place % 2]) for end in ends)
-    if not np.isfinite(low):
+    if not np.isfinite(ends[0]):
         few = empty.n.get("bases", empty.n["answers"]) < FEWEST_BASES
         why = (
             f"{FEWEST_BASES} bases are needed"
@@ -209,5 +287,5 @@ def _finish(
             else "leaving out one base at a time gives no usable spread"
         )
         return replace(found, note=f"no interval: {why}")
-    inverse = np.exp(-np.array([low, high]))
+    inverse = np.exp(-np.array(ends))
     return with_interval(found, *(averaged(float(rho)) for rho in (1 - inverse) / (1 + (k - 1) * inverse)))

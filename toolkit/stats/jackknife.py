@@ -81,6 +81,15 @@ def jackknife_interval(
     >>> round(float(low), 2), round(float(high), 2)
     (1.12, 4.08)
     """
+    z = np.asarray(whole, dtype=float)
+    centre, error, degrees = jackknife(z, left_out)
+    half = special.stdtrit(degrees, (1 + confidence) / 2) * error
+    # NaN, where there is no spread, stays NaN.
+    return np.minimum(centre - half, z), np.maximum(centre + half, z)
+
+
+def jackknife(whole: np.ndarray | float, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return centre, standard error and degrees of freedom of ``jackknife_interval``; NaN where it has no ends."""
     centre, without = np.asarray(whole, dtype=float), np.asarray(left_out, dtype=float)
     bases = len(without)
     usable = np.isfinite(centre) & np.isfinite(without).all(axis=0)
@@ -95,10 +104,8 @@ def jackknife_interval(
     if bases >= FEWEST_BASES:
         excess = (bases - 1) / ((bases - 2) * (bases - 3)) * ((bases + 1) * excess + 6)
     degrees = 2 / (2 / max(bases - 1, 1) + np.maximum(excess, 0) / max(bases, 1))
-    half = special.stdtrit(degrees, (1 + confidence) / 2) * np.sqrt((bases - 1) * second)
-    corrected = z - (bases - 1) * (mean - z)
-    low, high = np.minimum(corrected - half, z), np.maximum(corrected + half, z)
-    return np.where(usable, low, np.nan), np.where(usable, high, np.nan)
+    corrected, error = z - (bases - 1) * (mean - z), np.sqrt((bases - 1) * second)
+    return np.where(usable, corrected, np.nan), np.where(usable, error, np.nan), degrees
 
 
 def with_jackknife(

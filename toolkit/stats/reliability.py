@@ -15,6 +15,7 @@ from toolkit.stats.clusters import in_groups, over_clusters
 from toolkit.stats.correlations import pearson_between_judges
 from toolkit.stats.icc import icc_estimates
 from toolkit.stats.icc_clustered import clustered_icc
+from toolkit.stats.mean_squares import FORMS
 from toolkit.stats.rating_matrix import RatingMatrix, rating_matrix
 from toolkit.stats.reliability_details import ReliabilityDetails, reliability_details
 from toolkit.stats.result import Estimate
@@ -34,7 +35,11 @@ class Reliability:
     ----------
     icc
         Dimension (``score`` where there is none) to ICC(1,1), ICC(A,1), ICC(C,1), ICC(1,k), ICC(A,k),
-        ICC(C,k). The intervals are clustered by base where bases are known, and F intervals otherwise.
+        ICC(C,k). The intervals are clustered by base where bases are known, and F intervals otherwise; those of
+        ICC(A,.) hold for judges drawn anew.
+    icc_these_judges
+        ICC(A,1) and ICC(A,k) again with the interval that holds for these judges only; an empty tuple where no base is
+        known.
     icc_independent
         The same with F intervals by pingouin, which take the answers as independent; an empty tuple where
         ``icc`` holds these already.
@@ -51,6 +56,7 @@ class Reliability:
     """
 
     icc: Mapping[str, tuple[Estimate, ...]]
+    icc_these_judges: Mapping[str, tuple[Estimate, ...]]
     icc_independent: Mapping[str, tuple[Estimate, ...]]
     alpha_over_judges: Mapping[str, Estimate]
     alpha_over_dimensions: Estimate | None
@@ -77,6 +83,7 @@ class Reliability:
         over_dimensions = self.alpha_over_dimensions
         return {
             "icc": _dicts(self.icc),
+            "icc_these_judges": _dicts(self.icc_these_judges),
             "icc_independent": _dicts(self.icc_independent),
             "alpha_over_judges": {key: result.to_dict() for key, result in self.alpha_over_judges.items()},
             "alpha_over_dimensions": None if over_dimensions is None else over_dimensions.to_dict(),
@@ -87,8 +94,9 @@ class Reliability:
 
     def _rows(self) -> Iterator[tuple[str, Estimate]]:
         for key, results in self.icc.items():
-            for family in (results, self.icc_independent[key]):
-                ordered = sorted(family, key=lambda result: ROW_ORDER.index(result.name))
+            for family in (results, self.icc_these_judges[key], self.icc_independent[key]):
+                # The name may go on: "ICC(A,1), these judges".
+                ordered = sorted(family, key=lambda result: ROW_ORDER.index(result.name[:8]))
                 yield from ((key, result) for result in ordered)
             yield key, self.alpha_over_judges[key]
             yield from ((key, result) for result in self.pearson[key])
@@ -142,7 +150,8 @@ def reliability(ratings: pd.DataFrame) -> Reliability:
     clustered = {key: clustered_icc(matrix, independent[key]) for key, matrix in matrices.items()}
     grouped = "situation" in checked  # bases that share texts: no answer is independent of all others
     return Reliability(
-        icc={key: clustered[key] or independent[key] for key in matrices},
+        icc={key: clustered[key][: len(FORMS)] or independent[key] for key in matrices},
+        icc_these_judges={key: clustered[key][len(FORMS) :] for key in matrices},
         icc_independent={key: independent[key] if clustered[key] and not grouped else () for key in matrices},
         alpha_over_judges={key: alpha_over_judges(matrix) for key, matrix in matrices.items()},
         alpha_over_dimensions=alpha_over_dimensions(checked) if "dimension" in checked else None,
@@ -207,7 +216,10 @@ def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[st
     if is_clustered:
         shared = any(len(set(m.bases)) < len(m.bases) for m in matrices.values() if m.bases is not None)
         why = "several answers share a base" if shared else "each base has one answer"
-        notes.append(f"{why}: intervals leave out one base at a time and hold for these judges")
+        notes.append(
+            f"{why}: intervals leave out one base at a time; that of ICC(A,.) holds for judges drawn anew, and the "
+            "others for these judges"
+        )
     elif all(matrix.bases is None for matrix in matrices.values()):
         notes.append("no base is known: all intervals take the answers as independent")
     return tuple(notes)

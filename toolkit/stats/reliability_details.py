@@ -18,6 +18,7 @@ from toolkit.stats.result import Estimate
 from toolkit.stats.severity import Severity, judge_severity
 from toolkit.stats.tables import estimates_frame
 from toolkit.stats.weighted_kappa import weighted_kappa_between_judges
+from toolkit.words import DIMENSIONS, SCALE
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class ReliabilityDetails:
         yield self.omega_over_judges[key]
         if key in self.all_ratings:
             yield from self.all_ratings[key].icc
+            yield from self.all_ratings[key].these_judges
 
     def judges(self, key: str) -> Iterator[Estimate]:
         """Yield the leniency of each judge in one dimension, then the agreement and the mean without it."""
@@ -131,6 +133,16 @@ def reliability_details(matrices: Mapping[str, RatingMatrix], ratings: pd.DataFr
         all_ratings={key: incomplete_icc(matrix) for key, matrix in gaps.items()},
         ranks={key: ranks_between_judges(matrix) for key, matrix in matrices.items()},
         weighted_kappa={key: weighted_kappa_between_judges(matrix) for key, matrix in matrices.items()},
-        bland_altman={key: bland_altman_between_judges(matrix) for key, matrix in matrices.items()},
+        bland_altman={
+            key: bland_altman_between_judges(matrix, SCALE if _on_rubric(key, matrix) else None)
+            for key, matrix in matrices.items()
+        },
         severity={key: judge_severity(matrix) for key, matrix in matrices.items()},
     )
+
+
+def _on_rubric(key: str, matrix: RatingMatrix) -> bool:
+    """Return whether scores are of our rubric; a file of others may use our names with another scale."""
+    scores = matrix.pairs.to_numpy(dtype=float) * matrix.scale
+    inside = not ((scores < SCALE[0]) | (scores > SCALE[1])).any()
+    return inside and key in (*DIMENSIONS, "composite", "composite_strict")

@@ -15,6 +15,7 @@ from toolkit.stats.clustered_pearson import clustered_pearson
 from toolkit.stats.correlations import pearson_between_judges
 from toolkit.stats.icc import icc_estimates
 from toolkit.stats.icc_clustered import clustered_icc
+from toolkit.stats.incomplete import THESE_JUDGES
 from toolkit.stats.kappa import cohen_kappa, fleiss_kappa
 from toolkit.stats.mean_squares import icc_from_mean_squares, mean_squares
 from toolkit.stats.result import Estimate
@@ -67,12 +68,28 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
         leniency=np.array(leniency),
         missing=made.get("missing"),
     )
+    truth, found = icc_of_these_judges(model, leniency), _clustered_forms(ratings)
+    fixed = {name: f"{name}{THESE_JUDGES}" if name.startswith("ICC(A") else name for name in truth}
+    return {name: holds(found[fixed[name]], truth[name]) for name in truth}
+
+
+def _drawn_anew(rng: np.random.Generator, made: Setting) -> Outcome:
+    model, k = model_of(made), made.count("judges")
+    leniency = rng.normal(0, model.judge, k)
+    ratings = draw_ratings(
+        rng, model, bases=made.count("bases"), answers=made.count("answers", 3), leniency=leniency
+    )
+    # Those of ICC(A,k) hold the truth where those of ICC(A,1) do (Spearman-Brown).
+    found, truth = _clustered_forms(ratings), icc_of_drawn_judges(model, k)["ICC(A,1)"]
+    return {name: holds(found[name], truth) for name in ("ICC(A,1)", f"ICC(A,1){THESE_JUDGES}")}
+
+
+def _clustered_forms(ratings: pd.DataFrame) -> dict[str, Estimate]:
     matrix = matrix_of(ratings)
     # Of the independent results it keeps the estimate alone, so they need no F interval by pingouin (20 ms) here.
     points = icc_from_mean_squares(mean_squares(matrix.values))
     found = clustered_icc(matrix, tuple(Estimate(form, value) for form, value in points.items()))
-    truth = icc_of_these_judges(model, leniency)
-    return {one.name: holds(one, truth[one.name]) for one in found}
+    return {one.name: one for one in found}
 
 
 def _clustered_correlation(rng: np.random.Generator, made: Setting) -> Outcome:
@@ -175,6 +192,27 @@ CHECKS: Final = (
             setting(bases=30, judges=3, mean=4.5),
             setting(bases=30, judges=3, missing=0.05),
         ),
+    ),
+    Check(
+        "ICC(A,1), judges drawn anew, clustered by base",
+        "interval",
+        "toolkit.stats.icc_clustered.clustered_icc, incomplete.interval_for_new_judges",
+        "Three answers of each base unless the setting says so; judges are drawn anew for every study; ICC(A,1) of the "
+        "scores after rounding and cutting off.",
+        _drawn_anew,
+        (
+            *(
+                setting(bases=bases, judges=3, judge_SD=spread)
+                for bases in (12, 30, 100)
+                for spread in (0.2, 0.4)
+            ),
+            setting(bases=12, answers=9, judges=3, judge_SD=0.4),
+            setting(bases=30, judges=2, judge_SD=0.4),
+            setting(bases=30, judges=5, judge_SD=0.4),
+            setting(bases=30, judges=3, judge_SD=0.4, mean=4.5),
+        ),
+        "The interval for these judges misses others: it says how far these agree, and therefore stands second. At a "
+        "ceiling lenient judges have less variance left, which three judges cannot show.",
     ),
     Check(
         "correlation of two judges, clustered by base",

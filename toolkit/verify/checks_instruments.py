@@ -8,7 +8,7 @@ from typing import Final, Literal
 import numpy as np
 
 from toolkit.stats.bootstrap_icc import bootstrap_icc
-from toolkit.stats.incomplete import incomplete_icc
+from toolkit.stats.incomplete import IncompleteIcc, incomplete_icc
 from toolkit.stats.krippendorff_alpha import krippendorff_alpha
 from toolkit.stats.omega import omega_total
 from toolkit.stats.ppi import prediction_powered_mean
@@ -18,6 +18,7 @@ from toolkit.verify.drawn import (
     LENIENCY,
     coefficients_of_these_judges,
     draw_ratings,
+    icc_of_drawn_judges,
     icc_of_these_judges,
     matrix_of,
     mean_of,
@@ -30,13 +31,24 @@ _ALL: Final = 300
 
 
 def _three_of_five(rng: np.random.Generator, made: Setting) -> Outcome:
+    found = _incomplete(rng, made, np.array(LENIENCY))
+    truth = icc_of_these_judges(model_of(made), LENIENCY)
+    return {
+        "ICC(A,1)": holds(found.these_judges[0], truth["ICC(A,1)"]),
+        "ICC(C,1)": holds(found.icc[1], truth["ICC(C,1)"]),
+    }
+
+
+def _three_of_new_five(rng: np.random.Generator, made: Setting) -> Outcome:
     model = model_of(made)
-    ratings = draw_ratings(rng, model, bases=made.count("bases"), answers=3, leniency=np.array(LENIENCY))
-    order = rng.random((ratings["target"].nunique(), len(LENIENCY))).argsort(axis=1).argsort(axis=1)
-    kept = ratings[(order < 3).ravel()]
-    matrix = matrix_of(kept)
-    truth = icc_of_these_judges(model, LENIENCY)
-    return {one.name: holds(one, truth[one.name]) for one in incomplete_icc(matrix).icc if one.name in truth}
+    found = _incomplete(rng, made, rng.normal(0, model.judge, len(LENIENCY)))
+    return {"ICC(A,1)": holds(found.icc[0], icc_of_drawn_judges(model, len(LENIENCY))["ICC(A,1)"])}
+
+
+def _incomplete(rng: np.random.Generator, made: Setting, leniency: np.ndarray) -> IncompleteIcc:
+    ratings = draw_ratings(rng, model_of(made), bases=made.count("bases"), answers=3, leniency=leniency)
+    order = rng.random((ratings["target"].nunique(), len(leniency))).argsort(axis=1).argsort(axis=1)
+    return incomplete_icc(matrix_of(ratings[(order < 3).ravel()]))
 
 
 def _bootstrap(rng: np.random.Generator, made: Setting) -> Outcome:
@@ -100,6 +112,14 @@ CHECKS: Final = (
         "Three answers of each base, each scored by three of the same five judges, drawn at random.",
         _three_of_five,
         (*_BASES, *_CEILING),
+    ),
+    Check(
+        "ICC, three judges of five drawn anew",
+        "interval",
+        "toolkit.stats.incomplete.incomplete_icc",
+        "The same, and the five judges are drawn anew for every study.",
+        _three_of_new_five,
+        (setting(bases=12, judge_SD=0.4), setting(bases=30, judge_SD=0.4), setting(bases=100, judge_SD=0.2)),
     ),
     Check(
         "other coefficients of agreement, clustered by base",

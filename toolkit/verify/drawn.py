@@ -50,8 +50,8 @@ class Model:
 
 
 def model_of(made: Setting) -> Model:
-    """Return the model of a setting; ``mean`` is what a setting may change."""
-    return Model(mean=made.get("mean", 3.0))
+    """Return the model of a setting; ``mean`` and ``judge_SD`` are what a setting may change."""
+    return Model(mean=made.get("mean", 3.0), judge=made.get("judge_SD", 0.25))
 
 
 def on_scale(scores: np.ndarray) -> np.ndarray:

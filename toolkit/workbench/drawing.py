@@ -82,6 +82,7 @@ def study_results(held: Snapshot, plan: Plan, only: Collection[str] = ()) -> Stu
     from toolkit.stats.judge_card import judge_cards
     from toolkit.stats.pareto import cost_column
     from toolkit.store.frames import judge_means
+    from toolkit.words import SCALE
 
     runs, judgements = held.runs(), held.judgements()
     judged = bool(runs["judged"].any())
@@ -98,7 +99,7 @@ def study_results(held: Snapshot, plan: Plan, only: Collection[str] = ()) -> Stu
         "pareto": lambda: held.pareto(cost=cost_column(runs)),
         "length_bias": held.length_bias,
         "missing": held.missing,
-        "bland_altman": lambda: bland_altman_between_judges(agreement().matrices["composite"]),
+        "bland_altman": lambda: bland_altman_between_judges(agreement().matrices["composite"], SCALE),
         "generalizability": lambda: tuple(held.generalizability(of=one) for one in objects),
         "cards": lambda: judge_cards(judgements, runs, related=related),
     }
