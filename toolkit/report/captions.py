@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
+from toolkit.counting import agreeing, counted, coverage
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE
 
@@ -127,7 +127,7 @@ def interval_words(estimates: Iterable[Estimate]) -> str:
     kinds = list(dict.fromkeys((e.confidence, e.method) for e in drawn))
     if not kinds:
         return "No interval could be estimated."
-    return "; ".join(f"{level:.0%} intervals: {method}" for level, method in kinds) + "."
+    return "; ".join(f"{coverage(level)} intervals: {method}" for level, method in kinds) + "."
 
 
 def level_words(estimates: Iterable[Estimate]) -> str:
@@ -139,7 +139,7 @@ def level_words(estimates: Iterable[Estimate]) -> str:
     '95% interval'
     """
     levels = sorted({e.confidence for e in estimates})
-    return f"{levels[0]:.0%} interval" if len(levels) == 1 else "interval"
+    return f"{coverage(levels[0])} interval" if len(levels) == 1 else "interval"
 
 
 def estimates_n_words(estimates: Iterable[Estimate]) -> str:
