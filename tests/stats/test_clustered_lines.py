@@ -7,7 +7,7 @@ import pytest
 import statsmodels.api as sm
 
 from toolkit.errors import InputError
-from toolkit.stats.clustered_pearson import clustered_pearson
+from toolkit.stats.correlations import clustered_pearson
 from toolkit.stats.clustered_slope import clustered_slope
 
 

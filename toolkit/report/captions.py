@@ -207,6 +207,21 @@ def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
     return f"Without an interval: {'; '.join(told)}." if told else ""
 
 
+def role_words(one: Estimate) -> str:
+    """Say whether a test was named beforehand, and what of its row is adjusted for several tests.
+
+    Examples
+    --------
+    >>> role_words(Estimate("L-M", 0.3, 0.1, 0.5, p_value=0.02, correction="Holm over 2 contrasts", note="exploratory"))
+    'exploratory; p: Holm, interval: unadjusted'
+    """
+    told = [part for part in one.note.split("; ") if part in ("confirmatory", "exploratory")]
+    if one.correction != "none" and one.p_value is not None:
+        beside = ", interval: unadjusted" if one.low is not None else ""
+        told.append(f"p: {one.correction.split(' over ')[0]}{beside}")
+    return "; ".join(told)
+
+
 def cut_words(low: pd.Series, high: pd.Series) -> str:
     """Say that intervals leave the scale, where some do: what is drawn of them ends with the scale.
 

@@ -128,6 +128,12 @@ class Estimate:
         """Whether there is a number at all."""
         return self.estimate is not None
 
+    @property
+    def adjusted(self) -> str:
+        """What was adjusted for several tests and that the interval was not; ``none`` where nothing was."""
+        beside = "; interval unadjusted" if self.correction != "none" and self.low is not None else ""
+        return self.correction + beside
+
     def sentence(self) -> str:
         """Return the result in words ready for the thesis, rounded only here."""
         counts = ", ".join(counted(value, key) for key, value in self.n.items())
@@ -143,7 +149,7 @@ class Estimate:
         if self.p_value is not None:
             text += f", p = {self.p_value:.3g}"
             if self.correction != "none":
-                text += f" ({self.correction})"
+                text += f" ({self.adjusted})"
         text += counts
         if self.missing:
             text += f"; {self.missing} missing"

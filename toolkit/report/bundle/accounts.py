@@ -53,8 +53,37 @@ def design(done: Done) -> tuple[Sentence, ...]:
             f"Each prompt was put to {counted(len(plan.models), 'models')} {times}, "
             f"{counted(len(plan.runs), 'runs')} in all; the seed of the study is {study.seed}"
         ),
-        *map(Sentence, fixed),
+        *map(Sentence, (*fixed, *_independence(done), *_roles(done))),
     )
+
+
+def _independence(done: Done) -> list[str]:
+    """Return what of the dataset is not independent or not as it should be."""
+    asked = {run.prompt.prompt_id: run.prompt.text for run in done.plan.runs}
+    equal = len(asked) - len(set(asked.values()))
+    told = []
+    if equal:
+        told.append(
+            f"Of its {counted(len(asked), 'prompts')} {len(set(asked.values()))} have a text of their own; equal texts are "
+            "no independent units"
+        )
+    if done.clusters is not None:
+        told.append(f"Bases that share a text or a call are one unit: {counted(done.clusters, 'independent units')}")
+    if done.flaws:
+        told.append(f"The study file accepts these flaws of the dataset:{reasons(done.flaws)}")
+    return told
+
+
+def _roles(done: Done) -> list[str]:
+    if not done.plan.test.judged:
+        return []
+    primary = done.plan.study.analysis.primary
+    if primary is None:
+        return ["The study file names no primary contrast, so every comparison is exploratory"]
+    return [
+        f"The one confirmatory contrast is {primary}, which the study file names; its P value and interval are "
+        "unadjusted, and every other comparison is exploratory"
+    ]
 
 
 def missing(done: Done) -> tuple[Sentence, ...]:
@@ -132,7 +161,7 @@ def cost(done: Done) -> tuple[Sentence, ...]:
         said.append(
             f"At most AUD {aud(done.status['unsure_aud'])} more may have been billed for attempts without a reply"
         )
-    return tuple(Sentence(words) for words in (*said, *_prices(done)))
+    return tuple(Sentence(words) for words in (*said, *done.settled, *_prices(done)))
 
 
 def software(done: Done) -> tuple[Sentence, ...]:

@@ -37,6 +37,12 @@ class Done:
         Whole answers that have no score, because too few judges scored them.
     people
         How many people rated answers, and how many answers they rated.
+    clusters
+        Groups of bases that share neither a text nor a call; None where nobody counted them.
+    flaws
+        Flaws of the dataset that the study file accepts, with how often each is there.
+    settled
+        What was written down when money that may have been billed was settled, a line each.
     prices
         Price of every model and judge by the name of the model; None where none is known any more.
     """
@@ -50,3 +56,6 @@ class Done:
     unscored: int = 0
     people: tuple[int, int] = (0, 0)
     prices: Mapping[str, Price | None] = field(default_factory=dict)
+    clusters: int | None = None
+    flaws: Mapping[str, int] = field(default_factory=dict)
+    settled: Sequence[str] = ()
