@@ -112,9 +112,13 @@ def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -
         for place in range(24)
         for judge, scores in (("a", x), ("b", y))
     ]
-    between = reliability(pd.DataFrame(long, columns=["target", "base", "judge", "score"])).pearson["score"][0]
+    between = reliability(pd.DataFrame(long, columns=["target", "base", "judge", "score"])).pearson["score"][
+        0
+    ]
     card = clustered_pearson("r", x, y, bases)
-    assert (card.estimate, card.low, card.high) == pytest.approx((between.estimate, between.low, between.high))
+    assert (card.estimate, card.low, card.high) == pytest.approx(
+        (between.estimate, between.low, between.high)
+    )
     assert card.method == between.method
 
 

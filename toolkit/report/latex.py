@@ -115,9 +115,7 @@ def latex_table(
                 told = digits_apart((value, *ends), places[interval][row], MOST_DECIMALS)
                 places[estimate][row] = max(places[estimate][row], told)
                 places[interval][row] = told
-    made = [
-        column_of(cells[name], head, places[name], is_p=name in p_values) for name, head in heads.items()
-    ]
+    made = [column_of(cells[name], head, places[name], is_p=name in p_values) for name, head in heads.items()]
     needed = narrowest(made)
     size = next((size for size in _SIZES if needed <= size.characters), _SIZES[-1])
     shown = fitted(made, size.characters)

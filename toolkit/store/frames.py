@@ -190,7 +190,9 @@ def judgements_frame(
 def _newest(said: _Documents) -> list[Mapping[str, Any]]:
     """Return the newest judgement of each run, judge and repeat."""
     ordered = sorted(said, key=lambda one: one["updated_at"])
-    return list({(one["run_id"], one["judge"], one.get("judge_repeat") or 0): one for one in ordered}.values())
+    return list(
+        {(one["run_id"], one["judge"], one.get("judge_repeat") or 0): one for one in ordered}.values()
+    )
 
 
 def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:

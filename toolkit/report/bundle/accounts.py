@@ -68,7 +68,9 @@ def _independence(done: Done) -> list[str]:
             "no independent units"
         )
     if done.clusters is not None:
-        told.append(f"Bases that share a text or a call are one unit: {counted(done.clusters, 'independent units')}")
+        told.append(
+            f"Bases that share a text or a call are one unit: {counted(done.clusters, 'independent units')}"
+        )
     if done.flaws:
         told.append(f"The study file accepts these flaws of the dataset:{reasons(done.flaws)}")
     return told

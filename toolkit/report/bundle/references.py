@@ -71,7 +71,10 @@ def statistics_used(evidence: Evidence) -> list[Sentence]:
         if evidence.shows(one)
     ]
     made = "; ".join(dict.fromkeys(part for one in evidence.methods for part in one.split("; ")))
-    return [*told, *([Sentence(f"As the results themselves name them, the methods were: {made}")] if made else [])]
+    return [
+        *told,
+        *([Sentence(f"As the results themselves name them, the methods were: {made}")] if made else []),
+    ]
 
 
 def packages_used(
