@@ -117,7 +117,7 @@ def done_of(**changed: Any) -> SimpleNamespace:
     }
     plan = SimpleNamespace(test=SimpleNamespace(judged=True), study=SimpleNamespace(replies=Replies()))
     given = {"plan": plan, "status": status, "unscored": 1, "people": (1, 1), "paid": (), "answers": ()}
-    return SimpleNamespace(**(given | {"prices": {}} | changed))
+    return SimpleNamespace(**(given | {"prices": {}, "settled": ()} | changed))
 
 
 def test_what_is_one_is_told_of_as_one() -> None:

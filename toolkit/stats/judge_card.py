@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.correlations import clustered_pearson
 from toolkit.stats.clustered_slope import clustered_slope
+from toolkit.stats.correlations import clustered_pearson
 from toolkit.stats.intervals import CLUSTERED, clustered_mean
 from toolkit.stats.probe_shift import POINTS, ProbeShift, ProbeShifts
 from toolkit.stats.result import Estimate
@@ -47,7 +47,8 @@ class JudgeCard:
     probes
         What altered replies did to its scores; empty where none were tried.
     total_aud
-        What its judgements cost together, in AUD, each call once however many judgements share it; None where nothing is known.
+        What its judgements cost together, in AUD, each call once however many judgements share it; None where
+        nothing is known.
     """
 
     judge: str

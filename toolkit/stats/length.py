@@ -86,7 +86,8 @@ def compare_lengths(
         Margin of equivalence in score points, as the study file fixed it beforehand; None tests no equivalence.
         Scores that are not in score points are not tested, and a note says so.
     primary
-        The one confirmatory contrast, ``M-S``, ``L-M`` or ``L-S``, whose p value and interval are unadjusted; the others
+        The one confirmatory contrast, ``M-S``, ``L-M`` or ``L-S``, whose p value and interval are unadjusted; the
+        others
         are exploratory and adjusted among themselves. None makes all of them exploratory.
 
     Returns

@@ -22,7 +22,8 @@ class LengthComparison:
     per_bin
         Mean score of S, M and L; ``missing`` counts the runs of the bin without a score.
     contrasts
-        Mean paired difference M-S, L-M and L-S, confirmatory or exploratory, these with Holm's p values; ``missing`` counts the bases left out.
+        Mean paired difference M-S, L-M and L-S, confirmatory or exploratory, these with Holm's p values; ``missing``
+        counts the bases left out.
     effect_sizes
         d_z of each contrast, without unit.
     notes

@@ -49,7 +49,7 @@ class Analyses(ABC):
         """Return one row a judgement of the other side of focus sentence prompting, where the runs have one."""
 
     def reliability(self) -> Reliability:
-        """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and for the composite."""
+        """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite."""
         from toolkit.stats.reliability import reliability
         from toolkit.store.frames import ratings_frame, repeats_frame
 

@@ -64,7 +64,8 @@ def _independence(done: Done) -> list[str]:
     told = []
     if equal:
         told.append(
-            f"Of its {counted(len(asked), 'prompts')} {len(set(asked.values()))} have a text of their own; equal texts are "
+            f"Of its {counted(len(asked), 'prompts')} {len(set(asked.values()))} have a text of their own; equal "
+            f"texts are "
             "no independent units"
         )
     if done.clusters is not None:

@@ -33,7 +33,8 @@ def models(done: Done) -> tuple[Sentence, ...]:
     warmth = _temperature(sampling.temperature, top_p, plan.models)
     calls, answered = sum(one.calls for one in by_model.values()), done.status["runs"]["succeeded"]
     shared = (
-        f"Equal requests are one call: the {counted(answered, 'answered runs')} rest on {calls} distinct calls, which are "
+        f"Equal requests are one call: the {counted(answered, 'answered runs')} rest on {calls} distinct calls, which "
+        f"are "
         "the answers counted here; elsewhere n counts an answer for each run"
     )
     batch = "; requests went through the batch interface of the provider" * (plan.study.mode == "batch")
