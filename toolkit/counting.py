@@ -46,6 +46,22 @@ def agreeing(number: int, words: str) -> str:
     return words if number != 1 else _VERB.sub(lambda found: _VERBS[found[1]], words)
 
 
+def coverage(confidence: float) -> str:
+    """Return a level of confidence in words, never rounded to certainty.
+
+    Parameters
+    ----------
+    confidence
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> coverage(0.95), coverage(0.995)
+    ('95%', '99.5%')
+    """
+    return f"{100 * confidence:.10g}%"
+
+
 def _one(plural: str) -> str:
     words = plural.split(" ")
     for place, word in enumerate(words):

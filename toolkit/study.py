@@ -154,9 +154,11 @@ class Analysis(_Strict):
     """What the analysis is held to, written down before there is a score.
 
     ``equivalence_margin`` is the difference in score points below which two lengths count as equal; without it
-    equivalence is not tested. Above ``ceiling_share`` of scores at an end of the scale the analysis warns.
+    equivalence is not tested. Above ``ceiling_share`` of scores at an end of the scale the analysis warns. ``primary``
+    is the one confirmatory contrast; everything else is exploratory.
     """
 
+    primary: Literal["M-S", "L-M", "L-S"] | None = None
     equivalence_margin: float | None = Field(None, gt=0, allow_inf_nan=False)
     ceiling_share: float = Field(0.3, gt=0, le=1)
 

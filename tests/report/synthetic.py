@@ -85,7 +85,9 @@ def fake_comparison(runs: pd.DataFrame) -> SimpleNamespace:
         for a, b, p in (("M", "S", 0.012), ("L", "M", 0.2), ("L", "S", 0.00001))
     )
     effects = tuple(Estimate(c.name, 0.8, -0.1, 1.7, "noncentral t", n=n) for c in contrasts)
-    return SimpleNamespace(per_bin=per_bin, contrasts=contrasts, effect_sizes=effects, notes=())
+    return SimpleNamespace(
+        per_bin=per_bin, contrasts=contrasts, effect_sizes=effects, corrected_effect_sizes=(), notes=()
+    )
 
 
 def fake_reliability(judges=JUDGE_ROLES, keys=("composite",)) -> SimpleNamespace:

@@ -118,7 +118,7 @@ def done_of(**changed: Any) -> SimpleNamespace:
     }
     plan = SimpleNamespace(test=SimpleNamespace(judged=True), study=SimpleNamespace(replies=Replies()))
     given = {"plan": plan, "status": status, "unscored": 1, "people": (1, 1), "paid": (), "answers": ()}
-    return SimpleNamespace(**(given | {"prices": {}} | changed))
+    return SimpleNamespace(**(given | {"prices": {}, "settled": ()} | changed))
 
 
 def test_equal_requests_are_told_of() -> None:

@@ -53,10 +53,13 @@ def test_length_shows_means_differences_corrected_p_and_effect_sizes():
     rows = [line.strip() for line in table.latex.splitlines() if line.endswith(r"\\")]
     assert (
         rows[0]
-        == r"& Score & \multicolumn{2}{c}{95\% interval} & p (Holm) & d\_z & \multicolumn{2}{c}{95\% interval} \\"
+        == r"& Score & \multicolumn{2}{c}{95\% interval} & p & Test & g\_z & d\_z & \multicolumn{2}{c}{95\% interval} \\"  # noqa: E501
     )
     assert rows[1].endswith(r"&  &  & \multicolumn{2}{c}{} \\")
-    assert rows[6] == r"L-S & 0.30 & {[}0.10 & 0.50{]} & $<$0.001 & 0.80 & {[}$-$0.10 & 1.70{]} \\"
+    assert (
+        rows[6]
+        == r"L-S & 0.30 & {[}0.10 & 0.50{]} & $<$0.001 & p: Holm, interval: unadjusted & -- & 0.80 & {[}$-$0.10 & 1.70{]} \\"  # noqa: E501
+    )
     assert "n = 12 bases; answers: 36 S, 36 M, 36 L" in table.caption
     assert "P values corrected for multiplicity: Holm." in table.caption
 

@@ -122,7 +122,7 @@ def test_equal_differences_have_a_mean_and_no_p_value():
         assert one.estimable
         assert one.low is None
         assert one.p_value is None
-        assert one.note == "no interval or p value: all 8 values are equal"
+        assert one.note == "no interval or p value: all 8 values are equal; exploratory"
         assert effect.estimate is None
         assert effect.note == "not estimable: the differences are all equal"
 
@@ -138,7 +138,7 @@ def test_too_few_bases_are_not_estimable(runs):
 
 def test_the_frame_has_one_row_per_result():
     frame = compare_lengths(study()).frame()
-    assert list(frame["comparison"]) == ["mean of bin"] * 3 + ["difference"] * 3 + ["effect size"] * 6
+    assert list(frame["comparison"]) == ["mean of bin"] * 3 + ["difference"] * 3 + ["effect size"] * 9
     assert list(frame["name"][:4]) == ["S", "M", "L", "M-S"]
     assert tuple(frame.columns) == ("comparison", *COLUMNS)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
+from toolkit.counting import agreeing, counted, coverage
 from toolkit.stats.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE
@@ -129,7 +129,7 @@ def interval_words(estimates: Iterable[Estimate]) -> str:
     kinds = list(dict.fromkeys((e.confidence, e.method) for e in drawn))
     if not kinds:
         return "No interval could be estimated."
-    return "; ".join(f"{level:.0%} intervals: {method}" for level, method in kinds) + "."
+    return "; ".join(f"{coverage(level)} intervals: {method}" for level, method in kinds) + "."
 
 
 def icc_interval_words(forms: Iterable[Estimate]) -> str:
@@ -155,7 +155,7 @@ def level_words(estimates: Iterable[Estimate]) -> str:
     '95% interval'
     """
     levels = sorted({e.confidence for e in estimates})
-    return f"{levels[0]:.0%} interval" if len(levels) == 1 else "interval"
+    return f"{coverage(levels[0])} interval" if len(levels) == 1 else "interval"
 
 
 def estimates_n_words(estimates: Iterable[Estimate]) -> str:
@@ -221,6 +221,21 @@ def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
             names.setdefault(why.partition(";")[0], []).append(name)
     told = [_few(dict.fromkeys(of_why)) + (f" ({why})" if why else "") for why, of_why in names.items()]
     return f"Without an interval: {'; '.join(told)}." if told else ""
+
+
+def role_words(one: Estimate) -> str:
+    """Say whether a test was named beforehand, and what of its row is adjusted for several tests.
+
+    Examples
+    --------
+    >>> role_words(Estimate("L-M", 0.3, 0.1, 0.5, p_value=0.02, correction="Holm over 2 contrasts", note="exploratory"))
+    'exploratory; p: Holm, interval: unadjusted'
+    """
+    told = [part for part in one.note.split("; ") if part in ("confirmatory", "exploratory")]
+    if one.correction != "none" and one.p_value is not None:
+        beside = ", interval: unadjusted" if one.low is not None else ""
+        told.append(f"p: {one.correction.split(' over ')[0]}{beside}")
+    return "; ".join(told)
 
 
 def cut_words(low: pd.Series, high: pd.Series) -> str:

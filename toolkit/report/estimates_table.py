@@ -55,7 +55,7 @@ def estimates_table(
     (True, 0.25)
     """
     results = [result for _, result in keyed]
-    columns = ["about", "what", "estimate", "interval", "p", "n"]
+    columns = ["about", "what", "estimate", "interval", "p", "test", "n"]
     rows = [
         {
             "about": about,
@@ -63,6 +63,7 @@ def estimates_table(
             "estimate": result.estimate,
             "interval": None if result.low is None or result.high is None else (result.low, result.high),
             "p": result.p_value,
+            "test": captions.role_words(result),
             "n": captions.n_words(result.n).removeprefix("n = ") if result.n else "",
         }
         for about, result in keyed
@@ -71,6 +72,8 @@ def estimates_table(
         columns.remove("about")
     if all(result.p_value is None for result in results):
         columns.remove("p")
+    if not any(row["test"] for row in rows):
+        columns.remove("test")
     corrections = dict.fromkeys(result.correction for result in results if result.correction != "none")
     heads = {
         "about": key,
@@ -78,6 +81,7 @@ def estimates_table(
         "estimate": "Estimate",
         "interval": captions.level_words(results),
         "p": "p",
+        "test": "Test",
         "n": "n",
     }
     caption = captions.join(

@@ -12,7 +12,7 @@ from toolkit.report.latex import latex_table
 from toolkit.report.tables import Table
 from toolkit.stats.judge_card import SLOPE_UNIT, JudgeCard
 from toolkit.stats.probe_shift import POINTS
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, rounded_apart
 
 CONTROL_WORDS: Final = "asked again, unaltered"
 KIND_WORDS: Final = {
@@ -91,7 +91,11 @@ def with_interval(found: Estimate) -> str:
     text = shown(found.estimate, found.unit)
     if found.low is None or found.high is None:
         return text
-    return f"{text} [{shown(found.low, found.unit)}, {shown(found.high, found.unit)}]"
+    values = (found.estimate, found.low, found.high)
+    low, high = shown(found.low, found.unit), shown(found.high, found.unit)
+    if len({text, low, high}) < len(set(values)):  # more digits, so that what differs looks different
+        text, low, high = (one.replace("-", "−") for one in rounded_apart(values))
+    return f"{text} [{low}, {high}]"
 
 
 def shown(value: float, unit: str) -> str:

@@ -6,13 +6,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.report.latex_columns import Column, column_of, fitted, lines_of, narrowest
+from toolkit.report.latex_columns import MOST_DECIMALS, Column, column_of, fitted, lines_of, narrowest
 from toolkit.report.latex_text import caption_latex
+from toolkit.stats.result import digits_apart
 
 PACKAGES: Final = ("array", "booktabs", "longtable")
 """Packages that the tables need; every LaTeX has them."""
@@ -60,7 +62,7 @@ def latex_table(
         Which columns in which order, and the heading of each; all under their own names when not given.
     decimals
         Decimals of the floating numbers, for all columns or for each by name (2 where it is not named); a number
-        that would print as zero and is none gets more.
+        that would print as zero and is none gets more, and so does one that would print as an end of its interval.
     p_values
         Columns that hold P values.
 
@@ -102,11 +104,18 @@ def latex_table(
         raise InputError(
             f"column {unknown[0]!r} of table {label}: the frame has {', '.join(map(str, frame))}"
         )
-    places = {n: decimals if isinstance(decimals, int) else decimals.get(n, 2) for n in heads}
-    made = [
-        column_of(list(frame[name].astype(object)), head, places[name], is_p=name in p_values)
-        for name, head in heads.items()
-    ]
+    cells = {name: list(frame[name].astype(object)) for name in heads}
+    places = {
+        name: [decimals if isinstance(decimals, int) else decimals.get(name, 2)] * len(frame)
+        for name in heads
+    }
+    for estimate, interval in pairwise(heads):  # an interval stands behind its estimate
+        for row, (value, ends) in enumerate(zip(cells[estimate], cells[interval], strict=True)):
+            if isinstance(ends, tuple) and isinstance(value, float):
+                told = digits_apart((value, *ends), places[interval][row], MOST_DECIMALS)
+                places[estimate][row] = max(places[estimate][row], told)
+                places[interval][row] = told
+    made = [column_of(cells[name], head, places[name], is_p=name in p_values) for name, head in heads.items()]
     needed = narrowest(made)
     size = next((size for size in _SIZES if needed <= size.characters), _SIZES[-1])
     shown = fitted(made, size.characters)

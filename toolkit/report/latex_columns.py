@@ -54,7 +54,7 @@ class Column:
         return max(self.widths)
 
 
-def column_of(values: Sequence[Any], head: str, decimals: int, *, is_p: bool = False) -> Column:
+def column_of(values: Sequence[Any], head: str, decimals: Sequence[int], *, is_p: bool = False) -> Column:
     """Return the column of some values: text, numbers with their points aligned, or intervals.
 
     Parameters
@@ -64,7 +64,7 @@ def column_of(values: Sequence[Any], head: str, decimals: int, *, is_p: bool = F
     head
         Heading as plain text.
     decimals
-        Decimals of floating numbers. A number that would print as zero and is none gets more, up to
+        Decimals of each floating number. A number that would print as zero and is none gets more, up to
         ``MOST_DECIMALS``, and the others are padded.
     is_p
         Whether these are P values.
@@ -73,9 +73,10 @@ def column_of(values: Sequence[Any], head: str, decimals: int, *, is_p: bool = F
     if told and all(isinstance(value, tuple) for value in told):
         return _intervals(values, head, decimals)
     numeric = bool(told) and all(_is_number(value) for value in told)
-    places = _places([value for value in told if isinstance(value, float)], decimals) if not is_p else 3
-    plain = [_plain(value, decimals, is_p) for value in values]
-    cells = [_cell(value, decimals, places, is_p) for value in values]
+    pairs = list(zip(values, decimals, strict=True))
+    places = 3 if is_p else _places([one for one in pairs if isinstance(one[0], float)])
+    plain = [_plain(value, own, is_p) for value, own in pairs]
+    cells = [_cell(value, own, places, is_p) for value, own in pairs]
     widths = (len(head), *map(len, plain))
     return Column("r" if numeric else "l", escape_breaking(head), tuple(cells), widths)
 
@@ -146,22 +147,25 @@ def _paragraph(column: Column, share: int, characters: int) -> Column:
     return replace(column, spec=spec, widths=(share,))
 
 
-def _intervals(values: Sequence[Any], head: str, decimals: int) -> Column:
+def _intervals(values: Sequence[Any], head: str, decimals: Sequence[int]) -> Column:
     """Return low and high right-aligned each, so that their points align whatever the signs are."""
-    ends = [end for value in values if isinstance(value, tuple) for end in value]
+    ends = [
+        (end, own)
+        for value, own in zip(values, decimals, strict=True)
+        if isinstance(value, tuple)
+        for end in value
+    ]
     # Each end is a column of its own: where a low end needs more digits, the high ones need no place for them.
-    below, above = (
-        _places([end for end in one if _is_number(end)], decimals) for one in (ends[::2], ends[1::2])
-    )
+    below, above = (_places([end for end in one if _is_number(end[0])]) for one in (ends[::2], ends[1::2]))
     cells, widths = [], [len(head)]
-    for value in values:
+    for value, own in zip(values, decimals, strict=True):
         low, high = value if isinstance(value, tuple) else (None, None)
         if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
             said = "" if isinstance(value, str) else MISSING
             cells.append(rf"\multicolumn{{2}}{{c}}{{{said}}}")
             widths.append(len(said))
             continue
-        cells.append(f"{{[}}{_shown(low, decimals, below)} & {_shown(high, decimals, above)}{{]}}")
+        cells.append(f"{{[}}{_shown(low, own, below)} & {_shown(high, own, above)}{{]}}")
         widths.append(4 + len(f"{low:.{below}f}") + len(f"{high:.{above}f}"))
     heading = rf"\multicolumn{{2}}{{c}}{{{escape(head)}}}"
     return Column("r@{, }r", heading, tuple(cells), tuple(widths), spans=2)
@@ -179,8 +183,8 @@ def _decimals(value: float, decimals: int) -> int:
     return min(MOST_DECIMALS, 1 - math.floor(math.log10(size)))  # two digits that count
 
 
-def _places(values: Sequence[float], decimals: int) -> int:
-    return max((_decimals(value, decimals) for value in values), default=decimals)
+def _places(values: Sequence[tuple[float, int]]) -> int:
+    return max((_decimals(value, own) for value, own in values), default=0)
 
 
 def _shown(value: float, decimals: int, places: int) -> str:

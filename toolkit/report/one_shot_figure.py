@@ -8,7 +8,7 @@ from typing import Final
 
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
+from toolkit.counting import agreeing, counted, coverage
 from toolkit.report import captions
 from toolkit.report.latex import latex_table
 from toolkit.report.one_shot_bars import draw_bars
@@ -125,7 +125,7 @@ def one_shot_table(rows: Sequence[Scored], *, name: str = NAME, note: str = "", 
         [None if pd.isna(low) else (low, high) for low, high in pairs], dtype="object"
     )
     levels = {_estimates(one)[1].confidence for one in rows}
-    level = "".join(f"{one:.0%} " for one in levels if len(levels) == 1) + "interval of raw"
+    level = "".join(f"{coverage(one)} " for one in levels if len(levels) == 1) + "interval of raw"
     heads = {"label": _head(rows), "expected": "I1", "unexpected": "I0", "hallucinated": "H"}
     heads |= {"experiments": "N", "score": "Score", "raw": "Raw", "interval": level}
     n = {"experiments": sum(one.experiments for one in rows)}
@@ -174,7 +174,7 @@ def one_shot_comparison_table(comparison: OneShotComparison, *, note: str = "", 
         columns=["what", "n", "difference", "interval", "p"],
     )
     corrections = sorted({one.correction for one in contrasts if one.correction != "none"})
-    level = f"{contrasts[0].confidence:.0%} interval" if contrasts else "interval"
+    level = f"{coverage(contrasts[0].confidence)} interval" if contrasts else "interval"
     heads = {
         "what": "",
         "n": "Questions",

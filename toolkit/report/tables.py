@@ -171,19 +171,22 @@ def length_table(comparison: LengthComparison, *, note: str = "", source: str = 
     Table
         ``length.tex`` when saved.
     """
-    blank = dict.fromkeys(("p", "d", "d_interval"), "")  # a mean has no test and no effect size
+    blank = dict.fromkeys(("p", "d", "g", "d_interval", "role"), "")  # a mean has no test and no effect size
     shown: list[dict[str, Any]] = [
         {"what": f"Mean {e.name}", "estimate": _value(e), "interval": _interval(e)} | blank
         for e in comparison.per_bin
     ]
     effects = [*comparison.effect_sizes, *[None] * len(comparison.contrasts)]
-    for contrast, effect in zip(comparison.contrasts, effects, strict=False):
+    corrected = [*comparison.corrected_effect_sizes, *[None] * len(comparison.contrasts)]
+    for contrast, effect, g in zip(comparison.contrasts, effects, corrected, strict=False):
         shown.append(
             {
                 "what": contrast.name,
                 "estimate": _value(contrast),
                 "interval": _interval(contrast),
                 "p": contrast.p_value,
+                "role": captions.role_words(contrast),
+                "g": _value(g),
                 "d": _value(effect),
                 "d_interval": _interval(effect),
             }
@@ -197,7 +200,9 @@ def length_table(comparison: LengthComparison, *, note: str = "", source: str = 
         "what": "",
         "estimate": "Score",
         "interval": level,
-        "p": f"p ({corrections[0].split()[0]})" if corrections else "p",
+        "p": "p",
+        "role": "Test",
+        "g": "g_z",
         "d": "d_z",
         "d_interval": level,
     }
@@ -206,6 +211,7 @@ def length_table(comparison: LengthComparison, *, note: str = "", source: str = 
         f"Means: {captions.interval_words(comparison.per_bin)}",
         f"Differences: {captions.interval_words(comparison.contrasts)}",
         f"Effect sizes d_z: {captions.interval_words(comparison.effect_sizes)}",
+        "g_z is d_z corrected for its bias; the interval is of the population's effect and holds for both.",
         f"P values corrected for multiplicity: {', '.join(corrections)}." if corrections else "",
         captions.unpaired_words(comparison.contrasts),
         captions.not_estimable_words(
@@ -219,7 +225,7 @@ def length_table(comparison: LengthComparison, *, note: str = "", source: str = 
     text = latex_table(frame, caption, "tab:length", heads, p_values=("p",))
     keyed = [("mean", e) for e in comparison.per_bin]
     keyed += [("difference", e) for e in comparison.contrasts]
-    keyed += [("effect size", e) for e in comparison.effect_sizes]
+    keyed += [("effect size", e) for e in (*comparison.effect_sizes, *comparison.corrected_effect_sizes)]
     return Table("length", text, estimates_frame(keyed, "what"), caption)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from scipy import optimize, special, stats
 
-from toolkit.counting import counted
+from toolkit.counting import counted, coverage
 from toolkit.errors import InputError
 
 METHOD: Final = (
@@ -56,7 +56,7 @@ class OneShotScore:
     def sentence(self) -> str:
         """Return the score in words ready for the thesis, rounded only here."""
         return (
-            f"score {self.score:.3f}, raw {self.raw:.3f} with {self.confidence:.0%} interval "
+            f"score {self.score:.3f}, raw {self.raw:.3f} with {coverage(self.confidence)} interval "
             f"[{self.low:.3f}, {self.high:.3f}], {self.method}; n = {counted(self.n, 'experiments')}: "
             f"{self.i1} expected, {self.i0} unexpected, {self.h} hallucinated."
         )

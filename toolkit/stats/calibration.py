@@ -11,8 +11,8 @@ import pandas as pd
 from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.alt_test import AltTest, alternative_annotator_test
-from toolkit.stats.clustered_pearson import clustered_pearson
 from toolkit.stats.clusters import over_clusters
+from toolkit.stats.correlations import clustered_pearson
 from toolkit.stats.groups import in_order
 from toolkit.stats.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean

@@ -10,9 +10,11 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.counting import counted
+from toolkit.errors import InputError
 from toolkit.stats.jackknife import FEWEST_BASES, jackknife_interval
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
@@ -71,6 +73,60 @@ def ranks_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     Kendall (1945), Biometrika 33, 239-251, for ties. Efron & Tibshirani (1993), chapter 11.
     """
     return _of_pairs(matrix, ("spearman", "kendall"))
+
+
+def clustered_pearson(
+    name: str,
+    x: ArrayLike,
+    y: ArrayLike,
+    clusters: Sequence[Hashable],
+    *,
+    missing: int = 0,
+    confidence: float = 0.95,
+) -> Estimate:
+    """Return Pearson's r of two sides with the same jackknife over bases as between judges.
+
+    Parameters
+    ----------
+    name
+        Name of the result.
+    x, y
+        Finite values of the answers.
+    clusters
+        Base of each answer.
+    missing
+        Answers that were left out.
+    confidence
+        Coverage of the interval.
+
+    Returns
+    -------
+    Estimate
+        Not estimable where there are fewer than three answers or a side does not vary; without an interval where
+        there are fewer than four bases, or one of them decides whether there is a correlation.
+
+    Raises
+    ------
+    InputError
+        If the lengths differ, or a value is missing or infinite.
+
+    Examples
+    --------
+    >>> x, y = [1, 2, 3, 4, 5, 6], [1.2, 1.9, 3.3, 3.8, 5.4, 5.5]
+    >>> found = clustered_pearson("r", x, y, "abcdef")
+    >>> round(found.estimate, 3), found.low < found.estimate < found.high
+    (0.984, True)
+    """
+    one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if not len(one) == len(other) == len(clusters):
+        raise InputError(
+            f"correlation {name}: {len(one)}, {len(other)} values and {len(clusters)} bases; give as many"
+        )
+    if not (np.isfinite(one).all() and np.isfinite(other).all()):
+        raise InputError(f"correlation {name}: a value is missing or infinite; leave such answers out first")
+    empty = Estimate(name, None, n={"answers": len(one)}, missing=missing, confidence=confidence)
+    labels = np.array([str(cluster) for cluster in clusters])
+    return _one(empty, np.column_stack([one, other]), None, "pearson", labels)
 
 
 def correlation(
@@ -221,7 +277,7 @@ def _of_pairs(matrix: RatingMatrix, kinds: tuple[str, ...]) -> tuple[Estimate, .
 
 
 def _one(
-    empty: Estimate, both: np.ndarray, judges: tuple[str, str], kind: str, bases: np.ndarray | None
+    empty: Estimate, both: np.ndarray, judges: tuple[str, str] | None, kind: str, bases: np.ndarray | None
 ) -> Estimate:
     answers = len(both)
     independent = kind == "pearson" and bases is None
@@ -229,10 +285,13 @@ def _one(
     if bases is not None:
         empty = replace(empty, n={"bases": len(set(bases)), **empty.n})
     if answers < 3:
-        why = f"{counted(answers, 'answers')} scored by both, and three are needed"
+        scored = f"{counted(answers, 'answers')}{' scored by both' if judges else ''}"
+        why = f"{scored}, and three are needed"
         return replace(empty, note=f"not estimable: {why}")
     spreads = np.ptp(both, axis=0)
     if spreads.min() <= NEGLIGIBLE:
+        if judges is None:
+            return replace(empty, note="not estimable: one of the two sides does not vary")
         constant = judges[int(spreads.argmin())]
         return replace(empty, note=f"not estimable: judge {constant} gave the same score to every answer")
     x, y = ((both - both.mean(axis=0)) / spreads).T
@@ -248,7 +307,7 @@ def _one(
     if independent:
         if answers < 4:
             return replace(found, note="no interval: Fisher's z needs four answers")
-        half = float(special.ndtri(0.975)) / math.sqrt(answers - 3)
+        half = float(special.ndtri((1 + empty.confidence) / 2)) / math.sqrt(answers - 3)
         return replace(found, low=math.tanh(math.atanh(r) - half), high=math.tanh(math.atanh(r) + half))
     if len(without) < FEWEST_BASES:
         what = "answers" if bases is None else "bases"
@@ -256,7 +315,7 @@ def _one(
             found, note=f"no interval: {counted(len(without), what)}, and {FEWEST_BASES} are needed"
         )
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = jackknife_interval(math.atanh(r), np.arctanh(without))
+        low, high = jackknife_interval(math.atanh(r), np.arctanh(without), empty.confidence)
     if not np.isfinite(low):
         return replace(found, note="no interval: one base alone makes or unmakes the correlation")
     return replace(found, low=math.tanh(float(low)), high=math.tanh(float(high)))

@@ -12,10 +12,11 @@ import pandas as pd
 from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.clusters import mean_of_units, over_clusters
-from toolkit.stats.effect_size import average_effect_size, paired_effect_size
+from toolkit.stats.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.intervals import mean_interval
 from toolkit.stats.length import (
     AVERAGE_EFFECT_METHOD,
+    CORRECTED_METHOD,
     EFFECT_METHOD,
     PAIRED_METHOD,
     LengthComparison,
@@ -37,7 +38,7 @@ class FocusContrast:
     difference
         Mean difference on - off, each base counting once.
     effect_sizes
-        d_z and d_av of it.
+        d_z, d_av and g_z of it.
     by_bin
         The difference per length bin (``per_bin``), and whether it differs between bins (``contrasts``): where it
         does, FSP is not the same instrument for every length.
@@ -46,11 +47,11 @@ class FocusContrast:
     """
 
     difference: Estimate
-    effect_sizes: tuple[Estimate, Estimate]
+    effect_sizes: tuple[Estimate, ...]
     by_bin: LengthComparison
     notes: tuple[str, ...]
 
-    def to_frame(self) -> pd.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """Return one row per result (columns of ``toolkit.stats.tables``) with its kind as ``comparison``."""
         return estimates_frame(self._rows(), "comparison")
 
@@ -171,36 +172,35 @@ def _about(judged: pd.DataFrame) -> pd.DataFrame:
     return about.set_index("run_id")
 
 
-def _overall(values: pd.DataFrame, empty: Estimate) -> tuple[Estimate, tuple[Estimate, Estimate]]:
-    """Return the mean difference over bases with d_z and d_av."""
+def _overall(values: pd.DataFrame, empty: Estimate) -> tuple[Estimate, tuple[Estimate, ...]]:
+    """Return the mean difference over bases with d_z, d_av and g_z."""
     difference = replace(empty, method=PAIRED_METHOD)
     effects = (
         replace(empty, name="d_z(on - off)", method=EFFECT_METHOD, unit="none"),
         replace(empty, name="d_av(on - off)", method=AVERAGE_EFFECT_METHOD, unit="none"),
+        replace(empty, name="g_z(on - off)", method=CORRECTED_METHOD, unit="none"),
     )
     if len(values) < 2:
         note = f"not estimable: {counted(len(values), 'bases')} with both scores, and two are needed"
-        return replace(difference, note=note), (
-            replace(effects[0], note=note),
-            replace(effects[1], note=note),
-        )
+        return replace(difference, note=note), tuple(replace(one, note=note) for one in effects)
     on, off = values["on"].to_numpy(), values["off"].to_numpy()
     found = mean_interval(on - off, scale=float(np.abs(values.to_numpy()).max()))
     if found.error is None:
         note = "not estimable: the differences are all equal"
         reason = f"no interval or p value: {found.reason}"
-        return replace(difference, estimate=found.mean, note=reason), (
-            replace(effects[0], note=note),
-            replace(effects[1], note=note),
+        return replace(difference, estimate=found.mean, note=reason), tuple(
+            replace(one, note=note) for one in effects
         )
-    sizes = (paired_effect_size(on - off), average_effect_size(on, off))
-    one, other = (
-        replace(
-            effect, estimate=size, low=low, high=high, note="" if low is not None else "no interval found"
-        )
-        for effect, (size, low, high) in zip(effects, sizes, strict=True)
-    )
+    d_z, low, high = paired_effect_size(on - off)
+    sizes = ((d_z, low, high), average_effect_size(on, off), (bias_corrected(d_z, len(on)), low, high))
     return (
         replace(difference, estimate=found.mean, low=found.low, high=found.high, p_value=found.p_value),
-        (one, other),
+        tuple(
+            replace(one, note="not estimable: two bases leave no degrees of freedom to correct with")
+            if size is None
+            else replace(
+                one, estimate=size, low=low, high=high, note="" if low is not None else "no interval found"
+            )
+            for one, (size, low, high) in zip(effects, sizes, strict=True)
+        ),
     )

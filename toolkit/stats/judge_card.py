@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.clustered_pearson import clustered_pearson
 from toolkit.stats.clustered_slope import clustered_slope
 from toolkit.stats.clusters import over_clusters
-from toolkit.stats.intervals import clustered_mean
+from toolkit.stats.correlations import clustered_pearson
+from toolkit.stats.intervals import CLUSTERED, clustered_mean
 from toolkit.stats.probe_shift import POINTS, ProbeShift, ProbeShifts
 from toolkit.stats.result import Estimate
 from toolkit.stats.shares import share
@@ -21,7 +21,6 @@ from toolkit.stats.tables import estimates_frame
 
 PER_TOKENS: Final = 100
 SLOPE_UNIT: Final = f"{POINTS} per {PER_TOKENS} tokens of reply"
-MEAN_METHOD: Final = "Student t clustered by base"
 _COLUMNS: Final = (
     *("run_id", "base", "model", "judge", "judge_model", "failed"),
     *("aud_cost", "latency_ms", "input_tokens", "output_tokens"),
@@ -49,7 +48,8 @@ class JudgeCard:
     probes
         What altered replies did to its scores; empty where none were tried.
     total_aud
-        What its judgements cost together, in AUD; None where nothing is known.
+        What its judgements cost together, in AUD, each call once however many judgements share it; None where
+        nothing is known.
     """
 
     judge: str
@@ -149,10 +149,16 @@ def judge_cards(
                 cost=_cost(own),
                 readable=_readable(own),
                 probes=shifts.of(name) if shifts else (),
-                total_aud=float(own["aud_cost"].sum()) if own["aud_cost"].notna().any() else None,
+                total_aud=total_cost(own),
             )
         )
     return tuple(cards)
+
+
+def total_cost(paid: pd.DataFrame) -> float | None:
+    """Return what the calls of a frame cost together: equal requests are one call, paid for once."""
+    calls = paid.drop_duplicates("call_id") if "call_id" in paid else paid
+    return float(calls["aud_cost"].sum()) if calls["aud_cost"].notna().any() else None
 
 
 def _wide(judgements: pd.DataFrame, score: str) -> pd.DataFrame:
@@ -247,7 +253,7 @@ def _mean(
 ) -> Estimate:
     labels = list(bases)
     counts = {what: len(labels), "bases": len(set(labels))}
-    empty = Estimate(name, None, method=MEAN_METHOD, unit=unit, n=counts, missing=missing)
+    empty = Estimate(name, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
     if not len(labels):
         return replace(empty, note=f"not estimable: there are no {what}")
     found = clustered_mean(np.asarray(values, dtype=float), labels)

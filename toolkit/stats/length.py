@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar, overload
 
@@ -12,7 +13,7 @@ from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.anova import RepeatedMeasures, friedman, repeated_measures
 from toolkit.stats.clusters import mean_of_units, over_clusters
-from toolkit.stats.effect_size import average_effect_size, paired_effect_size
+from toolkit.stats.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.equivalence import equivalence, judged_equivalent
 from toolkit.stats.intervals import MeanInterval, mean_interval
 from toolkit.stats.length_result import LengthComparison
@@ -26,6 +27,9 @@ CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 BIN_METHOD: Final = "Student t over bases"
 PAIRED_METHOD: Final = "Student t over bases, paired"
 EFFECT_METHOD: Final = "non-central t over bases"
+CORRECTED_METHOD: Final = "non-central t over bases; estimate corrected for bias (Hedges 1981)"
+CONFIRMATORY: Final = "confirmatory"
+EXPLORATORY: Final = "exploratory"
 AVERAGE_EFFECT_METHOD: Final = "non-central t over bases (Algina & Keselman 2003)"
 Cells = TypeVar("Cells", pd.Series, pd.DataFrame)
 
@@ -38,6 +42,7 @@ def compare_lengths(
     *,
     omnibus: bool = False,
     margin: float | None = None,
+    primary: str | None = None,
 ) -> LengthComparison: ...
 
 
@@ -60,6 +65,7 @@ def compare_lengths(
     *,
     omnibus: bool = False,
     margin: float | None = None,
+    primary: str | None = None,
 ) -> LengthComparison | dict[str, LengthComparison]:
     """Compare the scores of S, M and L prompts within bases.
 
@@ -81,6 +87,10 @@ def compare_lengths(
     margin
         Margin of equivalence in score points, as the study file fixed it beforehand; None tests no equivalence.
         Scores that are not in score points are not tested, and a note says so.
+    primary
+        The one confirmatory contrast, ``M-S``, ``L-M`` or ``L-S``, whose p value and interval are unadjusted; the
+        others
+        are exploratory and adjusted among themselves. None makes all of them exploratory.
 
     Returns
     -------
@@ -102,16 +112,18 @@ def compare_lengths(
     """
     checked = checked_runs(runs, score)
     if by is None:
-        return _compare(checked, score, omnibus, margin)
+        return _compare(checked, score, omnibus, margin, primary)
     if by != "model":
         raise InputError(f"comparison by {by!r} is not known; use by='model' or leave it out")
     return {
-        str(model): _compare(rows, score, omnibus, margin)
+        str(model): _compare(rows, score, omnibus, margin, None)
         for model, rows in checked.groupby("model", sort=True)
     }
 
 
-def _compare(runs: pd.DataFrame, score: str, omnibus: bool, margin: float | None) -> LengthComparison:
+def _compare(
+    runs: pd.DataFrame, score: str, omnibus: bool, margin: float | None, primary: str | None
+) -> LengthComparison:
     unit = score_unit(score)
     cells = (
         runs.groupby(["base", "situation", "model", "length_bin"])["score"]
@@ -125,23 +137,21 @@ def _compare(runs: pd.DataFrame, score: str, omnibus: bool, margin: float | None
     differences = {name: pair.iloc[:, 0] - pair.iloc[:, 1] for name, pair in pairs.items()}
     bases = runs["base"].nunique()
     contrasts = [_contrast(name, values, bases, scale, unit) for name, values in differences.items()]
-    corrected = holm([result.p_value for result in contrasts])
-    tests = sum(p is not None for p in corrected)
-    correction = f"Holm over {tests} contrasts" if tests > 1 else "none"
-    notes = _notes(runs, cells, score)
+    notes = (*_notes(runs, cells, score), _roles(primary))
     if margin is not None and unit != SCORE_UNIT:
         notes = (*notes, f"equivalence is not tested: the margin is in score points, and {score} is not")
         margin = None
     return LengthComparison(
         per_bin=tuple(_bin_mean(name, cells, runs, scale, unit) for name in LENGTH_BINS),
-        contrasts=tuple(
-            replace(result, p_value=p, correction=correction)
-            for result, p in zip(contrasts, corrected, strict=True)
-        ),
+        contrasts=_tested(contrasts, primary),
         effect_sizes=tuple(
             _effect(result, f"d_z({result.name})", EFFECT_METHOD, pairs[result.name]) for result in contrasts
         ),
         notes=notes,
+        corrected_effect_sizes=tuple(
+            _effect(result, f"g_z({result.name})", CORRECTED_METHOD, pairs[result.name])
+            for result in contrasts
+        ),
         average_effect_sizes=tuple(
             _effect(result, f"d_av({result.name})", AVERAGE_EFFECT_METHOD, pairs[result.name])
             for result in contrasts
@@ -163,6 +173,35 @@ def _compare(runs: pd.DataFrame, score: str, omnibus: bool, margin: float | None
             ]
         ),
     )
+
+
+def _tested(contrasts: Sequence[Estimate], primary: str | None) -> tuple[Estimate, ...]:
+    """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
+    several = [result.name for result in contrasts if result.name != primary and result.p_value is not None]
+    corrected = dict(zip(several, holm([r.p_value for r in contrasts if r.name in several]), strict=True))
+    correction = f"Holm over {len(several)} contrasts" if len(several) > 1 else "none"
+    return tuple(
+        replace(
+            result,
+            p_value=corrected.get(result.name, result.p_value),
+            correction=correction if result.name in corrected else "none",
+            note="; ".join(filter(None, (result.note, role(result.name, primary))))
+            if result.estimable
+            else result.note,
+        )
+        for result in contrasts
+    )
+
+
+def role(name: str, primary: str | None) -> str:
+    """Return whether a contrast is the one that the study file named beforehand."""
+    return CONFIRMATORY if name == primary else EXPLORATORY
+
+
+def _roles(primary: str | None) -> str:
+    if primary is None:
+        return "no primary contrast was named beforehand, so all contrasts are exploratory"
+    return f"the one confirmatory contrast, named beforehand, is {primary}; all others are exploratory"
 
 
 def _omnibus(cells: pd.DataFrame, bases: int) -> dict[str, Any]:
@@ -230,10 +269,15 @@ def _effect(contrast: Estimate, name: str, method: str, pair: pd.DataFrame) -> E
     if contrast.low is None:
         return replace(empty, note="not estimable: the differences are all equal")
     first, second = pair.to_numpy().T
-    standardised = method == EFFECT_METHOD
-    size, low, high = (
-        paired_effect_size(first - second) if standardised else average_effect_size(first, second)
-    )
+    if method == AVERAGE_EFFECT_METHOD:
+        size, low, high = average_effect_size(first, second)
+    else:
+        size, low, high = paired_effect_size(first - second)
+    if method == CORRECTED_METHOD:
+        corrected = bias_corrected(size, len(pair))
+        if corrected is None:
+            return replace(empty, note="not estimable: two bases leave no degrees of freedom to correct with")
+        size = corrected
     return replace(
         empty, estimate=size, low=low, high=high, note="" if low is not None else "no interval found"
     )

@@ -22,11 +22,14 @@ class LengthComparison:
     per_bin
         Mean score of S, M and L; ``missing`` counts the runs of the bin without a score.
     contrasts
-        Mean paired difference M-S, L-M and L-S with Holm's p values; ``missing`` counts the bases left out.
+        Mean paired difference M-S, L-M and L-S, confirmatory or exploratory, these with Holm's p values; ``missing``
+        counts the bases left out.
     effect_sizes
         d_z of each contrast, without unit.
     notes
         How runs were averaged and what was left out.
+    corrected_effect_sizes
+        g_z of each contrast: d_z corrected for its bias.
     average_effect_sizes
         d_av of each contrast, without unit.
     anova, friedman
@@ -40,6 +43,7 @@ class LengthComparison:
     contrasts: tuple[Estimate, ...]
     effect_sizes: tuple[Estimate, ...]
     notes: tuple[str, ...]
+    corrected_effect_sizes: tuple[Estimate, ...] = ()
     average_effect_sizes: tuple[Estimate, ...] = ()
     anova: RepeatedMeasures | None = None
     friedman: Estimate | None = None
@@ -55,6 +59,7 @@ class LengthComparison:
             "per_bin": [result.to_dict() for result in self.per_bin],
             "contrasts": [result.to_dict() for result in self.contrasts],
             "effect_sizes": [result.to_dict() for result in self.effect_sizes],
+            "corrected_effect_sizes": [result.to_dict() for result in self.corrected_effect_sizes],
             "average_effect_sizes": [result.to_dict() for result in self.average_effect_sizes],
             "anova": self.anova.to_dict() if self.anova is not None else None,
             "friedman": self.friedman.to_dict() if self.friedman is not None else None,
@@ -66,6 +71,7 @@ class LengthComparison:
         yield from (("mean of bin", result) for result in self.per_bin)
         yield from (("difference", result) for result in self.contrasts)
         yield from (("effect size", result) for result in self.effect_sizes)
+        yield from (("effect size", result) for result in self.corrected_effect_sizes)
         yield from (("effect size", result) for result in self.average_effect_sizes)
         if self.anova is not None:
             yield "any difference", self.anova.as_estimate()

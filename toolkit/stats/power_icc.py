@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 
 from scipy import special
 
+from toolkit.counting import coverage
 from toolkit.errors import InputError
 from toolkit.stats.power_answer import (
     PowerAnswer,
@@ -100,7 +101,8 @@ def answers_for_icc_width(
         unit="answers",
         n={"judges": judges},
         note=f"expected ICC {icc:g}; {CAUTION}",
-        words=f"For a {confidence:.0%} interval of the single-judge reliability that is {width:g} wide {sure}, where "
+        words=f"For a {coverage(confidence)} interval of the single-judge reliability that is {width:g} wide {sure}, "
+        f"where "
         f"it is {icc:g}, {judges} judges must score {whole(n)} independent answers ({method}).",
     )
 
@@ -159,7 +161,8 @@ def icc_bound_power(
         unit="probability",
         n={"answers": whole(n), "judges": judges},
         note=f"expected {form} {icc:g}; {CAUTION}",
-        words=f"With {judges} judges and {n:g} independent answers the {confidence:.0%} interval of {form} lies above "
+        words=f"With {judges} judges and {n:g} independent answers the {coverage(confidence)} interval of {form} lies "
+        f"above "
         f"{bound:g} with a probability of {percent(power)}, where the reliability is {icc:g}.",
     )
 
@@ -214,7 +217,8 @@ def answers_for_icc_bound(
         unit="answers",
         n={"judges": judges},
         note=f"expected {form} {icc:g}, power {power:g}; {CAUTION}",
-        words=f"For the {confidence:.0%} interval of {form} to lie above {bound:g} with a probability of {power:.0%}, "
+        words=f"For the {coverage(confidence)} interval of {form} to lie above {bound:g} with a probability of "
+        f"{power:.0%}, "
         f"where the reliability is {icc:g}, {judges} judges must score {whole(n)} independent answers.",
     )
 

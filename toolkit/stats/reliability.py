@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -19,6 +19,7 @@ from toolkit.stats.mean_squares import FORMS
 from toolkit.stats.rating_matrix import RatingMatrix, rating_matrix
 from toolkit.stats.reliability_details import ReliabilityDetails, reliability_details
 from toolkit.stats.result import Estimate
+from toolkit.stats.retest import Retest, retest
 from toolkit.stats.tables import estimates_frame
 from toolkit.words import DIMENSIONS
 
@@ -51,6 +52,8 @@ class Reliability:
         Dimension to one correlation per pair of judges.
     notes
         What was left out, refused or unusual, in sentences.
+    retest
+        Dimension and judge to how far it repeats its own scores; empty where no judge judged a reply twice.
     matrices, ratings
         What it was made from: dimension to its table, and the checked ratings.
     """
@@ -62,6 +65,7 @@ class Reliability:
     alpha_over_dimensions: Estimate | None
     pearson: Mapping[str, tuple[Estimate, ...]]
     notes: tuple[str, ...]
+    retest: Mapping[tuple[str, str], Retest] = field(default_factory=dict)
     matrices: Mapping[str, RatingMatrix] = field(default_factory=dict, repr=False, compare=False)
     ratings: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
 
@@ -88,6 +92,10 @@ class Reliability:
             "alpha_over_judges": {key: result.to_dict() for key, result in self.alpha_over_judges.items()},
             "alpha_over_dimensions": None if over_dimensions is None else over_dimensions.to_dict(),
             "pearson": _dicts(self.pearson),
+            "retest": {
+                f"{key}, {judge}": [one.to_dict() for one in found.estimates()]
+                for (key, judge), found in self.retest.items()
+            },
             "details": self.details.to_dict(),
             "notes": list(self.notes),
         }
@@ -102,10 +110,12 @@ class Reliability:
             yield from ((key, result) for result in self.pearson[key])
         if self.alpha_over_dimensions is not None:
             yield "all dimensions", self.alpha_over_dimensions
+        for (key, judge), found in self.retest.items():
+            yield from ((key, replace(one, name=f"{one.name}, {judge}")) for one in found.estimates())
 
 
 @over_clusters
-def reliability(ratings: pd.DataFrame) -> Reliability:
+def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> Reliability:
     """Measure the agreement of the judges, for each dimension apart.
 
     Answers that not every judge scored are left out of ICC and alpha (complete cases) and counted; a missing
@@ -118,6 +128,8 @@ def reliability(ratings: pd.DataFrame) -> Reliability:
     ratings
         One row per rating with target, judge, score (NaN where missing), and optionally dimension, and base
         where several targets belong together.
+    repeats
+        The same before a judge's repeats were averaged, with the column repeat, for test-retest.
 
     Returns
     -------
@@ -157,6 +169,7 @@ def reliability(ratings: pd.DataFrame) -> Reliability:
         alpha_over_dimensions=alpha_over_dimensions(checked) if "dimension" in checked else None,
         pearson={key: pearson_between_judges(matrix) for key, matrix in matrices.items()},
         notes=_notes(matrices, is_clustered=any(clustered.values())),
+        retest=retest(repeats) if repeats is not None and len(repeats) else {},
         matrices=matrices,
         ratings=checked,
     )

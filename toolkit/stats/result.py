@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
+from math import isfinite
 from typing import Any, Final
 
-from toolkit.counting import counted
+from toolkit.counting import counted, coverage
 
 NOISE: Final = 1e-12
 """What is smaller is a zero of the arithmetic of floating numbers."""
@@ -29,6 +31,55 @@ def rounded(value: float) -> str:
     if abs(value) < NOISE:
         return "0.000"
     return f"{Decimal(f'{value:.3g}'):f}" if abs(value) < 0.01 else f"{value:.3f}"
+
+
+def digits_apart(values: Iterable[float | None], decimals: int, most: int = 12) -> int:
+    """Return the decimals at which numbers that differ are printed differently, ``decimals`` at least.
+
+    Parameters
+    ----------
+    values
+        An estimate and the ends of its interval; what there is none of is None.
+    decimals
+        Where to begin.
+    most
+        Where to give up.
+
+    Examples
+    --------
+    >>> digits_apart((0.005, 0.0048, 0.0052), 3), digits_apart((3.1, 2.9, None), 3)
+    (4, 3)
+    """
+    given = {value for value in values if value is not None and isfinite(value)}
+    size = max(map(abs, given), default=0.0)
+    distinct = sorted(value for value in given)
+    apart = [a for a, b in pairwise(distinct) if b - a > NOISE * max(1.0, size)]
+    wanted = len(apart) + 1 if distinct else 0
+    places = decimals
+    while places < most and len({f"{value:.{places}f}" for value in given}) < wanted:
+        places += 1
+    return places
+
+
+def rounded_apart(values: Sequence[float | None]) -> list[str]:
+    """Return numbers for a sentence, with as many digits as print those apart that differ.
+
+    Parameters
+    ----------
+    values
+        An estimate and the ends of its interval; what there is none of is None and an empty text.
+
+    Examples
+    --------
+    >>> rounded_apart([0.0200004, 0.0200001, 0.0200007]), rounded_apart([2.5, None, None])
+    (['0.0200004', '0.0200001', '0.0200007'], ['2.500', '', ''])
+    """
+    texts = ["" if value is None else rounded(value) for value in values]
+    given = [value for value in values if value is not None]
+    if digits_apart(given, 3) == 3 or len({rounded(value) for value in given}) == len(set(given)):
+        return texts
+    places = digits_apart(given, 3)
+    return ["" if value is None else f"{value:.{places}f}" for value in values]
 
 
 @dataclass(frozen=True)
@@ -77,6 +128,12 @@ class Estimate:
         """Whether there is a number at all."""
         return self.estimate is not None
 
+    @property
+    def adjusted(self) -> str:
+        """What was adjusted for several tests and that the interval was not; ``none`` where nothing was."""
+        beside = "; interval unadjusted" if self.correction != "none" and self.low is not None else ""
+        return self.correction + beside
+
     def sentence(self) -> str:
         """Return the result in words ready for the thesis, rounded only here."""
         counts = ", ".join(counted(value, key) for key, value in self.n.items())
@@ -85,13 +142,14 @@ class Estimate:
             why = self.note.removeprefix("not estimable: ")
             return f"{self.name}: not estimable ({why}){counts}."
         unit = "" if self.unit in ("", "none") else f" {self.unit}"
-        text = f"{self.name} = {rounded(self.estimate)}{unit}"
+        estimate, low, high = rounded_apart((self.estimate, self.low, self.high))
+        text = f"{self.name} = {estimate}{unit}"
         if self.low is not None and self.high is not None:
-            text += f", {self.confidence:.0%} interval [{rounded(self.low)}, {rounded(self.high)}] ({self.method})"
+            text += f", {coverage(self.confidence)} interval [{low}, {high}] ({self.method})"
         if self.p_value is not None:
             text += f", p = {self.p_value:.3g}"
             if self.correction != "none":
-                text += f" ({self.correction})"
+                text += f" ({self.adjusted})"
         text += counts
         if self.missing:
             text += f"; {self.missing} missing"

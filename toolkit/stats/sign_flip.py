@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toolkit.counting import agreeing, counted
+from toolkit.counting import agreeing, counted, coverage
 from toolkit.errors import InputError
 
 EXACT_UP_TO: Final = 16
@@ -110,9 +110,7 @@ def sign_flip(differences: ArrayLike, confidence: float = 0.95, seed: int = 0) -
     k = math.floor((len(means) + 1) * (1 - confidence) / 2 + _SLACK)
     mean = float(d.mean())
     if k < 1:
-        reason = (
-            f"{counted(len(d), 'pairs')} {agreeing(len(d), 'are')} too few for a {confidence:.0%} interval"
-        )
+        reason = f"{counted(len(d), 'pairs')} {agreeing(len(d), 'are')} too few for a {coverage(confidence)} interval"
         return SignFlip(mean, None, None, p_value, f"paired permutation test, {method}", reason)
     return SignFlip(
         mean,

@@ -26,7 +26,7 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     -------
     pandas.DataFrame
         The key, then name, estimate, low, high, p_value (floats, NaN where there is none), method, n (text
-        such as ``36 answers, 3 judges``), missing, correction and note.
+        such as ``36 answers, 3 judges``), missing, correction (of the p value, with a word on the interval) and note.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
             "method": result.method,
             "n": ", ".join(counted(count, what) for what, count in result.n.items()),
             "missing": result.missing,
-            "correction": result.correction,
+            "correction": result.adjusted,
             "note": result.note,
         }
         for about, result in keyed

@@ -130,6 +130,7 @@ def judgements_frame(
     rubric_hash: str,
     judges: Mapping[str, str],
     where: Mapping[str, Any] | None = None,
+    counting_only: bool = True,
 ) -> pd.DataFrame:
     """Return one row a judgement of the given runs under one rubric.
 
@@ -145,6 +146,9 @@ def judgements_frame(
         Role to model name: the ensemble of the study as it stands; judgements of others are left out.
     where
         What else the documents of the judgements must match, as a query of the store.
+    counting_only
+        Whether only those are wanted that the study counts as it stands; otherwise the newest of each run, judge and
+        repeat, under whatever settings.
 
     Returns
     -------
@@ -155,17 +159,21 @@ def judgements_frame(
     ids = runs.loc[~runs["excluded"], "run_id"].tolist()
     study = str(runs["study"].iat[0]) if ids else ""
     query = {"rubric_hash": rubric_hash, **(where or {})}
-    said = of_study(store, Judgement, study, "run_id", ids, where=query, leave_out=_NOT_OF_JUDGEMENT)
+    unread = [name for name in _NOT_OF_JUDGEMENT if counting_only or name != "updated_at"]
+    said = of_study(store, Judgement, study, "run_id", ids, where=query, leave_out=unread)
     names = ("study", "run_id", "judge_calls", "judged_blob_id", "output_blob_id")
     judged = of_study(store, Run, study, "run_id", ids, only=names)
     counting = {run["run_id"]: run.get("judge_calls") or {} for run in judged if is_current(run)}
     found = [
         one
-        for one in said
+        for one in (said if counting_only else _newest(said))
         if judges.get(one["judge"]) == one["model"]
         # Otherwise of another version of the reply, or under other settings of the judge.
-        and counting.get(one["run_id"], {}).get(judge_label(one["judge"], one.get("judge_repeat") or 0))
-        == one["call_id"]
+        and (
+            not counting_only
+            or counting.get(one["run_id"], {}).get(judge_label(one["judge"], one.get("judge_repeat") or 0))
+            == one["call_id"]
+        )
     ]
     of_run = runs.set_index("run_id").loc[[one["run_id"] for one in found]]
     scores = [one.get("scores") or {} for one in found]
@@ -181,6 +189,14 @@ def judgements_frame(
     columns = {name: made[name] if name in made else _each(found, name) for name in JUDGEMENT_TYPES}
     frame = typed_columns(columns, JUDGEMENT_TYPES)
     return frame.sort_values(["model", "prompt_id", "repeat", "judge", "judge_repeat"], ignore_index=True)
+
+
+def _newest(said: _Documents) -> list[Mapping[str, Any]]:
+    """Return the newest judgement of each run, judge and repeat."""
+    ordered = sorted(said, key=lambda one: one["updated_at"])
+    return list(
+        {(one["run_id"], one["judge"], one.get("judge_repeat") or 0): one for one in ordered}.values()
+    )
 
 
 def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
@@ -234,13 +250,23 @@ def ratings_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     A judgement that failed is a missing rating; ``dimension`` includes ``composite``. A judge that judged a reply
     several times has one rating of it, see `judge_means`.
     """
-    long = judge_means(judgements).melt(
-        id_vars=["run_id", "base", "cluster", "judge"],
+    return _long(judge_means(judgements)).drop(columns="repeat")
+
+
+def repeats_frame(judgements: pd.DataFrame) -> pd.DataFrame:
+    """Return the same before a judge's repeats are averaged, with the column repeat; empty where nobody repeated."""
+    return _long(judgements if judgements["judge_repeat"].gt(0).any() else judgements.iloc[:0])
+
+
+def _long(judgements: pd.DataFrame) -> pd.DataFrame:
+    long = judgements.melt(
+        id_vars=["run_id", "base", "cluster", "judge", "judge_repeat"],
         value_vars=[*DIMENSIONS, "composite"],
         var_name="dimension",
         value_name="score",
     )
-    return long.rename(columns={"run_id": "target"}).astype({"judge": "string"})
+    names = {"run_id": "target", "judge_repeat": "repeat"}
+    return long.rename(columns=names).astype({"judge": "string"})
 
 
 def of_study(

@@ -11,8 +11,7 @@ from scipy import special
 
 from toolkit.stats.alpha import OVER_DIMENSIONS, OVER_JUDGES, alpha_over_dimensions, alpha_over_judges
 from toolkit.stats.auc import auc
-from toolkit.stats.clustered_pearson import clustered_pearson
-from toolkit.stats.correlations import pearson_between_judges
+from toolkit.stats.correlations import clustered_pearson, pearson_between_judges
 from toolkit.stats.icc import icc_estimates
 from toolkit.stats.icc_clustered import clustered_icc
 from toolkit.stats.incomplete import THESE_JUDGES
@@ -217,7 +216,7 @@ CHECKS: Final = (
     Check(
         "correlation of two judges, clustered by base",
         "interval",
-        "toolkit.stats.clustered_pearson.clustered_pearson",
+        "toolkit.stats.correlations.clustered_pearson",
         "Three answers of each base, two judges.",
         _clustered_correlation,
         (setting(bases=12), setting(bases=30), setting(bases=100), setting(bases=30, mean=4.5)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolkit.study import StudyFile
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from toolkit.stats.calibration import Calibration
     from toolkit.stats.ceiling import Ceiling
     from toolkit.stats.dimension_profile import DimensionProfile
+    from toolkit.stats.error_bars import ModelComparison
+    from toolkit.stats.focus_contrast import FocusContrast
     from toolkit.stats.length_result import LengthComparison
     from toolkit.stats.length_slope import LengthBias
     from toolkit.stats.missing_data import MissingData
@@ -42,12 +44,17 @@ class Analyses(ABC):
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person."""
 
-    def reliability(self) -> Reliability:
-        """Return ICC, Cronbach's alpha and Pearson between judges, per dimension and for the composite."""
-        from toolkit.stats.reliability import reliability
-        from toolkit.store.frames import ratings_frame
+    @abstractmethod
+    def judged_otherwise(self) -> pd.DataFrame:
+        """Return one row a judgement of the other side of focus sentence prompting, where the runs have one."""
 
-        return reliability(ratings_frame(self.judgements()))
+    def reliability(self) -> Reliability:
+        """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite."""
+        from toolkit.stats.reliability import reliability
+        from toolkit.store.frames import ratings_frame, repeats_frame
+
+        judgements = self.judgements()
+        return reliability(ratings_frame(judgements), repeats_frame(judgements))
 
     def generalizability(
         self, score: str = "composite", *, of: str = "answer", target: float = 0.90
@@ -69,8 +76,10 @@ class Analyses(ABC):
         """Return the comparison of S, M and L within bases (RQ1)."""
         from toolkit.stats.length import compare_lengths
 
-        margin = self.file.analysis.equivalence_margin
-        return compare_lengths(self.runs(), score=score, omnibus=True, margin=margin)
+        held = self.file.analysis
+        return compare_lengths(
+            self.runs(), score=score, omnibus=True, margin=held.equivalence_margin, primary=held.primary
+        )
 
     def length_by_model(self, score: str = "composite") -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself."""
@@ -79,6 +88,62 @@ class Analyses(ABC):
         return compare_lengths(
             self.runs(), score=score, by="model", margin=self.file.analysis.equivalence_margin
         )
+
+    def compare_models(self, score: str = "composite") -> ModelComparison:
+        """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
+
+        Parameters
+        ----------
+        score
+            Column to compare.
+
+        Returns
+        -------
+        ModelComparison
+            The mean of each model, and every difference of two over the prompts that both answered; exploratory.
+
+        Examples
+        --------
+        ``study.compare_models().frame()``, ``print(study.compare_models().sentence())``
+        """
+        from toolkit.stats.error_bars import compare_models
+
+        return compare_models(self.runs(), score)
+
+    def focus(self, score: str = "composite") -> FocusContrast:
+        """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
+
+        Parameters
+        ----------
+        score
+            Column to compare.
+
+        Returns
+        -------
+        FocusContrast
+            Mean of on - off, paired within run and judge, overall and by length bin; exploratory.
+
+        Raises
+        ------
+        InputError
+            If the runs were judged one way only. Change ``bias_controls.fsp_enabled``, run ``toolkit judge`` and change
+            it back: both versions of the judgements are kept.
+
+        Examples
+        --------
+        ``study.focus().frame()``, ``print(study.focus().sentence())``
+        """
+        from toolkit.errors import InputError
+        from toolkit.stats.focus_contrast import focus_contrast
+
+        now, other = self.judgements(), self.judged_otherwise()
+        if now.empty or other.empty:
+            raise InputError(
+                f"study {self.file.name}: its runs were not judged both with focus sentences and without; change "
+                "bias_controls.fsp_enabled and run toolkit judge: both versions are kept"
+            )
+        on, off = (now, other) if (now["focus"] != "off").any() else (other, now)
+        return focus_contrast(on, off, score)
 
     def dimension_profile(self) -> DimensionProfile:
         """Return the mean of every dimension, of each model at each prompt length."""
@@ -166,9 +231,19 @@ class Analyses(ABC):
             "ceiling": ("Scores at the ends of the scale", self.ceiling()),
             "power": ("What this study can tell apart", self.power()),
         }
+        if self.runs()["model"].nunique() > 1:
+            found["models"] = ("Models, compared in pairs within prompts", self.compare_models())
+        if len(self.judged_otherwise()):
+            found["focus"] = ("Focus sentence prompting, on against off", self.focus())
         if len(self.human()):
             found["calibration"] = ("Judges held against people", self.calibration())
         return found
+
+
+def _nothing() -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame()
 
 
 @dataclass(frozen=True)
@@ -179,7 +254,7 @@ class Snapshot(Analyses):
     ----------
     file
         The study file.
-    held_runs, held_judgements, held_human
+    held_runs, held_judgements, held_human, held_otherwise
         The frames.
     """
 
@@ -187,6 +262,7 @@ class Snapshot(Analyses):
     held_runs: pd.DataFrame
     held_judgements: pd.DataFrame
     held_human: pd.DataFrame
+    held_otherwise: pd.DataFrame = field(default_factory=_nothing)
 
     def runs(self) -> pd.DataFrame:
         """Return one row a run."""
@@ -199,3 +275,7 @@ class Snapshot(Analyses):
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person."""
         return self.held_human
+
+    def judged_otherwise(self) -> pd.DataFrame:
+        """Return one row a judgement of the other side of focus sentence prompting."""
+        return self.held_otherwise

@@ -140,9 +140,23 @@ class Study(StudyFrames):
 
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
+    def judged_otherwise(self) -> pd.DataFrame:
+        """Return one row a judgement of the same runs on the other side of focus sentence prompting: on, or off."""
+        from toolkit.store.frames import judgements_frame
+
+        off = self.plan.manner.focus == "off"
+        return judgements_frame(
+            self.store,
+            self.runs(),
+            rubric_hash=self.plan.rubric.digest,
+            judges={role: judge.name for role, judge in self.plan.judges.items()},
+            where={"focus": {"$in": ["listed", "per_sentence"]} if off else "off"},
+            counting_only=False,
+        )
+
     def snapshot(self) -> Snapshot:
         """Return the frames as they are now, to calculate from without reading the store again."""
-        return Snapshot(self.file, self.runs(), self.judgements(), self.human())
+        return Snapshot(self.file, self.runs(), self.judgements(), self.human(), self.judged_otherwise())
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""

@@ -62,8 +62,39 @@ def design(done: Done) -> tuple[Sentence, ...]:
             f"Each prompt was put to {counted(len(plan.models), 'models')} {times}, "
             f"{counted(len(plan.runs), 'runs')} in all; the seed of the study is {study.seed}"
         ),
-        *map(Sentence, fixed),
+        *map(Sentence, (*fixed, *_independence(done), *_roles(done))),
     )
+
+
+def _independence(done: Done) -> list[str]:
+    """Return what of the dataset is not independent or not as it should be."""
+    asked = {run.prompt.prompt_id: run.prompt.text for run in done.plan.runs}
+    equal = len(asked) - len(set(asked.values()))
+    told = []
+    if equal:
+        told.append(
+            f"Of its {counted(len(asked), 'prompts')} only {len(set(asked.values()))} differ in their text"
+        )
+    accepted = done.plan.study.accept_flaws
+    known = {kind: count for kind, count in done.plan.flaws.items() if kind in accepted}
+    others = {kind: count for kind, count in done.plan.flaws.items() if kind not in accepted}
+    if known:
+        told.append(f"The study file accepts these flaws of the dataset{reasons(known)}")
+    if others:
+        told.append(f"`toolkit prompts check` finds these flaws of the dataset besides{reasons(others)}")
+    return told
+
+
+def _roles(done: Done) -> list[str]:
+    if not done.plan.test.judged:
+        return []
+    primary = done.plan.study.analysis.primary
+    if primary is None:
+        return ["The study file names no primary contrast, so every comparison is exploratory"]
+    return [
+        f"The one confirmatory contrast is {primary}, which the study file names; its P value and interval are "
+        "unadjusted, and every other comparison is exploratory"
+    ]
 
 
 def missing(done: Done) -> tuple[Sentence, ...]:

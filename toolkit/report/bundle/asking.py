@@ -31,6 +31,12 @@ def models(done: Done) -> tuple[Sentence, ...]:
     sampling, many = plan.study.sampling, len(plan.models) > 1
     top_p = "" if sampling.top_p is None else f", top_p {sampling.top_p:g}"
     warmth = _temperature(sampling.temperature, top_p, plan.models)
+    calls, answered = sum(one.calls for one in by_model.values()), done.status["runs"]["succeeded"]
+    shared = (
+        f"Equal requests are one call: the {counted(answered, 'answered runs')} rest on {calls} distinct calls, which "
+        f"are "
+        "the answers counted here; elsewhere n counts an answer for each run"
+    )
     batch = "; requests went through the batch interface of the provider" * (plan.study.mode == "batch")
     return (
         Sentence(f"The model{'s' * many} under test, with the days (UTC) of the replies: {told}"),
@@ -38,6 +44,7 @@ def models(done: Done) -> tuple[Sentence, ...]:
             f"{'They were' if many else 'It was'} asked for at most {sampling.max_tokens} tokens, {warmth}"
             f"{_seeds(done)}{batch}"
         ),
+        *([Sentence(shared)] if calls < answered else []),
     )
 
 

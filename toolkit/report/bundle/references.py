@@ -63,12 +63,17 @@ def statistics_used(evidence: Evidence) -> list[Sentence]:
     --------
     >>> shown = Evidence(methods=("Wilson", "Holm over 3 contrasts"), rows=("cost_quality: quality of TOST at S",))
     >>> [one.cite for one in statistics_used(shown)]
-    [('holm1979',), ('wilson1927',)]
+    [('holm1979',), ('wilson1927',), ()]
     """
-    return [
+    told = [
         Sentence(str(one["text"]), tuple(one["cite"]))
         for one in _data("methods.toml")["statistic"]
         if evidence.shows(one)
+    ]
+    made = "; ".join(dict.fromkeys(part for one in evidence.methods for part in one.split("; ")))
+    return [
+        *told,
+        *([Sentence(f"As the results themselves name them, the methods were: {made}")] if made else []),
     ]
 
 

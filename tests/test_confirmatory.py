@@ -1,0 +1,132 @@
+"""What a study file promises beforehand, and one number in one place, as a reader of the results meets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toolkit.errors import InputError, StudyError
+from toolkit.report.estimates_table import estimates_table
+from toolkit.stats.correlations import clustered_pearson
+from toolkit.stats.judge_card import judge_cards
+from toolkit.stats.result import Estimate
+from toolkit.study_file import load_study_file
+from toolkit.workbench import Study
+
+
+def with_primary(study: Study, primary: str | None) -> Study:
+    analysis = study.file.analysis.model_copy(update={"primary": primary})
+    study.file = study.file.model_copy(update={"analysis": analysis})
+    return study
+
+
+def test_an_unknown_primary_contrast_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
+    """One line that names the key and the three contrasts."""
+    path = tmp_path / "s.toml"
+    path.write_text('name = "p"\nmodels = ["gpt-4o"]\n[analysis]\nprimary = "S-M"')
+    with pytest.raises(StudyError, match=r"analysis\.primary.*M-S.*L-M.*L-S"):
+        load_study_file(path)
+
+
+@pytest.mark.parametrize("primary", [None, "M-S", "L-S"])
+def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(
+    demo_like_study: Path, primary: str | None
+) -> None:
+    """The other p values are Holm's among themselves, and their row says that the interval is not."""
+    study = with_primary(Study.load(demo_like_study), primary)
+    found = study.length()
+    raw = {one.name: one.p_value for one in with_primary(study, "M-S").length().contrasts[:1]}
+    study.store.close()
+    for one in found.contrasts:
+        if one.name == primary:
+            assert (one.correction, one.note) == ("none", "confirmatory")
+            assert one.name != "M-S" or one.p_value == raw["M-S"]
+            assert "Holm" not in one.sentence()
+        else:
+            assert one.note == "exploratory"
+            assert f"(Holm over {2 if primary else 3} contrasts; interval unadjusted)" in one.sentence()
+    rows = found.frame().set_index("name")["correction"]
+    assert rows.str.contains("interval unadjusted").sum() == (2 if primary else 3)
+    assert any((primary or "no primary contrast") in note for note in found.notes)
+    assert [one.name for one in found.corrected_effect_sizes] == ["g_z(M-S)", "g_z(L-M)", "g_z(L-S)"]
+    for d, g in zip(found.effect_sizes, found.corrected_effect_sizes, strict=True):
+        assert g.estimate == pytest.approx(d.estimate * 0.929975, rel=1e-4)  # J(11)
+        assert (g.low, g.high) == (d.low, d.high)
+
+
+def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
+    study_file: Callable[..., Path],
+) -> None:
+    """Test-retest stands in `reliability`; focus needs both versions, and the tables of the study hold all three."""
+    path = study_file("repeats = 1", "repeats = 2")
+    two = '{ name = "scripted" }, { name = "other", provider = "scripted" }'
+    path.write_text(path.read_text().replace('{ name = "scripted" }', two))
+    study = Study.load(path)
+    study.run(progress=False)
+    with pytest.raises(InputError, match="fsp_enabled"):
+        study.focus()
+    names = study.reliability().frame()["name"]
+    assert {"ICC(1,1) of repeats, primary", "SD within answers, tertiary"} <= set(names)
+    assert [one.name for one in study.compare_models().differences] == ["other - scripted"]
+    study.store.close()
+
+    path.write_text(path.read_text() + "[bias_controls]\nfsp_enabled = true\n")
+    study = Study.load(path)
+    study.run(progress=False)
+    found = study.focus()
+    on, off = study.judgements(), study.judged_otherwise()
+    assert set(on["focus"]) == {"listed"}
+    assert set(off["focus"]) == {"off"}
+    assert found.difference.n == {"bases": 2, "runs": 12, "judgements": 36}
+    means = [frame.groupby("base")["composite"].mean().mean() for frame in (on, off)]
+    assert found.difference.estimate == pytest.approx(means[0] - means[1])
+    assert {"models", "focus"} <= set(study.snapshot().analyses())
+    study.store.close()
+
+
+def test_a_call_that_judgements_share_is_paid_for_once_on_the_card(demo_like_study: Path) -> None:
+    """Two judgements of one call cost what the call cost."""
+    study = Study.load(demo_like_study)
+    judgements, runs = study.judgements().assign(aud_cost=0.5), study.runs()
+    study.store.close()
+    own = judgements["judge"] == "primary"
+    judgements.loc[own, "call_id"] = [f"call {place // 2}" for place in range(own.sum())]
+    card = next(one for one in judge_cards(judgements, runs) if one.judge == "primary")
+    assert card.total_aud == pytest.approx(0.5 * own.sum() / 2)
+
+
+def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -> None:
+    """Between judges and on a judge's card."""
+    from toolkit.stats.reliability import reliability
+
+    chance = np.random.default_rng(1)
+    x = chance.normal(3, 1, 24)
+    y = x + chance.normal(0, 0.5, 24)
+    bases = [f"b{place // 3}" for place in range(24)]
+    long = [
+        (f"t{place:02d}", bases[place], judge, scores[place])
+        for place in range(24)
+        for judge, scores in (("a", x), ("b", y))
+    ]
+    between = reliability(pd.DataFrame(long, columns=["target", "base", "judge", "score"])).pearson["score"][
+        0
+    ]
+    card = clustered_pearson("r", x, y, bases)
+    assert (card.estimate, card.low, card.high) == pytest.approx(
+        (between.estimate, between.low, between.high)
+    )
+    assert card.method == between.method
+
+
+def test_numbers_that_differ_are_printed_apart_and_no_level_reads_as_certainty() -> None:
+    """In a sentence, a caption and a table."""
+    cost = Estimate("cost", 0.0200012, 0.0200004, 0.0200021, unit="AUD", method="t", confidence=0.995)
+    assert "0.020001 AUD, 99.5% interval [0.020000, 0.020002]" in cost.sentence()
+    small = Estimate("cost", 0.00512, 0.00507, 0.00516, unit="AUD", method="t", confidence=0.995)
+    table = estimates_table("t", "Cost.", [("", small)])
+    assert r"0.00512 & {[}0.00507 & 0.00516{]}" in table.latex
+    assert "99.5% intervals" in table.caption
