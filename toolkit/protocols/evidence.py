@@ -1,76 +1,72 @@
-"""Evidence of hallucination: what an answer claims, and whether the sample holds it.
+"""Evidence of hallucination: what an answer claims of the sample, and whether the sample holds it.
 
-Six things are looked at, because a sample decides them: addresses, hosts, paths, status codes, ports and counts. An
-unclear claim is no claim. What is denied ("no request to 8.8.8.8"), supposed ("if", "would", "for example"), about
-the usual ("by default port 443"), approximate or about a part ("the first 3 requests") is left alone, and so is
-what the question itself names. A claim that is found invented is therefore evidence; that none is found proves
-nothing, and recall is a judge's business.
+Every claim that can be looked up is: names of all kinds in the table, numbers by what the words around them say they
+are (`_KINDS`), against the table and what can be calculated from it. A word of denial or supposition excuses what it
+governs and no more. That nothing invented is found proves nothing: what no table can decide is a judge's business.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache, reduce
 from typing import Final
 
-from toolkit.protocols.mentions import Mention, mentions, without_mentions
-from toolkit.protocols.named_numbers import NUMBER_WORDS, WORDS_PATTERN, numbers
+from toolkit.protocols.mentions import METHODS, Mention, mentions, refanged, scan
+from toolkit.protocols.named_numbers import Number, numbers, numbers_in
 from toolkit.protocols.sample_facts import Facts, decoded_path
 
-_FILES: Final = tuple(
-    f"/{folder}/" for folder in ("etc", "var", "usr", "tmp", "bin", "opt", "proc", "dev", "root")
+_SYSTEM_FILES: Final = re.compile(r"/(?:etc|var|usr|tmp|bin|opt|proc|dev|root)(?:/|$)")
+"""Paths of a file system, which an answer about an attack may name."""
+
+# What a word of denial or supposition governs ends where another clause begins.
+_CLAUSE_END: Final = re.compile(
+    r"(?i)[.!?](?=\s)|[\n;—]|:(?!//)| [-–] |[()]"
+    r"|\b(?:but|however|so|instead(?! of)|therefore|thus|because|since|although|though|while|whereas|which|who|then)\b"
+    r"|,?\s(?:and|or)\s+(?=(?:then|also|it|he|they|later|even|still|instead|thereby)\b"
+    r"|(?!(?:address|access|status|class|https|this|process|dns|tls)\b)[a-z]{2,}(?:s|ed)\s(?!(?:named|called|address|codes?|ports?)\b))"
+    r"|,(?!\s*(?:nor|or|and)\b)(?=\s*[a-z'’]{2,}\s)|^\W*no,"
 )
-"""Beginnings of paths of a file system, which an answer about an attack may name."""
-_UNSURE: Final = re.compile(
-    r"(?i)\b(?:no|not|never|without|neither|nor|none|nothing|cannot|absent|lacks?|instead of|rather than|unlike"
-    r"|other than|except|if|would|could|might|may|should|e\.g|for example|for instance|suppose|assum\w+"
-    r"|hypothetical\w*|typical\w*|usual\w*|normal\w*|default|standard|common\w*|see|refer|block|consider)\b|n't\b"
+_IDIOMS: Final = re.compile(
+    r"(?i)\bno (?:doubt|fewer|less|more|other|surprise|matter)\b|\bnot (?:only|just|merely|surprisingly|to mention|least)\b"
+    r"|\bnothing but\b|\bnone other\b|\bwithout (?:a )?doubt\b|\bno\.\s*\d|\bif any\b"
 )
-_DENIED_AFTER: Final = re.compile(
-    r"(?i)^[^.!?;\n]{0,60}?\b(?:(?:is|was|are|were|does|do|did|has|have|can)(?: not\b|n't\b|not\b)|is absent"
-    r"|are absent|missing from|not (?:in|present|seen|part))"
+_DENIAL: Final = re.compile(
+    r"(?i)\b(?:no|not|never|without|neither|nor|none|nothing|cannot|absent|lacks?|lacking|instead of|rather than|unlike"
+    r"|other than|except|excluding|free of|zero|0(?= \w))\b|n't\b|≠|!="
 )
-_CUT: Final = re.compile(
-    r"(?i)[.!?](?=\s)|[\n;]|\b(?:but|however|so|instead(?! of)|therefore|which)\b|^\W*no,"
+_SUPPOSED: Final = re.compile(
+    r"(?i)\b(?:if|would|e\.g|for example|for instance|such as|similar to|resembl\w+|imitat\w+|mimic\w*|impersonat\w+"
+    r"|pos(?:es|ing) as|masquerad\w+|suppose|hypothetical\w*|imagine"
+    r"|see|refer|block|consider|recommend\w*|enforce|enable|requir\w+|switch|migrat\w+|should|advis\w+|mail to|write to"
+    r"|known as|stands for|as defined|according to RFC)\b"
 )
-_STATUS: Final = re.compile(
-    r"(?i)(?<![A-Za-z])(?:status(?:[ _-]?codes?)?|statuses|response codes?|http(?: error| code)?"
-    r"|returns?|returned|answered with|code|codes|error)[\"'`*]*"
-    r"(?:\s+(?:of|is|was|are|were|codes?))?\s*[:=]?\s*[\"'`*(\[]*"
-    r"(?P<list>[1-5]\d\d(?!\w|[.,]\d)(?:[\"'`*]*\s*(?:,|/|&|and|or|,\s*and)\s*[\"'`*]*[1-5]\d\d(?!\w|[.,]\d))*)"
-    r"(?!\s*(?:bytes?|ms|seconds?|packets?|rows?|requests?|responses?|times|kb|%))"
+_GENERAL: Final = re.compile(
+    r"(?i)\b(?:typical\w*|usual\w*|normal\w*|by default|default|standard|common\w*|often|generally|well-known|ephemeral"
+    r"|registered|dynamic|iana|rfc|range|reserved|private|documentation|conventional\w*)\b"
 )
-_REASON: Final = re.compile(
-    r"(?<![\w.,])(?P<list>[1-5]\d\d)[\"'`*]*\s+\(?(?:OK|Found|Not Found|Moved Permanently|Forbidden|Unauthorized"
-    r"|Bad Request|Internal Server Error|Created|No Content|Not Modified|Bad Gateway|Service Unavailable)\b"
+_PRESENT: Final = re.compile(
+    r"(?i)^[^.!?;\n]{0,50}?(?:\b(?:(?:is|was|are|were|does|do|did|has|have|can)(?: not|n't|not)|never)\s+"
+    r"(?:\w+\s+){0,2}?(?:appears?|occurs?|present|exists?|seen|found|contained|used|requested|contacted|in|part|listed|there"
+    r"|shown|recorded|involved|among|one of)\b|\b(?:is|are|was|were) (?:absent|missing)|\bnowhere\b)"
 )
-_PORT: Final = re.compile(
-    r"(?i)(?<![A-Za-z])ports?[\"'`*]*(?:\s+(?:numbers?|is|was|are))*\s*[:=]?\s*[\"'`*(]*"
-    r"(?P<list>\d{1,5}(?!\w|[.,]\d)(?:[\"'`*]*\s*(?:,|/|&|and|or|,\s*and|to|->|→)\s*[\"'`*]*\d{1,5}(?!\w|[.,]\d))*)"
+_TOOLS: Final = re.compile(
+    r"(?i)(?<![\w-])(?:chrome|chromium|safari|opera|edge|internet explorer|msie|windows(?! size| scal)|mac ?os|macos|android"
+    r"|iphone|ios|ubuntu|sqlmap|nikto|nmap|masscan|gobuster|dirbuster|dirb|ffuf|wfuzz|hydra|burp(?: suite)?|metasploit"
+    r"|cobalt strike|postman|powershell|go-http-client|okhttp|aiohttp|httpx|urllib|libwww-perl|googlebot|bingbot|curl|wget"
+    r"|python-requests|firefox|mozilla|apache|nginx|iis|tomcat|wordpress|drupal|php|mysql|postgres\w*|mariadb|sqlite|mssql"
+    r"|oracle|mimikatz|emotet|trickbot|qakbot|sliver|havoc|meterpreter|acunetix|nessus|zap|hping3?|scapy)(?![\w.-]*\w=)(?![\w-])"
 )
-_PROTOCOL_PORT: Final = re.compile(r"(?i)(?<![\w/])(?:tcp|udp)/(?P<list>\d{1,5})(?!\w|\.\d)")
-_NOUNS: Final = (
-    r"requests?|responses?|replies|packets?|frames?|rows?|lines?|records?|entries|connections?|streams?|flows?"
-    r"|hosts?|addresses|ips?|paths?|ur[il]s?|pages?|resources?|redirects?|errors?|retransmissions?|attempts?"
-    r"|logins?|ports?|methods?|user agents?|status codes?|gets?|posts?|segments?|times"
+_PROTOCOLS: Final = re.compile(
+    r"(?<![\w/.-])(?:DNS|TLS|SSL|HTTPS|UDP|ICMP|ARP|QUIC|FTP|SFTP|SSH|SMB|SMTP|IMAP|POP3|RDP|LDAP|NTP|DHCP|SNMP|MQTT|WebSocket"
+    r"|Telnet|IPv6|HTTP/2|HTTP/3|VPN|Kerberos|IRC)s?(?![\w/-])"
 )
-_ADJECTIVES: Final = (
-    r"https?|tcp|udp|get|post|put|head|delete|options|total|different|distinct|unique|separate|network|failed"
-    r"|successful|client|server|syn|ack|fin|rst|data|login|redirect|error|identical|similar|individual|web|ip|ipv4"
-    r"|ipv6|source|destination|status|response|captured"
-)
-_COUNT: Final = re.compile(
-    rf"(?i)(?<![\w.,/:#-])(?P<list>\d{{1,9}}|\d{{1,3}}(?:,\d{{3}}){{1,3}}|{WORDS_PATTERN})\s+"
-    rf"(?:(?:{_ADJECTIVES})\s+){{0,3}}(?:{_NOUNS})\b"
-)
-_NO_COUNT: Final = re.compile(
-    r"(?i)(?:about|approximately|approx\.?|around|roughly|~|over|than|least|most|up to|nearly|almost|under|between"
-    r"|first|last|next|every|each|another|these|those|other|per|port|status|code|packet|frame|row|line|number|no\."
-    r"|stream|http|at|second|page|item|\d\s*(?:-|–|to|or|and|/|,))\s*$"
-)
+_FLAGS: Final = re.compile(r"\b(?:RST|URG|ECE|CWR|FIN|SYN|PSH)\b(?![/=])")
+_METHOD: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(METHODS)})s?(?![\w-])(?!\s+(?:FROM|INTO|TABLE|statement|clause))")
+_STRUCTURED: Final = re.compile(r"(?i)user[ _-]?agent[\"'`*]*\s*(?::|=|is|was)\s*[\"'`*]*(?P<value>[A-Za-z][\w.-]{2,40})")
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ class Claim:
     Parameters
     ----------
     kind
-        ``address``, ``host``, ``path``, ``status``, ``port`` or ``count``.
+        What it is: ``address``, ``host``, ``path``, ``status``, ``port``, ``count`` and their like.
     text
         As it stands in the answer.
     position
@@ -124,49 +120,66 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
     >>> [(c.kind, c.text, c.held) for c in evidence("shop.example and evil.example: status 200.", facts)]
     [('host', 'shop.example', True), ('host', 'evil.example', False), ('status', '200', True)]
     """
+    text, places = refanged(answer)
+    text = text.replace("’", "'")
     given = f"{question}\n{known}"
-    asked = {(m.kind, m.value) for m in mentions(given, facts.suffixes)}
-    asked_numbers = {value for number in numbers(given, facts.suffixes) for value in number.values}
-    holds = cache(
-        lambda kind, value, open_end: _holds(kind, value, open_end, facts)
-    )  # replies repeat themselves
-    claims = [
-        Claim(kind, m.text, m.start, (m.kind, m.value) in asked or holds(m.kind, m.value, m.open_end))
-        for m in mentions(answer, facts.suffixes)
-        if (kind := _claimed(m)) and not _unsure(answer, m.start, m.end)
-    ]
-    bare = without_mentions(answer, facts.suffixes)
-    taken: set[int] = set()
-    for kind, text, start in [*_in_context(answer, bare), *_bare_numbers(answer, question, facts)]:
-        if start in taken or _unsure(answer, start, start + len(text)):
+    asked = {(m.kind, m.value) for m in mentions(refanged(given)[0])}
+    asked_numbers = {value for number in numbers(given) for value in number.values}
+    named, bare = scan(text)
+    claims: list[tuple[str, int, int, bool]] = []
+    for kind, value, start, end, held in (*_names(named, facts), *_words(bare, facts)):
+        if held or (kind, value) in asked or value.lower() in given.lower() or not _excused(text, start, end, kind):
+            shown = held or (kind, value) in asked or value.lower() in given.lower()
+            claims.append(("address" if kind == "network" else kind, start, end, shown))
+    for number, kind in _numbered(text, bare, question, facts):
+        held = bool(set(number.values) & asked_numbers) or _holds_number(kind, number, facts)
+        if held is None:
             continue
-        taken.add(start)
-        value = _whole(text)
-        claims.append(Claim(kind, text, start, value in asked_numbers or _counted(kind, value, facts)))
-    return tuple(sorted(claims, key=lambda claim: claim.position))
+        if held or not _excused(text, number.start, number.end, kind[0]):
+            claims.append((kind[0], number.start, number.end, held))
+    claims.sort(key=lambda claim: claim[1])
+    return tuple(Claim(kind, answer[places[s] : places[e]], places[s], held) for kind, s, e, held in claims)
 
 
-def _claimed(mention: Mention) -> str | None:
-    """Return the kind of claim a mention makes, or nothing where it may stand for something else."""
-    if mention.kind == "network":
-        return "address"
-    if mention.kind == "path" and (mention.value == "/" or f"{mention.value.lower()}/".startswith(_FILES)):
-        return None
-    return mention.kind
+def _names(named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
+    """Yield every name with whether the sample holds it; what may stand for something else is no claim."""
+    for m in named:
+        if m.kind == "path" and (m.value == "/" or _SYSTEM_FILES.match(m.value.lower())):
+            continue
+        if m.kind == "product" and re.match(r"(?i)(?:https?|tcp|ip|udp|tls|ssl|rfc|and|or|col)/", m.value):
+            continue
+        if m.kind == "parameter" and not _is_parameter(m.value, facts):
+            continue
+        yield m.kind, m.value, m.start, m.end, _holds(m.kind, m.value, m.open_end, facts)
 
 
+def _is_parameter(value: str, facts: Facts) -> bool:
+    name, _, content = value.partition("=")
+    return f"{name}=" in facts.text or name in facts.frame or bool(
+        re.search(r"user|login|pass|pwd|sess|token|cookie|csrf|mail|seq|ack|win|ttl|mss", name)
+    )
+
+
+@lru_cache(maxsize=4096)
 def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
     if kind == "port":
         return int(value) in facts.ports
     if kind == "network":
-        network = ipaddress.ip_network(value, strict=False) if _is_network(value) else None
-        return network is None or any(
-            ipaddress.ip_address(a) in network for a in facts.addresses if _is_ip(a)
-        )
+        try:
+            network = ipaddress.ip_network(value, strict=False)
+            return any(ipaddress.ip_address(a) in network for a in facts.addresses if ":" in a or "." in a)
+        except ValueError:
+            return True
     if kind == "path":
         return _holds_path(value, open_end, facts)
-    names = facts.addresses if kind == "address" else facts.hosts
-    return value in names or _stands_in(value, facts.text)
+    if kind == "parameter":
+        name, content = value.split("=", 1)
+        content = content.strip("\"'").rstrip(".:")
+        in_column = name in facts.frame and content in facts.values(name)
+        return in_column or _stands_in(f"{name}={content}", facts.text) or f"{name}={content}" in facts.text
+    if kind == "address" and value in facts.addresses or kind == "host" and value in facts.hosts:
+        return True
+    return _stands_in(value, facts.text)
 
 
 def _holds_path(value: str, open_end: bool, facts: Facts) -> bool:
@@ -182,80 +195,287 @@ def _stands_in(value: str, text: str) -> bool:
     return bool(re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-]|\.\w)", text))
 
 
-def _counted(kind: str, value: int | None, facts: Facts) -> bool:
-    if value is None:
-        return True
-    if kind == "status":
-        return value in facts.statuses
-    if kind == "port":
-        return value in facts.ports
-    return value in facts.counts or value in facts.statuses  # "404 responses" may mean either
-
-
-def _in_context(answer: str, bare: str) -> Iterator[tuple[str, str, int]]:
-    """Yield kind, text and place of every status code, port and count that the words around it make one."""
-    for kind, pattern, text in (
-        ("status", _STATUS, bare),
-        ("status", _REASON, bare),
-        ("port", _PORT, bare),
-        ("port", _PROTOCOL_PORT, answer),
-        ("count", _COUNT, bare),
+def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
+    """Yield programs, protocols, methods and flags: words that mean something only where a table has their column."""
+    for kind, pattern, column in (
+        ("agent", _TOOLS, "user_agent"),
+        ("agent", _STRUCTURED, "user_agent"),
+        ("protocol", _PROTOCOLS, "protocol"),
+        ("method", _METHOD, "method"),
+        ("flag", _FLAGS, "tcp_flags"),
     ):
-        for match in pattern.finditer(text):
-            if kind == "count":
-                if not _NO_COUNT.search(bare[max(0, match.start() - 30) : match.start()]):
-                    yield kind, match["list"], match.start("list")
-                continue
-            for one in re.finditer(r"\d+", match["list"]):
-                yield kind, one[0], match.start("list") + one.start()
+        if column not in facts.frame:
+            continue
+        for match in pattern.finditer(bare):
+            group = "value" if "value" in pattern.groupindex else 0
+            word = match[group].lower()
+            held = any(word.rstrip("s") in value for value in facts.values(column)) or (
+                kind == "agent" and word in facts.text
+            )
+            yield kind, word, match.start(group), match.end(group), held
 
 
-def _bare_numbers(answer: str, question: str, facts: Facts) -> Iterator[tuple[str, str, int]]:
-    """Yield the numbers of an answer that holds nothing else: "13" says what the question asks for."""
-    found = numbers(answer, facts.suffixes)
-    rest = answer
+# --- what excuses a claim -------------------------------------------------------------------------------------------
+
+
+def _excused(text: str, start: int, end: int, kind: str) -> bool:
+    """Say whether the words that govern a claim deny it, suppose it, or speak of the usual."""
+    before = _IDIOMS.sub(lambda m: " " * len(m[0]), text[max(0, start - 200) : start])
+    cuts = [cut.end() for cut in _CLAUSE_END.finditer(before)]
+    clause = before[cuts[-1] :] if cuts else before
+    if re.search(r"\([^()]{0,40}$", before) and not _DENIAL.search(clause):  # a word in brackets belongs to its clause
+        outside = before[: before.rindex("(")]
+        cuts = [cut.end() for cut in _CLAUSE_END.finditer(outside)]
+        clause = (outside[cuts[-1] :] if cuts else outside) if re.match(r"\s*(?:e\.g|such as|like)", clause) else clause
+    after = text[end : end + 90]
+    cut = _CLAUSE_END.search(after)
+    following = after[: cut.start()] if cut else after
+    if _DENIAL.search(clause) or _SUPPOSED.search(clause) or _PRESENT.match(after):
+        return True
+    if re.search(r"(?i)\b(?:would|should|if)\b", following):
+        return True
+    general = kind in ("port", "status", "count", "agent", "protocol", "network", "method", "number", "time", "size")
+    return general and bool(_GENERAL.search(clause) or (kind in ("port", "network") and _GENERAL.search(following)))
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+_Kind = tuple[str, int]
+"""What a number is said to be, and for a count the rows it counts in."""
+_BEFORE: Final = (
+    ("packet", r"(?:packet|frame|row|line|record|no\.|nr\.?|number|entry|entries|#)s?(?: (?:numbers?|no\.?|#|id))?[\s:=#]*"),
+    ("stream", r"(?:stream|connection|flow|conversation)s?(?: (?:numbers?|index|id|no\.?))?[\s:=#]*"),
+    ("port", r"ports?(?: numbers?)?(?: (?:is|was|are|were|of))*[\s:=]*|(?:tcp|udp)[/ ]"),
+    ("status", r"(?:status(?:es)?(?:[ _-]?codes?)?|codes?|statuscode|response codes?|http(?: error| code| status)?|errors?|returns?"
+     r"|returned|returning|answer(?:s|ed|ing)?(?: with)?|repl(?:y|ies|ied|ying)(?: with)?|respon(?:ds?|ded|se|ses|ding)(?: with)?"
+     r"|gets?|got|receiv(?:es?|ed|ing)|gives?|gave|a|an)(?: (?:of|is|was|are|were|with|an?|code|http|status))*[\s:=]*"),
+    ("skip", r"(?:RFC|CWE-?|CAPEC-?|OWASP|A|T|step|phase|section|figure|table|chapter|version|v|level|question|answer|windows"
+     r"|firefox|chrome|gecko|rv:|IPv|layer|port range|MTU|MSS|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*"),
+)
+_BEFORE_PATTERNS: Final = tuple(
+    (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$")) for kind, words in _BEFORE
+)
+_REASONS: Final = re.compile(
+    r"[\"'`*)]*\s*\(?(?:OK|Found|Not Found|Moved|Forbidden|Unauthorized|Unauthorised|Bad Request|Internal Server|Created|No Content|Not Modified"
+    r"|Bad Gateway|Service Unavailable|Permanent|Temporary|Gone|Too Many|status|s\b(?! ))"
+)
+_WORDS: Final = re.compile(r"[A-Za-z0-9.-]+")
+_ROW_NOUNS: Final = "packet frame row line record entry entrie segment message datagram time".split()
+_VALUE_NOUNS: Final = {
+    "stream": "stream", "connection": "stream", "flow": "stream", "session": "stream", "conversation": "stream",
+    "host": "host", "hostname": "host", "domain": "host", "address": "address", "ip": "address", "client": "source",
+    "server": "destination", "port": "port", "method": "method", "path": "path", "page": "path", "uri": "uri", "url": "uri",
+    "resource": "path", "file": "path", "endpoint": "path", "agent": "user_agent", "code": "status", "statu": "status",
+    "type": "content_type", "protocol": "protocol", "flag": "flag", "machine": "address", "device": "address",
+    "value": "status",
+}  # fmt: skip
+_REQUESTS: Final = frozenset("request gets posts get post poll query querie download upload call attempt login logon visit".split())
+_RESPONSES: Final = frozenset("response reply replie answer".split())
+_QUALIFIERS: Final = frozenset(
+    "http https tcp udp total different distinct unique separate network failed successful client server data login redirect error "
+    "identical similar individual web ip ipv4 ipv6 source destination status response captured more other further such of the its "
+    "these those all user content media single full new first second empty pure plain bare initial remaining normal regular tls dns "
+    "icmp arp syn ack fin rst psh get post put head delete options patch not-found server-side client-side small large long short "
+    "payload-bearing incoming outgoing retransmitted duplicate consecutive html json css sql injection malicious suspicious benign "
+    "legitimate beacon polling poll json xml retransmission recorded logged listed".split()
+)
+
+
+def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, _Kind]]:
+    """Yield the numbers of an answer with what the words around them make them; others are no claims."""
+    found = list(numbers_in(bare))
+    rest = bare
     for number in reversed(found):
         rest = rest[: number.start] + rest[number.end :]
-    if re.search(r"[^\W_]", re.sub(r"(?i)\band\b|\bjson\b", "", rest)):
+    if not re.search(r"[^\W_]", re.sub(r"(?i)\band\b|\bjson\b", "", rest)):
+        kind = _asked_kind(question)
+        yield from ((number, kind) for number in found if kind[0])
         return
+    headers = _table_headers(bare)
+    last: tuple[int, _Kind] = (-99, ("", 0))
+    for number in found:
+        kind = _kind_of(number, bare, headers, facts)
+        joined = re.fullmatch(r"[\"'`*]*\s*(?:,|/|&|and|or|,\s*and|to|through|->|→|-|–|\+)\s*[\"'`*]*", bare[last[0] : number.start])
+        if joined and kind[0] in ("", "number") and last[1][0] in ("packet", "stream", "port", "status"):
+            kind = last[1]
+        last = (number.end, kind)
+        if kind[0] and kind[0] != "skip":
+            yield number, kind
+
+
+def _asked_kind(question: str) -> _Kind:
     asked = question.lower()
     if re.search(r"how many|number of", asked):
-        kind = (
-            "" if re.search(r"how many (?:\w+ )?(?:bytes|seconds|milliseconds|minutes)", asked) else "count"
-        )
-    else:
-        kind = "status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""
-    if kind:
-        yield from ((kind, number.text, number.start) for number in found)
+        if re.search(r"how many (?:\w+ ){0,2}bytes", asked):
+            return "size", 0
+        if re.search(r"how many (?:\w+ )?(?:seconds|milliseconds|minutes)|time in seconds", asked):
+            return "time", 0
+        return "count", -1
+    if re.search(r"in seconds|time", asked):
+        return "time", 0
+    return ("status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""), 0
 
 
-def _unsure(answer: str, start: int, end: int) -> bool:
-    """Say whether the sentence around a claim denies it, only supposes it, or speaks of the usual."""
-    before = answer[max(0, start - 200) : start].replace("’", "'")
-    cuts = list(_CUT.finditer(before))
-    if _UNSURE.search(before[cuts[-1].end() if cuts else 0 :]):
+def _table_headers(bare: str) -> list[tuple[int, int, str, str]]:
+    """Return begin and end of every cell of Markdown tables below the head, with its column's head and its row's."""
+    cells, heads, position = [], None, 0
+    for line in bare.splitlines(keepends=True):
+        parts = line.strip().strip("|").split("|")
+        if line.count("|") < 2:
+            heads = None
+        elif heads is None:
+            heads = [part.strip(" *`") for part in parts]
+        elif not re.fullmatch(r"[\s|:-]+", line):
+            at = position + line.index("|") + 1 if line.lstrip().startswith("|") else position
+            for column, part in enumerate(parts):
+                head = heads[column] if column < len(heads) else ""
+                cells.append((at, at + len(part), head, parts[0].strip(" *`") if column else ""))
+                at += len(part) + 1
+        position += len(line)
+    return cells
+
+
+def _kind_of(number: Number, bare: str, headers: list[tuple[int, int, str, str]], facts: Facts) -> _Kind:
+    """Return what a number is: from its unit, the words before it, and the noun after it."""
+    before, after = bare[max(0, number.start - 60) : number.start], bare[number.end : number.end + 90]
+    before = re.split(r"[\n;]|[.!?]\s", before)[-1]
+    whole = float(number.written).is_integer() if math.isfinite(number.written) else False
+    cell = next(((head, row) for start, end, head, row in headers if start <= number.start < end), None)
+    if cell:
+        before, after = f"{cell[0]} " if not before.rstrip().endswith(":") else before, after.split("|")[0]
+        if not re.search(r"\w", after):
+            after = f" {cell[1]} {cell[0]}" if re.search(r"(?i)count|number|total|#|requests|packets|resp|times|rows", cell[0]) else ""
+    unit = number.unit.lower()
+    if re.match(r"(?i)[\s\w]{0,14}(?:/s\b|/sec|/second|/minute|/min\b|\s*(?:per|a|each|every)\s+(?:second|minute|sec|s)\b|ps\b)", after) or unit.endswith("ps"):
+        return "rate", 0
+    if unit in ("%",) or re.match(r"\s*(?:%|per ?cent|percent)", after):
+        return "share", 0
+    if _is_time(unit):
+        interval = re.search(r"(?i)\b(?:every|each|interval|mean|average|apart|period|median)\b", before + after[:30])
+        return ("interval" if interval else "time"), 0
+    if _is_size(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
+        return "size", 0
+    if not whole:
+        return ("number", 0) if re.search(r"\d\.\d", number.text) and not re.search(r"(?i)(?:version|v|tls|/|rv:?|http)\s*$", before) else ("", 0)
+    value = int(number.written)
+    if number.start and re.match(r"[\d.]*$", before) and re.match(r"[.)]\s", after):
+        return "", 0  # the number of an item in a list
+    if re.match(r"\s*/\s*(?:tcp|udp)\b", after, re.IGNORECASE):
+        return "port", 0
+    digits = not number.text[0].isalpha()
+    if digits and 100 <= value <= 599 and _REASONS.match(after):
+        return "status", 0
+    noun = _noun(after, facts)
+    for kind, pattern in _BEFORE_PATTERNS:
+        if digits and pattern.search(before):
+            if kind == "status" and (noun or not 100 <= value <= 599):
+                continue
+            if kind in ("packet", "stream") and noun is not None and not re.match(r"\s*(?:,|and|to|-)", after):
+                return ("count", noun) if re.search(r"[:=]\s*$", before) else (kind, 0)
+            return kind, 0
+    if re.match(r"\s*(?:-|–)?\s*(?:way|fold|step|tuple|bit|hop|xx)\b|(?:st|nd|rd|th)\b", after):
+        return "", 0
+    if noun is not None:
+        if re.search(r"(?i)\b(?:first|last|next|every|each|another|top)\s*$", before):
+            return ("count", -1) if value else ("", 0)
+        exact = re.search(r"(?i)\b(?:sample|capture|trace|csv|table|file|flow|there (?:are|were))\b[^,;:]{0,30}$", before)
+        return "count", noun if not exact else noun
+    if re.match(r"(?i)\s*(?:of|out of|from)\s", after) or re.search(r"(?i)\b(?:of|out of|times|only|just|total|all|exactly|are|is|was|were|has|have|count)[\s:=*]*$", before):
+        return "count", -2
+    return "number", 0
+
+
+def _noun(after: str, facts: Facts) -> int | None:
+    """Return the rows in which a noun phrase counts; -1 - n for values, None where no noun follows that we know."""
+    base, counted = facts.every, False
+    phrase = re.split(r"[\n,;:()|+=*/×]|\.\s|\b(?:and|or|from|to|in|with|that|which|are|is|were|was|carry|have|on|for|by|at)\b", after)[0]
+    words = _WORDS.findall(phrase.lower())
+    for index, word in enumerate(words[:6]):
+        stem = word.strip(".-")
+        singular = stem[:-1] if stem.endswith("s") and not stem.endswith("ss") else stem
+        layer = {"dns", "tls", "udp", "icmp", "arp", "quic", "https", "ssl"} & {stem}
+        if layer:
+            base &= facts.rows("layer", stem) if "protocol" in facts.frame else facts.every
+        if stem.upper() in METHODS or (singular.upper() in METHODS and stem.endswith("s")):
+            base &= facts.rows("method", singular if singular.upper() in METHODS else stem)
+            counted = True
+        elif re.fullmatch(r"[a-z]{3}(?:-[a-z]{3})*", stem) and all(
+            part in ("syn", "ack", "fin", "rst", "psh") for part in stem.split("-")
+        ):
+            base = reduce(lambda rows, part: rows & facts.rows("flag", part), stem.split("-"), base)
+            counted = True
+        elif re.fullmatch(r"[1-5](?:\d\d|xx)s?", stem):
+            base &= facts.rows("status", stem.rstrip("s")) | facts.rows("class", stem)
+            counted = True
+        elif stem in _REQUESTS or singular in _REQUESTS:
+            return base & facts.told("method") if "method" in facts.frame else base
+        elif stem in _RESPONSES or singular in _RESPONSES:
+            if not (index + 1 < len(words) and words[index + 1].startswith("code")):
+                return base & facts.told("status") if "status" in facts.frame else base
+        elif singular in _ROW_NOUNS:
+            return base
+        elif singular in _VALUE_NOUNS and not (index + 1 < len(words) and words[index + 1].rstrip("s") in (*_VALUE_NOUNS, *_ROW_NOUNS, *_REQUESTS, *_RESPONSES)):
+            return base
+        elif singular in ("error", "redirect", "retransmission", "handshake", "match", "matche"):
+            counted = True
+        elif stem not in _QUALIFIERS and not facts.masks["product"].get(stem):
+            break
+    return base if counted else None
+
+
+def _is_time(unit: str) -> bool:
+    return unit.rstrip("s") in ("", "ec", "second", "econd", "sec", "m", "msec", "millisecond", "u", "µ", "μ", "min", "minute", "h", "hour") and unit not in ("", "m")
+
+
+def _is_size(unit: str) -> bool:
+    return unit.rstrip("s") in ("b", "byte", "kb", "kib", "mb", "mib", "gb", "kilobyte", "kibibyte", "megabyte", "octet", "k")
+
+
+def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
+    """Say whether the sample gives a number of this kind, as exactly as it is written; None where it lacks columns."""
+    name, base = kind
+    values = [value for value in number.values if not math.isnan(value)]
+    if not values:
         return True
-    return bool(_DENIED_AFTER.match(answer[end : end + 90].replace("’", "'")))
+    whole = int(values[0]) if values[0].is_integer() else -1
+    if name == "status":
+        return whole in facts.statuses if "status" in facts.frame else None
+    if name == "port":
+        return whole in facts.ports
+    if name == "packet":
+        return 0 <= whole <= len(facts.frame) + 1 or str(whole) in facts.values("number")
+    if name == "stream":
+        return whole <= len(facts.values("stream")) or str(whole) in facts.values("stream") if "stream" in facts.frame else None
+    if name == "count":
+        counts = facts.counts if base < 0 else facts.counts_in(base)
+        if whole in counts or (whole >= 100 and whole in facts.statuses):
+            return True
+        return _near(number, frozenset(counts)) if number.approximate else False
+    if name in ("time", "interval"):
+        points, intervals = facts.times
+        wanted = intervals if name == "interval" else points
+        return _near(number, wanted) if points else None
+    if name == "size":
+        return _near(number, facts.sizes) if facts.sizes else None
+    if name == "share":
+        return _near(number, facts.shares)
+    if name == "rate":
+        amounts = facts.sizes if "b" in number.unit.lower() else facts.counts
+        rates = facts.rates(amounts)
+        return None if not rates else _near(number, rates | {60 * rate for rate in rates} | {8 * rate for rate in rates})
+    if whole >= 0 and (whole <= 12 or whole in facts.counts or _stands_in(str(whole), facts.text)):
+        return True
+    return _near(number, facts.times[0] | facts.sizes | facts.shares) or _stands_in(number.text.strip("+-−"), facts.text)
 
 
-def _whole(text: str) -> int | None:
-    if text.lower() in NUMBER_WORDS:
-        return NUMBER_WORDS[text.lower()]
-    digits = text.replace(",", "").removesuffix(".0")
-    return int(digits) if re.fullmatch(r"-?\d{1,15}", digits) else None
-
-
-def _is_network(value: str) -> bool:
-    try:
-        ipaddress.ip_network(value, strict=False)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_ip(value: str) -> bool:
-    try:
-        ipaddress.ip_address(value)
-    except ValueError:
-        return False
-    return True
+def _near(number: Number, wanted: Collection[float]) -> bool:
+    """Say whether a number is one of these, to within one unit of its last digit, or a tenth where it is called about."""
+    decimals = len(number.text.partition(".")[2]) if "." in number.text else 0
+    for value in number.values:
+        scale = abs(value / number.written) if number.written else 1.0
+        slack = 1.0001 * scale * 10.0**-decimals if scale != 1 or decimals or number.unit not in ("byte", "bytes", "b") else 0.5
+        if number.approximate:
+            slack = max(slack, abs(value) / 10)
+        if any(abs(value - one) <= slack for one in wanted):
+            return True
+    return False
