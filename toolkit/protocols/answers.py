@@ -130,7 +130,7 @@ def matches(key: AnswerKey, text: str, question: str = "") -> Match:
     --------
     >>> matches(AnswerKey("exact", "shop.example"), "The host is `shop.example`.").matched
     True
-    >>> matches(AnswerKey("number", 12), "Between 10 and 12.").why
+    >>> matches(AnswerKey("number", 12), "10 or 12.").why
     'names several numbers: 10, 12'
     """
     if not text.strip():

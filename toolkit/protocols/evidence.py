@@ -11,7 +11,7 @@ import ipaddress
 import math
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, reduce
 from typing import Final
 
@@ -40,7 +40,7 @@ _DENIAL: Final = re.compile(
 )
 _SUPPOSED: Final = re.compile(
     r"(?i)\b(?:if|would|e\.g|for example|for instance|such as|similar to|resembl\w+|imitat\w+|mimic\w*|impersonat\w+"
-    r"|pos(?:es|ing) as|masquerad\w+|suppose|hypothetical\w*|imagine"
+    r"|pos(?:es|ing) as|masquerad\w+|expect\w*|suppose|hypothetical\w*|imagine"
     r"|see|refer|block|consider|recommend\w*|enforce|enable|requir\w+|switch|migrat\w+|should|advis\w+|mail to|write to"
     r"|known as|stands for|as defined|according to RFC)\b"
 )
@@ -148,16 +148,9 @@ def _names(named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, str,
             continue
         if m.kind == "product" and re.match(r"(?i)(?:https?|tcp|ip|udp|tls|ssl|rfc|and|or|col)/", m.value):
             continue
-        if m.kind == "parameter" and not _is_parameter(m.value, facts):
+        if m.kind == "parameter" and m.value.index("=") < 3 and f"{m.value.split('=')[0]}=" not in facts.text:
             continue
         yield m.kind, m.value, m.start, m.end, _holds(m.kind, m.value, m.open_end, facts)
-
-
-def _is_parameter(value: str, facts: Facts) -> bool:
-    name, _, content = value.partition("=")
-    return f"{name}=" in facts.text or name in facts.frame or bool(
-        re.search(r"user|login|pass|pwd|sess|token|cookie|csrf|mail|seq|ack|win|ttl|mss", name)
-    )
 
 
 @lru_cache(maxsize=4096)
@@ -175,8 +168,11 @@ def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
     if kind == "parameter":
         name, content = value.split("=", 1)
         content = content.strip("\"'").rstrip(".:")
-        in_column = name in facts.frame and content in facts.values(name)
-        return in_column or _stands_in(f"{name}={content}", facts.text) or f"{name}={content}" in facts.text
+        if name in facts.frame:
+            return content in facts.values(name)
+        return f"{name}={content}" in facts.text or (f"{name}=" not in facts.text and _stands_in(content, facts.text))
+    if kind == "sql":
+        return re.sub(r"\s*,\s*", ",", value) in facts.text
     if kind == "address" and value in facts.addresses or kind == "host" and value in facts.hosts:
         return True
     return _stands_in(value, facts.text)
@@ -234,6 +230,9 @@ def _excused(text: str, start: int, end: int, kind: str) -> bool:
         return True
     if re.search(r"(?i)\b(?:would|should|if)\b", following):
         return True
+    wide = before.replace("(", " ").replace(")", " ")
+    cuts = [cut.end() for cut in _CLAUSE_END.finditer(wide)]
+    clause = wide[cuts[-1] :] if cuts else wide
     general = kind in ("port", "status", "count", "agent", "protocol", "network", "method", "number", "time", "size")
     return general and bool(_GENERAL.search(clause) or (kind in ("port", "network") and _GENERAL.search(following)))
 
@@ -250,7 +249,7 @@ _BEFORE: Final = (
      r"|returned|returning|answer(?:s|ed|ing)?(?: with)?|repl(?:y|ies|ied|ying)(?: with)?|respon(?:ds?|ded|se|ses|ding)(?: with)?"
      r"|gets?|got|receiv(?:es?|ed|ing)|gives?|gave|a|an)(?: (?:of|is|was|are|were|with|an?|code|http|status))*[\s:=]*"),
     ("skip", r"(?:RFC|CWE-?|CAPEC-?|OWASP|A|T|step|phase|section|figure|table|chapter|version|v|level|question|answer|windows"
-     r"|firefox|chrome|gecko|rv:|IPv|layer|port range|MTU|MSS|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*"),
+     r"|firefox|chrome|gecko|rv:|IPv|layer|port range|(?:MTU|MSS)(?: of| is)?|A\d\d?:|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*"),
 )
 _BEFORE_PATTERNS: Final = tuple(
     (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$")) for kind, words in _BEFORE
@@ -293,6 +292,13 @@ def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tup
         return
     headers = _table_headers(bare)
     last: tuple[int, _Kind] = (-99, ("", 0))
+    for index, following in reversed(list(enumerate(found[1:]))):  # "32 and 34 bytes": the unit is of both
+        between = bare[found[index].end : following.start]
+        units = [one.unit.lower() for one in (found[index], following)]
+        own, next_ = (_is_time(unit) or _is_size(unit) or unit == "%" for unit in units)
+        if next_ and not own and re.fullmatch(r"\s*(?:,|and|or|to|-|–|, and)\s*", between):
+            values = tuple(found[index].written * value / (following.written or 1) for value in following.values)
+            found[index] = replace(found[index], unit=following.unit, values=values)
     for number in found:
         kind = _kind_of(number, bare, headers, facts)
         joined = re.fullmatch(r"[\"'`*]*\s*(?:,|/|&|and|or|,\s*and|to|through|->|→|-|–|\+)\s*[\"'`*]*", bare[last[0] : number.start])

@@ -107,8 +107,8 @@ class Facts:
         return found
 
     def _exchanges(self, found: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-        """Return requests by the status of their reply, replies by method and path of their request, within streams."""
-        made: dict[str, list[tuple[str, int]]] = {"replied": [], "asked method": [], "asked path": []}
+        """Return requests by their reply's status, replies by their request, and the packets that answer each request."""
+        made: dict[str, list[tuple[str, int]]] = {"replied": [], "asked method": [], "asked path": [], "reply": []}
         if not {"stream", "method", "status"} <= set(self.frame):
             return {}
         cells = {name: self._column(name) for name in ("method", "status", "uri") if name in self.frame}
@@ -116,6 +116,11 @@ class Facts:
             inside = [index for index in range(len(self.frame)) if rows >> index & 1]
             asked = [index for index in inside if cells["method"][index]]
             replied = [index for index in inside if cells["status"][index]]
+            for request, after in zip(asked, [*asked[1:], len(self.frame)], strict=False):
+                back = [i for i in inside if request < i < after and i not in asked]
+                if "source" in found:
+                    back = [i for i in back if not any(r >> i & 1 and r >> request & 1 for r in found["source"].values())]
+                made["reply"].append((str(request), sum(1 << i for i in back)))
             for request, reply in zip(asked, replied, strict=False):
                 made["replied"].append((str(cells["status"][reply]), 1 << request))
                 made["asked method"].append((str(cells["method"][request]), 1 << reply))
@@ -127,6 +132,11 @@ class Facts:
     def values(self, column: str) -> frozenset[str]:
         """Return the values of a column in small letters."""
         return frozenset(v for v in self._column(column) if v is not None) if column in self.frame else frozenset()
+
+    def cell(self, packet: str, column: str) -> str | None:
+        """Return what stands in one cell, in small letters; None where there is no such cell, or it is empty."""
+        numbers = self._column("number") if "number" in self.frame else []
+        return self._column(column)[numbers.index(packet)] if packet in numbers and column in self.frame else None
 
     def rows(self, column: str, value: str) -> int:
         """Return the rows in which a column has a value."""
@@ -225,7 +235,7 @@ class Facts:
         return frozenset(amount / span for amount in amounts for span in spans if span > 0)
 
     def _column(self, name: str) -> list[str | None]:
-        return [_cell(value) for value in self.frame[name]]
+        return [cell_text(value) for value in self.frame[name]]
 
 
 def sample_facts(name: str, csv: str, frame: pd.DataFrame) -> Facts:
@@ -255,7 +265,8 @@ def decoded_path(path: str) -> str:
     return decoded.rstrip("/") or "/"
 
 
-def _cell(value: Any) -> str | None:
+def cell_text(value: Any) -> str | None:
+    """Return a cell in small letters, whole numbers without a point; None where it is empty."""
     shown = str(value)
     return None if shown in ("<NA>", "nan", "None", "") else re.sub(r"\.0$", "", shown).lower()
 
