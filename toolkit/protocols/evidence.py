@@ -16,7 +16,7 @@ from functools import lru_cache, reduce
 from typing import Final
 
 from toolkit.protocols.mentions import METHODS, Mention, mentions, refanged, scan
-from toolkit.protocols.named_numbers import Number, numbers, numbers_in
+from toolkit.protocols.named_numbers import NUMBER_WORDS, Number, numbers, numbers_in
 from toolkit.protocols.sample_facts import Facts, decoded_path
 
 _SYSTEM_FILES: Final = re.compile(r"/(?:etc|var|usr|tmp|bin|opt|proc|dev|root)(?:/|$)")
@@ -31,7 +31,7 @@ _CLAUSE_END: Final = re.compile(
     r"|,(?!\s*(?:nor|or|and)\b)(?=\s*[a-z'’]{2,}\s)|^\W*no,"
 )
 _IDIOMS: Final = re.compile(
-    r"(?i)\bno (?:doubt|fewer|less|more|other|surprise|matter)\b|\bnot (?:only|just|merely|surprisingly|to mention|least)\b"
+    r"(?i)\bnot (?:found|modified|allowed|implemented)\b|\bno (?:doubt|fewer|less|more|other|surprise|matter)\b|\bnot (?:only|just|merely|surprisingly|to mention|least)\b"
     r"|\bnothing but\b|\bnone other\b|\bwithout (?:a )?doubt\b|\bno\.\s*\d|\bif any\b"
 )
 _DENIAL: Final = re.compile(
@@ -46,7 +46,7 @@ _SUPPOSED: Final = re.compile(
 )
 _GENERAL: Final = re.compile(
     r"(?i)\b(?:typical\w*|usual\w*|normal\w*|by default|default|standard|common\w*|often|generally|well-known|ephemeral"
-    r"|registered|dynamic|iana|rfc|range|reserved|private|documentation|conventional\w*)\b"
+    r"|(?:registered|dynamic) ports?|iana|rfc|range|reserved|private|documentation|conventional\w*)\b"
 )
 _PRESENT: Final = re.compile(
     r"(?i)^[^.!?;\n]{0,50}?(?:\b(?:(?:is|was|are|were|does|do|did|has|have|can)(?: not|n't|not)|never)\s+"
@@ -62,7 +62,20 @@ _TOOLS: Final = re.compile(
 )
 _PROTOCOLS: Final = re.compile(
     r"(?<![\w/.-])(?:DNS|TLS|SSL|HTTPS|UDP|ICMP|ARP|QUIC|FTP|SFTP|SSH|SMB|SMTP|IMAP|POP3|RDP|LDAP|NTP|DHCP|SNMP|MQTT|WebSocket"
-    r"|Telnet|IPv6|HTTP/2|HTTP/3|VPN|Kerberos|IRC)s?(?![\w/-])"
+    r"|Telnet|IPv6|HTTP/2|HTTP/3|VPN|Kerberos|IRC)(?![\w/-])"
+)
+_PLACES: Final = re.compile(
+    r"\b(?:Russian?|Chin(?:a|ese)|Iran(?:ian)?|North Korean?|Ukrain(?:e|ian)|German[y]?|French|France|Dutch|Netherlands|American|United States"
+    r"|USA|UK|London|Moscow|Beijing|Brazil(?:ian)?|India[n]?|Romanian?|Bulgarian?|Turk(?:ey|ish)|Vietnam(?:ese)?|Poland|Hong Kong"
+    r"|Singapore|Europe(?:an)?|Asian?|Lazarus|Fancy Bear|Cozy Bear|Amazon|AWS|Azure|Google|Microsoft|Cloudflare|Akamai|Tor)\b"
+)
+_HEADERS: Final = re.compile(
+    r"(?i)\b(?:set-cookie|www-authenticate|x-[a-z-]{3,30}|referer|accept-(?:language|encoding)|authorization|etag|last-modified|retry-after"
+    r"|content-(?:length|encoding|disposition)|transfer-encoding|location header|server header|charset=[\w-]+)\b"
+)
+_CODES: Final = re.compile(
+    r"(?<![\w/.%=?&-])(?!(?:RFC|CWE|CAPEC|TA?\d|A\d|SHA|MD5|UTF|ISO|Base|IPv|TLS|SSL|x86|x64|HTTP|SP|OAuth|ANSI|IEEE|PCI|NIST|OWASP)\w*)"
+    r"(?=[\w-]{4,30}(?![\w-]))(?=[A-Za-z_-]*\d)(?=[\w-]*\d[\w-]*\d)(?:[A-Za-z]{2,}[\w-]*\d[\w-]*)(?![\w/=(-])"
 )
 _FLAGS: Final = re.compile(r"\b(?:RST|URG|ECE|CWR|FIN|SYN|PSH)\b(?![/=])")
 _METHOD: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(METHODS)})s?(?![\w-])(?!\s+(?:FROM|INTO|TABLE|statement|clause))")
@@ -136,9 +149,86 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
         if held is None:
             continue
         if held or not _excused(text, number.start, number.end, kind[0]):
-            claims.append((kind[0], number.start, number.end, held))
+            claims.append((kind[0].removeprefix("simple "), number.start, number.end, held))
+    claims += _rows(text, bare, named, facts)
+    claims += _of_each(text, facts)
+    word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
+    if word and _ASKS_A_NAME.search(question) and word[1].lower() not in (*_NO_NAMES, *NUMBER_WORDS):
+        held = word[1].lower() in facts.text or word[1].lower() in given.lower()
+        claims.append(("name", word.start(1), word.end(1), held))
     claims.sort(key=lambda claim: claim[1])
     return tuple(Claim(kind, answer[places[s] : places[e]], places[s], held) for kind, s, e, held in claims)
+
+
+_ASKS_A_NAME: Final = re.compile(
+    r"(?i)\b(?:which|what|whose)\b.{0,60}\b(?:uris?|urls?|paths?|hosts?|address(?:es)?|agents?|parameters?|methods?|types?|files?)\b"
+)
+_NO_NAMES: Final = frozenset("yes none nothing unknown unclear unsure undefined null both neither nobody undetermined empty".split())
+_PACKET: Final = re.compile(r"(?i)\b(?:packet|frame|row)\s(?:no\. |number |#)?(?P<number>\d{1,9})(?!\d|\.\d|\s?(?:-|–|to|and|,)\s?\d)")
+_SEGMENT: Final = re.compile(r"[.;:!?](?=\s)|[\n()]|,\s|\b(?:and|but|then|while|which|who|after|before|until)\b")
+_EACH: Final = re.compile(
+    r"(?i)(?<![\w/.?&=-])(?P<value>\d{3}|[A-Z]{3,7}|/[\w/.?&=%-]{1,80}|(?:[\w-]{1,63}\.){1,8}\w{2,24})[\"'`*]*"
+    r"(?:\s*\(\s*|\s*:\s+|\s*\|\s*|\s+(?:occurs|appears)\s+)[\"'`*]*(?P<count>\d{1,9}|[a-z]{3,9})"
+    r"(?P<times>\s*(?:times|x\b|×)|(?=[\"'`*]*\s*(?:\)|\||\n|$)))"
+)
+
+
+def _rows(text: str, bare: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield packets that a clause or a row of a table names beside something that neither they nor their exchange hold."""
+    numbers_ = facts.values("number")
+    cells = _table_headers(bare)
+    heads = [(s, e, int(bare[s:e])) for s, e, head, _ in cells if re.search(r"(?i)packet|frame|row|number|no\b|#", head)
+             and re.fullmatch(r"\s*\d{1,9}\s*", bare[s:e])]  # fmt: skip
+    found = [(m.start("number"), m.end("number"), int(m["number"])) for m in _PACKET.finditer(bare)]
+    lines = {bare.count("\n", 0, s): (s, e, n) for s, e, n in heads}
+    for start, end, number in [*found, *lines.values()]:
+        if str(number) not in numbers_:
+            continue
+        in_table = (start, end, number) in heads
+        begin, stop = _around(bare, start, end, in_table)
+        if not in_table and len(_PACKET.findall(bare[begin:stop])) != 1:
+            continue
+        own: list[int] = []
+        wanted = [facts.rows("method", m[0]) for m in _METHOD.finditer(bare[begin:stop])]
+        wanted += [facts.rows("uri", m.value) or facts.rows("path", decoded_path(m.value).split("?")[0]) for m in named
+                   if m.kind == "path" and begin <= m.start < stop]  # fmt: skip
+        for one in numbers_in(bare[begin:stop]):
+            near = bare[max(0, begin + one.start - 30) : begin + one.start]
+            if _is_size(one.unit.lower()) and one.unit.lower() in ("byte", "bytes", "b"):
+                own.append(facts.rows("length", one.text.replace(",", "")) | facts.rows("payload_length", one.text.replace(",", "")))
+            elif re.fullmatch(r"[1-5]\d\d", one.text) and re.search(_BEFORE_PATTERNS[3][1], near):
+                wanted.append(facts.rows("status", one.text))
+        exchange = facts.exchange(number)
+        itself = facts.rows("number", str(number))
+        if any(rows and not rows & exchange for rows in wanted) or any(rows and not rows & itself for rows in own):
+            yield "packet", start, end, False
+
+
+def _around(bare: str, start: int, end: int, in_table: bool) -> tuple[int, int]:
+    """Return where the clause, or the line, around a place begins and ends."""
+    if in_table:
+        return bare.rfind("\n", 0, start) + 1, (bare.find("\n", end) + 1 or len(bare) + 1) - 1
+    cuts = [cut.end() for cut in _SEGMENT.finditer(bare, max(0, start - 160), start)]
+    if cuts and bare[cuts[-1] - 1] == "(":  # "/admin (packet 26)": the brackets speak of what stands before them
+        cuts.pop()
+    after = _SEGMENT.search(bare, end, end + 160)
+    return (cuts[-1] if cuts else max(0, start - 160)), (after.start() if after else min(len(bare), end + 160))
+
+
+def _of_each(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield how often a value is said to occur: "404 (four times)", "GET: 4", "| 200 | 3 |"."""
+    for match in _EACH.finditer(text):
+        word = match["count"].lower()
+        count = NUMBER_WORDS.get(word, int(word) if word.isdigit() else -1)
+        if {"once": 1, "twice": 2}.get(word):
+            count = {"once": 1, "twice": 2}[word]
+        columns = [values[match["value"].lower()] for values in facts.masks.values() if match["value"].lower() in values]
+        if columns and 0 <= count < 100 and not text[match.start("value") - 5 : match.start("value")].lower().endswith("port "):
+            held = any(count == rows.bit_count() for rows in columns) or (
+                not match["times"].strip() and any(str(count) in facts.values(name) for name in ("number", "stream"))
+                and "|" in match[0]
+            )
+            yield "count", match.start("count"), match.end("count"), held
 
 
 def _names(named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
@@ -170,7 +260,9 @@ def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
         content = content.strip("\"'").rstrip(".:")
         if name in facts.frame:
             return content in facts.values(name)
-        return f"{name}={content}" in facts.text or (f"{name}=" not in facts.text and _stands_in(content, facts.text))
+        if f"{name}=" not in facts.text:
+            return _stands_in(content, facts.text)
+        return bool(re.search(rf"(?<!\w){re.escape(f'{name}={content}')}(?!\d)", facts.text))
     if kind == "sql":
         return re.sub(r"\s*,\s*", ",", value) in facts.text
     if kind == "address" and value in facts.addresses or kind == "host" and value in facts.hosts:
@@ -196,6 +288,9 @@ def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]
     for kind, pattern, column in (
         ("agent", _TOOLS, "user_agent"),
         ("agent", _STRUCTURED, "user_agent"),
+        ("place", _PLACES, "uri"),
+        ("header", _HEADERS, "uri"),
+        ("name", _CODES, "uri"),
         ("protocol", _PROTOCOLS, "protocol"),
         ("method", _METHOD, "method"),
         ("flag", _FLAGS, "tcp_flags"),
@@ -205,9 +300,10 @@ def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]
         for match in pattern.finditer(bare):
             group = "value" if "value" in pattern.groupindex else 0
             word = match[group].lower()
-            held = any(word.rstrip("s") in value for value in facts.values(column)) or (
-                kind == "agent" and word in facts.text
-            )
+            if kind == "protocol":
+                held = word in facts.masks["layer"]
+            else:
+                held = any(word.rstrip("s") in value for value in facts.values(column)) or word in facts.text
             yield kind, word, match.start(group), match.end(group), held
 
 
@@ -230,10 +326,12 @@ def _excused(text: str, start: int, end: int, kind: str) -> bool:
         return True
     if re.search(r"(?i)\b(?:would|should|if)\b", following):
         return True
+    general = kind in ("place", "header", "name", "port", "status", "count", "agent", "protocol", "network", "method", "number", "time", "size")
+    if general and re.match(r"(?i)[^.;!?\n]{0,40}\b(?:would|should)\b", after):
+        return True
     wide = before.replace("(", " ").replace(")", " ")
     cuts = [cut.end() for cut in _CLAUSE_END.finditer(wide)]
     clause = wide[cuts[-1] :] if cuts else wide
-    general = kind in ("port", "status", "count", "agent", "protocol", "network", "method", "number", "time", "size")
     return general and bool(_GENERAL.search(clause) or (kind in ("port", "network") and _GENERAL.search(following)))
 
 
@@ -287,7 +385,7 @@ def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tup
     for number in reversed(found):
         rest = rest[: number.start] + rest[number.end :]
     if not re.search(r"[^\W_]", re.sub(r"(?i)\band\b|\bjson\b", "", rest)):
-        kind = _asked_kind(question)
+        kind = _asked_kind(question, facts)
         yield from ((number, kind) for number in found if kind[0])
         return
     headers = _table_headers(bare)
@@ -296,11 +394,11 @@ def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tup
         between = bare[found[index].end : following.start]
         units = [one.unit.lower() for one in (found[index], following)]
         own, next_ = (_is_time(unit) or _is_size(unit) or unit == "%" for unit in units)
-        if next_ and not own and re.fullmatch(r"\s*(?:,|and|or|to|-|–|, and)\s*", between):
+        if next_ and not own and re.fullmatch(r"\s*(?:and|or|to|-|–)\s*", between):
             values = tuple(found[index].written * value / (following.written or 1) for value in following.values)
             found[index] = replace(found[index], unit=following.unit, values=values)
     for number in found:
-        kind = _kind_of(number, bare, headers, facts)
+        kind = _kind_of(number, text, bare, headers, facts)
         joined = re.fullmatch(r"[\"'`*]*\s*(?:,|/|&|and|or|,\s*and|to|through|->|→|-|–|\+)\s*[\"'`*]*", bare[last[0] : number.start])
         if joined and kind[0] in ("", "number") and last[1][0] in ("packet", "stream", "port", "status"):
             kind = last[1]
@@ -309,14 +407,15 @@ def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tup
             yield number, kind
 
 
-def _asked_kind(question: str) -> _Kind:
+def _asked_kind(question: str, facts: Facts) -> _Kind:
     asked = question.lower()
     if re.search(r"how many|number of", asked):
         if re.search(r"how many (?:\w+ ){0,2}bytes", asked):
             return "size", 0
         if re.search(r"how many (?:\w+ )?(?:seconds|milliseconds|minutes)|time in seconds", asked):
             return "time", 0
-        return "count", -1
+        noun = _noun(re.split(r"how many|number of", asked, maxsplit=1)[1], facts)
+        return "simple count", facts.every if noun is None else noun
     if re.search(r"in seconds|time", asked):
         return "time", 0
     return ("status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""), 0
@@ -341,7 +440,7 @@ def _table_headers(bare: str) -> list[tuple[int, int, str, str]]:
     return cells
 
 
-def _kind_of(number: Number, bare: str, headers: list[tuple[int, int, str, str]], facts: Facts) -> _Kind:
+def _kind_of(number: Number, text: str, bare: str, headers: list[tuple[int, int, str, str]], facts: Facts) -> _Kind:
     """Return what a number is: from its unit, the words before it, and the noun after it."""
     before, after = bare[max(0, number.start - 60) : number.start], bare[number.end : number.end + 90]
     before = re.split(r"[\n;]|[.!?]\s", before)[-1]
@@ -352,13 +451,17 @@ def _kind_of(number: Number, bare: str, headers: list[tuple[int, int, str, str]]
         if not re.search(r"\w", after):
             after = f" {cell[1]} {cell[0]}" if re.search(r"(?i)count|number|total|#|requests|packets|resp|times|rows", cell[0]) else ""
     unit = number.unit.lower()
+    if unit == "s" and number.text.isdigit() and len(number.text) == 3 and bare[number.end : number.end + 1] == "s":
+        return "status", 0  # "three 404s"
     if re.match(r"(?i)[\s\w]{0,14}(?:/s\b|/sec|/second|/minute|/min\b|\s*(?:per|a|each|every)\s+(?:second|minute|sec|s)\b|ps\b)", after) or unit.endswith("ps"):
-        return "rate", 0
+        noun = _noun(re.split(r"(?i)\bper\b|/", after)[0] + " ", facts)
+        return "rate", facts.every if noun is None else noun
     if unit in ("%",) or re.match(r"\s*(?:%|per ?cent|percent)", after):
         return "share", 0
     if _is_time(unit):
         interval = re.search(r"(?i)\b(?:every|each|interval|mean|average|apart|period|median)\b", before + after[:30])
-        return ("interval" if interval else "time"), 0
+        moment = re.search(r"(?i)\bat (?:about |roughly |around |t ?= ?|second |~)*$", before)
+        return ("interval" if interval else "moment" if moment else "time"), 0
     if _is_size(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
         return "size", 0
     if not whole:
@@ -371,6 +474,8 @@ def _kind_of(number: Number, bare: str, headers: list[tuple[int, int, str, str]]
     digits = not number.text[0].isalpha()
     if digits and 100 <= value <= 599 and _REASONS.match(after):
         return "status", 0
+    if re.search(r"[+×*/=÷−]\s*$|\d\s+[x-]\s+$", before) or re.match(r"\s*[+×*/=÷]|\s+[x−-]\s+\d", after):
+        return "", 0  # a sum that is shown; its result is looked up where it has a noun or a unit
     noun = _noun(after, facts)
     for kind, pattern in _BEFORE_PATTERNS:
         if digits and pattern.search(before):
@@ -384,11 +489,28 @@ def _kind_of(number: Number, bare: str, headers: list[tuple[int, int, str, str]]
     if noun is not None:
         if re.search(r"(?i)\b(?:first|last|next|every|each|another|top)\s*$", before):
             return ("count", -1) if value else ("", 0)
-        exact = re.search(r"(?i)\b(?:sample|capture|trace|csv|table|file|flow|there (?:are|were))\b[^,;:]{0,30}$", before)
-        return "count", noun if not exact else noun
-    if re.match(r"(?i)\s*(?:of|out of|from)\s", after) or re.search(r"(?i)\b(?:of|out of|times|only|just|total|all|exactly|are|is|was|were|has|have|count)[\s:=*]*$", before):
+        if re.search(r"(?i)\bof (?:the |all |its |all the )?$", before):
+            return "count", noun
+        return "count", _restricted(noun, text[number.end : number.end + 90], facts)
+    if re.match(r"(?i)\s*(?:of|out of|from)\s", after) or re.search(r"(?i)\b(?:of|out of|times|total|exactly|count)[\s:=*]*$", before):
         return "count", -2
     return "number", 0
+
+
+_RESTRICTED: Final = re.compile(
+    r"(?i)^[\sA-Za-z-]{0,60}?\b(?P<how>by|from|to|in|of|on|over)\s+(?:the\s+)?(?:(?P<what>[a-z]+)\s+)?[\"'`*(]*"
+    r"(?P<value>\d{1,3}(?:\.\d{1,3}){3}|(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}|(?<=stream )\d+)"
+)
+
+
+def _restricted(base: int, following: str, facts: Facts) -> int:
+    """Return the rows of a base that "packets sent by 192.0.2.1" or "of stream 0" leaves."""
+    match = _RESTRICTED.match(following)
+    if not match:
+        return base
+    how, value = match["how"].lower(), match["value"].lower()
+    column = "stream" if value.isdigit() else {"by": "source", "from": "source", "to": "destination"}.get(how, "address")
+    return base & (facts.rows(column, value) or facts.rows("host", value) or facts.every)
 
 
 def _noun(after: str, facts: Facts) -> int | None:
@@ -452,25 +574,28 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
         return 0 <= whole <= len(facts.frame) + 1 or str(whole) in facts.values("number")
     if name == "stream":
         return whole <= len(facts.values("stream")) or str(whole) in facts.values("stream") if "stream" in facts.frame else None
+    if name == "simple count":
+        return whole in facts.simple_counts_in(base)
     if name == "count":
-        counts = facts.counts if base < 0 else facts.counts_in(base)
+        counts = facts.counts if base < 0 else facts.counts_in(base)  # -1, -2: of what is not said
         if whole in counts or (whole >= 100 and whole in facts.statuses):
             return True
         return _near(number, frozenset(counts)) if number.approximate else False
-    if name in ("time", "interval"):
+    if name in ("time", "interval", "moment"):
         points, intervals = facts.times
-        wanted = intervals if name == "interval" else points
+        wanted = {"interval": intervals, "time": points}.get(name, facts.moments)
         return _near(number, wanted) if points else None
     if name == "size":
         return _near(number, facts.sizes) if facts.sizes else None
     if name == "share":
         return _near(number, facts.shares)
     if name == "rate":
-        amounts = facts.sizes if "b" in number.unit.lower() else facts.counts
-        rates = facts.rates(amounts)
-        return None if not rates else _near(number, rates | {60 * rate for rate in rates} | {8 * rate for rate in rates})
+        rates = facts.rates(base, sized="b" in number.unit.lower())
+        return _near(number, {rate * factor for rate in rates for factor in (1, 60, 8)}) if rates else None
     if whole >= 0 and (whole <= 12 or whole in facts.counts or _stands_in(str(whole), facts.text)):
         return True
+    if 0 <= whole < 1000:  # small enough to be the sum of something by chance
+        return bool(number.approximate) and _near(number, facts.counts)
     return _near(number, facts.times[0] | facts.sizes | facts.shares) or _stands_in(number.text.strip("+-−"), facts.text)
 
 

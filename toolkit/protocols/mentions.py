@@ -43,9 +43,9 @@ _PATTERNS: Final = {
     "hash": r"(?i)(?<!\w)(?=[0-9a-f]*[a-f])(?=[a-f]*\d)(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})(?!\w)",
     "date": r"(?<![\w:.])(?:\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\d{1,2}:\d\d:\d\d)(?:\.\d+)?Z?(?!\w)",
     "sql": r"(?i)\bselect\s{1,3}[\w*]{1,30}(?:\s?,\s?[\w*]{1,30}){0,9}\s{1,3}from\s{1,3}\w{1,40}",
-    "parameter": r"(?<![\w.&?/%<])(?!href|src)[A-Za-z][\w-]{1,30}=(?!=)[\"']?[^\s\"'`,;()&<>|\x00]{1,100}",
+    "parameter": r"(?<![\w.&?/%<])(?!href|src)[A-Za-z][\w-]{0,30}=(?!=)[\"']?[^\s\"'`,;()&<>|\x00]{1,100}",
     "path": r"""(?<![\w/.:<~\\-])/(?:[\w~%.+@=&?!$:-][^\s<>"'`|\\^{}\x00]*)""",
-    "root": r"""(?:(?<=["'`])/(?=["'`])|(?<=GET )/(?=\s)|(?<=POST )/(?=\s)|(?<=HEAD )/(?=\s))""",
+    "root": r"""(?:(?<=["'`])/(?=["'`])|(?<=GET )/(?=\s)|(?<=POST )/(?=\s)|(?<=HEAD )/(?=\s)|(?<=[|,:*-] )/(?=\s*[|,(\n]))""",
 }
 _COMPILED: Final = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
 _NAMED: Final = re.compile(r"(?i)\b(?:host(?:name)?s?|domains?)(?:\s+(?:is|was|named|called))?[\s:\"'`*]{1,4}$")

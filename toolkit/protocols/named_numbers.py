@@ -31,13 +31,14 @@ _WORD: Final = re.compile(
     rf"(?P<large>\s+(?:{'|'.join(_LARGE)})s?\b)?"
 )
 _ABOUT: Final = re.compile(
-    r"(?i)(?:\b(?:about|approx\w*\.?|around|roughly|circa|ca\.|nearly|almost|over|under|(?:more|less|fewer) than|some"
+    r"(?i)(?:\b(?:about|approx\w*\.?|around|roughly|circa|ca\.|nearly|almost|(?<!spread )over|under|(?:more|less|fewer) than|some"
     r"|at (?:least|most)|up to|just (?:over|under))|[~≈<>±])\s*(?:every\s+|an?\s+)?$"
 )
 _SCALES: Final = {
     **{"ms": (1e-3,), "msec": (1e-3,), "millisecond": (1e-3,), "us": (1e-6,), "µs": (1e-6,), "μs": (1e-6,)},
     **{"min": (60.0,), "minute": (60.0,), "h": (3600.0,), "hour": (3600.0,)},
     **{"kb": (1e3, 1024.0), "kib": (1024.0,), "kilobyte": (1e3, 1024.0), "kibibyte": (1024.0,)},
+    **{"kbit": (1e3,), "kbps": (1e3,), "mbit": (1e6,), "mbps": (1e6,)},
     **{"mb": (1e6, 1024.0**2), "mib": (1024.0**2,), "megabyte": (1e6, 1024.0**2)},
 }
 """Units that stand for several of the base unit, second or byte; KB is used for 1,000 and for 1,024."""

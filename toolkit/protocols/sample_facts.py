@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import combinations
+from operator import or_
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
@@ -138,21 +139,44 @@ class Facts:
         numbers = self._column("number") if "number" in self.frame else []
         return self._column(column)[numbers.index(packet)] if packet in numbers and column in self.frame else None
 
+    def exchange(self, number: int) -> int:
+        """Return the rows beside a packet: itself, its neighbours in its stream, and the request or reply it goes with."""
+        numbers = self._column("number")
+        index = numbers.index(str(number))
+        stream = next((rows for rows in self.masks.get("stream", {}).values() if rows >> index & 1), self.every)
+        inside = [i for i in range(len(numbers)) if stream >> i & 1]
+        place = inside.index(index)
+        found = sum(1 << i for i in inside[max(0, place - 1) : place + 2])
+        for request, replies in self.masks.get("reply", {}).items():
+            if int(request) == index or replies >> index & 1:
+                found |= 1 << int(request) | replies
+        return found
+
     def rows(self, column: str, value: str) -> int:
         """Return the rows in which a column has a value."""
+        if column == "number":
+            return 1 << self._column("number").index(value)
         return self.masks.get(column, {}).get(value.lower(), 0)
 
     def told(self, column: str) -> int:
         """Return the rows in which a column has any value."""
-        found = 0
-        for rows in self.masks.get(column, {}).values():
-            found |= rows
-        return found
+        return reduce(or_, self.masks.get(column, {}).values(), 0)
 
     @cached_property
     def counts(self) -> frozenset[int]:
         """Every count that follows from the whole sample."""
         return self.counts_in(self.every)
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
+    def simple_counts_in(self, base: int) -> frozenset[int]:
+        """Return the counts of a set of rows that one filter, its complement, or different values give."""
+        found = {0, base.bit_count()}
+        for values in self.masks.values():
+            sizes = [(rows & base).bit_count() for rows in values.values()]
+            told = reduce(or_, values.values(), 0) & base
+            found |= {len([size for size in sizes if size]), told.bit_count(), base.bit_count() - told.bit_count()}
+            found |= {n for size in sizes for n in (size, base.bit_count() - size)}
+        return frozenset(found)
 
     @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
     def counts_in(self, base: int) -> frozenset[int]:
@@ -162,9 +186,7 @@ class Facts:
         chosen: list[set[int]] = []
         for values in self.masks.values():
             here = [rows & base for rows in values.values() if rows & base]
-            total = 0
-            for rows in here:
-                total |= rows
+            total = reduce(or_, here, 0)
             found |= {len(here), total.bit_count(), whole - total.bit_count()}
             sizes = [rows.bit_count() for rows in here]
             found |= {n for size in sizes for n in (size, total.bit_count() - size, whole - size)}
@@ -184,6 +206,11 @@ class Facts:
             if "stream" in self.masks else set()
         for rows in sets - {0}:
             yield rows, [index for index in range(len(self.frame)) if rows >> index & 1]
+
+    @cached_property
+    def moments(self) -> frozenset[float]:
+        """When packets were seen, in seconds."""
+        return frozenset(float(value) for value in self.frame["time"]) if "time" in self.frame else frozenset()
 
     @cached_property
     def times(self) -> tuple[frozenset[float], frozenset[float]]:
@@ -226,13 +253,22 @@ class Facts:
         counts = {(a & b).bit_count() / b.bit_count() for b in wholes if b for a in sets}
         return frozenset(100 * one for share in counts for one in (share, 1 - share))
 
-    def rates(self, amounts: Iterable[float]) -> frozenset[float]:
-        """Return amounts for each second of the whole sample, and of the stay of every set of rows."""
+    def rates(self, base: int, *, sized: bool) -> frozenset[float]:
+        """Return packets, or bytes, for each second of the sets of rows within a base, and of the whole sample."""
         if "time" not in self.frame or not self.every:
             return frozenset()
         time = [float(value) for value in self.frame["time"]]
-        spans = {time[indices[-1]] - time[indices[0]] for _, indices in self.groups()} | {max(time)}
-        return frozenset(amount / span for amount in amounts for span in spans if span > 0)
+        names = [name for name in ("length", "payload_length") if sized and name in self.frame]
+        columns = [[float(value or 0) for value in self._column(name)] for name in names]
+        found: set[float] = set()
+        for rows, indices in self.groups():
+            if rows & ~base:
+                continue
+            amounts = [len(indices), len(indices) - 1] if not sized else []
+            amounts += [sum(column[index] for index in indices) for column in columns]
+            spans = {max(time) - min(time), time[indices[-1]] - time[indices[0]]} - {0.0}
+            found |= {amount / span for amount in amounts for span in spans}
+        return frozenset(found)
 
     def _column(self, name: str) -> list[str | None]:
         return [cell_text(value) for value in self.frame[name]]
