@@ -104,7 +104,13 @@ def page_text(found: dict[str, list[tuple[str, str]]]) -> str:
             low, high = clopper_pearson(hits, n)
             cells.append(f"{hits / n:.3f} [{low:.3f}, {high:.3f}], {hits} of {n}")
         lines.append(f"| {split} | {cells[0]} | {cells[1]} |")
-    lines += ["", "## Confusion", "", f"| answers | label | {' | '.join(VERDICTS)} |", "| --- |" + " --- |" * 5]
+    lines += [
+        "",
+        "## Confusion",
+        "",
+        f"| answers | label | {' | '.join(VERDICTS)} |",
+        "| --- |" + " --- |" * 5,
+    ]
     for split, pairs in found.items():
         for label in VERDICTS[:3]:
             counts = Counter(verdict for given, verdict in pairs if given == label)

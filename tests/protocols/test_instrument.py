@@ -34,13 +34,17 @@ def test_invented_answers_are_found_and_right_ones_are_not_refused(labelled, spl
 
 def test_a_wrong_choice_among_real_things_is_not_called_invented(labelled):
     """Unexpected is not hallucinated: at most one of twenty."""
-    wrong = [verdict for split in ("open", "blind") for label, verdict in labelled[split] if label == "unexpected"]
+    wrong = [
+        verdict for split in ("open", "blind") for label, verdict in labelled[split] if label == "unexpected"
+    ]
     assert wrong.count("hallucinated") <= len(wrong) / 20
 
 
 def test_the_card_is_what_the_instrument_gives(labelled):
     """No number on the page is typed by hand."""
-    assert CARD["PAGE"].read_text("utf-8") == CARD["page_text"](labelled), "run scripts/write_instrument_card.py"
+    assert CARD["PAGE"].read_text("utf-8") == CARD["page_text"](labelled), (
+        "run scripts/write_instrument_card.py"
+    )
 
 
 def verdict(answer: Any, *, question: str = "login_post_refused") -> Verdict:
@@ -81,7 +85,9 @@ def test_each_citation_is_looked_up_in_its_cell(answer, cited, expected):
     assert bool(kept.invented) == (expected == "hallucinated")
 
 
-@pytest.mark.parametrize("reply", ["401", "{}", '{"answer": 401}', '{"answer": 401, "evidence": "packet 11"}', "{" * 30_000])
+@pytest.mark.parametrize(
+    "reply", ["401", "{}", '{"answer": 401}', '{"answer": 401, "evidence": "packet 11"}', "{" * 30_000]
+)
 def test_a_reply_that_is_not_in_the_format_is_unexpected(reply):
     """It gives no answer that could be read, and invents nothing."""
     start = time.perf_counter()
@@ -91,12 +97,17 @@ def test_a_reply_that_is_not_in_the_format_is_unexpected(reply):
 
 def test_the_format_is_asked_for_and_reads_every_kind_of_key():
     """Lists, objects and texts are answers; the prompt says what is wanted, and only then."""
-    assert verdict({"answer": [401, 200, 302], "evidence": []}, question="login_post_statuses").verdict == "expected"
+    assert (
+        verdict({"answer": [401, 200, 302], "evidence": []}, question="login_post_statuses").verdict
+        == "expected"
+    )
     port = {"packet": 26, "field": "source_port", "value": 50302}
     for answer in (50302, {"port": 50302}):
         given = {"answer": answer, "evidence": [port]}
         assert verdict(given, question="redirects_and_404s_second_port").verdict == "expected"
-    prompts = [OneShotTest(answer_format=form).make_test_items()[0].prompts[0].text for form in ("text", "evidence")]
+    prompts = [
+        OneShotTest(answer_format=form).make_test_items()[0].prompts[0].text for form in ("text", "evidence")
+    ]
     assert ['"evidence": [' in prompt for prompt in prompts] == [False, True]
     with pytest.raises(InputError, match="use one of text, evidence"):
         OneShotTest(answer_format="xml")

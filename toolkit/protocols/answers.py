@@ -131,8 +131,8 @@ def matches(key: AnswerKey, text: str, question: str = "") -> Match:
     --------
     >>> matches(AnswerKey("exact", "shop.example"), "The host is `shop.example`.").matched
     True
-    >>> matches(AnswerKey("number", 12), "10 or 12").why
-    'names several numbers: 10, 12'
+    >>> matches(AnswerKey("number", 12), "12 or 10").why
+    'names several numbers: 12, 10'
     """
     if not text.strip():
         return Match(False, None, "the reply is empty")

@@ -60,8 +60,12 @@ def _looked_up(one: Any, reply: str, facts: Facts) -> Claim:
         return Claim("citation", json.dumps(_plain(one))[:80], 0, False)
     packet, field, value = (cell_text(_plain(one[name])) or "" for name in ("packet", "field", "value"))
     held = facts.cell(packet, field)
-    same = held is not None and (held == value or decoded_path(held) == decoded_path(value) or _equal(held, value))
-    return Claim("citation", f"packet {packet} {field} {value}"[:200], max(0, reply.find(str(one["value"]))), same)
+    same = held is not None and (
+        held == value or decoded_path(held) == decoded_path(value) or _equal(held, value)
+    )
+    return Claim(
+        "citation", f"packet {packet} {field} {value}"[:200], max(0, reply.find(str(one["value"]))), same
+    )
 
 
 def _equal(held: str, value: str) -> bool:

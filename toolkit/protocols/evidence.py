@@ -18,6 +18,7 @@ from typing import Final
 from toolkit.protocols.mentions import METHODS, Mention, mentions, refanged, scan
 from toolkit.protocols.named_numbers import NUMBER_WORDS, Number, numbers, numbers_in
 from toolkit.protocols.sample_facts import Facts, decoded_path
+from toolkit.protocols.words import WORDS, one_of
 
 _SYSTEM_FILES: Final = re.compile(r"/(?:etc|var|usr|tmp|bin|opt|proc|dev|root)(?:/|$)")
 """Paths of a file system, which an answer about an attack may name."""
@@ -31,7 +32,8 @@ _CLAUSE_END: Final = re.compile(
     r"|,(?!\s*(?:nor|or|and)\b)(?=\s*[a-z'’]{2,}\s)|^\W*no,"
 )
 _IDIOMS: Final = re.compile(
-    r"(?i)\bnot (?:found|modified|allowed|implemented)\b|\bno (?:doubt|fewer|less|more|other|surprise|matter)\b|\bnot (?:only|just|merely|surprisingly|to mention|least)\b"
+    r"(?i)\bnot (?:found|modified|allowed|implemented)\b|\bno (?:doubt|fewer|less|more|other|surprise|matter)\b"
+    r"|\bnot (?:only|just|merely|surprisingly|to mention|least)\b"
     r"|\bnothing but\b|\bnone other\b|\bwithout (?:a )?doubt\b|\bno\.\s*\d|\bif any\b"
 )
 _DENIAL: Final = re.compile(
@@ -53,33 +55,22 @@ _PRESENT: Final = re.compile(
     r"(?:\w+\s+){0,2}?(?:appears?|occurs?|present|exists?|seen|found|contained|used|requested|contacted|in|part|listed|there"
     r"|shown|recorded|involved|among|one of)\b|\b(?:is|are|was|were) (?:absent|missing)|\bnowhere\b)"
 )
-_TOOLS: Final = re.compile(
-    r"(?i)(?<![\w-])(?:chrome|chromium|safari|opera|edge|internet explorer|msie|windows(?! size| scal)|mac ?os|macos|android"
-    r"|iphone|ios|ubuntu|sqlmap|nikto|nmap|masscan|gobuster|dirbuster|dirb|ffuf|wfuzz|hydra|burp(?: suite)?|metasploit"
-    r"|cobalt strike|postman|powershell|go-http-client|okhttp|aiohttp|httpx|urllib|libwww-perl|googlebot|bingbot|curl|wget"
-    r"|python-requests|firefox|mozilla|apache|nginx|iis|tomcat|wordpress|drupal|php|mysql|postgres\w*|mariadb|sqlite|mssql"
-    r"|oracle|mimikatz|emotet|trickbot|qakbot|sliver|havoc|meterpreter|acunetix|nessus|zap|hping3?|scapy)(?![\w.-]*\w=)(?![\w-])"
-)
-_PROTOCOLS: Final = re.compile(
-    r"(?<![\w/.-])(?:DNS|TLS|SSL|HTTPS|UDP|ICMP|ARP|QUIC|FTP|SFTP|SSH|SMB|SMTP|IMAP|POP3|RDP|LDAP|NTP|DHCP|SNMP|MQTT|WebSocket"
-    r"|Telnet|IPv6|HTTP/2|HTTP/3|VPN|Kerberos|IRC)(?![\w/-])"
-)
-_PLACES: Final = re.compile(
-    r"\b(?:Russian?|Chin(?:a|ese)|Iran(?:ian)?|North Korean?|Ukrain(?:e|ian)|German[y]?|French|France|Dutch|Netherlands|American|United States"
-    r"|USA|UK|London|Moscow|Beijing|Brazil(?:ian)?|India[n]?|Romanian?|Bulgarian?|Turk(?:ey|ish)|Vietnam(?:ese)?|Poland|Hong Kong"
-    r"|Singapore|Europe(?:an)?|Asian?|Lazarus|Fancy Bear|Cozy Bear|Amazon|AWS|Azure|Google|Microsoft|Cloudflare|Akamai|Tor)\b"
-)
-_HEADERS: Final = re.compile(
-    r"(?i)\b(?:set-cookie|www-authenticate|x-[a-z-]{3,30}|referer|accept-(?:language|encoding)|authorization|etag|last-modified|retry-after"
-    r"|content-(?:length|encoding|disposition)|transfer-encoding|location header|server header|charset=[\w-]+)\b"
-)
+_TOOLS: Final = re.compile(rf"(?i)(?<![\w-])(?:{one_of('tools')})(?![\w.-]*\w=)(?![\w-])")
+_PROTOCOLS: Final = re.compile(rf"(?<![\w/.-])(?:{one_of('protocols')})(?![\w/-])")
+_PLACES: Final = re.compile(rf"\b(?:{one_of('places')})\b")
+_HEADERS: Final = re.compile(rf"(?i)\b(?:{one_of('headers')})\b")
 _CODES: Final = re.compile(
-    r"(?<![\w/.%=?&-])(?!(?:RFC|CWE|CAPEC|TA?\d|A\d|SHA|MD5|UTF|ISO|Base|IPv|TLS|SSL|x86|x64|HTTP|SP|OAuth|ANSI|IEEE|PCI|NIST|OWASP)\w*)"
-    r"(?=[\w-]{4,30}(?![\w-]))(?=[A-Za-z_-]*\d)(?=[\w-]*\d[\w-]*\d)(?:[A-Za-z]{2,}[\w-]*\d[\w-]*)(?![\w/=(-])"
+    r"(?<![\w/.%=?&-])(?!(?:RFC|CWE|CAPEC|TA?\d|A\d|SHA|MD5|UTF|ISO|Base|IPv|TLS|SSL|x86|x64|HTTP|SP|OAuth|ANSI|IEEE)\w*)"
+    r"(?=[\w-]{4,30}(?![\w-]))(?=[\w-]*\d[\w-]*\d)(?:[A-Za-z]{2,}[\w-]*\d[\w-]*)(?![\w/=(-])"
 )
+"""Letters with two digits or more, as in names of machines and codes of errors; not numbers of standards."""
 _FLAGS: Final = re.compile(r"\b(?:RST|URG|ECE|CWR|FIN|SYN|PSH)\b(?![/=])")
-_METHOD: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(METHODS)})s?(?![\w-])(?!\s+(?:FROM|INTO|TABLE|statement|clause))")
-_STRUCTURED: Final = re.compile(r"(?i)user[ _-]?agent[\"'`*]*\s*(?::|=|is|was)\s*[\"'`*]*(?P<value>[A-Za-z][\w.-]{2,40})")
+_METHOD: Final = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(METHODS)})s?(?![\w-])(?!\s+(?:FROM|INTO|TABLE|statement|clause))"
+)
+_STRUCTURED: Final = re.compile(
+    r"(?i)user[ _-]?agent[\"'`*]*\s*(?::|=|is|was)\s*[\"'`*]*(?P<value>[A-Za-z][\w.-]{2,40})"
+)
 
 
 @dataclass(frozen=True)
@@ -141,19 +132,28 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
     named, bare = scan(text)
     claims: list[tuple[str, int, int, bool]] = []
     for kind, value, start, end, held in (*_names(named, facts), *_words(bare, facts)):
-        if held or (kind, value) in asked or value.lower() in given.lower() or not _excused(text, start, end, kind):
+        if (
+            held
+            or (kind, value) in asked
+            or value.lower() in given.lower()
+            or not _excused(text, start, end, kind)
+        ):
             shown = held or (kind, value) in asked or value.lower() in given.lower()
             claims.append(("address" if kind == "network" else kind, start, end, shown))
-    for number, kind in _numbered(text, bare, question, facts):
-        held = bool(set(number.values) & asked_numbers) or _holds_number(kind, number, facts)
-        if held is None:
-            continue
-        if held or not _excused(text, number.start, number.end, kind[0]):
-            claims.append((kind[0].removeprefix("simple "), number.start, number.end, held))
+    for number, number_kind in _numbered(text, bare, question, facts):
+        given_too = bool(set(number.values) & asked_numbers)
+        decided = True if given_too else _holds_number(number_kind, number, facts)
+        name = number_kind[0]
+        if decided or (decided is False and not _excused(text, number.start, number.end, name)):
+            claims.append((name.removeprefix("simple "), number.start, number.end, decided))
     claims += _rows(text, bare, named, facts)
     claims += _of_each(text, facts)
     word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
-    if word and _ASKS_A_NAME.search(question) and word[1].lower() not in (*_NO_NAMES, *NUMBER_WORDS):
+    if (
+        word
+        and _ASKS_A_NAME.search(question)
+        and word[1].lower() not in WORDS["no_names"] | NUMBER_WORDS.keys()
+    ):
         held = word[1].lower() in facts.text or word[1].lower() in given.lower()
         claims.append(("name", word.start(1), word.end(1), held))
     claims.sort(key=lambda claim: claim[1])
@@ -163,9 +163,12 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
 _ASKS_A_NAME: Final = re.compile(
     r"(?i)\b(?:which|what|whose)\b.{0,60}\b(?:uris?|urls?|paths?|hosts?|address(?:es)?|agents?|parameters?|methods?|types?|files?)\b"
 )
-_NO_NAMES: Final = frozenset("yes none nothing unknown unclear unsure undefined null both neither nobody undetermined empty".split())
-_PACKET: Final = re.compile(r"(?i)\b(?:packet|frame|row)\s(?:no\. |number |#)?(?P<number>\d{1,9})(?!\d|\.\d|\s?(?:-|–|to|and|,)\s?\d)")
-_SEGMENT: Final = re.compile(r"[.;:!?](?=\s)|[\n()]|,\s|\b(?:and|but|then|while|which|who|after|before|until)\b")
+_PACKET: Final = re.compile(
+    r"(?i)\b(?:packet|frame|row)\s(?:no\. |number |#)?(?P<number>\d{1,9})(?!\d|\.\d|\s?(?:-|–|to|and|,)\s?\d)"
+)
+_SEGMENT: Final = re.compile(
+    r"[.;:!?](?=\s)|[\n()]|,\s|\b(?:and|but|then|while|which|who|after|before|until)\b"
+)
 _EACH: Final = re.compile(
     r"(?i)(?<![\w/.?&=-])(?P<value>\d{3}|[A-Z]{3,7}|/[\w/.?&=%-]{1,80}|(?:[\w-]{1,63}\.){1,8}\w{2,24})[\"'`*]*"
     r"(?:\s*\(\s*|\s*:\s+|\s*\|\s*|\s+(?:occurs|appears)\s+)[\"'`*]*(?P<count>\d{1,9}|[a-z]{3,9})"
@@ -173,8 +176,10 @@ _EACH: Final = re.compile(
 )
 
 
-def _rows(text: str, bare: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
-    """Yield packets that a clause or a row of a table names beside something that neither they nor their exchange hold."""
+def _rows(
+    text: str, bare: str, named: Collection[Mention], facts: Facts
+) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield packets named, in a clause or a row of a table, beside what neither they nor their exchange hold."""
     numbers_ = facts.values("number")
     cells = _table_headers(bare)
     heads = [(s, e, int(bare[s:e])) for s, e, head, _ in cells if re.search(r"(?i)packet|frame|row|number|no\b|#", head)
@@ -195,12 +200,17 @@ def _rows(text: str, bare: str, named: Collection[Mention], facts: Facts) -> Ite
         for one in numbers_in(bare[begin:stop]):
             near = bare[max(0, begin + one.start - 30) : begin + one.start]
             if _is_size(one.unit.lower()) and one.unit.lower() in ("byte", "bytes", "b"):
-                own.append(facts.rows("length", one.text.replace(",", "")) | facts.rows("payload_length", one.text.replace(",", "")))
+                own.append(
+                    facts.rows("length", one.text.replace(",", ""))
+                    | facts.rows("payload_length", one.text.replace(",", ""))
+                )
             elif re.fullmatch(r"[1-5]\d\d", one.text) and re.search(_BEFORE_PATTERNS[3][1], near):
                 wanted.append(facts.rows("status", one.text))
         exchange = facts.exchange(number)
         itself = facts.rows("number", str(number))
-        if any(rows and not rows & exchange for rows in wanted) or any(rows and not rows & itself for rows in own):
+        if any(rows and not rows & exchange for rows in wanted) or any(
+            rows and not rows & itself for rows in own
+        ):
             yield "packet", start, end, False
 
 
@@ -209,10 +219,14 @@ def _around(bare: str, start: int, end: int, in_table: bool) -> tuple[int, int]:
     if in_table:
         return bare.rfind("\n", 0, start) + 1, (bare.find("\n", end) + 1 or len(bare) + 1) - 1
     cuts = [cut.end() for cut in _SEGMENT.finditer(bare, max(0, start - 160), start)]
-    if cuts and bare[cuts[-1] - 1] == "(":  # "/admin (packet 26)": the brackets speak of what stands before them
+    if (
+        cuts and bare[cuts[-1] - 1] == "("
+    ):  # "/admin (packet 26)": the brackets speak of what stands before them
         cuts.pop()
     after = _SEGMENT.search(bare, end, end + 160)
-    return (cuts[-1] if cuts else max(0, start - 160)), (after.start() if after else min(len(bare), end + 160))
+    return (cuts[-1] if cuts else max(0, start - 160)), (
+        after.start() if after else min(len(bare), end + 160)
+    )
 
 
 def _of_each(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
@@ -222,10 +236,19 @@ def _of_each(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
         count = NUMBER_WORDS.get(word, int(word) if word.isdigit() else -1)
         if {"once": 1, "twice": 2}.get(word):
             count = {"once": 1, "twice": 2}[word]
-        columns = [values[match["value"].lower()] for values in facts.masks.values() if match["value"].lower() in values]
-        if columns and 0 <= count < 100 and not text[match.start("value") - 5 : match.start("value")].lower().endswith("port "):
+        columns = [
+            values[match["value"].lower()]
+            for values in facts.masks.values()
+            if match["value"].lower() in values
+        ]
+        if (
+            columns
+            and 0 <= count < 100
+            and not text[match.start("value") - 5 : match.start("value")].lower().endswith("port ")
+        ):
             held = any(count == rows.bit_count() for rows in columns) or (
-                not match["times"].strip() and any(str(count) in facts.values(name) for name in ("number", "stream"))
+                not match["times"].strip()
+                and any(str(count) in facts.values(name) for name in ("number", "stream"))
                 and "|" in match[0]
             )
             yield "count", match.start("count"), match.end("count"), held
@@ -265,7 +288,7 @@ def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
         return bool(re.search(rf"(?<!\w){re.escape(f'{name}={content}')}(?!\d)", facts.text))
     if kind == "sql":
         return re.sub(r"\s*,\s*", ",", value) in facts.text
-    if kind == "address" and value in facts.addresses or kind == "host" and value in facts.hosts:
+    if (kind == "address" and value in facts.addresses) or (kind == "host" and value in facts.hosts):
         return True
     return _stands_in(value, facts.text)
 
@@ -315,10 +338,16 @@ def _excused(text: str, start: int, end: int, kind: str) -> bool:
     before = _IDIOMS.sub(lambda m: " " * len(m[0]), text[max(0, start - 200) : start])
     cuts = [cut.end() for cut in _CLAUSE_END.finditer(before)]
     clause = before[cuts[-1] :] if cuts else before
-    if re.search(r"\([^()]{0,40}$", before) and not _DENIAL.search(clause):  # a word in brackets belongs to its clause
+    if re.search(r"\([^()]{0,40}$", before) and not _DENIAL.search(
+        clause
+    ):  # a word in brackets belongs to its clause
         outside = before[: before.rindex("(")]
         cuts = [cut.end() for cut in _CLAUSE_END.finditer(outside)]
-        clause = (outside[cuts[-1] :] if cuts else outside) if re.match(r"\s*(?:e\.g|such as|like)", clause) else clause
+        clause = (
+            (outside[cuts[-1] :] if cuts else outside)
+            if re.match(r"\s*(?:e\.g|such as|like)", clause)
+            else clause
+        )
     after = text[end : end + 90]
     cut = _CLAUSE_END.search(after)
     following = after[: cut.start()] if cut else after
@@ -326,13 +355,29 @@ def _excused(text: str, start: int, end: int, kind: str) -> bool:
         return True
     if re.search(r"(?i)\b(?:would|should|if)\b", following):
         return True
-    general = kind in ("place", "header", "name", "port", "status", "count", "agent", "protocol", "network", "method", "number", "time", "size")
+    general = kind in (
+        "place",
+        "header",
+        "name",
+        "port",
+        "status",
+        "count",
+        "agent",
+        "protocol",
+        "network",
+        "method",
+        "number",
+        "time",
+        "size",
+    )
     if general and re.match(r"(?i)[^.;!?\n]{0,40}\b(?:would|should)\b", after):
         return True
     wide = before.replace("(", " ").replace(")", " ")
     cuts = [cut.end() for cut in _CLAUSE_END.finditer(wide)]
     clause = wide[cuts[-1] :] if cuts else wide
-    return general and bool(_GENERAL.search(clause) or (kind in ("port", "network") and _GENERAL.search(following)))
+    return general and bool(
+        _GENERAL.search(clause) or (kind in ("port", "network") and _GENERAL.search(following))
+    )
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -340,42 +385,30 @@ def _excused(text: str, start: int, end: int, kind: str) -> bool:
 _Kind = tuple[str, int]
 """What a number is said to be, and for a count the rows it counts in."""
 _BEFORE: Final = (
-    ("packet", r"(?:packet|frame|row|line|record|no\.|nr\.?|number|entry|entries|#)s?(?: (?:numbers?|no\.?|#|id))?[\s:=#]*"),
+    (
+        "packet",
+        r"(?:packet|frame|row|line|record|no\.|nr\.?|number|entry|entries|#)s?(?: (?:numbers?|no\.?|#|id))?[\s:=#]*",
+    ),
     ("stream", r"(?:stream|connection|flow|conversation)s?(?: (?:numbers?|index|id|no\.?))?[\s:=#]*"),
     ("port", r"ports?(?: numbers?)?(?: (?:is|was|are|were|of))*[\s:=]*|(?:tcp|udp)[/ ]"),
-    ("status", r"(?:status(?:es)?(?:[ _-]?codes?)?|codes?|statuscode|response codes?|http(?: error| code| status)?|errors?|returns?"
-     r"|returned|returning|answer(?:s|ed|ing)?(?: with)?|repl(?:y|ies|ied|ying)(?: with)?|respon(?:ds?|ded|se|ses|ding)(?: with)?"
-     r"|gets?|got|receiv(?:es?|ed|ing)|gives?|gave|a|an)(?: (?:of|is|was|are|were|with|an?|code|http|status))*[\s:=]*"),
-    ("skip", r"(?:RFC|CWE-?|CAPEC-?|OWASP|A|T|step|phase|section|figure|table|chapter|version|v|level|question|answer|windows"
-     r"|firefox|chrome|gecko|rv:|IPv|layer|port range|(?:MTU|MSS)(?: of| is)?|A\d\d?:|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*"),
+    (
+        "status",
+        r"(?:status(?:es)?(?:[ _-]?codes?)?|codes?|statuscode|response codes?|http(?: error| code| status)?|errors?|returns?"
+        r"|returned|returning|answer(?:s|ed|ing)?(?: with)?|repl(?:y|ies|ied|ying)(?: with)?|respon(?:ds?|ded|se|ses|ding)(?: with)?"
+        r"|gets?|got|receiv(?:es?|ed|ing)|gives?|gave|a|an)(?: (?:of|is|was|are|were|with|an?|code|http|status))*[\s:=]*",
+    ),
+    (
+        "skip",
+        r"(?:RFC|CWE-?|CAPEC-?|OWASP|A|T|step|phase|section|figure|table|chapter|version|v|level|question|answer|windows"
+        r"|firefox|chrome|gecko|rv:|IPv|layer|port range|(?:MTU|MSS)(?: of| is)?|A\d\d?:|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*",
+    ),
 )
 _BEFORE_PATTERNS: Final = tuple(
     (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$")) for kind, words in _BEFORE
 )
-_REASONS: Final = re.compile(
-    r"[\"'`*)]*\s*\(?(?:OK|Found|Not Found|Moved|Forbidden|Unauthorized|Unauthorised|Bad Request|Internal Server|Created|No Content|Not Modified"
-    r"|Bad Gateway|Service Unavailable|Permanent|Temporary|Gone|Too Many|status|s\b(?! ))"
-)
-_WORDS: Final = re.compile(r"[A-Za-z0-9.-]+")
-_ROW_NOUNS: Final = "packet frame row line record entry entrie segment message datagram time".split()
-_VALUE_NOUNS: Final = {
-    "stream": "stream", "connection": "stream", "flow": "stream", "session": "stream", "conversation": "stream",
-    "host": "host", "hostname": "host", "domain": "host", "address": "address", "ip": "address", "client": "source",
-    "server": "destination", "port": "port", "method": "method", "path": "path", "page": "path", "uri": "uri", "url": "uri",
-    "resource": "path", "file": "path", "endpoint": "path", "agent": "user_agent", "code": "status", "statu": "status",
-    "type": "content_type", "protocol": "protocol", "flag": "flag", "machine": "address", "device": "address",
-    "value": "status",
-}  # fmt: skip
-_REQUESTS: Final = frozenset("request gets posts get post poll query querie download upload call attempt login logon visit".split())
-_RESPONSES: Final = frozenset("response reply replie answer".split())
-_QUALIFIERS: Final = frozenset(
-    "http https tcp udp total different distinct unique separate network failed successful client server data login redirect error "
-    "identical similar individual web ip ipv4 ipv6 source destination status response captured more other further such of the its "
-    "these those all user content media single full new first second empty pure plain bare initial remaining normal regular tls dns "
-    "icmp arp syn ack fin rst psh get post put head delete options patch not-found server-side client-side small large long short "
-    "payload-bearing incoming outgoing retransmitted duplicate consecutive html json css sql injection malicious suspicious benign "
-    "legitimate beacon polling poll json xml retransmission recorded logged listed".split()
-)
+_REASONS: Final = re.compile(rf"[\"'`*)]*\s*\(?(?:(?:{one_of('reasons')})\b|s\b(?! ))")
+_NOUNS: Final = WORDS["rows"] | WORDS["requests"] | WORDS["responses"] | WORDS["values"]
+_WORD: Final = re.compile(r"[A-Za-z0-9.-]+")
 
 
 def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, _Kind]]:
@@ -395,11 +428,16 @@ def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tup
         units = [one.unit.lower() for one in (found[index], following)]
         own, next_ = (_is_time(unit) or _is_size(unit) or unit == "%" for unit in units)
         if next_ and not own and re.fullmatch(r"\s*(?:and|or|to|-|–)\s*", between):
-            values = tuple(found[index].written * value / (following.written or 1) for value in following.values)
+            values = tuple(
+                found[index].written * value / (following.written or 1) for value in following.values
+            )
             found[index] = replace(found[index], unit=following.unit, values=values)
     for number in found:
         kind = _kind_of(number, text, bare, headers, facts)
-        joined = re.fullmatch(r"[\"'`*]*\s*(?:,|/|&|and|or|,\s*and|to|through|->|→|-|–|\+)\s*[\"'`*]*", bare[last[0] : number.start])
+        joined = re.fullmatch(
+            r"[\"'`*]*\s*(?:,|/|&|and|or|,\s*and|to|through|->|→|-|–|\+)\s*[\"'`*]*",
+            bare[last[0] : number.start],
+        )
         if joined and kind[0] in ("", "number") and last[1][0] in ("packet", "stream", "port", "status"):
             kind = last[1]
         last = (number.end, kind)
@@ -440,7 +478,9 @@ def _table_headers(bare: str) -> list[tuple[int, int, str, str]]:
     return cells
 
 
-def _kind_of(number: Number, text: str, bare: str, headers: list[tuple[int, int, str, str]], facts: Facts) -> _Kind:
+def _kind_of(
+    number: Number, text: str, bare: str, headers: list[tuple[int, int, str, str]], facts: Facts
+) -> _Kind:
     """Return what a number is: from its unit, the words before it, and the noun after it."""
     before, after = bare[max(0, number.start - 60) : number.start], bare[number.end : number.end + 90]
     before = re.split(r"[\n;]|[.!?]\s", before)[-1]
@@ -449,23 +489,42 @@ def _kind_of(number: Number, text: str, bare: str, headers: list[tuple[int, int,
     if cell:
         before, after = f"{cell[0]} " if not before.rstrip().endswith(":") else before, after.split("|")[0]
         if not re.search(r"\w", after):
-            after = f" {cell[1]} {cell[0]}" if re.search(r"(?i)count|number|total|#|requests|packets|resp|times|rows", cell[0]) else ""
+            after = (
+                f" {cell[1]} {cell[0]}"
+                if re.search(r"(?i)count|number|total|#|requests|packets|resp|times|rows", cell[0])
+                else ""
+            )
     unit = number.unit.lower()
-    if unit == "s" and number.text.isdigit() and len(number.text) == 3 and bare[number.end : number.end + 1] == "s":
+    if (
+        unit == "s"
+        and number.text.isdigit()
+        and len(number.text) == 3
+        and bare[number.end : number.end + 1] == "s"
+    ):
         return "status", 0  # "three 404s"
-    if re.match(r"(?i)[\s\w]{0,14}(?:/s\b|/sec|/second|/minute|/min\b|\s*(?:per|a|each|every)\s+(?:second|minute|sec|s)\b|ps\b)", after) or unit.endswith("ps"):
+    if re.match(
+        r"(?i)[\s\w]{0,14}(?:/s\b|/sec|/second|/minute|/min\b|\s*(?:per|a|each|every)\s+(?:second|minute|sec|s)\b|ps\b)",
+        after,
+    ) or unit.endswith("ps"):
         noun = _noun(re.split(r"(?i)\bper\b|/", after)[0] + " ", facts)
         return "rate", facts.every if noun is None else noun
     if unit in ("%",) or re.match(r"\s*(?:%|per ?cent|percent)", after):
         return "share", 0
     if _is_time(unit):
-        interval = re.search(r"(?i)\b(?:every|each|interval|mean|average|apart|period|median)\b", before + after[:30])
+        interval = re.search(
+            r"(?i)\b(?:every|each|interval|mean|average|apart|period|median)\b", before + after[:30]
+        )
         moment = re.search(r"(?i)\bat (?:about |roughly |around |t ?= ?|second |~)*$", before)
         return ("interval" if interval else "moment" if moment else "time"), 0
     if _is_size(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
         return "size", 0
     if not whole:
-        return ("number", 0) if re.search(r"\d\.\d", number.text) and not re.search(r"(?i)(?:version|v|tls|/|rv:?|http)\s*$", before) else ("", 0)
+        return (
+            ("number", 0)
+            if re.search(r"\d\.\d", number.text)
+            and not re.search(r"(?i)(?:version|v|tls|/|rv:?|http)\s*$", before)
+            else ("", 0)
+        )
     value = int(number.written)
     if number.start and re.match(r"[\d.]*$", before) and re.match(r"[.)]\s", after):
         return "", 0  # the number of an item in a list
@@ -474,14 +533,20 @@ def _kind_of(number: Number, text: str, bare: str, headers: list[tuple[int, int,
     digits = not number.text[0].isalpha()
     if digits and 100 <= value <= 599 and _REASONS.match(after):
         return "status", 0
-    if re.search(r"[+×*/=÷−]\s*$|\d\s+[x-]\s+$", before) or re.match(r"\s*[+×*/=÷]|\s+[x−-]\s+\d", after):
+    if re.search(r"(?:[+×*=÷−]|(?<![A-Za-z])/)\s*$|\d\s+[x-]\s+$", before) or re.match(
+        r"\s*[+×*/=÷]|\s+[x−-]\s+\d", after
+    ):
         return "", 0  # a sum that is shown; its result is looked up where it has a noun or a unit
     noun = _noun(after, facts)
     for kind, pattern in _BEFORE_PATTERNS:
         if digits and pattern.search(before):
             if kind == "status" and (noun or not 100 <= value <= 599):
                 continue
-            if kind in ("packet", "stream") and noun is not None and not re.match(r"\s*(?:,|and|to|-)", after):
+            if (
+                kind in ("packet", "stream")
+                and noun is not None
+                and not re.match(r"\s*(?:,|and|to|-)", after)
+            ):
                 return ("count", noun) if re.search(r"[:=]\s*$", before) else (kind, 0)
             return kind, 0
     if re.match(r"\s*(?:-|–)?\s*(?:way|fold|step|tuple|bit|hop|xx)\b|(?:st|nd|rd|th)\b", after):
@@ -492,7 +557,9 @@ def _kind_of(number: Number, text: str, bare: str, headers: list[tuple[int, int,
         if re.search(r"(?i)\bof (?:the |all |its |all the )?$", before):
             return "count", noun
         return "count", _restricted(noun, text[number.end : number.end + 90], facts)
-    if re.match(r"(?i)\s*(?:of|out of|from)\s", after) or re.search(r"(?i)\b(?:of|out of|times|total|exactly|count)[\s:=*]*$", before):
+    if re.match(r"(?i)\s*(?:of|out of|from)\s", after) or re.search(
+        r"(?i)\b(?:of|out of|times|total|exactly|count)[\s:=*]*$", before
+    ):
         return "count", -2
     return "number", 0
 
@@ -509,18 +576,26 @@ def _restricted(base: int, following: str, facts: Facts) -> int:
     if not match:
         return base
     how, value = match["how"].lower(), match["value"].lower()
-    column = "stream" if value.isdigit() else {"by": "source", "from": "source", "to": "destination"}.get(how, "address")
+    column = (
+        "stream"
+        if value.isdigit()
+        else {"by": "source", "from": "source", "to": "destination"}.get(how, "address")
+    )
     return base & (facts.rows(column, value) or facts.rows("host", value) or facts.every)
 
 
 def _noun(after: str, facts: Facts) -> int | None:
     """Return the rows in which a noun phrase counts; -1 - n for values, None where no noun follows that we know."""
     base, counted = facts.every, False
-    phrase = re.split(r"[\n,;:()|+=*/×]|\.\s|\b(?:and|or|from|to|in|with|that|which|are|is|were|was|carry|have|on|for|by|at)\b", after)[0]
-    words = _WORDS.findall(phrase.lower())
+    phrase = re.split(
+        r"[\n,;:()|+=*/×]|\.\s|\b(?:and|or|from|to|in|with|that|which|are|is|were|was|carry|have|on|for|by|at)\b",
+        after,
+    )[0]
+    words = _WORD.findall(phrase.lower())
     for index, word in enumerate(words[:6]):
         stem = word.strip(".-")
         singular = stem[:-1] if stem.endswith("s") and not stem.endswith("ss") else stem
+        following = words[index + 1].rstrip("s") if index + 1 < len(words) else ""
         layer = {"dns", "tls", "udp", "icmp", "arp", "quic", "https", "ssl"} & {stem}
         if layer:
             base &= facts.rows("layer", stem) if "protocol" in facts.frame else facts.every
@@ -535,28 +610,55 @@ def _noun(after: str, facts: Facts) -> int | None:
         elif re.fullmatch(r"[1-5](?:\d\d|xx)s?", stem):
             base &= facts.rows("status", stem.rstrip("s")) | facts.rows("class", stem)
             counted = True
-        elif stem in _REQUESTS or singular in _REQUESTS:
+        elif {stem, singular} & WORDS["requests"]:
             return base & facts.told("method") if "method" in facts.frame else base
-        elif stem in _RESPONSES or singular in _RESPONSES:
-            if not (index + 1 < len(words) and words[index + 1].startswith("code")):
+        elif {stem, singular} & WORDS["responses"]:
+            if following != "code":
                 return base & facts.told("status") if "status" in facts.frame else base
-        elif singular in _ROW_NOUNS:
-            return base
-        elif singular in _VALUE_NOUNS and not (index + 1 < len(words) and words[index + 1].rstrip("s") in (*_VALUE_NOUNS, *_ROW_NOUNS, *_REQUESTS, *_RESPONSES)):
+        elif singular in WORDS["rows"] or (singular in WORDS["values"] and following not in _NOUNS):
             return base
         elif singular in ("error", "redirect", "retransmission", "handshake", "match", "matche"):
             counted = True
-        elif stem not in _QUALIFIERS and not facts.masks["product"].get(stem):
+        elif stem not in WORDS["qualifiers"] and not facts.masks["product"].get(stem):
             break
     return base if counted else None
 
 
 def _is_time(unit: str) -> bool:
-    return unit.rstrip("s") in ("", "ec", "second", "econd", "sec", "m", "msec", "millisecond", "u", "µ", "μ", "min", "minute", "h", "hour") and unit not in ("", "m")
+    return unit.rstrip("s") in (
+        "",
+        "ec",
+        "second",
+        "econd",
+        "sec",
+        "m",
+        "msec",
+        "millisecond",
+        "u",
+        "µ",
+        "μ",
+        "min",
+        "minute",
+        "h",
+        "hour",
+    ) and unit not in ("", "m")
 
 
 def _is_size(unit: str) -> bool:
-    return unit.rstrip("s") in ("b", "byte", "kb", "kib", "mb", "mib", "gb", "kilobyte", "kibibyte", "megabyte", "octet", "k")
+    return unit.rstrip("s") in (
+        "b",
+        "byte",
+        "kb",
+        "kib",
+        "mb",
+        "mib",
+        "gb",
+        "kilobyte",
+        "kibibyte",
+        "megabyte",
+        "octet",
+        "k",
+    )
 
 
 def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
@@ -573,7 +675,11 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
     if name == "packet":
         return 0 <= whole <= len(facts.frame) + 1 or str(whole) in facts.values("number")
     if name == "stream":
-        return whole <= len(facts.values("stream")) or str(whole) in facts.values("stream") if "stream" in facts.frame else None
+        return (
+            whole <= len(facts.values("stream")) or str(whole) in facts.values("stream")
+            if "stream" in facts.frame
+            else None
+        )
     if name == "simple count":
         return whole in facts.simple_counts_in(base)
     if name == "count":
@@ -596,15 +702,21 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
         return True
     if 0 <= whole < 1000:  # small enough to be the sum of something by chance
         return bool(number.approximate) and _near(number, facts.counts)
-    return _near(number, facts.times[0] | facts.sizes | facts.shares) or _stands_in(number.text.strip("+-−"), facts.text)
+    return _near(number, facts.times[0] | facts.sizes | facts.shares) or _stands_in(
+        number.text.strip("+-−"), facts.text
+    )
 
 
 def _near(number: Number, wanted: Collection[float]) -> bool:
-    """Say whether a number is one of these, to within one unit of its last digit, or a tenth where it is called about."""
+    """Say whether a number is one of these, to one unit of its last digit, or a tenth where it is called about."""
     decimals = len(number.text.partition(".")[2]) if "." in number.text else 0
     for value in number.values:
         scale = abs(value / number.written) if number.written else 1.0
-        slack = 1.0001 * scale * 10.0**-decimals if scale != 1 or decimals or number.unit not in ("byte", "bytes", "b") else 0.5
+        slack = (
+            1.0001 * scale * 10.0**-decimals
+            if scale != 1 or decimals or number.unit not in ("byte", "bytes", "b")
+            else 0.5
+        )
         if number.approximate:
             slack = max(slack, abs(value) / 10)
         if any(abs(value - one) <= slack for one in wanted):

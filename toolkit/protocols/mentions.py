@@ -8,29 +8,23 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from toolkit.protocols.words import WORDS
+
 METHODS: Final = ("GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT")
-_FILE_TYPES: Final = frozenset(
-    "html htm php asp aspx jsp js mjs css scss json xml yaml yml toml ini conf cfg log txt md rst csv tsv pdf doc docx "
-    "xls xlsx ppt pptx rtf png jpg jpeg gif svg ico webp mp3 mp4 avi zip gz tgz tar bz2 xz rar 7z iso img bin exe dll "
-    "sys so elf msi bat cmd ps1 vbs hta lnk scr jar war class apk deb rpm sh py pl rb rs go java c h cpp sql db sqlite "
-    "bak old tmp swp key pem crt cer p12 pfx pcap pcapng cap ipynb sha256 md5 sig dat".split()
-)
-"""Endings of files; any other last label in letters makes a dotted word a host name, whatever its registry."""
-_OWN_FILES: Final = frozenset("csv pcap pcapng cap".split())
+_OWN_FILES: Final = frozenset({"csv", "pcap", "pcapng", "cap"})
 """Kinds of the sample itself, which an answer may name as it likes."""
-_FIELDS: Final = (
-    "http tcp udp ip ipv6 frame eth dns tls ssl icmp arp data urllib os sys java javax org.apache asp".split()
-)
-"""First labels of names of Wireshark's fields and of modules: "http.host" is no host."""
 _LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?"
 _TAIL: Final = r"""(?::(?P<port>\d{1,5})(?![\w.]))?(?P<path>/[^\s<>"'`|\\^{}\x00]*)?"""
-_HOST_PATTERN: Final = rf"(?i)(?<![\w.@*/=$-])(?P<host>(?:{_LABEL}\.){{1,8}}[a-z]{{2,24}})(?![\w@(=-]|\.\w)" + _TAIL
+_HOST_PATTERN: Final = (
+    rf"(?i)(?<![\w.@*/=$-])(?P<host>(?:{_LABEL}\.){{1,8}}[a-z]{{2,24}})(?![\w@(=-]|\.\w)" + _TAIL
+)
 _PATTERNS: Final = {
-    "url": r"(?i)(?<!\w)(?:https?|wss?|ftp)://(?P<host>\[[0-9a-f:.]{2,45}\]|[^\s<>\"'`/:?#|\\^{}\[\]()\x00]{1,255})" + _TAIL,
+    "url": r"(?i)(?<!\w)(?:https?|wss?|ftp)://(?P<host>\[[0-9a-f:.]{2,45}\]|[^\s<>\"'`/:?#|\\^{}\[\]()\x00]{1,255})"
+    + _TAIL,
     "cve": r"(?i)(?<!\w)CVE-\d{4}-\d{4,7}(?!\d)",
     "email": r"(?i)(?<![\w.])[a-z0-9._+-]{1,64}@(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}(?!\w)",
     "mac": r"(?i)(?<![\w:-])[0-9a-f]{2}(?:(?::[0-9a-f]{2}){5}|(?:-[0-9a-f]{2}){5}|(?<=\w\w)[0-9a-f]{2}(?:\.[0-9a-f]{4}){2})(?![\w:-])",
@@ -48,8 +42,12 @@ _PATTERNS: Final = {
     "root": r"""(?:(?<=["'`])/(?=["'`])|(?<=GET )/(?=\s)|(?<=POST )/(?=\s)|(?<=HEAD )/(?=\s)|(?<=[|,:*-] )/(?=\s*[|,(\n]))""",
 }
 _COMPILED: Final = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
-_NAMED: Final = re.compile(r"(?i)\b(?:host(?:name)?s?|domains?)(?:\s+(?:is|was|named|called))?[\s:\"'`*]{1,4}$")
-_DEFANGED: Final = re.compile(r"(?i)\[(?:\.|dot)\]|\((?:\.|dot)\)|\{\.\}|(?<=\w)\[:\](?=\w|/)|\[://\]|\bhxxp(?=s?\W)|\\\.(?=\w)")
+_NAMED: Final = re.compile(
+    r"(?i)\b(?:host(?:name)?s?|domains?)(?:\s+(?:is|was|named|called))?[\s:\"'`*]{1,4}$"
+)
+_DEFANGED: Final = re.compile(
+    r"(?i)\[(?:\.|dot)\]|\((?:\.|dot)\)|\{\.\}|(?<=\w)\[:\](?=\w|/)|\[://\]|\bhxxp(?=s?\W)|\\\.(?=\w)"
+)
 
 
 @dataclass(frozen=True)
@@ -226,7 +224,7 @@ def _is_v6(match: re.Match[str]) -> bool:
 
 def _is_file(match: re.Match[str]) -> bool:
     named = _NAMED.search(match.string[max(0, match.start() - 30) : match.start()])
-    return not named and match["host"].rsplit(".", 1)[1].lower() in _FILE_TYPES
+    return not named and match["host"].rsplit(".", 1)[1].lower() in WORDS["files"]
 
 
 def _is_host(match: re.Match[str]) -> bool:
@@ -236,4 +234,8 @@ def _is_host(match: re.Match[str]) -> bool:
     if last.lower() in _OWN_FILES and _is_file(match):
         return False
     run_on = last != last.lower() and last != last.upper()
-    return not run_on and labels[0].lower() not in _FIELDS and any(len(label) > 1 for label in labels[:-1])
+    return (
+        not run_on
+        and labels[0].lower() not in WORDS["fields"]
+        and any(len(label) > 1 for label in labels[:-1])
+    )

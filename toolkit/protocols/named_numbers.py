@@ -49,7 +49,9 @@ _LABELLED: Final = re.compile(
     r"(?:\s{0,2}(?:,|and|or|to|-|–|through|, and)\s{0,2}\d{1,9}(?![\d.]|\s[a-z]))*"
 )
 """Numbers that name a packet and its like: they answer only where nothing else does."""
-_CONCLUDES: Final = re.compile(r"(?i)(?:\b(?:so|thus|total|therefore|hence|altogether|in all|is|equals|makes|gives)\b|=)[\s:*]*$")
+_CONCLUDES: Final = re.compile(
+    r"(?i)(?:\b(?:so|thus|total|therefore|hence|altogether|in all|is|equals|makes|gives)\b|=)[\s:*]*$"
+)
 _CHOICE: Final = re.compile(r"\s*(?:[-–/]|or|to|or maybe|or perhaps|and)\s*")
 """What stands between two numbers of a range or a choice."""
 
@@ -135,14 +137,16 @@ def number_matches(wanted: float, tolerance: float, text: str, question: str) ->
         return Match(False, None, "names no number")
     asked = {value for number in numbers(question) for value in number.values}
     right = [number for number in found if _equals(number, wanted, tolerance, question)]
-    own = [number for number in found if number in right or not set(number.values) & asked] or list(found)
+    own = [number for number in found if number in right or not set(number.values) & asked] or [*found]
     open_ = [number for number in own if not denied(text, number.start)]
     if not open_:
         return Match(False, own[0].text, "denies the number, or makes it a bound")
     if open_[0] not in right and not (open_[-1] in right and _CONCLUDES.search(text[: open_[-1].start])):
         return Match(False, open_[0].text, "names another number")
     chosen = open_[0] if open_[0] in right else open_[-1]
-    for one, other in ((one, other) for one, other in zip(open_, open_[1:], strict=False) if chosen in (one, other)):
+    for one, other in (
+        (one, other) for one, other in zip(open_, open_[1:], strict=False) if chosen in (one, other)
+    ):
         if _CHOICE.fullmatch(text[one.end : other.start]) and {one in right, other in right} == {True, False}:
             return Match(False, None, f"names several numbers: {one.text}, {other.text}")
     return Match(True, chosen.text, "names the number as the answer")

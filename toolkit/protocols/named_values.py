@@ -132,7 +132,12 @@ def _sorted(
 
 def _context(text: str, start: int) -> bool:
     """Say whether a value is denied, or only says where the answer stands ("after /login it is ...")."""
-    return denied(text, start) or bool(re.search(r"(?i)\b(?:after|before|following|than)\s[\"'`*]*(?:the |path )?$", text[max(0, start - 30) : start]))
+    return denied(text, start) or bool(
+        re.search(
+            r"(?i)\b(?:after|before|following|than)\s[\"'`*]*(?:the |path )?$",
+            text[max(0, start - 30) : start],
+        )
+    )
 
 
 def _joined(text: str, hit: tuple[str, int, int], other: tuple[str, int, int]) -> bool:

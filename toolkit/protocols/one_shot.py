@@ -115,7 +115,9 @@ class OneShotTest(PromptResponseTest):
         self.hallucination_judge = hallucination_judge
         self.answer_format = answer_format
         if answer_format not in FORMATS:
-            raise InputError(f"one-shot test: answer_format {answer_format!r}: use one of {', '.join(FORMATS)}")
+            raise InputError(
+                f"one-shot test: answer_format {answer_format!r}: use one of {', '.join(FORMATS)}"
+            )
         if hallucination_judge and not self.judges:
             raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
         self.variants = _variants(variants, None if prompt_file is None else place / prompt_file)

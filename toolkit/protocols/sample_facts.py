@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, reduce
-from itertools import combinations
+from itertools import combinations, islice, pairwise
 from operator import or_
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any, Final
@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _GROUPED: Final = (
-    *("source", "destination", "source_port", "destination_port", "protocol", "length", "tcp_flags", "stream"),
+    *(
+        "source",
+        "destination",
+        "source_port",
+        "destination_port",
+        "protocol",
+        "length",
+        "tcp_flags",
+        "stream",
+    ),
     *("method", "host", "uri", "status", "content_type", "user_agent", "payload_length"),
 )
 """Columns whose values are counted, alone and two by two."""
@@ -108,19 +117,28 @@ class Facts:
         return found
 
     def _exchanges(self, found: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-        """Return requests by their reply's status, replies by their request, and the packets that answer each request."""
-        made: dict[str, list[tuple[str, int]]] = {"replied": [], "asked method": [], "asked path": [], "reply": []}
+        """Return requests by the status of their reply, replies by their request, and the packets of each reply."""
+        made: dict[str, list[tuple[str, int]]] = {
+            "replied": [],
+            "asked method": [],
+            "asked path": [],
+            "reply": [],
+        }
         if not {"stream", "method", "status"} <= set(self.frame):
             return {}
         cells = {name: self._column(name) for name in ("method", "status", "uri") if name in self.frame}
         for rows in found["stream"].values():
-            inside = [index for index in range(len(self.frame)) if rows >> index & 1]
+            inside = _indices(rows)
             asked = [index for index in inside if cells["method"][index]]
             replied = [index for index in inside if cells["status"][index]]
             for request, after in zip(asked, [*asked[1:], len(self.frame)], strict=False):
                 back = [i for i in inside if request < i < after and i not in asked]
                 if "source" in found:
-                    back = [i for i in back if not any(r >> i & 1 and r >> request & 1 for r in found["source"].values())]
+                    back = [
+                        i
+                        for i in back
+                        if not any(r >> i & 1 and r >> request & 1 for r in found["source"].values())
+                    ]
                 made["reply"].append((str(request), sum(1 << i for i in back)))
             for request, reply in zip(asked, replied, strict=False):
                 made["replied"].append((str(cells["status"][reply]), 1 << request))
@@ -132,19 +150,29 @@ class Facts:
 
     def values(self, column: str) -> frozenset[str]:
         """Return the values of a column in small letters."""
-        return frozenset(v for v in self._column(column) if v is not None) if column in self.frame else frozenset()
+        return (
+            frozenset(v for v in self._column(column) if v is not None)
+            if column in self.frame
+            else frozenset()
+        )
 
     def cell(self, packet: str, column: str) -> str | None:
         """Return what stands in one cell, in small letters; None where there is no such cell, or it is empty."""
         numbers = self._column("number") if "number" in self.frame else []
-        return self._column(column)[numbers.index(packet)] if packet in numbers and column in self.frame else None
+        return (
+            self._column(column)[numbers.index(packet)]
+            if packet in numbers and column in self.frame
+            else None
+        )
 
     def exchange(self, number: int) -> int:
-        """Return the rows beside a packet: itself, its neighbours in its stream, and the request or reply it goes with."""
+        """Return a packet's row, its neighbours in its stream, and the request and reply that it goes with."""
         numbers = self._column("number")
         index = numbers.index(str(number))
-        stream = next((rows for rows in self.masks.get("stream", {}).values() if rows >> index & 1), self.every)
-        inside = [i for i in range(len(numbers)) if stream >> i & 1]
+        stream = next(
+            (rows for rows in self.masks.get("stream", {}).values() if rows >> index & 1), self.every
+        )
+        inside = _indices(stream)
         place = inside.index(index)
         found = sum(1 << i for i in inside[max(0, place - 1) : place + 2])
         for request, replies in self.masks.get("reply", {}).items():
@@ -174,7 +202,11 @@ class Facts:
         for values in self.masks.values():
             sizes = [(rows & base).bit_count() for rows in values.values()]
             told = reduce(or_, values.values(), 0) & base
-            found |= {len([size for size in sizes if size]), told.bit_count(), base.bit_count() - told.bit_count()}
+            found |= {
+                len([size for size in sizes if size]),
+                told.bit_count(),
+                base.bit_count() - told.bit_count(),
+            }
             found |= {n for size in sizes for n in (size, base.bit_count() - size)}
         return frozenset(found)
 
@@ -202,15 +234,20 @@ class Facts:
         """Yield every set of rows that a column and value, or a kind of row, make, with the row indices."""
         sets = {self.every, *(rows for values in self.masks.values() for rows in values.values())}
         sets |= {self.told(name) for name in ("method", "status")}
-        sets |= {a & b for a in self.masks["stream"].values() for b in (self.told("method"), self.told("status"))} \
-            if "stream" in self.masks else set()
+        sets |= (
+            {a & b for a in self.masks["stream"].values() for b in (self.told("method"), self.told("status"))}
+            if "stream" in self.masks
+            else set()
+        )
         for rows in sets - {0}:
-            yield rows, [index for index in range(len(self.frame)) if rows >> index & 1]
+            yield rows, _indices(rows)
 
     @cached_property
     def moments(self) -> frozenset[float]:
         """When packets were seen, in seconds."""
-        return frozenset(float(value) for value in self.frame["time"]) if "time" in self.frame else frozenset()
+        return (
+            frozenset(float(value) for value in self.frame["time"]) if "time" in self.frame else frozenset()
+        )
 
     @cached_property
     def times(self) -> tuple[frozenset[float], frozenset[float]]:
@@ -218,15 +255,17 @@ class Facts:
         if "time" not in self.frame:
             return frozenset(), frozenset()
         time = [float(value) for value in self.frame["time"]]
-        points, intervals = {*time}, set()
+        points, intervals = {*time}, set[float]()
         for _, indices in self.groups():
             inside = [time[index] for index in indices]
-            gaps = [b - a for a, b in zip(inside, inside[1:], strict=False)]
+            gaps = [b - a for a, b in pairwise(inside)]
             points |= {inside[-1] - inside[0], *gaps}
             if gaps:
                 intervals |= {mean(gaps), median(gaps), min(gaps), max(gaps), inside[-1] - inside[0]}
-        marked = self.told("method") | self.told("status") | self.rows("flag", "syn") | self.rows("flag", "fin")
-        http = [value for index, value in enumerate(time) if marked >> index & 1]
+        marked = (
+            self.told("method") | self.told("status") | self.rows("flag", "syn") | self.rows("flag", "fin")
+        )
+        http = [time[index] for index in islice(_indices(marked), 10 * MAX_VALUES)]
         points |= {b - a for a, b in combinations(http, 2)}
         return frozenset(points | intervals), frozenset(intervals)
 
@@ -247,9 +286,9 @@ class Facts:
     def shares(self) -> frozenset[float]:
         """Shares in percent: of one set of rows in another that holds it."""
         sets = [rows for rows, _ in self.groups()]
-        wholes = [self.every, self.told("method"), self.told("status"), *self.masks.get("stream", {}).values()]
-        ends = (self.masks.get(name, {}).values() for name in ("source", "address", "host"))
-        wholes += [rows for values in ends for rows in values]
+        wholes = [self.every, self.told("method"), self.told("status")]
+        for name in ("stream", "source", "address", "host"):
+            wholes += islice(self.masks.get(name, {}).values(), MAX_VALUES)
         counts = {(a & b).bit_count() / b.bit_count() for b in wholes if b for a in sets}
         return frozenset(100 * one for share in counts for one in (share, 1 - share))
 
@@ -305,6 +344,15 @@ def cell_text(value: Any) -> str | None:
     """Return a cell in small letters, whole numbers without a point; None where it is empty."""
     shown = str(value)
     return None if shown in ("<NA>", "nan", "None", "") else re.sub(r"\.0$", "", shown).lower()
+
+
+def _indices(rows: int) -> list[int]:
+    found = []
+    while rows:
+        lowest = rows & -rows
+        found.append(lowest.bit_length() - 1)
+        rows ^= lowest
+    return found
 
 
 def _rows_of(cells: list[str | None]) -> dict[str, int]:

@@ -6,11 +6,11 @@ the bits before it.
 
 Kept: which addresses are equal; how long a prefix two of them share (so networks stay networks, and cards of one
 vendor share a made-up one); what kind an address is: unspecified, ``127.0.0.1`` and ``::1``, broadcast, private,
-link-local, multicast, IPv4 in IPv6 (``::ffff:0:0/96``, ``64:ff9b::/96``). Because those blocks stay where they are, the bits that lead to them stay too: a
-public IPv4 address keeps about its first four bits. Lost: who it was, directed broadcasts, and the tie between a MAC
-and an address made from it. Names of hosts and users, and addresses that are written as one number or in hex, are not
-looked for. As with every prefix-preserving scheme, who knows some pairs knows a prefix of the others: it protects a
-sample that is shared, not one that is attacked.
+link-local, multicast, IPv4 in IPv6 (``::ffff:0:0/96``, ``64:ff9b::/96``). Because those blocks stay where they are,
+the bits that lead to them stay too: a public IPv4 address keeps about its first four bits. Lost: who it was, directed
+broadcasts, and the tie between a MAC and an address made from it. Names of hosts and users, and addresses that are
+written as one number or in hex, are not looked for. As with every prefix-preserving scheme, who knows some pairs
+knows a prefix of the others: it protects a sample that is shared, not one that is attacked.
 """
 
 from __future__ import annotations
