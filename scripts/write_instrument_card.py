@@ -23,29 +23,30 @@ ANSWERS = ROOT / "tests" / "protocols" / "data" / "labelled_answers.jsonl"
 VERDICTS = ("expected", "unexpected", "hallucinated", "undecided")
 HEAD = """# The verdicts of the one-shot test, as an instrument
 
-What it is for: saying of one answer about one sample whether it is expected, unexpected or hallucinated. It is rules: every claim
-that can be looked up in the CSV, or calculated from it, is. Written by `python scripts/write_instrument_card.py`; a test
-holds this page to what the instrument gives on `tests/protocols/data/labelled_answers.jsonl`.
+What it is for: saying of one answer about one sample whether it is expected, unexpected or hallucinated. It is rules:
+every claim that can be looked up in the CSV, or calculated from it, is. `python scripts/write_instrument_card.py`
+writes this page, and a test holds it to what the instrument gives on `tests/protocols/data/labelled_answers.jsonl`.
 
-- **Sensitivity**: hallucinated answers that are found. **Specificity**: expected answers that are not refused, neither as hallucinated nor as
-  unexpected. Intervals are Clopper-Pearson, 95 %. *Undecided* is an open question in which nothing invented was found: its
-  judge decides the rest, and counts here as not refused.
-- **open**: written by the author of the rules, knowing them and the first 240 answers' kinds of error. **blind**: written by another
-  from samples and questions alone, without sight of the code. **blind, first look**: the same with the rules as they were before any blind
-  answer had been read; the rules were then mended by kinds of error, so **the first look is what to expect of new answers**, and the
-  other rows are how far the rules reach what they have seen.
+- **Sensitivity**: hallucinated answers that are found. **Specificity**: expected answers that are not refused, neither
+  as hallucinated nor as unexpected. Intervals are Clopper-Pearson, 95 %. *Undecided* is an open question in which
+  nothing invented was found: its judge decides the rest, and it counts here as not refused.
+- **open**: written by the author of the rules, with sight of them. **blind**: written by another from samples and
+  questions alone, without sight of the code. **blind, first look**: the same with the rules as they were before any
+  blind answer had been read. The rules were then mended by kinds of error, so **the first look is what to expect of
+  new answers**; the other two rows say how far the rules reach what they have seen.
 
 """
 TAIL = """
 ## What it does not see
 
-- Facts that are no cell and follow from none: who owns a host, what a page said, how many segments were sent again.
-- A false number that the sample gives as something else: a bare "29" where 29 is the count of other packets; small numbers in prose.
+- Facts that are no cell and follow from none: what a page said, how many segments were sent again.
+- A false number that the sample gives as something else: a bare "29" where 29 counts other packets; small numbers.
 - Which of two true values belongs to which, but for packets and what stands beside them.
-- Answers in languages other than English, and hints without a claim.
+- Answers in other languages than English, and hints without a claim.
 
-The labels of each half have one author, a language model, so there is no agreement between raters. For a study whose conclusions hang on
-these verdicts, label 50 of your own answers, or ask for `answer_format = "evidence"`: then packets, fields and values are looked up exactly.
+Each half has one author, a language model, so there is no agreement between raters. Where conclusions hang on these
+verdicts, label 50 of your own answers, or ask for `answer_format = "evidence"`: then the model cites packets, fields
+and values, and each is looked up exactly.
 """
 
 

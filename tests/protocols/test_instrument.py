@@ -1,4 +1,4 @@
-"""The verdicts as an instrument: what they come to on labelled answers, and the format that needs no reading of prose."""
+"""The verdicts as an instrument: what they come to on labelled answers, and the format that is looked up."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ FORMATS: Final = ("text", "evidence")
 INSTRUCTION: Final = """
 
 Whatever form of answer is asked for above, reply with one JSON object only:
-{"answer": the answer, "evidence": [{"packet": number of the packet, "field": name of the column, "value": value of the cell}]}
+{"answer": the answer, "evidence": [{"packet": its number, "field": name of the column, "value": value of the cell}]}
 Cite every cell that the answer rests on, each value as it stands in the sample; at most 20 cells. Cite nothing that the
 sample does not hold."""
 """What is put behind the question."""

@@ -393,14 +393,16 @@ _BEFORE: Final = (
     ("port", r"ports?(?: numbers?)?(?: (?:is|was|are|were|of))*[\s:=]*|(?:tcp|udp)[/ ]"),
     (
         "status",
-        r"(?:status(?:es)?(?:[ _-]?codes?)?|codes?|statuscode|response codes?|http(?: error| code| status)?|errors?|returns?"
-        r"|returned|returning|answer(?:s|ed|ing)?(?: with)?|repl(?:y|ies|ied|ying)(?: with)?|respon(?:ds?|ded|se|ses|ding)(?: with)?"
-        r"|gets?|got|receiv(?:es?|ed|ing)|gives?|gave|a|an)(?: (?:of|is|was|are|were|with|an?|code|http|status))*[\s:=]*",
+        r"(?:status(?:es)?(?:[ _-]?codes?)?|codes?|statuscode|response codes?|http(?: error| code| status)?|errors?"
+        r"|return(?:s|ed|ing)?|(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:ds?|ded|se|ses|ding))(?: with)?"
+        r"|gets?|got|receiv(?:es?|ed|ing)|gives?|gave|a|an)"
+        r"(?: (?:of|is|was|are|were|with|an?|code|http|status))*[\s:=]*",
     ),
     (
         "skip",
         r"(?:RFC|CWE-?|CAPEC-?|OWASP|A|T|step|phase|section|figure|table|chapter|version|v|level|question|answer|windows"
-        r"|firefox|chrome|gecko|rv:|IPv|layer|port range|(?:MTU|MSS)(?: of| is)?|A\d\d?:|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*",
+        r"|firefox|chrome|gecko|rv:|IPv|layer|port range"
+        r"|(?:MTU|MSS)(?: of| is)?|A\d\d?:|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*",
     ),
 )
 _BEFORE_PATTERNS: Final = tuple(

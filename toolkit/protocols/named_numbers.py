@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from toolkit.protocols.mentions import without_mentions
@@ -31,8 +32,8 @@ _WORD: Final = re.compile(
     rf"(?P<large>\s+(?:{'|'.join(_LARGE)})s?\b)?"
 )
 _ABOUT: Final = re.compile(
-    r"(?i)(?:\b(?:about|approx\w*\.?|around|roughly|circa|ca\.|nearly|almost|(?<!spread )over|under|(?:more|less|fewer) than|some"
-    r"|at (?:least|most)|up to|just (?:over|under))|[~≈<>±])\s*(?:every\s+|an?\s+)?$"
+    r"(?i)(?:\b(?:about|approx\w*\.?|around|roughly|circa|ca\.|nearly|almost|(?<!spread )over|under|some"
+    r"|(?:more|less|fewer) than|at (?:least|most)|up to|just (?:over|under))|[~≈<>±])\s*(?:every\s+|an?\s+)?$"
 )
 _SCALES: Final = {
     **{"ms": (1e-3,), "msec": (1e-3,), "millisecond": (1e-3,), "us": (1e-6,), "µs": (1e-6,), "μs": (1e-6,)},
@@ -137,16 +138,14 @@ def number_matches(wanted: float, tolerance: float, text: str, question: str) ->
         return Match(False, None, "names no number")
     asked = {value for number in numbers(question) for value in number.values}
     right = [number for number in found if _equals(number, wanted, tolerance, question)]
-    own = [number for number in found if number in right or not set(number.values) & asked] or [*found]
-    open_ = [number for number in own if not denied(text, number.start)]
+    candidates = [number for number in found if number in right or not set(number.values) & asked] or [*found]
+    open_ = [number for number in candidates if not denied(text, number.start)]
     if not open_:
-        return Match(False, own[0].text, "denies the number, or makes it a bound")
+        return Match(False, candidates[0].text, "denies the number, or makes it a bound")
     if open_[0] not in right and not (open_[-1] in right and _CONCLUDES.search(text[: open_[-1].start])):
         return Match(False, open_[0].text, "names another number")
     chosen = open_[0] if open_[0] in right else open_[-1]
-    for one, other in (
-        (one, other) for one, other in zip(open_, open_[1:], strict=False) if chosen in (one, other)
-    ):
+    for one, other in ((one, other) for one, other in pairwise(open_) if chosen in (one, other)):
         if _CHOICE.fullmatch(text[one.end : other.start]) and {one in right, other in right} == {True, False}:
             return Match(False, None, f"names several numbers: {one.text}, {other.text}")
     return Match(True, chosen.text, "names the number as the answer")

@@ -303,7 +303,7 @@ class Facts:
         for rows, indices in self.groups():
             if rows & ~base:
                 continue
-            amounts = [len(indices), len(indices) - 1] if not sized else []
+            amounts: list[float] = [len(indices), len(indices) - 1] if not sized else []
             amounts += [sum(column[index] for index in indices) for column in columns]
             spans = {max(time) - min(time), time[indices[-1]] - time[indices[0]]} - {0.0}
             found |= {amount / span for amount in amounts for span in spans}
