@@ -24,7 +24,7 @@ def labelled() -> dict[str, list[tuple[str, str]]]:
     return CARD["labelled"]()
 
 
-@pytest.mark.parametrize(("split", "sensitivity", "specificity"), [("open", 0.98, 1.0), ("blind", 0.96, 1.0)])
+@pytest.mark.parametrize(("split", "sensitivity", "specificity"), [("open", 0.96, 1.0), ("blind", 0.98, 1.0)])
 def test_invented_answers_are_found_and_right_ones_are_not_refused(labelled, split, sensitivity, specificity):
     """Asked are .90 and .95; held is what was reached."""
     reached = {name: hits / n for name, (hits, n) in CARD["rates"](labelled[split]).items()}

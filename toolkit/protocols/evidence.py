@@ -148,6 +148,7 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
             claims.append((name.removeprefix("simple "), number.start, number.end, decided))
     claims += _rows(text, bare, named, facts)
     claims += _of_each(text, facts)
+    claims += _answered(text, named, facts)
     word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
     if (
         word
@@ -212,6 +213,26 @@ def _rows(
             rows and not rows & itself for rows in own
         ):
             yield "packet", start, end, False
+
+
+_ANSWERED: Final = re.compile(
+    r"(?i)[\s\"'`*)(|:>→–,-]*(?:(?:is|was|were|then|gets?|got|gives?|gave|returns?|returned|answered|yields?|with|an?|the|status|code|http"
+    r"|by)\b[\s\"'`*(|:>→–-]*){0,6}(?P<status>[1-5]\d\d)(?![\w%]|[.,]\d|\s*(?:bytes|ms|s\b|packets))"
+)
+
+
+def _answered(text: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield statuses that a path is said to be answered with: "/admin gives 404", "| /admin | 404 |"."""
+    for mention in named:
+        if mention.kind != "path" or not (match := _ANSWERED.match(text, mention.end)):
+            continue
+        path = facts.rows("uri", mention.value) or facts.rows(
+            "path", decoded_path(mention.value).split("?")[0]
+        )
+        status = match["status"]
+        if path and int(status) in facts.statuses and "replied" in facts.masks:
+            held = bool(path & facts.rows("replied", status))
+            yield "status", match.start("status"), match.end("status"), held
 
 
 def _around(bare: str, start: int, end: int, in_table: bool) -> tuple[int, int]:
@@ -409,6 +430,20 @@ _BEFORE_PATTERNS: Final = tuple(
     (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$")) for kind, words in _BEFORE
 )
 _REASONS: Final = re.compile(rf"[\"'`*)]*\s*\(?(?:(?:{one_of('reasons')})\b|s\b(?! ))")
+_COLUMN_OF: Final = {
+    **dict.fromkeys(("connection", "flow", "session", "conversation"), "stream"),
+    **dict.fromkeys(("ip", "client", "server", "machine", "device"), "address"),
+    **dict.fromkeys(("page", "resource", "file", "endpoint"), "path"),
+    **{
+        "hostname": "host",
+        "domain": "host",
+        "url": "uri",
+        "agent": "user_agent",
+        "code": "status",
+        "statu": "status",
+    },
+    **{"type": "content_type"},
+}
 _NOUNS: Final = WORDS["rows"] | WORDS["requests"] | WORDS["responses"] | WORDS["values"]
 _WORD: Final = re.compile(r"[A-Za-z0-9.-]+")
 
@@ -455,10 +490,22 @@ def _asked_kind(question: str, facts: Facts) -> _Kind:
         if re.search(r"how many (?:\w+ )?(?:seconds|milliseconds|minutes)|time in seconds", asked):
             return "time", 0
         noun = _noun(re.split(r"how many|number of", asked, maxsplit=1)[1], facts)
-        return "simple count", facts.every if noun is None else noun
+        return "simple count", _asked_rows(facts.every if noun is None else noun, asked, facts)
+    if re.search(r"\b(?:mean|average|interval)\b", asked):
+        return "interval", 0
     if re.search(r"in seconds|time", asked):
         return "time", 0
     return ("status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""), 0
+
+
+def _asked_rows(base: int, asked: str, facts: Facts) -> int:
+    """Return the rows of a base that a question asks about: those with the values that it names."""
+    for columns in (("method",), ("status", "replied"), ("host",), ("source",), ("payload_length",)):
+        for value in facts.masks.get(columns[0], {}):
+            rows = base & reduce(lambda found, name: found | facts.rows(name, value), columns, 0)
+            if rows and len(value) > 2 and _stands_in(value, asked):
+                base = rows
+    return base
 
 
 def _table_headers(bare: str) -> list[tuple[int, int, str, str]]:
@@ -617,8 +664,10 @@ def _noun(after: str, facts: Facts) -> int | None:
         elif {stem, singular} & WORDS["responses"]:
             if following != "code":
                 return base & facts.told("status") if "status" in facts.frame else base
-        elif singular in WORDS["rows"] or (singular in WORDS["values"] and following not in _NOUNS):
+        elif singular in WORDS["rows"]:
             return base
+        elif singular in WORDS["values"] and following not in _NOUNS:
+            return facts.one_row_of_each(_COLUMN_OF.get(singular, singular))
         elif singular in ("error", "redirect", "retransmission", "handshake", "match", "matche"):
             counted = True
         elif stem not in WORDS["qualifiers"] and not facts.masks["product"].get(stem):

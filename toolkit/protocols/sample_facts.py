@@ -190,6 +190,10 @@ class Facts:
         """Return the rows in which a column has any value."""
         return reduce(or_, self.masks.get(column, {}).values(), 0)
 
+    def one_row_of_each(self, column: str) -> int:
+        """Return one row for each value of a column: as many rows as there are different values."""
+        return reduce(or_, (rows & -rows for rows in self.masks.get(column, {}).values()), 0) or self.every
+
     @cached_property
     def counts(self) -> frozenset[int]:
         """Every count that follows from the whole sample."""
@@ -197,16 +201,12 @@ class Facts:
 
     @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
     def simple_counts_in(self, base: int) -> frozenset[int]:
-        """Return the counts of a set of rows that one filter, its complement, or different values give."""
+        """Return the counts of a set of rows that one filter, or its complement, gives."""
         found = {0, base.bit_count()}
         for values in self.masks.values():
             sizes = [(rows & base).bit_count() for rows in values.values()]
             told = reduce(or_, values.values(), 0) & base
-            found |= {
-                len([size for size in sizes if size]),
-                told.bit_count(),
-                base.bit_count() - told.bit_count(),
-            }
+            found |= {told.bit_count(), base.bit_count() - told.bit_count()}
             found |= {n for size in sizes for n in (size, base.bit_count() - size)}
         return frozenset(found)
 
