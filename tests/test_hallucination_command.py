@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from toolkit.commands.hallucination import MODES
 from toolkit.errors import InputError
 from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
 from toolkit.judges import hallucination_prompts
-from toolkit.judges.labelled import LabelledItem, read_items
+from toolkit.judges.labelled import LabelledItem
 from toolkit.workbench import Study
 
 STUDY = """
@@ -288,16 +289,100 @@ def test_a_study_without_judges_is_refused(
     assert "has no judges" in err
 
 
-def test_a_limit_is_balanced_and_grows(study_file: Callable[..., Path]) -> None:
-    """As many of each label as can be; a larger limit holds the smaller, so that it is never asked twice."""
-    given = read_items("security")
-    few, more = some_items(given, 10, seed=1), some_items(given, 25, seed=1)
-    assert sum(bool(item.hallucinated) for item in few) == 5
-    assert len(more) == 25
-    assert set(few) < set(more)
-    assert list(more) == [item for item in given if item in set(more)]
+@pytest.mark.parametrize("share", [4, 5, 10])
+def test_a_limit_keeps_the_prevalence_of_the_file_and_grows(
+    toolkit: Callable, study_at: Callable[..., Path], tmp_path: Path, share: int
+) -> None:
+    """Every 4th, 5th or 10th item is hallucinated, in a part as in the file; a larger part asks only what is new."""
+    given = [
+        LabelledItem(
+            f"i{n}",
+            f"What of {n}?",
+            "It was invented." if n % share == 0 else f"It is {n}.",
+            hallucinated=n % share == 0,
+        )
+        for n in range(120)
+    ]
+    with StubServer(answer=perfect) as server:
+        study, file = study_at(server.openai_url), write_items(tmp_path, given)
+        arguments = ("hallucination", file, "--study", study, "--mode", "boolean", "--k", 1)
+        for limit in (20, 40):
+            code, out, _ = toolkit(*arguments, "--limit", limit, "--json")
+            fields = json.loads(out)
+            assert (code, server.count, fields["items"]) == (0, limit, limit)
+            assert fields["prevalence"] == pytest.approx(1 / share, abs=0.5 / limit)
+            assert fields["hallucinated"] == fields["rows"][0]["counts"]["tp"]
+        assert f"(prevalence {fields['prevalence']:.3f})" in toolkit(*arguments, "--limit", 40)[1]
     assert some_items(given, None, 1) == some_items(given, 10_000, 1) == tuple(given)
-    assert some_items(given, 10, seed=2) != few
+    assert some_items(given, 10, seed=2) != some_items(given, 10, seed=1)
+
+
+def test_answers_about_one_document_are_one_cluster_in_every_interval(
+    toolkit: Callable, study_at: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Each answer four times under its document knows no more than once: no interval shrinks, no p value falls."""
+
+    def errs(body: dict[str, Any]) -> str:
+        text = body["messages"][-1]["content"]
+        wrong = random.Random(text.split("service ")[1].split()[0]).random() < 0.3
+        return said_of(body, ("invented" in text) != wrong)
+
+    once = [
+        LabelledItem(
+            item.item_id,
+            item.question,
+            item.answer,
+            documents=f"About service {n} .",
+            hallucinated=item.hallucinated,
+            domain="closed",
+        )
+        for n, item in enumerate(items(40))
+    ]
+    often = [replace(one, item_id=f"{one.item_id}-{copy}") for one in once for copy in range(4)]
+    with StubServer(answer=errs) as server:
+        study = study_at(server.openai_url)
+        said = []
+        for given in (once, often):
+            code, out, _ = toolkit(
+                "hallucination",
+                write_items(tmp_path, given),
+                "--study",
+                study,
+                "--mode",
+                "boolean",
+                "--k",
+                1,
+                "--json",
+            )
+            assert code == 0
+            said.append(json.loads(out))
+    narrow, wide = ({one["name"]: one for one in found["rows"][0]["estimates"]} for found in said)
+    for name in ("accuracy", "F1", "precision", "Cohen's kappa with the label"):
+        before, after = narrow[name], wide[name]
+        assert after["estimate"] == pytest.approx(before["estimate"])
+        assert after["high"] - after["low"] >= 0.95 * (before["high"] - before["low"]), name
+        assert after["n"]["bases"] <= 40
+    length = said[1]["rows"][2]["estimates"][-1]
+    assert (length["name"], length["n"]["bases"]) == ("AUC", 40)
+    for before, after in zip(said[0]["contrasts"], said[1]["contrasts"], strict=True):
+        assert after["p_value"] >= 0.9 * before["p_value"]
+        assert after["high"] - after["low"] >= 0.95 * (before["high"] - before["low"])
+
+
+def test_the_template_fails_with_the_words_of_the_provider(
+    toolkit: Callable, study_at: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Calls that failed end the notebook as failed, so that a batch asks again; nothing is drawn from nothing."""
+    import papermill
+
+    template = Path(__file__).parent.parent / "templates" / "hallucination.ipynb"
+    refused = Fault(status=400, body={"error": {"message": "this model is on holiday"}})
+    with StubServer(answer=perfect, faults=lambda n, body: refused) as server:
+        parameters = {"study": str(study_at(server.openai_url)), "k": 1, "limit": 4, "modes": ["boolean"]}
+        with pytest.raises(papermill.PapermillExecutionError, match=r"4 of 4 votes failed.*on holiday"):
+            papermill.execute_notebook(
+                template, tmp_path / "out.ipynb", parameters, engine_name="toolkit", progress_bar=False
+            )
 
 
 def test_the_command_knows_every_mode() -> None:

@@ -12,8 +12,10 @@ import pytest
 
 from toolkit.cli import main
 from toolkit.commands.common import finish
+from toolkit.errors import InputError, StudyError
 from toolkit.prompts.dataset import Prompt, load_dataset
 from toolkit.summary import Summary
+from toolkit.workbench import Study
 
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 
@@ -98,13 +100,34 @@ def test_every_kind_of_problem_is_a_line_with_what_to_do(
     }
     for name, (wrong, says) in cases.items():
         path = write_csv(tmp_path / f"{name}.csv", wrong)
-        code, out, err = check(path)
-        lines = out.splitlines()
+        code, out, err = check(path, "--all")
+        lines = [line for line in out.splitlines() if line.startswith(("  ", "dataset"))]
         assert (code, err) == (1, "")
         assert any(says in line for line in lines[:-1]), (name, out)
         assert lines[-1].startswith(f"dataset {name}, version {name}: bases 2, prompts {len(wrong)} (")
         assert lines[-1].endswith(f", problems {len(lines) - 1}")
-        assert len(json.loads(check(path, "--json")[1])["problems"]) == len(lines) - 1
+        found = json.loads(check(path, "--json")[1])
+        assert len(found["problems"]) == sum(found["kinds"].values()) == len(lines) - 1
+
+
+def test_kinds_come_with_counts_and_examples_first(
+    check: Callable, tmp_path: Path, prompts: tuple[Prompt, ...]
+) -> None:
+    """A hundred lines say less than a kind and its count; all of them are one option away."""
+    path = write_csv(
+        tmp_path / "short.csv", tuple(replace(p, text=f"Isolate {p.prompt_id}.") for p in prompts)
+    )
+    code, out, _ = check(path)
+    lines = out.splitlines()
+    assert (code, lines[0]) == (1, "range: 12 problems, token count outside of its length bin")
+    assert lines[1].startswith("  academic_soc_001_s: ")
+    assert lines[4] == "  and 9 more; --all shows them"
+    assert lines[5].startswith("containment: 4 problems")
+    everything = check(path, "--all")[1]
+    assert everything.count("o200k_base tokens") == 6
+    found = json.loads(check(path, "--json")[1])
+    assert found["kinds"] == {"range": 12, "containment": 4}
+    assert [problem["kind"] for problem in found["problems"]].count("range") == 12
 
 
 def test_a_line_of_text_is_cut_and_whole_in_json(
@@ -195,3 +218,35 @@ def test_what_a_command_prints_does_not_act_on_the_terminal(capsys: pytest.Captu
     """Nor does a name that is no UTF-8, such as that of a folder, stop it on a strict terminal."""
     assert finish(Summary({}, "a\x1b[31m caf\udce9\n\tb"), as_json=False) == 0
     assert capsys.readouterr().out == "a[U+001B][31m caf[U+DCE9]\n\tb\n"
+
+
+def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(
+    tmp_path: Path, study_file: Callable[..., Path]
+) -> None:
+    """Out of range is refused with the way out; accepted, every caption counts it. A kind nobody knows is refused."""
+    short = tuple(
+        replace(p, text=f"Name the first step for {p.prompt_id} and give a reason.")
+        if p.length_bin == "S"
+        else p
+        for p in load_dataset("demo").prompts
+        if p.scenario == "CTI_ANALYSIS"
+    )
+    write_csv(tmp_path / "short.csv", short)
+    path = study_file(settings='dataset = "short.csv"\n')
+    with pytest.raises(InputError, match=r'accept_flaws = \["range"\]'):
+        Study.load(path).estimate()
+    text = path.read_text()
+    path.write_text(text.replace('dataset = "short.csv"', 'dataset = "short.csv"\naccept_flaws = ["rang"]'))
+    with pytest.raises(StudyError, match="accept_flaws: unknown flaw 'rang', allowed are range, length_bins"):
+        Study.load(path)
+    path.write_text(text.replace('dataset = "short.csv"', 'dataset = "short.csv"\naccept_flaws = ["range"]'))
+    study = Study.load(path)
+    study.run()
+    captions = [
+        file.read_text() for file in study.figures() if file.suffix == ".txt" and file.stem != "left_out"
+    ]
+    assert captions
+    assert all(
+        "Flaws of the dataset accepted in the study file: range (4)." in caption for caption in captions
+    )
+    study.store.close()

@@ -124,6 +124,18 @@ def test_a_missing_or_binary_file_is_one_line(tmp_path: Path) -> None:
         load_study_file(tmp_path)
 
 
+def test_a_file_of_a_windows_editor_is_read_or_says_how_to_save_it(tmp_path: Path) -> None:
+    """A byte order mark does no harm; Windows-1252 is one line with the line it is on and what to do."""
+    path = tmp_path / "s.toml"
+    text = 'name = "s"\nmodels = ["gpt-4o"]\nnote = "caf\u00e9"\n'
+    path.write_text(text, encoding="utf-8-sig")
+    assert load_study_file(path)[0].note == "caf\u00e9"
+    path.write_text(text, encoding="cp1252")
+    with pytest.raises(StudyError, match=r"s\.toml: .*line 3 is not UTF-8; save it as UTF-8") as caught:
+        load_study_file(path)
+    assert "\n" not in str(caught.value)
+
+
 def test_shipped_study_files_are_valid() -> None:
     """Every study file in templates/ loads."""
     templates = Path(__file__).resolve().parent.parent / "templates"

@@ -19,6 +19,7 @@ from toolkit.judges.manner import Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.prompt_test import PromptResponseTest, TestItem
+from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, dataset_of, load_dataset
 from toolkit.runs.plan import PlannedRun, plan_runs
 from toolkit.study import ModelEntry, StudyFile
@@ -53,6 +54,19 @@ class Plan:
     rubric: Rubric
     test: PromptResponseTest
     runs: tuple[PlannedRun, ...]
+
+    @cached_property
+    def flaws(self) -> dict[str, int]:
+        """How many flaws the dataset has, by kind; see `toolkit.prompts.check`. A user's own test has none."""
+        binned = all(prompt.length_bin for prompt in self.dataset.prompts)
+        return flaw_counts(check_dataset(self.dataset)) if binned else {}
+
+    @property
+    def note(self) -> str:
+        """What every caption of this study must say besides its numbers."""
+        accepted = [f"{kind} ({self.flaws[kind]})" for kind in self.study.accept_flaws if kind in self.flaws]
+        said = f"Flaws of the dataset accepted in the study file: {', '.join(accepted)}." if accepted else ""
+        return " ".join(words for words in (self.study.note, said) if words)
 
     @property
     def output(self) -> Path:
@@ -109,7 +123,8 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     """
     found = find_test(study.test, folder)
     wanted = parameters_of(found)
-    dataset = load_dataset(study.dataset) if "prompts" in wanted else None
+    checked = "range" not in study.accept_flaws
+    dataset = load_dataset(study.dataset, check_ranges=checked) if "prompts" in wanted else None
     models = {entry.name: spec_of(entry) for entry in study.models}
     judge_models: dict[str, ModelSpec] = {}
     if "judges" in wanted:

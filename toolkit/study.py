@@ -166,6 +166,7 @@ class StudyFile(_Strict):
 
     name: Slug
     dataset: str = "demo"
+    accept_flaws: tuple[str, ...] = ()
     scenarios: tuple[Scenario, ...] = SCENARIOS
     length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
     test: str = "rubric_study"
@@ -186,6 +187,15 @@ class StudyFile(_Strict):
     bias_controls: BiasControls = BiasControls()
     budget: Budget = Budget()
     analysis: Analysis = Analysis()
+
+    @field_validator("accept_flaws")
+    @classmethod
+    def _flaws_are_known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from toolkit.prompts.check import KINDS
+
+        if unknown := [kind for kind in value if kind not in KINDS]:
+            raise ValueError(f"unknown flaw {unknown[0]!r}, allowed are {', '.join(KINDS)}")
+        return value
 
     @field_validator("models", mode="before")
     @classmethod

@@ -7,7 +7,6 @@ and papermill.
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -16,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError, StudyError
 from toolkit.study import ModelEntry, StudyFile
+from toolkit.toml_file import read_toml
 
 Entry = TypeVar("Entry", bound=ModelEntry)
 
@@ -48,14 +48,12 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
     (0.2, 1000)
     """
     file = Path(path).expanduser()
+    if not file.exists():
+        raise StudyError(f"{path}: no such study file; start from one in templates/")
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StudyError(f"{path}: no such study file; start from one in templates/") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise StudyError(f"{path}: cannot be read as text ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise StudyError(f"{path}: not valid TOML: {error}") from None
+        content = read_toml(file, str(path))
+    except InputError as error:
+        raise StudyError(str(error)) from None
     try:
         study = StudyFile.model_validate(content)
     except ValidationError as error:

@@ -132,7 +132,7 @@ def test_the_content_decides_the_digest_and_not_the_layout_of_the_file(tmp_path,
         ("shows_task = true", "shows_task = false", "template cannot hold {task}"),
         ("<<<TASK {nonce}>>>", "{date}", "template cannot hold {date}"),
         ("{criteria}", "{criteria} {task}", "instructions cannot hold {task}"),
-        ("scale = [0, 5]", "scale = [0, 5", "is not valid TOML"),
+        ("scale = [0, 5]", "scale = [0, 5", "not valid TOML"),
     ],
 )
 def test_a_rubric_that_cannot_be_used_is_refused_in_one_line(tmp_path, shipped_text, old, new, said):

@@ -42,6 +42,7 @@ def test_a_base_without_one_of_its_lengths_is_named(demo: Dataset) -> None:
     fewer = replace(demo, prompts=tuple(p for p in demo.prompts if p.prompt_id != "academic_grc_002_m"))
     assert check_dataset(fewer) == (
         Problem(
+            "length_bins",
             "academic_grc_002_s",
             "base academic_grc_002 has no prompt in length bin M",
             "write it, or that length is not compared on this base",
@@ -65,7 +66,7 @@ def test_a_fact_that_the_longer_prompt_lacks_is_named(demo: Dataset, shorter: st
     problems = check_dataset(changed(demo, f"academic_cti_001_{longer}", text=lost))
     what = f"lacks this line of academic_cti_001_{shorter}: {fact}"
     mend = "say it there too, word for word, so that a longer prompt only adds"
-    assert Problem(f"academic_cti_001_{longer}", what, mend) in problems
+    assert Problem("containment", f"academic_cti_001_{longer}", what, mend) in problems
 
 
 def test_a_task_that_is_worded_otherwise_is_named(demo: Dataset) -> None:
@@ -82,7 +83,9 @@ def test_a_base_of_two_scenarios_or_categories_is_named(demo: Dataset, key: str)
     problems = check_dataset(changed(demo, "academic_soc_001_m", **{key: "GRC_MAPPING"}))
     there = getattr(demo.prompts[0], key)
     what = f"base academic_soc_001 has {key} GRC_MAPPING here and {there} in academic_soc_001_s"
-    assert problems == (Problem("academic_soc_001_m", what, f"give all prompts of a base one {key}"),)
+    assert problems == (
+        Problem("labels", "academic_soc_001_m", what, f"give all prompts of a base one {key}"),
+    )
 
 
 def test_a_range_says_which_way_and_whether_a_study_would_refuse_it(demo: Dataset) -> None:
@@ -99,14 +102,14 @@ def test_one_text_used_twice_is_named_whatever_its_spaces(demo: Dataset) -> None
     copied = text_of(demo, "academic_soc_001_s") + "\n"
     problems = check_dataset(changed(demo, "academic_soc_002_s", text=copied))
     what, mend = "has the same text as academic_soc_001_s", "write another text, or leave it out"
-    assert Problem("academic_soc_002_s", what, mend) in problems
+    assert Problem("same_text", "academic_soc_002_s", what, mend) in problems
 
 
 def test_a_sentence_said_twice_is_named_as_filler(demo: Dataset) -> None:
     text = text_of(demo, "academic_soc_001_s") + " The host is still online. The HOST is  still online!"
     problems = check_dataset(changed(demo, "academic_soc_001_s", text=text))
     what, mend = "says 2 times: the host is still online", "say it once; more words are no more facts"
-    assert Problem("academic_soc_001_s", what, mend) in problems
+    assert Problem("repeated_sentence", "academic_soc_001_s", what, mend) in problems
 
 
 def test_a_short_heading_said_twice_is_not_filler(demo: Dataset) -> None:
@@ -120,3 +123,32 @@ def test_problems_come_in_the_order_of_the_prompts(demo: Dataset) -> None:
     place = {p.prompt_id: i for i, p in enumerate(broken.prompts)}
     assert found == sorted(found, key=place.__getitem__)
     assert {"academic_cti_002_l", "academic_soc_001_l"} == set(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Patch CVE-CVE-2024-3094 first.", "doubled_token"),
+        ("Isolate the the host.", "doubled_token"),
+        ("Analyse the findings below.", "nothing_below"),
+        ("Rank the following indicators.", "nothing_below"),
+        ("Rank the following indicators: one domain, two hashes.", None),
+        ("Rank the events below:\n- a login\n- a copy", None),
+        ("The address 10.0.0.1 10.0.0.1 had had no owner.", None),
+    ],
+)
+def test_scars_of_templates_are_named(demo: Dataset, said: str, kind: str | None) -> None:
+    """What a template leaves behind: a prefix or word twice, a list that is announced and not there."""
+    found = check_dataset(changed(demo, "academic_soc_001_s", text=said))
+    assert [p.kind for p in found if p.kind in ("doubled_token", "nothing_below")] == ([kind] if kind else [])
+
+
+def test_a_copied_base_is_one_problem_and_not_three(demo: Dataset) -> None:
+    """Which base it copies is said once; the same text under one length alone stays a problem of that text."""
+    copies = [replace(p, prompt_id=f"copy_{p.length_bin}", base="copy") for p in demo.prompts[:3]]
+    found = check_dataset(replace(demo, prompts=(*demo.prompts, *copies)))
+    assert [(p.kind, p.what) for p in found] == [
+        ("copied_base", "base copy is a copy of base academic_soc_001")
+    ]
+    found = check_dataset(replace(demo, prompts=(*demo.prompts, copies[0])))
+    assert "same_text" in [p.kind for p in found]

@@ -31,7 +31,7 @@ def test_kappa_of_the_published_table_and_its_standard_errors():
     table = np.array(KAPPA["table"])
     distance = np.abs(np.subtract.outer(range(4), range(4)))
     for name, weights in (("unweighted", np.eye(4)), ("linear", 1 - distance / 3)):
-        kappa, error = kappa_of_table(table, weights)
+        kappa, error, _ = kappa_of_table(table, weights)
         assert kappa == pytest.approx(KAPPA[name]["kappa"], abs=5e-5)
         assert error == pytest.approx(KAPPA[name]["standard_error"], abs=5e-6)
 

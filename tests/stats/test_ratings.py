@@ -49,6 +49,12 @@ def test_duplicates_are_kept_for_the_analysis_to_find(tmp_path):
         ("target,judge,score\nt1,j1\n", "line 2: has 2 cells"),
         ("target,judge,score\nt1,,4\n", "line 2: the judge is empty"),
         ('target,judge,score\nt1,"j1,4\n', "cannot be read"),
+        ("target,judge,score\nt1,j1,1_0\n", "line 2: score '1_0' is not a number"),
+        ("target,judge,score\nt1,j1,４\n", "line 2: score '４' is not a number"),
+        ("target,judge,score\nt1,j1,inf\n", "line 2: score 'inf' is not a number"),
+        ("target,judge,score\nt1,j1,1e308\n", "line 2: score 1e308 cannot be calculated with"),
+        ("target,judge,score\nt1,j1,1e-320\n", "line 2: score 1e-320 cannot be calculated with"),
+        ("target,judge,score\nt1,j1,1000000000004.5\n", "line 2: score 1000000000004.5 cannot"),
     ],
 )
 def test_what_cannot_be_read_is_one_clear_line(tmp_path, text, message):

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from toolkit.batch.parameters import short
 from toolkit.errors import InputError
+from toolkit.toml_file import read_toml
 
 Cell = dict[str, Any]
 TABLES: Final = ("product", "zip", "list", "exclude")
@@ -45,17 +45,7 @@ def read_grid(path: Path) -> tuple[Cell, ...]:
     InputError
         In one line: the file and what is wrong with it.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such grid file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read as text ({error})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not valid TOML: {error}") from None
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, lists in lists without an end
-        raise InputError(f"{path}: not valid TOML: {' '.join(str(error).split())[:200]}") from None
-    return cells_of(content, str(path))
+    return cells_of(read_toml(path, what="grid file"), str(path))
 
 
 def cells_of(grid: Mapping[str, Any], where: str = "grid") -> tuple[Cell, ...]:

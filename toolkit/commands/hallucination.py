@@ -27,7 +27,7 @@ MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them w
 )
 @click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each item.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), help="Only N items, balanced, drawn by the study's seed."
+    "--limit", type=click.IntRange(min=1), help="Only N items, labels as in FILE, drawn by the study's seed."
 )
 @click.option("--figures", type=click.Path(path_type=Path), help="Write figure and tables into this folder.")
 @click.option("--yes", is_flag=True, help="Spend more than budget.confirm_above_aud without being asked.")

@@ -14,12 +14,13 @@ def prompts() -> None:
 
 @prompts.command(short_help="Name every flaw that would confound prompt lengths.")
 @click.argument("dataset", metavar="DATASET")
+@click.option("--all", "every", is_flag=True, help="Show every problem, not three of each kind.")
 @json_option
-def check(dataset: str, as_json: bool) -> int:
+def check(dataset: str, every: bool, as_json: bool) -> int:
     """Check DATASET (demo, a folder of bases, a CSV or a JSONL) for all that would confound prompt lengths.
 
-    One line a problem: the prompt, what is wrong, what to do. Exit code 1 when there is one.
+    Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
     """
     from toolkit.prompts.check import check_summary
 
-    return finish(check_summary(dataset), as_json)
+    return finish(check_summary(dataset, every=every), as_json)

@@ -103,7 +103,9 @@ def comparison_requests(
 
 
 def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> tuple[LabelledItem, ...]:
-    """Return as many items as asked for, as many of each label as can be, in their own order.
+    """Return as many items as asked for, each label as frequent among them as in the file, in their own order.
+
+    Accuracy, F1, kappa and "always the majority" depend on how frequent a label is, so a part keeps it.
 
     Parameters
     ----------
@@ -116,19 +118,19 @@ def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> t
 
     Examples
     --------
-    >>> items = [LabelledItem(str(n), "?", "!", hallucinated=n < 6) for n in range(10)]
+    >>> items = [LabelledItem(str(n), "?", "!", hallucinated=n < 9) for n in range(12)]
     >>> [item.hallucinated for item in some_items(items, 4, seed=1)]
-    [True, True, False, False]
+    [True, True, True, False]
     """
     if limit is None or limit >= len(items):
         return tuple(items)
     dice = random.Random(seed)
-    ranked: list[tuple[int, int]] = []
+    ranked: list[tuple[float, int]] = []
     for label in (True, False, None):
         places = [place for place, item in enumerate(items) if item.hallucinated is label]
         dice.shuffle(places)
-        ranked += list(enumerate(places))
-    ranked.sort(key=lambda pair: pair[0])  # stable: the labels take turns
+        ranked += [((rank + 0.5) / len(places), place) for rank, place in enumerate(places)]
+    ranked.sort()  # the labels take turns, each as often as it is there
     return tuple(items[place] for place in sorted(place for _, place in ranked[:limit]))
 
 

@@ -43,7 +43,7 @@ class HallucinationComparison:
     contrasts
         Differences of accuracies between every two deciders, and between each decider and each baseline.
     failures
-        How many votes got no reply, by the reason; asking again may help.
+        How many votes got no reply, by the reason as the provider gave it; asking again may help.
     budget
         What was said when the budget was reached; None where it was not.
     """
@@ -125,6 +125,13 @@ class HallucinationComparison:
         return dict(Counter(reason.split(":")[0] for reason in reasons if reason.startswith(REASONS)))
 
     @property
+    def outcome(self) -> dict[str, Any]:
+        """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
+        planned = len(self.items) * len(self.deciders) * self.k
+        failed = sum(self.failures.values())
+        return {"planned": planned, "failed": failed, "failures": self.failures, "budget": self.budget}
+
+    @property
     def exit_code(self) -> int:
         """0 done, 1 done but some votes got no reply, 3 budget reached."""
         return 3 if self.budget else int(bool(self.failures))
@@ -133,9 +140,12 @@ class HallucinationComparison:
         """Return what the command line says at the end, and which files were written."""
         from toolkit.report.hallucination_table import hallucination_text
 
+        hallucinated = sum(bool(item.hallucinated) for item in self.items)
         fields: dict[str, Any] = {
             "study": self.study,
             "items": len(self.items),
+            "hallucinated": hallucinated,
+            "prevalence": hallucinated / len(self.items),
             "k": self.k,
             "rows": [_fields(one) for one in (*self.deciders, *self.baselines)],
             "contrasts": [one.to_dict() for one in self.contrasts],
@@ -145,6 +155,8 @@ class HallucinationComparison:
             "files": [str(path) for path in files],
         }
         lines = [
+            f"labelled  {hallucinated} of {len(self.items)} items are hallucinated "
+            f"(prevalence {hallucinated / len(self.items):.3f})",
             hallucination_text(self.deciders, self.baselines, self.contrasts),
             *(f"no reply  {count} x {reason}" for reason, count in self.failures.items()),
             *(f"no vote   {count} x {reason}" for reason, count in self.unreadable.items()),
@@ -210,15 +222,18 @@ def comparison_of(
         ordered,
         tuple(deciders),
         simple,
-        (*compare_deciders(labels, deciders), *compare_deciders(labels, deciders, simple)),
-        dict(Counter(reason.split(":")[0] for reason in reasons if not reason.startswith(REASONS))),
+        (
+            *compare_deciders(labels, deciders, bases=bases),
+            *compare_deciders(labels, deciders, simple, bases),
+        ),
+        dict(Counter(reason for reason in reasons if not reason.startswith(REASONS))),
         budget,
     )
 
 
 def _bases(items: Sequence[LabelledItem]) -> list[str] | None:
-    """Return the question of each item where items share one, as in sets with a right and a wrong answer to each."""
-    questions = [f"{item.question}\n{item.documents or ''}" for item in items]
+    """Return the document of each item, or its question where it has none, where items share one."""
+    questions = [item.documents or item.question for item in items]
     return questions if len(set(questions)) < len(questions) else None
 
 

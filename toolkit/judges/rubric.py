@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import resources
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
+from toolkit.toml_file import read_toml
 from toolkit.words import DIMENSIONS, SCALE
 
 SHIPPED: Final = ("default", "seed-v1")
@@ -152,24 +152,10 @@ def load_rubric(name_or_path: str | Path) -> Rubric:
     """
     name = str(name_or_path)
     if name in SHIPPED:
-        text, where = (resources.files("toolkit.judges") / "data" / f"{name}.toml").read_text("utf-8"), name
-    elif name.endswith(".toml"):
-        text, where = _read(Path(name)), name
-    else:
-        raise InputError(f"rubric {name!r} is unknown: use {' or '.join(SHIPPED)}, or a path ending in .toml")
-    try:
-        return _rubric(tomllib.loads(text), where)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"rubric {where} is not valid TOML: {error}; correct the file") from error
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"rubric {path} cannot be read ({error}); check the path and that it is UTF-8"
-        ) from error
+        return _rubric(read_toml(resources.files("toolkit.judges") / "data" / f"{name}.toml"), name)
+    if name.endswith(".toml"):
+        return _rubric(read_toml(Path(name), f"rubric {name}"), name)
+    raise InputError(f"rubric {name!r} is unknown: use {' or '.join(SHIPPED)}, or a path ending in .toml")
 
 
 def _rubric(data: dict[str, Any], where: str) -> Rubric:

@@ -6,12 +6,12 @@ all three. So the same work is asked at every length, and a longer prompt contai
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from toolkit.errors import InputError
+from toolkit.toml_file import read_toml
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
 INDEX: Final = "dataset.toml"
@@ -67,12 +67,12 @@ def read_folder(folder: Path) -> tuple[str, str, list[tuple[str, dict[str, Any]]
     """
     index = {"name": folder.resolve().name, "version": folder.resolve().name}
     if (folder / INDEX).is_file():
-        index |= _read_toml(folder / INDEX)
+        index |= read_toml(folder / INDEX)
         _check_keys(folder / INDEX, index, texts=("name", "version"), lists=())
     bases = []
     for path in sorted(folder.glob("*.toml")):
         if path.name != INDEX:
-            base = _read_toml(path)
+            base = read_toml(path)
             _check_keys(path, base, texts=_TEXTS, lists=_LISTS)
             bases.append((path, base))
     if not bases:
@@ -99,17 +99,6 @@ def _rows(path: Path, base: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any
                 "data_sources": base["data_sources"],
             },
         )
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8, save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not valid TOML: {error}") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 def _check_keys(path: Path, found: dict[str, Any], *, texts: tuple[str, ...], lists: tuple[str, ...]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from toolkit.counting import counted
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
 from toolkit.summary import Summary
@@ -19,32 +20,50 @@ BINNED_BY: Final = "o200k_base"
 """The encoding by whose counts `load_dataset` refuses a prompt; a model that counts otherwise sees other lengths."""
 SHORTEST_SENTENCE: Final = 4
 """Words below which a repeated sentence is a heading and not filler."""
+KINDS: Final = {
+    "range": "token count outside of its length bin",
+    "length_bins": "a base without exactly one prompt at each length",
+    "labels": "a base of more than one scenario or category",
+    "containment": "a longer prompt lacks a line of the shorter one",
+    "copied_base": "a base is a copy of another",
+    "same_text": "a text is used twice",
+    "repeated_sentence": "a sentence is said twice in one prompt",
+    "doubled_token": "a word or prefix stands twice in a row",
+    "nothing_below": "the text points to a list below that is not there",
+}
+"""Kinds of problems, as ``accept_flaws`` of a study file names them."""
+EXAMPLES: Final = 3
+"""Problems of a kind that `check_summary` shows unless it is asked for all."""
 LONGEST_LINE: Final = 200
 """Characters of prompt and problem that a line of `check_summary` shows: a line of a prompt may be all of its text."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with one prompt (``prompt_id``), in words (``what``), and what to do (``mend``)."""
+    """One thing of a kind (see ``KINDS``) that is wrong with one prompt: ``what`` in words, and how to ``mend`` it."""
 
+    kind: str
     prompt_id: str
     what: str
     mend: str
 
 
-def check_summary(source: str | Path) -> Summary:
+def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     """Check a dataset and say what is wrong with it: what `toolkit prompts check` prints.
 
     Parameters
     ----------
     source
         A name, folder or file as `load_dataset` takes it.
+    every
+        Show every problem and not the first ``EXAMPLES`` of each kind.
 
     Returns
     -------
     Summary
-        A line for each problem with prompt, what and what to do, cut to ``LONGEST_LINE`` characters (the fields have
-        them whole), and a last one with the counts; exit code 0 when there is no problem, 1 otherwise.
+        Each kind with its count, and under it a line for each problem with prompt, what and what to do, cut to
+        ``LONGEST_LINE`` characters (the fields have all of them, whole); a last line with the counts; exit code 0 when
+        there is no problem, 1 otherwise.
 
     Raises
     ------
@@ -63,6 +82,7 @@ def check_summary(source: str | Path) -> Summary:
         "bases": bases,
         "prompts": len(dataset.prompts),
         "length_bins": bins,
+        "kinds": flaw_counts(problems),
         "problems": [asdict(problem) for problem in problems],
     }
     counts = ", ".join(f"{length_bin} {count}" for length_bin, count in bins.items())
@@ -70,7 +90,14 @@ def check_summary(source: str | Path) -> Summary:
         f"dataset {dataset.name}, version {dataset.version}: bases {bases}, "
         f"prompts {len(dataset.prompts)} ({counts}), problems {len(problems)}"
     )
-    lines = [f"{_in_one_line(f'{p.prompt_id}: {p.what}')}; {p.mend}" for p in problems]
+    lines = []
+    for kind, about in KINDS.items():
+        found_here = [problem for problem in problems if problem.kind == kind]
+        shown = found_here if every else found_here[:EXAMPLES]
+        lines += [f"{kind}: {counted(len(found_here), 'problems')}, {about}"] if found_here else []
+        lines += [f"  {_in_one_line(f'{p.prompt_id}: {p.what}')}; {p.mend}" for p in shown]
+        left = len(found_here) - len(shown)
+        lines += [f"  and {left} more; --all shows them"] if left else []
     return Summary(fields, "\n".join([*lines, _in_one_line(last)]), 1 if problems else 0)
 
 
@@ -79,7 +106,8 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
 
     Found are: a token count outside the range of the length bin, in either encoding; a base without exactly
     one prompt in each length bin, or with more than one scenario or category; a line of S that M lacks, or of M
-    that L lacks; one text used twice; a sentence repeated within a prompt.
+    that L lacks; a base that is a copy of another; one text used twice; a sentence repeated within a prompt; a token
+    doubled ("CVE-CVE-"); a list that is announced ("the findings below") and not there.
 
     Parameters
     ----------
@@ -104,6 +132,7 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
         *_containment(dataset),
         *_same_texts(dataset),
         *_filler(dataset),
+        *_scars(dataset),
     ]
     place = {prompt.prompt_id: i for i, prompt in enumerate(dataset.prompts)}
     return tuple(sorted(problems, key=lambda problem: place[problem.prompt_id]))
@@ -120,7 +149,7 @@ def _ranges(dataset: Dataset) -> Iterator[Problem]:
                 what = f"{tokens} {encoding} tokens, length bin {prompt.length_bin} has {low} to {high}"
                 takes = "refuses" if encoding == BINNED_BY else "takes"
                 mend = f"make it {'longer' if tokens < low else 'shorter'}; a study {takes} it as it is"
-                yield Problem(prompt.prompt_id, what, mend)
+                yield Problem("range", prompt.prompt_id, what, mend)
 
 
 def _by_base(dataset: Dataset) -> dict[str, list[Prompt]]:
@@ -136,13 +165,21 @@ def _bins(dataset: Dataset) -> Iterator[Problem]:
         missing = [length_bin for length_bin in LENGTH_BINS if length_bin not in counts]
         if missing:
             what = f"base {base} has no prompt in length bin {', '.join(missing)}"
-            yield Problem(prompts[0].prompt_id, what, "write it, or that length is not compared on this base")
+            yield Problem(
+                "length_bins",
+                prompts[0].prompt_id,
+                what,
+                "write it, or that length is not compared on this base",
+            )
         for length_bin, count in counts.items():
             if count > 1:
                 again = [prompt for prompt in prompts if prompt.length_bin == length_bin][1]
                 what = f"base {base} has {count} prompts in length bin {length_bin}"
                 yield Problem(
-                    again.prompt_id, what, "give it a base of its own in the column base, or leave it out"
+                    "length_bins",
+                    again.prompt_id,
+                    what,
+                    "give it a base of its own in the column base, or leave it out",
                 )
 
 
@@ -154,7 +191,7 @@ def _labels(dataset: Dataset) -> Iterator[Problem]:
                 here, there = getattr(prompt, key), getattr(first, key)
                 if here != there:
                     what = f"base {base} has {key} {here} here and {there} in {first.prompt_id}"
-                    yield Problem(prompt.prompt_id, what, f"give all prompts of a base one {key}")
+                    yield Problem("labels", prompt.prompt_id, what, f"give all prompts of a base one {key}")
 
 
 def _containment(dataset: Dataset) -> Iterator[Problem]:
@@ -167,17 +204,29 @@ def _containment(dataset: Dataset) -> Iterator[Problem]:
                     if line not in held:
                         what = f"lacks this line of {by_bin[shorter].prompt_id}: {line}"
                         mend = "say it there too, word for word, so that a longer prompt only adds"
-                        yield Problem(by_bin[longer].prompt_id, what, mend)
+                        yield Problem("containment", by_bin[longer].prompt_id, what, mend)
 
 
 def _same_texts(dataset: Dataset) -> Iterator[Problem]:
-    first: dict[str, str] = {}
+    first: dict[str, Prompt] = {}
+    whole: dict[frozenset[str], str] = {}
+    copies: set[str] = set()
+    for base, prompts in _by_base(dataset).items():
+        texts = frozenset(" ".join(prompt.text.split()) for prompt in prompts)
+        if len(prompts) > 1 and texts in whole:
+            copies.add(base)
+            what = f"base {base} is a copy of base {whole[texts]}"
+            mend = "write it anew, or leave it out: a copy adds calls and no evidence"
+            yield Problem("copied_base", prompts[0].prompt_id, what, mend)
+        whole.setdefault(texts, base)
     for prompt in dataset.prompts:
         text = " ".join(prompt.text.split())
-        if text in first:
+        if text in first and prompt.base not in copies:
             mend = "write another text, or leave it out"
-            yield Problem(prompt.prompt_id, f"has the same text as {first[text]}", mend)
-        first.setdefault(text, prompt.prompt_id)
+            yield Problem(
+                "same_text", prompt.prompt_id, f"has the same text as {first[text].prompt_id}", mend
+            )
+        first.setdefault(text, prompt)
 
 
 def _filler(dataset: Dataset) -> Iterator[Problem]:
@@ -187,7 +236,43 @@ def _filler(dataset: Dataset) -> Iterator[Problem]:
         for sentence, count in counts.items():
             if count > 1 and len(sentence.split()) >= SHORTEST_SENTENCE:
                 mend = "say it once; more words are no more facts"
-                yield Problem(prompt.prompt_id, f"says {count} times: {sentence}", mend)
+                yield Problem("repeated_sentence", prompt.prompt_id, f"says {count} times: {sentence}", mend)
+
+
+_DOUBLED: Final = re.compile(r"\b([a-z]+-)(?=\1)|\b(?!had\b|that\b)([a-z]{2,})\s+\2\b", re.IGNORECASE)
+"""A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the")."""
+_LISTED: Final = (
+    r"(?:findings|indicators|events|alerts|logs?|evidence|details|facts|items|controls|requirements|observations|"
+    r"steps|questions|table|list|data)"
+)
+_PROMISED: Final = re.compile(
+    rf"\b{_LISTED}\s+(?:\w+\s+)?(?:below|that follows?)\b|\bfollowing\s+(?:\w+\s+){{0,2}}{_LISTED}\b|"
+    rf"\b{_LISTED}\s+(?:is|are)\s+(?:\w+\s+)?below\b|\bas follows\b",
+    re.IGNORECASE,
+)
+_ITEM: Final = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s*\S|\s{4,}\S")
+"""How the line of a list begins: a bullet, a number, a cell, "name: value", or an indented block."""
+
+
+def _scars(dataset: Dataset) -> Iterator[Problem]:
+    for prompt in dataset.prompts:
+        doubled = _DOUBLED.search(prompt.text)
+        if doubled:
+            around = " ".join(prompt.text[max(0, doubled.start() - 20) : doubled.end() + 30].split())
+            yield Problem("doubled_token", prompt.prompt_id, f"doubles a token: {around}", "say it once")
+        for promised in _PROMISED.finditer(prompt.text):
+            same_line, _, after = prompt.text[promised.end() :].partition("\n")
+            listed = len(same_line.partition(":")[2].split()) > 1
+            if not listed and not any(map(_ITEM.match, after.splitlines())):
+                what = f"points to {promised.group()!r}, and no list follows"
+                yield Problem("nothing_below", prompt.prompt_id, what, "give the list, or do not announce it")
+                break
+
+
+def flaw_counts(problems: Iterable[Problem]) -> dict[str, int]:
+    """Return how many problems there are of each kind that there is, in the order of ``KINDS``."""
+    counts = Counter(problem.kind for problem in problems)
+    return {kind: counts[kind] for kind in KINDS if counts[kind]}
 
 
 def _lines(text: str) -> list[str]:

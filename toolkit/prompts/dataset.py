@@ -183,7 +183,7 @@ def _prompt(where: str, row: Mapping[str, Any], version: str, tokens: int, check
     if check_ranges and not low <= tokens <= high:
         raise InputError(
             f"{where}: key 'text': {tokens} tokens (o200k_base) are outside length bin {length_bin}, "
-            f"allowed are {low} to {high}"
+            f'allowed are {low} to {high} (a study takes it with accept_flaws = ["range"])'
         )
     base = row.get("base", row["prompt_id"].removesuffix(f"_{length_bin.lower()}"))
     return Prompt(

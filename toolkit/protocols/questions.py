@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -13,6 +12,7 @@ from typing import Any, Final, TypeVar
 from toolkit.errors import InputError
 from toolkit.judges.rubric import fill
 from toolkit.protocols.answers import AnswerKey, answer_key
+from toolkit.toml_file import read_toml
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _Row = TypeVar("_Row")
@@ -114,13 +114,9 @@ def _load(
     path: str | Path | None, shipped: str, table: str, make: Callable[[Any, str], _Row]
 ) -> tuple[_Row, ...]:
     where = shipped if path is None else str(path)
-    try:
-        source = resources.files("toolkit.protocols") / "data" / shipped if path is None else Path(path)
-        data = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{where} cannot be read ({error}); check the path and that it is UTF-8") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{where} is not valid TOML: {error}; correct the file") from error
+    data = read_toml(
+        resources.files("toolkit.protocols") / "data" / shipped if path is None else Path(path), where
+    )
     rows = data.get(table)
     if set(data) != {table} or not isinstance(rows, list) or not rows:
         raise InputError(f"{where}: must hold one or more [[{table}]] and nothing else")

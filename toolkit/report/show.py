@@ -52,13 +52,15 @@ def need_results(status: Mapping[str, Any], advice: str = _FIRST) -> None:
         raise NothingToShow(f"study {status['study']}: no run has succeeded yet; {advice}")
 
 
-def need_whole(outcome: Mapping[str, Any]) -> None:
+def need_whole(outcome: Mapping[str, Any], what: str = "runs") -> None:
     """Stop a notebook at its end with one line when runs failed or the budget is reached, so that a batch knows.
 
     Parameters
     ----------
     outcome
         What ``study.run()`` returned.
+    what
+        What it counts.
 
     Raises
     ------
@@ -74,7 +76,7 @@ def need_whole(outcome: Mapping[str, Any]) -> None:
     if outcome["failed"]:
         why = ", ".join(f"{count} x {reason}" for reason, count in outcome["failures"].items())
         raise NotWhole(
-            f"{outcome['failed']} of {outcome['planned']} runs failed ({why}); run the study again, or the batch with "
+            f"{outcome['failed']} of {outcome['planned']} {what} failed ({why}); run it again, or the batch with "
             "--retry"
         )
 

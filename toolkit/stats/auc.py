@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats.intervals import clustered_mean
 from toolkit.stats.result import Estimate
 
 METHOD: Final = "logit of DeLong, DeLong & Clarke-Pearson (1988)"
+CLUSTERED: Final = "logit of DeLong, clustered by base (Obuchowski 1997; CR2), Student t"
 
 
 def auc(
-    labels: Sequence[bool], scores: Sequence[float | None], confidence: float = 0.95, name: str = "AUC"
+    labels: Sequence[bool],
+    scores: Sequence[float | None],
+    confidence: float = 0.95,
+    name: str = "AUC",
+    clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
     r"""Return the chance that a case scores higher than a non-case; ties count one half.
 
@@ -34,6 +40,8 @@ def auc(
         Coverage of the interval.
     name
         Name of the result.
+    clusters
+        What items share with others, e.g. their document; the error is then clustered by it.
 
     Returns
     -------
@@ -48,7 +56,7 @@ def auc(
     References
     ----------
     DeLong, DeLong & Clarke-Pearson (1988), Biometrics 44, 837-845; Qin & Hotilovac (2008), Statistical Methods in
-    Medical Research 17, 207-221, for the logit.
+    Medical Research 17, 207-221, for the logit. Obuchowski (1997), Biometrics 53, 567-578, for clusters.
 
     Examples
     --------
@@ -58,13 +66,10 @@ def auc(
     """
     if len(labels) != len(scores):
         raise InputError(f"AUC: {len(labels)} labels and {len(scores)} scores; give a score for each label")
-    known = [
-        (bool(label), float(score))
-        for label, score in zip(labels, scores, strict=True)
-        if score is not None and not math.isnan(score)
-    ]
-    cases = np.array([score for label, score in known if label])
-    others = np.array([score for label, score in known if not label])
+    known = [place for place, score in enumerate(scores) if score is not None and not math.isnan(score)]
+    truth = np.array([bool(labels[place]) for place in known], dtype=bool)
+    values = np.array([scores[place] for place in known], dtype=float)
+    cases, others = values[truth], values[~truth]
     n, missing = {"items": len(known)}, len(labels) - len(known)
     if not (len(cases) and len(others)):
         why = "not estimable: there are no scores of both labels"
@@ -72,14 +77,26 @@ def auc(
     of_cases = _share_below(cases, others)
     of_others = 1 - _share_below(others, cases)
     area = float(of_cases.mean())
-    error = math.sqrt(_variance_of_mean(of_cases) + _variance_of_mean(of_others))
+    error, quantile = (
+        math.sqrt(_variance_of_mean(of_cases) + _variance_of_mean(of_others)),
+        _normal(confidence),
+    )
+    method = METHOD
+    shared = None if clusters is None else [clusters[place] for place in known]
+    if shared is not None and len(set(shared)) < len(shared):
+        method, n["bases"] = CLUSTERED, len(set(shared))
+        pull = np.empty(len(values))
+        pull[truth] = (of_cases - area) * len(values) / len(cases)
+        pull[~truth] = (of_others - area) * len(values) / len(others)
+        mean = clustered_mean(pull, shared, confidence)
+        error, quantile = mean.error or 0.0, float(special.stdtrit(mean.degrees, (1 + confidence) / 2))
     if not (0 < area < 1 and error > 0 and min(len(cases), len(others)) > 1):
         why = "no interval: the scores do not vary enough for a standard error"
-        return Estimate(name, area, method=METHOD, n=n, missing=missing, confidence=confidence, note=why)
-    half = float(special.ndtri((1 + confidence) / 2)) * error / (area * (1 - area))
+        return Estimate(name, area, method=method, n=n, missing=missing, confidence=confidence, note=why)
+    half = quantile * error / (area * (1 - area))
     middle = special.logit(area)
     low, high = float(special.expit(middle - half)), float(special.expit(middle + half))
-    return Estimate(name, area, low, high, METHOD, "none", n, missing, confidence)
+    return Estimate(name, area, low, high, method, "none", n, missing, confidence)
 
 
 def _share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
@@ -87,6 +104,10 @@ def _share_below(values: np.ndarray, others: np.ndarray) -> np.ndarray:
     ordered = np.sort(others)
     below, upto = np.searchsorted(ordered, values, "left"), np.searchsorted(ordered, values, "right")
     return (below + upto) / (2 * len(others))
+
+
+def _normal(confidence: float) -> float:
+    return float(special.ndtri((1 + confidence) / 2))
 
 
 def _variance_of_mean(values: np.ndarray) -> float:

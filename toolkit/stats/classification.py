@@ -9,13 +9,13 @@ from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.stats.result import Estimate
-from toolkit.stats.shares import share, wilson
+from toolkit.stats.shares import share
 
 RATES: Final = ("accuracy", "sensitivity", "specificity", "precision", "F1", "balanced accuracy")
 """Names of the rates, in the order in which they are reported."""
 STRICT: Final = "undecided counted as wrong"
 """Ends the name of a rate of the second reading."""
-F1_METHOD: Final = "Wilson of F1 / (2 - F1) (Lam, Gopal & Qian 2023)"
+F1_METHOD: Final = "of F1 / (2 - F1) (Lam, Gopal & Qian 2023)"
 BALANCED_METHOD: Final = "MOVER of two Wilson intervals (Zou & Donner 2008)"
 
 
@@ -157,8 +157,7 @@ def classify(
     decisions
         What was decided; None is left out of the rates and counted, and is wrong in the second reading.
     clusters
-        The base of each item, e.g. its question, where several items share one; accuracy, sensitivity,
-        specificity and precision allow for it, F1 does not.
+        The base of each item, e.g. its document, where several items share one; every interval allows for it.
     confidence
         Coverage of the intervals.
 
@@ -212,30 +211,26 @@ def _rates(
     sensitivity = rate("sensitivity", [row for row in rows if row[0]])
     specificity = rate("specificity", [row for row in rows if not row[0]])
     precision = rate("precision", [row for row in rows if row[1]])
-    tp = sum(label and decision for label, decision, _ in rows)
-    involved = sum(label or decision for label, decision, _ in rows)
-    f1 = _f1(tp, involved, f"F1{ending}", {"items": len(rows)}, missing, confidence)
+    f1 = _f1(rate("F1", [row for row in rows if row[0] or row[1]]), len(rows))
     balanced = _balanced(
         sensitivity, specificity, f"balanced accuracy{ending}", {"items": len(rows)}, missing
     )
     return accuracy, sensitivity, specificity, precision, f1, balanced
 
 
-def _f1(tp: int, involved: int, name: str, n: dict[str, int], missing: int, confidence: float) -> Estimate:
-    if not involved:
-        why = "not estimable: no item is a case, and none was decided to be one"
-        return Estimate(name, None, method=F1_METHOD, unit="share of items", n=n, missing=missing, note=why)
-    low, high = (2 * end / (1 + end) for end in wilson(tp, involved, confidence))
-    return Estimate(
-        name,
-        2 * tp / (involved + tp),
-        low,
-        high,
-        method=F1_METHOD,
-        unit="share of items",
-        n=n,
-        missing=missing,
-        confidence=confidence,
+def _f1(jaccard: Estimate, items: int) -> Estimate:
+    """Return F1 from the share of right ones among all that are cases or were decided to be."""
+    ends = (jaccard.estimate, jaccard.low, jaccard.high)
+    middle, low, high = (None if end is None else 2 * end / (1 + end) for end in ends)
+    note = jaccard.note and "not estimable: no item is a case, and none was decided to be one"
+    return replace(
+        jaccard,
+        estimate=middle,
+        low=low,
+        high=high,
+        method=f"{jaccard.method} {F1_METHOD}",
+        n={**jaccard.n, "items": items},
+        note=note,
     )
 
 

@@ -136,16 +136,21 @@ def decider(
     """
     here = [place for place in range(len(labels)) if asked is None or asked[place]]
     truth, made = [labels[place] for place in here], [decisions[place] for place in here]
+    shared = [bases[place] for place in here] if bases is not None else None
     sides = [[_side(vote) for vote in votes[place]] for place in here] if votes is not None else None
     return Decider(
         judge,
         model,
         mode,
         tuple(decisions),
-        classify(truth, made, [bases[place] for place in here] if bases is not None else None, confidence),
-        cohen_kappa(truth, made, confidence, "Cohen's kappa with the label", ("label", "judge")),
-        auc(truth, [scores[place] for place in here], confidence) if scores is not None else None,
-        fleiss_kappa(sides, confidence, "Fleiss' kappa among the votes") if sides is not None else None,
+        classify(truth, made, shared, confidence),
+        cohen_kappa(truth, made, confidence, "Cohen's kappa with the label", ("label", "judge"), shared),
+        auc(truth, [scores[place] for place in here], confidence, clusters=shared)
+        if scores is not None
+        else None,
+        fleiss_kappa(sides, confidence, "Fleiss' kappa among the votes", shared)
+        if sides is not None
+        else None,
         aud,
         sum(len(votes[place]) for place in here) if votes is not None else 0,
         unreadable,
@@ -180,7 +185,10 @@ def baselines(
 
 
 def compare_deciders(
-    labels: Sequence[bool], deciders: Sequence[Decider], against: Sequence[Decider] = ()
+    labels: Sequence[bool],
+    deciders: Sequence[Decider],
+    against: Sequence[Decider] = (),
+    bases: Sequence[Hashable] | None = None,
 ) -> tuple[Estimate, ...]:
     """Return which of two is right more often, for every pair, with p values corrected for the number of pairs.
 
@@ -192,6 +200,8 @@ def compare_deciders(
         Who is compared.
     against
         Compare each with each of these instead of with each other.
+    bases
+        As in `decider`.
 
     Returns
     -------
@@ -200,7 +210,8 @@ def compare_deciders(
     """
     pairs = [(a, b) for a in deciders for b in against] if against else list(combinations(deciders, 2))
     found = [
-        mcnemar(labels, a.decisions, b.decisions, name=f"accuracy: {a.label} - {b.label}") for a, b in pairs
+        mcnemar(labels, a.decisions, b.decisions, name=f"accuracy: {a.label} - {b.label}", clusters=bases)
+        for a, b in pairs
     ]
     corrected = holm([one.p_value for one in found])
     made = sum(p is not None for p in corrected)

@@ -10,10 +10,12 @@ import numpy as np
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats.intervals import clustered_mean
 from toolkit.stats.result import Estimate
 
 COHEN_METHOD: Final = "Fisher z, standard error of Fleiss, Cohen & Everitt (1969)"
 FLEISS_METHOD: Final = "Fisher z, standard error over items of Gwet (2021), Student t"
+CLUSTERED: Final = "Fisher z, linearised, standard error clustered by base (CR2), Student t"
 
 
 def cohen_kappa(
@@ -22,6 +24,7 @@ def cohen_kappa(
     confidence: float = 0.95,
     name: str = "Cohen's kappa",
     raters: tuple[str, str] = ("first", "second"),
+    clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
     r"""Return Cohen's kappa between two who put the same items into categories.
 
@@ -42,6 +45,8 @@ def cohen_kappa(
         Name of the result.
     raters
         What the two are called where one of them is the reason that there is no estimate.
+    clusters
+        What items share with others, e.g. their document; the linearised kappa is then clustered by it.
 
     Returns
     -------
@@ -67,7 +72,8 @@ def cohen_kappa(
     """
     if len(first) != len(second):
         raise InputError(f"kappa: {len(first)} and {len(second)} categories; give two for each item")
-    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    both = [place for place, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
+    pairs = [(first[place], second[place]) for place in both]
     n, missing = {"items": len(pairs)}, len(first) - len(pairs)
     for place, who in enumerate(raters):
         if len({pair[place] for pair in pairs}) < 2:
@@ -78,15 +84,20 @@ def cohen_kappa(
         category: place for place, category in enumerate(dict.fromkeys(x for pair in pairs for x in pair))
     }
     table = np.zeros((len(found), len(found)))
-    for a, b in pairs:
-        table[found[a], found[b]] += 1
-    kappa, error = kappa_of_table(table, np.eye(len(found)))
+    cells = ([found[a] for a, _ in pairs], [found[b] for _, b in pairs])
+    np.add.at(table, cells, 1)
+    kappa, error, pull = kappa_of_table(table, np.eye(len(found)))
+    shared = None if clusters is None else [clusters[place] for place in both]
+    if shared is not None and len(set(shared)) < len(shared):
+        n["bases"] = len(set(shared))
+        error, quantile = _clustered(pull[cells], shared, confidence)
+        return on_fisher_scale(name, kappa, error, quantile, CLUSTERED, n, missing, confidence)
     quantile = float(special.ndtri((1 + confidence) / 2))
     return on_fisher_scale(name, kappa, error, quantile, COHEN_METHOD, n, missing, confidence)
 
 
-def kappa_of_table(table: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    r"""Return kappa of a table of counts, weighted by agreement, and its large-sample standard error.
+def kappa_of_table(table: np.ndarray, weights: np.ndarray) -> tuple[float, float, np.ndarray]:
+    r"""Return kappa of a table of counts, weighted by agreement, its large-sample error and each cell's influence.
 
     With shares :math:`p_{ij}`, weights :math:`w_{ij}` of agreement, :math:`p_o = \sum w_{ij} p_{ij}`,
     :math:`p_e = \sum w_{ij} p_{i+} p_{+j}`, :math:`\bar w_{i+} = \sum_j w_{ij} p_{+j}` and
@@ -103,12 +114,12 @@ def kappa_of_table(table: np.ndarray, weights: np.ndarray) -> tuple[float, float
 
     Returns
     -------
-    tuple of float
-        Kappa and its standard error.
+    tuple
+        Kappa, its standard error, and what an item in each cell adds to the linearised kappa.
 
     Examples
     --------
-    >>> kappa, error = kappa_of_table(np.array([[20, 5], [10, 15]]), np.eye(2))
+    >>> kappa, error, _ = kappa_of_table(np.array([[20, 5], [10, 15]]), np.eye(2))
     >>> round(kappa, 3), round(error, 3)
     (0.4, 0.127)
     """
@@ -118,12 +129,15 @@ def kappa_of_table(table: np.ndarray, weights: np.ndarray) -> tuple[float, float
     chance = float(rows @ weights @ columns)
     kappa = (float((weights * p).sum()) - chance) / (1 - chance)
     means = (weights @ columns)[:, None] + (rows @ weights)[None, :]
-    spread = float((p * (weights - means * (1 - kappa)) ** 2).sum()) - (kappa - chance * (1 - kappa)) ** 2
-    return kappa, math.sqrt(max(spread, 0.0) / n) / (1 - chance)
+    pull = (weights - means * (1 - kappa) - (kappa - chance * (1 - kappa))) / (1 - chance)
+    return kappa, math.sqrt(float((p * pull**2).sum()) / n), pull
 
 
 def fleiss_kappa(
-    votes: Sequence[Sequence[Hashable | None]], confidence: float = 0.95, name: str = "Fleiss' kappa"
+    votes: Sequence[Sequence[Hashable | None]],
+    confidence: float = 0.95,
+    name: str = "Fleiss' kappa",
+    clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
     r"""Return Fleiss' kappa: how far votes on the same item agree beyond chance, whoever gave them.
 
@@ -141,6 +155,8 @@ def fleiss_kappa(
         Coverage of the interval.
     name
         Name of the result.
+    clusters
+        What items share with others, e.g. their document.
 
     Returns
     -------
@@ -160,6 +176,7 @@ def fleiss_kappa(
     """
     given = [[vote for vote in item if vote is not None] for item in votes]
     missing = sum(len(item) for item in votes) - sum(len(item) for item in given)
+    shared = None if clusters is None else [clusters[place] for place, item in enumerate(given) if item]
     given = [item for item in given if item]
     n = {"items": len(given), "votes": sum(len(item) for item in given)}
     places = {
@@ -185,10 +202,22 @@ def fleiss_kappa(
     own = weight * (agreement - chance * several) / (1 - chance)
     linear = own - 2 * (1 - kappa) * (shares @ overall - chance) / (1 - chance)
     error, quantile = 0.0, 0.0
+    if shared is not None and len(set(shared)) < len(shared):
+        n["bases"] = len(set(shared))
+        error, quantile = _clustered(linear - kappa, shared, confidence)
+        return on_fisher_scale(name, kappa, error, quantile, CLUSTERED, n, missing, confidence)
     if len(given) > 1:
         error = math.sqrt(float(((linear - kappa) ** 2).sum()) / (len(given) * (len(given) - 1)))
         quantile = float(special.stdtrit(len(given) - 1, (1 + confidence) / 2))
     return on_fisher_scale(name, kappa, error, quantile, FLEISS_METHOD, n, missing, confidence)
+
+
+def _clustered(pull: np.ndarray, clusters: Sequence[Hashable], confidence: float) -> tuple[float, float]:
+    """Return the clustered error of a linearised kappa and the quantile that goes with it; zeros for one cluster."""
+    mean = clustered_mean(pull, clusters, confidence)
+    if not mean.error:
+        return 0.0, 0.0
+    return mean.error, float(special.stdtrit(mean.degrees, (1 + confidence) / 2))
 
 
 def on_fisher_scale(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats.rate_difference import rate_difference
 from toolkit.stats.result import Estimate
 from toolkit.stats.shares import wilson
 
@@ -21,12 +23,14 @@ def mcnemar(
     second: Sequence[bool | None],
     confidence: float = 0.95,
     name: str = "accuracy: first - second",
+    clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
     r"""Return the difference of two accuracies on the same items, with McNemar's exact p value.
 
     Of the :math:`b + c` items that one of the two has right and the other wrong, b is binomial with share 1/2 where
     the two are equally good; p is two-sided. The interval puts the two Wilson intervals together and allows for
-    the correlation of the two (Newcombe's hybrid score interval without continuity correction).
+    the correlation of the two (Newcombe's hybrid score interval without continuity correction). Where items share
+    clusters both are those of `toolkit.stats.rate_difference`, whose exact test flips whole clusters.
 
     Parameters
     ----------
@@ -38,6 +42,8 @@ def mcnemar(
         Coverage of the interval.
     name
         Name of the result.
+    clusters
+        What items share with others, e.g. their document.
 
     Returns
     -------
@@ -64,17 +70,19 @@ def mcnemar(
         raise InputError(
             f"{len(labels)} labels, {len(first)} and {len(second)} decisions; give one for each label"
         )
-    both = [
-        (bool(a) == bool(label), bool(b) == bool(label))
-        for label, a, b in zip(labels, first, second, strict=True)
-        if a is not None and b is not None
-    ]
+    made = [place for place, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
+    both = [(bool(first[at]) == bool(labels[at]), bool(second[at]) == bool(labels[at])) for at in made]
     n, missing = len(both), len(labels) - len(both)
     if not n:
         why = "not estimable: no item is decided by both"
         return Estimate(
             name, None, method=METHOD, unit="share of items", n={"items": 0}, missing=missing, note=why
         )
+    shared = None if clusters is None else [clusters[at] for at in made]
+    if shared is not None and len(set(shared)) < n:
+        one, other = zip(*both, strict=True)
+        found = rate_difference(name, one, other, shared, unit="share of items", confidence=confidence)
+        return replace(found, n={"items": n, "bases": len(set(shared))}, missing=missing)
     right = both.count((True, True))
     b, c = both.count((True, False)), both.count((False, True))
     wrong = n - right - b - c

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,10 @@ from toolkit.errors import InputError
 REQUIRED = ("target", "judge", "score")
 OPTIONAL = ("dimension", "base")
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+"""What people write as a number; Python's float also takes ``1_0`` and full-width digits, which are slips."""
+_SMALLEST, _LARGEST = 1e-9, 1e9
+"""Beyond these the sums of squares lose the differences between scores, or overflow."""
 
 
 def read_ratings(path: str | Path) -> pd.DataFrame:
@@ -102,9 +107,14 @@ def _row(
 def _score(file: Path, number: int, cell: str) -> float:
     if cell.lower() in _MISSING:
         return float("nan")
-    try:
-        return float(cell)
-    except ValueError:
+    if not _NUMBER.fullmatch(cell):
         raise InputError(
-            f"{file}, line {number}: score {cell!r} is not a number; write a number or leave it empty"
-        ) from None
+            f"{file}, line {number}: score {cell!r} is not a number; write it like 4.5 or leave it empty"
+        )
+    score = float(cell)
+    if score and not _SMALLEST <= abs(score) <= _LARGEST:
+        raise InputError(
+            f"{file}, line {number}: score {cell} cannot be calculated with, its size must be 0 or from {_SMALLEST:g} "
+            f"to {_LARGEST:g}; give the scores in another unit, or less a constant"
+        )
+    return score

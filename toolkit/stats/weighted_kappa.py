@@ -121,7 +121,7 @@ def weighted_kappa(
     table = np.zeros((len(values), len(values)))
     np.add.at(table, (places[: len(x)], places[len(x) :]), 1.0)
     distance = np.abs(values[:, None] - values[None, :]) ** (1 if weights == "linear" else 2)
-    kappa, error = kappa_of_table(table, 1 - distance / distance.max())
+    kappa, error, _ = kappa_of_table(table, 1 - distance / distance.max())
     quantile = float(special.ndtri((1 + confidence) / 2))
     return on_fisher_scale(name, kappa, error, quantile, method, dict(n), missing, confidence)
 

@@ -51,7 +51,7 @@ def about_judged(held: Snapshot, plan: Plan) -> About:
     runs, study = held.runs(), plan.study
     # Where the study has replies judged that are not whole, no reader may take them for whole ones.
     notes = [
-        study.note,
+        plan.note,
         defects_note(runs),
         related_note(judge_means(held.judgements())),
         plan.manner.sentence(),

@@ -62,7 +62,7 @@ class Study(StudyFrames):
     @property
     def note(self) -> str:
         """What every caption of this study must say besides its numbers."""
-        return self.file.note
+        return self.plan.note
 
     @property
     def output(self) -> Path:

@@ -1,0 +1,95 @@
+"""Three scripted studies whose every number is frozen: whole; with gaps, zeros, people and repeats; one-shot."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+from toolkit.words import DIMENSIONS
+
+
+def _scores(*scores: float) -> str:
+    """Return what a judge says who gives these scores."""
+    return json.dumps({"reasons": "", **dict(zip(DIMENSIONS, scores, strict=True))})
+
+
+PRICE = "usd_per_million_input = 2.0, usd_per_million_output = 8.0"
+JUDGE = f'provider = "scripted", {PRICE}'
+STUDIES = {
+    "whole": f"""
+name = "whole"
+output = "results/whole"
+models = [{{ name = "alpha", provider = "scripted", {PRICE} }}, {{ name = "beta", provider = "scripted", {PRICE} }}]
+note = "Scripted models answer and judge."
+[budget]
+aud = 50.0
+[analysis]
+equivalence_margin = 0.5
+[judges]
+primary = {{ name = "judge-a", {JUDGE} }}
+secondary = {{ name = "judge-b", {JUDGE} }}
+tertiary = {{ name = "judge-c", {JUDGE} }}
+""",
+    "gaps": f"""
+name = "gaps"
+output = "results/gaps"
+repeats = 2
+models = [
+  {{ name = "gamma", provider = "scripted", {PRICE}, replies = ["", "Block it. Keep the logs.", "Ask 192.0.2.7."] }},
+  {{ name = "delta", provider = "scripted", {PRICE} }},
+]
+[judges]
+repeats = 2
+repair = false
+primary = {{ name = "judge-a", {JUDGE} }}
+secondary = {{ name = "judge-b", {JUDGE} }}
+[judges.tertiary]
+name = "judge-c"
+provider = "scripted"
+structured = false
+usd_per_million_input = 2.0
+usd_per_million_output = 8.0
+replies = [
+  "I would rather not say.",
+  '{_scores(0, 0, 0, 0, 0, 0, 0)}',
+  '{_scores(4, 3, 2.5, 4, 0, 5, 4)}',
+]
+[bias_controls]
+fsp_enabled = true
+""",
+    "one_shot": f"""
+name = "one_shot"
+test = "one_shot"
+output = "results/one_shot"
+repeats = 10
+models = [{{ name = "epsilon", provider = "scripted", {PRICE}, replies = [
+  "www.plain.example", "The host is 203.0.113.9.", "I do not know.", "GET", "192.0.2.10", "3"] }}]
+[options]
+samples = ["plain_gets"]
+[judges]
+primary = false
+secondary = false
+tertiary = false
+""",
+}
+
+
+def write_studies(folder: Path) -> dict[str, Path]:
+    """Write the three study files and return their paths by name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in STUDIES.items():
+        (folder / f"{name}.toml").write_text(text)
+    return {name: folder / f"{name}.toml" for name in STUDIES}
+
+
+def write_ratings(path: Path, run_ids: list[str]) -> Path:
+    """Write what two people gave some runs, as the same numbers at each call."""
+    with path.open("w", newline="") as sink:
+        rows = csv.writer(sink)
+        rows.writerow(["run_id", "rater", "dimension", "score"])
+        for place, run_id in enumerate(run_ids):
+            for rater, shift in (("anna", 0.0), ("ben", 0.5)):
+                rows.writerow([run_id, rater, "technical_accuracy", 2 + (place * 7 % 5) / 2 + shift])
+                rows.writerow([run_id, rater, "clarity", 1.5 + (place * 3 % 6) / 2])
+    return path

@@ -1,0 +1,209 @@
+"""What a study says through its public surface, as plain JSON; run as a program it freezes that (see README there)."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import io
+import json
+import math
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parent))
+from contract_studies import write_ratings, write_studies
+
+from toolkit import Study
+from toolkit.cli import main
+
+FROZEN = Path(__file__).parent / "frozen"
+STORE = FROZEN / "store.tar.xz"
+"""The embedded store that the three studies were kept in."""
+VOLATILE = {"run_id", "created_at", "updated_at", "rated_at", "latency_ms", "seconds", "calls_per_minute"}
+VOLATILE |= {"commit", "when", "path", "folder", "files", "output"}
+"""What differs from one execution to the next; everything else is frozen."""
+FRAMES = ("runs", "judgements", "dimensions", "calls", "prompts", "estimate", "human")
+FRAMES += ("measurements", "results", "experiments", "methods")
+RESULTS = ("reliability", "generalizability", "length", "length_by_model", "dimension_profile", "length_bias")
+RESULTS += ("mixed_model", "pareto", "missing", "ceiling", "calibration", "power", "compare_models", "focus")
+
+
+def observed(study: Study) -> dict[str, Any]:
+    """Return every frame and result of a study that it can give, and the line that refuses each other one."""
+    found: dict[str, Any] = {"status": plain(study.status())}
+    run_names = _names(study)
+    for name in FRAMES:
+        found[f"{name}()"] = _try(lambda name=name: frame(getattr(study, name)(), run_names))
+    for name in RESULTS:
+        if hasattr(study, name):
+            found[f"{name}()"] = _try(lambda name=name: result(getattr(study, name)()))
+    found["requests"] = [[run.call_id, run.request.canonical()] for run in study.plan.runs]
+    with tempfile.TemporaryDirectory() as folder:
+        study.figures(folder)
+        if study.plan.test.judged:
+            study.statistics(folder)
+        found["files"] = sorted(p.relative_to(folder).as_posix() for p in Path(folder).rglob("*.*"))
+        for path in sorted(Path(folder).rglob("*.csv")):
+            found[path.relative_to(folder).as_posix()] = _rows(path, run_names)
+        for path in sorted(Path(folder).rglob("*.txt")):
+            found[path.relative_to(folder).as_posix()] = path.read_text().splitlines()
+    return found
+
+
+def commands(study: Path, ratings: Path) -> dict[str, Any]:
+    """Return what commands print with ``--json`` on a finished study."""
+    lines = {
+        "status": ["status", study],
+        "estimate": ["estimate", study],
+        "run": ["run", study],
+        "judge": ["judge", study],
+        "verify": ["verify", study],
+        "replay": ["run", study, "--replay"],
+        "score": ["score", 7, 2, 1],
+        "prompts check": ["prompts", "check", "demo"],
+        "reliability": ["reliability", ratings],
+    }
+    return {name: _call([*map(str, line), "--json"]) for name, line in lines.items()}
+
+
+def result(found: Any) -> Any:
+    """Return a result as its own ``to_dict`` and frame give it."""
+    if isinstance(found, dict):
+        return {str(key): result(value) for key, value in found.items()}
+    both = {}
+    if hasattr(found, "to_dict"):
+        both["to_dict"] = plain(found.to_dict())
+    for name in ("frame", "to_frame"):
+        if hasattr(found, name):
+            both["frame"] = frame(getattr(found, name)(), {})
+    return both
+
+
+def frame(table: pd.DataFrame, run_names: dict[str, str]) -> dict[str, Any]:
+    """Return a frame as dtypes and rows, in an order that does not hang on which run ended first."""
+    kept = table.drop(columns=[name for name in table.columns if name in VOLATILE - {"run_id"}])
+    if "run_id" in kept:
+        kept = kept.assign(run_id=kept["run_id"].map(run_names).astype("string"))
+    rows = [[plain(value) for value in row] for row in kept.itertuples(index=False, name=None)]
+    return {
+        "dtypes": {str(name): str(dtype) for name, dtype in table.dtypes.items()},
+        "rows": sorted(rows, key=lambda row: json.dumps(row, default=str)),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return JSON types alone, without what differs from one execution to the next."""
+    if isinstance(value, dict):
+        return {str(key): plain(inner) for key, inner in value.items() if key not in VOLATILE}
+    if isinstance(value, list | tuple | set):
+        return [plain(inner) for inner in (sorted(value) if isinstance(value, set) else value)]
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool) else str(value)
+
+
+def differences(then: Any, now: Any, place: str = "") -> list[str]:
+    """Return where two observations differ by more than rounding, a line each."""
+    if isinstance(then, dict) and isinstance(now, dict):
+        lines = [f"{place}: {key!r} is gone" for key in then if key not in now]
+        lines += [f"{place}: {key!r} is new" for key in now if key not in then]
+        return lines + [
+            line for key in then if key in now for line in differences(then[key], now[key], f"{place}/{key}")
+        ]
+    if isinstance(then, list) and isinstance(now, list):
+        if len(then) != len(now):
+            return [f"{place}: {len(then)} entries were, {len(now)} are"]
+        pairs = enumerate(zip(then, now, strict=True))
+        return [line for number, (a, b) in pairs for line in differences(a, b, f"{place}[{number}]")]
+    numbers = isinstance(then, int | float) and isinstance(now, int | float)
+    if then == now or (numbers and math.isclose(then, now, rel_tol=1e-8, abs_tol=1e-10)):
+        return []
+    return [f"{place}: {then!r} was, {now!r} is"]
+
+
+def make(folder: Path) -> dict[str, Any]:
+    """Run the three studies in a folder and return everything that is frozen of them."""
+    found: dict[str, Any] = {}
+    for name, path in write_studies(folder).items():
+        study = Study.load(path)
+        study.run(progress=False)
+        if name == "gaps":
+            ids = [run_id for run_id, _ in sorted(_names(study).items(), key=lambda pair: pair[1])]
+            _call(["ratings", "import", str(path), str(write_ratings(folder / "people.csv", ids[:24]))])
+        found[name] = observed(study)
+        study.store.close()
+    ratings = folder / "ratings.csv"
+    lines = [f"t{t},j{j},{(t * 7 + j * 3) % 9 / 2 + 0.5}" for t in range(12) for j in range(3)]
+    ratings.write_text("\n".join(["target,judge,score", *lines]) + "\n")
+    found["commands"] = commands(folder / "whole.toml", ratings)
+    return found
+
+
+def read(name: str) -> Any:
+    """Return what is frozen under a name."""
+    return json.loads(gzip.decompress((FROZEN / f"{name}.json.gz").read_bytes()))
+
+
+def _names(study: Study) -> dict[str, str]:
+    runs = study.runs()
+    keys = runs[["prompt_id", "model", "repeat"]].astype(str).agg("/".join, axis=1)
+    return dict(zip(runs["run_id"], keys, strict=True))
+
+
+def _rows(path: Path, run_names: dict[str, str]) -> list[list[Any]]:
+    with path.open(newline="") as stream:
+        found = [row for row in csv.reader(stream) if not any("latency" in cell for cell in row)]
+    rows = [[_number(run_names.get(cell, cell)) for cell in row] for row in found]
+    return [rows[0], *sorted(rows[1:], key=lambda row: json.dumps(row))] if rows else []
+
+
+def _number(cell: str) -> Any:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def _call(arguments: list[str]) -> dict[str, Any]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            main(arguments)
+            code: Any = 0
+        except SystemExit as ended:
+            code = ended.code or 0
+    text = out.getvalue()
+    return {"exit_code": code, "json": plain(json.loads(text)) if text.startswith("{") else None}
+
+
+def _try(call: Callable[[], Any]) -> Any:
+    from toolkit.errors import ToolkitError
+
+    try:
+        return call()
+    except ToolkitError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    from toolkit.store import embedded
+
+    FROZEN.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, content in make(Path(scratch)).items():
+            text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+            (FROZEN / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+        embedded.stop(Path(scratch) / "results" / ".store")
+        with tarfile.open(STORE, "w:xz") as archive:
+            archive.add(Path(scratch) / "results" / ".store", "results/.store")

@@ -1,0 +1,50 @@
+"""The contract: what an earlier commit said of three studies is what this one says, to eight digits.
+
+`python tests/contract/freeze.py` freezes anew; a difference that is meant is a line in CHANGELOG with its reason.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract_studies import write_studies
+from freeze import STORE, differences, frame, make, read
+
+from toolkit import Study
+from toolkit.store import embedded
+
+
+@pytest.fixture(scope="module")
+def now(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """The three studies, asked, judged and analysed by this commit."""
+    folder = tmp_path_factory.mktemp("contract")
+    yield make(folder)
+    embedded.stop(folder / "results" / ".store")
+
+
+@pytest.mark.parametrize("name", ["whole", "gaps", "one_shot", "commands"])
+def test_no_number_moved(now: dict[str, Any], name: str) -> None:
+    """Call identities, requests, frames, results, figures' and tables' numbers, captions, `--json`."""
+    moved = differences(read(name), now[name], name)
+    assert not moved, f"{len(moved)} differences:\n" + "\n".join(moved[:40])
+
+
+def test_a_store_of_an_earlier_commit_opens_and_asks_nothing(tmp_path: Path) -> None:
+    """Every run and judgement of the three studies is there as it was; `run` makes no call."""
+    with tarfile.open(STORE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    try:
+        for name, path in write_studies(tmp_path).items():
+            study = Study.load(path)
+            assert study.run(progress=False)["new_calls"] == 0
+            for kind in ("calls", "judgements") if study.plan.judges else ("calls",):
+                before, after = read(name)[f"{kind}()"], frame(getattr(study, kind)(), {})
+                assert before["dtypes"] == after["dtypes"]
+                assert len(before["rows"]) == len(after["rows"]) > 0
+            study.store.close()
+    finally:
+        embedded.stop(tmp_path / "results" / ".store")

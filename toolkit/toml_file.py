@@ -1,0 +1,38 @@
+"""TOML files that people write: read with or without a byte order mark, each fault in one line."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from toolkit.errors import InputError
+
+
+def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
+    """Return the content of a TOML file; ``where`` and ``what`` name it in errors.
+
+    Raises
+    ------
+    InputError
+        There is no such file, it cannot be read, is not UTF-8, or is not TOML.
+    """
+    where = where or str(path)
+    try:
+        # Windows editors write a byte order mark, which TOML does not know.
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"{where}: cannot be read, there is no such {what}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"{where}: cannot be read as text, line {line} is not UTF-8; save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{where}: cannot be read ({error.strerror})") from None
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # also a number of 5,000 digits, lists in lists without an end
+        raise InputError(f"{where}: not valid TOML: {' '.join(str(error).split())[:200]}") from None
