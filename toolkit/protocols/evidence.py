@@ -676,40 +676,13 @@ def _noun(after: str, facts: Facts) -> int | None:
 
 
 def _is_time(unit: str) -> bool:
-    return unit.rstrip("s") in (
-        "",
-        "ec",
-        "second",
-        "econd",
-        "sec",
-        "m",
-        "msec",
-        "millisecond",
-        "u",
-        "µ",
-        "μ",
-        "min",
-        "minute",
-        "h",
-        "hour",
-    ) and unit not in ("", "m")
+    return bool(
+        re.fullmatch(r"(?:m|u|µ|μ)?s(?:ecs?)?|m?secs?|(?:milli)?seconds?|mins?|minutes?|h|hours?", unit)
+    )
 
 
 def _is_size(unit: str) -> bool:
-    return unit.rstrip("s") in (
-        "b",
-        "byte",
-        "kb",
-        "kib",
-        "mb",
-        "mib",
-        "gb",
-        "kilobyte",
-        "kibibyte",
-        "megabyte",
-        "octet",
-        "k",
-    )
+    return bool(re.fullmatch(r"[kmg]?i?b|(?:kilo|kibi|mega)?bytes?|octets?|k|kbs", unit))
 
 
 def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
