@@ -50,6 +50,24 @@ _GENERAL: Final = re.compile(
     r"(?i)\b(?:typical\w*|usual\w*|normal\w*|by default|default|standard|common\w*|often|generally|well-known|ephemeral"
     r"|(?:registered|dynamic) ports?|iana|rfc|range|reserved|private|documentation|conventional\w*)\b"
 )
+_GENERAL_KINDS: Final = frozenset(
+    (
+        "place",
+        "header",
+        "name",
+        "port",
+        "status",
+        "count",
+        "agent",
+        "protocol",
+        "network",
+        "method",
+        "number",
+        "time",
+        "size",
+    )
+)
+"""Claims that a word of the usual excuses: nobody's address, host or path is usual."""
 _PRESENT: Final = re.compile(
     r"(?i)^[^.!?;\n]{0,50}?(?:\b(?:(?:is|was|are|were|does|do|did|has|have|can)(?: not|n't|not)|never)\s+"
     r"(?:\w+\s+){0,2}?(?:appears?|occurs?|present|exists?|seen|found|contained|used|requested|contacted|in|part|listed|there"
@@ -356,41 +374,21 @@ def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]
 
 def _excused(text: str, start: int, end: int, kind: str) -> bool:
     """Say whether the words that govern a claim deny it, suppose it, or speak of the usual."""
-    before = _IDIOMS.sub(lambda m: " " * len(m[0]), text[max(0, start - 200) : start])
+    return _excuse(text[max(0, start - 200) : start], text[end : end + 90], kind)
+
+
+@lru_cache(maxsize=4096)  # replies repeat themselves
+def _excuse(before: str, after: str, kind: str) -> bool:
+    before = _IDIOMS.sub(lambda m: " " * len(m[0]), before)
     cuts = [cut.end() for cut in _CLAUSE_END.finditer(before)]
     clause = before[cuts[-1] :] if cuts else before
-    if re.search(r"\([^()]{0,40}$", before) and not _DENIAL.search(
-        clause
-    ):  # a word in brackets belongs to its clause
-        outside = before[: before.rindex("(")]
-        cuts = [cut.end() for cut in _CLAUSE_END.finditer(outside)]
-        clause = (
-            (outside[cuts[-1] :] if cuts else outside)
-            if re.match(r"\s*(?:e\.g|such as|like)", clause)
-            else clause
-        )
-    after = text[end : end + 90]
     cut = _CLAUSE_END.search(after)
     following = after[: cut.start()] if cut else after
     if _DENIAL.search(clause) or _SUPPOSED.search(clause) or _PRESENT.match(after):
         return True
     if re.search(r"(?i)\b(?:would|should|if)\b", following):
         return True
-    general = kind in (
-        "place",
-        "header",
-        "name",
-        "port",
-        "status",
-        "count",
-        "agent",
-        "protocol",
-        "network",
-        "method",
-        "number",
-        "time",
-        "size",
-    )
+    general = kind in _GENERAL_KINDS
     if general and re.match(r"(?i)[^.;!?\n]{0,40}\b(?:would|should)\b", after):
         return True
     wide = before.replace("(", " ").replace(")", " ")
