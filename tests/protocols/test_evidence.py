@@ -143,6 +143,15 @@ INVENTED = [
     ("It was asked 37 times", "count", "37"),
     ("42 different TCP streams", "count", "42"),
     ("599 responses", "count", "599"),
+    ("about 99 requests", "count", "99"),
+    ("more than 99 packets", "count", "99"),
+    ("the first 99 packets", "count", "99"),
+    ("10-99 requests", "count", "99"),
+    ("packet 99 requests nothing", "packet", "99"),
+    ("the agent is Chrome/120.0.0.0", "product", "Chrome/120.0.0.0"),
+    ("00:11:22:33:44:55 asks", "mac", "00:11:22:33:44:55"),
+    ("at 10:31:22", "date", "10:31:22"),
+    ("It fetches setup.py", "file", "setup.py"),
 ]
 UNCLEAR = [
     "",
@@ -156,17 +165,11 @@ UNCLEAR = [
     "By default port 443 is used, and the usual status is 204.",
     "See https://owasp.org/injection for more.",
     "Block 203.0.113.0/24.",
-    "The file setup.py and the field http.host, e.g. ip.src",
-    "Chrome/120.0.0.0 and HTTP/1.1 and TCP/IP and text/html and/or 24/7",
+    "The field http.host, e.g. ip.src",
+    "HTTP/1.1 and TCP/IP and and/or 24/7",
     "It tries to read /etc/passwd.",
-    "std::vector, 00:11:22:33:44:55 at 10:31:22",
-    "about 99 requests",
+    "std::vector",
     "It returned 150 bytes after 300 ms.",
-    "more than 99 packets",
-    "the first 99 packets",
-    "between 98 and 99 packets",
-    "10-99 requests",
-    "packet 99 requests nothing",
     "99 bytes in 99 seconds",
     "99",
     "The log ends.It shows nothing",
@@ -247,7 +250,6 @@ def test_counts_follow_from_the_sample_by_hand(facts):
     assert max(facts.counts) < 23
     assert facts.statuses == {200, 301, 404, 500}
     assert facts.ports == {8080, 50301, 50302, 50303}
-    assert facts.suffixes == {"example"}
 
 
 @pytest.mark.parametrize(

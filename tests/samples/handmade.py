@@ -169,8 +169,20 @@ def unreachable() -> bytes:
     return ethernet(ipv4(body, 1, SERVER, CLIENT), 0x0800, back=True)
 
 
+def tunnels() -> dict[str, bytes]:
+    """Return one HTTP request from 192.0.2.77 to 203.0.113.77 in each of four tunnels from client to server."""
+    inner = ipv4(tcp(get(), 40077, 80, flags=PSH | ACK), 6, "192.0.2.77", "203.0.113.77")
+    vxlan = udp(struct.pack("!II", 0x08000000, 5 << 8) + ethernet(inner, 0x0800), 55555, 4789)
+    return {
+        "gre": ethernet(ipv4(struct.pack("!HH", 0, 0x0800) + inner, 47, CLIENT, SERVER), 0x0800),
+        "vxlan": ethernet(ipv4(vxlan, 17, CLIENT, SERVER), 0x0800),
+        "ip in ip": ethernet(ipv4(inner, 4, CLIENT, SERVER), 0x0800),
+        "ip in ipv6": ethernet(ipv6(inner, 4, CLIENT6, SERVER6), 0x86DD),
+    }
+
+
 def four_in_six() -> bytes:
-    """Return TCP over IPv4 carried inside IPv6; the address of the packet is the outer one."""
+    """Return TCP over IPv4 carried inside IPv6; the row of the packet shows the inner one."""
     inner = ipv4(tcp(b"", 40001, 80, flags=SYN), 6, CLIENT, SERVER)
     return ethernet(ipv6(inner, 4, CLIENT6, SERVER6), 0x86DD)
 

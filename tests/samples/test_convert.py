@@ -173,6 +173,30 @@ def test_several_messages_in_a_packet_are_said(tmp_path: Path) -> None:
     assert load_sample(tmp_path / "p.csv").frame["uri"].dropna().tolist() == ["/1"]
 
 
+@pytest.mark.parametrize("name", handmade.tunnels())
+def test_a_row_of_a_tunnel_is_one_layer_and_is_said(tmp_path: Path, name: str) -> None:
+    """Addresses, ports and HTTP of a row are all of the innermost packet; result and provenance say so."""
+    path = tmp_path / "tunnel.pcap"
+    path.write_bytes(handmade.pcap([handmade.tunnels()[name], handmade.arp()]))
+    done = convert(path, tmp_path / "t.csv")
+    row = load_sample(tmp_path / "t.csv").frame.iloc[0]
+    assert row[["source", "destination"]].tolist() == ["192.0.2.77", "203.0.113.77"]
+    assert row[["source_port", "destination_port", "tcp_flags"]].tolist() == [40077, 80, "PSH,ACK"]
+    assert done.note is not None
+    assert done.note.startswith("packets inside a tunnel: 1, of which the table shows the innermost packet")
+    assert load_sample(tmp_path / "t.csv").about["note"] == done.note
+
+
+def test_the_identity_of_the_capture_can_be_left_out(capture: Path, tmp_path: Path) -> None:
+    """Whoever has the capture finds a shared sample's by hash or size; without both the rest stays."""
+    convert(capture, tmp_path / "out.csv")
+    whole = load_sample(tmp_path / "out.csv").about
+    convert(capture, tmp_path / "out.csv", capture_hash=False)
+    short = load_sample(tmp_path / "out.csv").about
+    assert whole == short | {key: whole[key] for key in ("capture_sha256", "capture_bytes")}
+    assert len(short) == len(whole) - 2
+
+
 def test_the_provenance_says_where_the_table_comes_from(capture: Path, tmp_path: Path) -> None:
     """Hash, size, tools, filter, columns, reader and counts; no folder, and the same bytes every time."""
     convert(capture, tmp_path / "out.csv", display_filter="http", columns=["number"])

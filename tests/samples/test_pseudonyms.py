@@ -106,6 +106,17 @@ def test_an_address_in_a_text_gets_the_pseudonym_of_the_column() -> None:
     assert ONE.address("::ffff:93.184.216.34") == f"::ffff:{ONE.address('93.184.216.34')}"
 
 
+@pytest.mark.parametrize("carrier", ["::ffff:", "64:ff9b::"])
+@pytest.mark.parametrize("written", ["93.184.216.34", "5db8:d822"])
+def test_an_ipv4_address_inside_ipv6_is_mapped_once_and_as_it_is_alone(carrier: str, written: str) -> None:
+    """In a column and in a text, written with dots or in hex, the tie between the two addresses stays."""
+    inner = ONE.address("93.184.216.34")
+    assert ONE.address(carrier + written) == carrier + inner
+    assert ONE.text(f"http://[{carrier}{written}]:80/?to=93.184.216.34") == (
+        f"http://[{carrier}{inner}]:80/?to={inner}"
+    )
+
+
 @pytest.mark.parametrize(
     "text", ["", "/v/1.2.3", "12:30:45", "std::string", "1.2.3.256", "1.2.3.4.5", "shop.example"]
 )

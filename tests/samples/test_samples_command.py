@@ -47,6 +47,7 @@ def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_pa
         "fast",
         "--filter",
         "http",
+        "--no-hash",
     )
     code, out, err = toolkit(
         "samples", "convert", flow, tmp_path / "o.csv", *options, "--pseudonymise", tmp_path / "key", "--json"
@@ -64,6 +65,7 @@ def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_pa
     assert lines[0] == "number,source"
     assert [line.split(",")[0] for line in lines[1:]] == ["4", "5"]
     assert handmade.CLIENT not in target.read_text()
+    assert "capture_sha256" not in json.loads(target.with_suffix(".json").read_text())
 
 
 def test_a_truncated_capture_is_done_with_a_note(toolkit: Callable, flow: Path, tmp_path: Path) -> None:

@@ -63,6 +63,9 @@ def capture(
 )
 @click.option("--reader", default="auto", show_default=True, help="pyshark, fast, or auto: fast from 5 MB.")
 @click.option("--filter", "display_filter", help="Only packets that pass this display filter.")
+@click.option(
+    "--hash/--no-hash", "capture_hash", default=True, help="SHA-256 and size of IN in the provenance."
+)
 @json_option
 def convert(
     source: Path,
@@ -72,6 +75,7 @@ def convert(
     key: Path | None,
     reader: str,
     display_filter: str | None,
+    capture_hash: bool,
     as_json: bool,
 ) -> int:
     """Turn the capture IN into the sample OUT.csv, with its provenance beside it."""
@@ -86,5 +90,6 @@ def convert(
         pseudonymise=read_key(key) if key else None,
         reader=reader,
         display_filter=display_filter,
+        capture_hash=capture_hash,
     )
     return finish(done.summary(), as_json)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from toolkit.errors import InputError
+from toolkit.protocols.mentions import refanged
 from toolkit.protocols.named_numbers import number_matches
 from toolkit.protocols.named_values import list_matches, value_matches
 from toolkit.protocols.readings import Match, final_answer, json_objects, plain
@@ -130,11 +131,12 @@ def matches(key: AnswerKey, text: str, question: str = "") -> Match:
     --------
     >>> matches(AnswerKey("exact", "shop.example"), "The host is `shop.example`.").matched
     True
-    >>> matches(AnswerKey("number", 12), "Between 10 and 12.").why
-    'names several numbers: 10, 12'
+    >>> matches(AnswerKey("number", 12), "12 or 10").why
+    'names several numbers: 12, 10'
     """
     if not text.strip():
         return Match(False, None, "the reply is empty")
+    text = refanged(text)[0]
     if key.kind == "judge":
         return _JUDGE
     if key.kind == "regex":

@@ -1,75 +1,93 @@
-"""Evidence of hallucination: what an answer claims, and whether the sample holds it.
+"""Evidence of hallucination: what an answer claims of the sample, and whether the sample holds it.
 
-Six things are looked at, because a sample decides them: addresses, hosts, paths, status codes, ports and counts. An
-unclear claim is no claim. What is denied ("no request to 8.8.8.8"), supposed ("if", "would", "for example"), about
-the usual ("by default port 443"), approximate or about a part ("the first 3 requests") is left alone, and so is
-what the question itself names. A claim that is found invented is therefore evidence; that none is found proves
-nothing, and recall is a judge's business.
+Every claim that can be looked up is: names of all kinds in the table, numbers by what the words around them say they
+are (`_KINDS`), against the table and what can be calculated from it. A word of denial or supposition excuses what it
+governs and no more. That nothing invented is found proves nothing: what no table can decide is a judge's business.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache, reduce
 from typing import Final
 
-from toolkit.protocols.mentions import Mention, mentions, without_mentions
-from toolkit.protocols.named_numbers import NUMBER_WORDS, WORDS_PATTERN, numbers
+from toolkit.protocols.mentions import METHODS, Mention, mentions, refanged, scan
+from toolkit.protocols.named_numbers import NUMBER_WORDS, Number, numbers, numbers_in
 from toolkit.protocols.sample_facts import Facts, decoded_path
+from toolkit.protocols.words import WORDS, one_of
 
-_FILES: Final = tuple(
-    f"/{folder}/" for folder in ("etc", "var", "usr", "tmp", "bin", "opt", "proc", "dev", "root")
+_SYSTEM_FILES: Final = re.compile(r"/(?:etc|var|usr|tmp|bin|opt|proc|dev|root)(?:/|$)")
+"""Paths of a file system, which an answer about an attack may name."""
+
+# What a word of denial or supposition governs ends where another clause begins.
+_CLAUSE_END: Final = re.compile(
+    r"(?i)[.!?](?=\s)|[\n;—]|:(?!//)| [-–] |[()]"
+    r"|\b(?:but|however|so|instead(?! of)|therefore|thus|because|since|although|though|while|whereas|which|who|then)\b"
+    r"|,?\s(?:and|or)\s+(?=(?:then|also|it|he|they|later|even|still|instead|thereby)\b"
+    r"|(?!(?:address|access|status|class|https|this|process|dns|tls)\b)[a-z]{2,}(?:s|ed)\s(?!(?:named|called|address|codes?|ports?)\b))"
+    r"|,(?!\s*(?:nor|or|and)\b)(?=\s*[a-z'’]{2,}\s)|^\W*no,"
 )
-"""Beginnings of paths of a file system, which an answer about an attack may name."""
-_UNSURE: Final = re.compile(
-    r"(?i)\b(?:no|not|never|without|neither|nor|none|nothing|cannot|absent|lacks?|instead of|rather than|unlike"
-    r"|other than|except|if|would|could|might|may|should|e\.g|for example|for instance|suppose|assum\w+"
-    r"|hypothetical\w*|typical\w*|usual\w*|normal\w*|default|standard|common\w*|see|refer|block|consider)\b|n't\b"
+_IDIOMS: Final = re.compile(
+    r"(?i)\bnot (?:found|modified|allowed|implemented)\b|\bno (?:doubt|fewer|less|more|other|surprise|matter)\b"
+    r"|\bnot (?:only|just|merely|surprisingly|to mention|least)\b"
+    r"|\bnothing but\b|\bnone other\b|\bwithout (?:a )?doubt\b|\bno\.\s*\d|\bif any\b"
 )
-_DENIED_AFTER: Final = re.compile(
-    r"(?i)^[^.!?;\n]{0,60}?\b(?:(?:is|was|are|were|does|do|did|has|have|can)(?: not\b|n't\b|not\b)|is absent"
-    r"|are absent|missing from|not (?:in|present|seen|part))"
+_DENIAL: Final = re.compile(
+    r"(?i)\b(?:no|not|never|without|neither|nor|none|nothing|cannot|absent|lacks?|lacking|instead of|rather than|unlike"
+    r"|other than|except|excluding|free of|zero|0(?= \w))\b|n't\b|≠|!="
 )
-_CUT: Final = re.compile(
-    r"(?i)[.!?](?=\s)|[\n;]|\b(?:but|however|so|instead(?! of)|therefore|which)\b|^\W*no,"
+_SUPPOSED: Final = re.compile(
+    r"(?i)\b(?:if|would|e\.g|for example|for instance|such as|similar to|resembl\w+|imitat\w+|mimic\w*|impersonat\w+"
+    r"|pos(?:es|ing) as|masquerad\w+|expect\w*|suppose|hypothetical\w*|imagine"
+    r"|see|refer|block|consider|recommend\w*|enforce|enable|requir\w+|switch|migrat\w+|should|advis\w+|mail to|write to"
+    r"|known as|stands for|as defined|according to RFC)\b"
 )
-_STATUS: Final = re.compile(
-    r"(?i)(?<![A-Za-z])(?:status(?:[ _-]?codes?)?|statuses|response codes?|http(?: error| code)?"
-    r"|returns?|returned|answered with|code|codes|error)[\"'`*]*"
-    r"(?:\s+(?:of|is|was|are|were|codes?))?\s*[:=]?\s*[\"'`*(\[]*"
-    r"(?P<list>[1-5]\d\d(?!\w|[.,]\d)(?:[\"'`*]*\s*(?:,|/|&|and|or|,\s*and)\s*[\"'`*]*[1-5]\d\d(?!\w|[.,]\d))*)"
-    r"(?!\s*(?:bytes?|ms|seconds?|packets?|rows?|requests?|responses?|times|kb|%))"
+_GENERAL: Final = re.compile(
+    r"(?i)\b(?:typical\w*|usual\w*|normal\w*|by default|default|standard|common\w*|often|generally|well-known|ephemeral"
+    r"|(?:registered|dynamic) ports?|iana|rfc|range|reserved|private|documentation|conventional\w*)\b"
 )
-_REASON: Final = re.compile(
-    r"(?<![\w.,])(?P<list>[1-5]\d\d)[\"'`*]*\s+\(?(?:OK|Found|Not Found|Moved Permanently|Forbidden|Unauthorized"
-    r"|Bad Request|Internal Server Error|Created|No Content|Not Modified|Bad Gateway|Service Unavailable)\b"
+_GENERAL_KINDS: Final = frozenset(
+    (
+        "place",
+        "header",
+        "name",
+        "port",
+        "status",
+        "count",
+        "agent",
+        "protocol",
+        "network",
+        "method",
+        "number",
+        "time",
+        "size",
+    )
 )
-_PORT: Final = re.compile(
-    r"(?i)(?<![A-Za-z])ports?[\"'`*]*(?:\s+(?:numbers?|is|was|are))*\s*[:=]?\s*[\"'`*(]*"
-    r"(?P<list>\d{1,5}(?!\w|[.,]\d)(?:[\"'`*]*\s*(?:,|/|&|and|or|,\s*and|to|->|→)\s*[\"'`*]*\d{1,5}(?!\w|[.,]\d))*)"
+"""Claims that a word of the usual excuses: nobody's address, host or path is usual."""
+_PRESENT: Final = re.compile(
+    r"(?i)^[^.!?;\n]{0,50}?(?:\b(?:(?:is|was|are|were|does|do|did|has|have|can)(?: not|n't|not)|never)\s+"
+    r"(?:\w+\s+){0,2}?(?:appears?|occurs?|present|exists?|seen|found|contained|used|requested|contacted|in|part|listed|there"
+    r"|shown|recorded|involved|among|one of)\b|\b(?:is|are|was|were) (?:absent|missing)|\bnowhere\b)"
 )
-_PROTOCOL_PORT: Final = re.compile(r"(?i)(?<![\w/])(?:tcp|udp)/(?P<list>\d{1,5})(?!\w|\.\d)")
-_NOUNS: Final = (
-    r"requests?|responses?|replies|packets?|frames?|rows?|lines?|records?|entries|connections?|streams?|flows?"
-    r"|hosts?|addresses|ips?|paths?|ur[il]s?|pages?|resources?|redirects?|errors?|retransmissions?|attempts?"
-    r"|logins?|ports?|methods?|user agents?|status codes?|gets?|posts?|segments?|times"
+_TOOLS: Final = re.compile(rf"(?i)(?<![\w-])(?:{one_of('tools')})(?![\w.-]*\w=)(?![\w-])")
+_PROTOCOLS: Final = re.compile(rf"(?<![\w/.-])(?:{one_of('protocols')})(?![\w/-])")
+_PLACES: Final = re.compile(rf"\b(?:{one_of('places')})\b")
+_HEADERS: Final = re.compile(rf"(?i)\b(?:{one_of('headers')})\b")
+_CODES: Final = re.compile(
+    r"(?<![\w/.%=?&-])(?!(?:RFC|CWE|CAPEC|TA?\d|A\d|SHA|MD5|UTF|ISO|Base|IPv|TLS|SSL|x86|x64|HTTP|SP|OAuth|ANSI|IEEE)\w*)"
+    r"(?=[\w-]{4,30}(?![\w-]))(?=[\w-]*\d[\w-]*\d)(?:[A-Za-z]{2,}[\w-]*\d[\w-]*)(?![\w/=(-])"
 )
-_ADJECTIVES: Final = (
-    r"https?|tcp|udp|get|post|put|head|delete|options|total|different|distinct|unique|separate|network|failed"
-    r"|successful|client|server|syn|ack|fin|rst|data|login|redirect|error|identical|similar|individual|web|ip|ipv4"
-    r"|ipv6|source|destination|status|response|captured"
+"""Letters with two digits or more, as in names of machines and codes of errors; not numbers of standards."""
+_FLAGS: Final = re.compile(r"\b(?:RST|URG|ECE|CWR|FIN|SYN|PSH)\b(?![/=])")
+_METHOD: Final = re.compile(
+    rf"(?<![\w-])(?:{'|'.join(METHODS)})s?(?![\w-])(?!\s+(?:FROM|INTO|TABLE|statement|clause))"
 )
-_COUNT: Final = re.compile(
-    rf"(?i)(?<![\w.,/:#-])(?P<list>\d{{1,9}}|\d{{1,3}}(?:,\d{{3}}){{1,3}}|{WORDS_PATTERN})\s+"
-    rf"(?:(?:{_ADJECTIVES})\s+){{0,3}}(?:{_NOUNS})\b"
-)
-_NO_COUNT: Final = re.compile(
-    r"(?i)(?:about|approximately|approx\.?|around|roughly|~|over|than|least|most|up to|nearly|almost|under|between"
-    r"|first|last|next|every|each|another|these|those|other|per|port|status|code|packet|frame|row|line|number|no\."
-    r"|stream|http|at|second|page|item|\d\s*(?:-|–|to|or|and|/|,))\s*$"
+_STRUCTURED: Final = re.compile(
+    r"(?i)user[ _-]?agent[\"'`*]*\s*(?::|=|is|was)\s*[\"'`*]*(?P<value>[A-Za-z][\w.-]{2,40})"
 )
 
 
@@ -80,7 +98,7 @@ class Claim:
     Parameters
     ----------
     kind
-        ``address``, ``host``, ``path``, ``status``, ``port`` or ``count``.
+        What it is: ``address``, ``host``, ``path``, ``status``, ``port``, ``count`` and their like.
     text
         As it stands in the answer.
     position
@@ -124,49 +142,194 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
     >>> [(c.kind, c.text, c.held) for c in evidence("shop.example and evil.example: status 200.", facts)]
     [('host', 'shop.example', True), ('host', 'evil.example', False), ('status', '200', True)]
     """
+    text, places = refanged(answer)
+    text = text.replace("’", "'")
     given = f"{question}\n{known}"
-    asked = {(m.kind, m.value) for m in mentions(given, facts.suffixes)}
-    asked_numbers = {value for number in numbers(given, facts.suffixes) for value in number.values}
-    holds = cache(
-        lambda kind, value, open_end: _holds(kind, value, open_end, facts)
-    )  # replies repeat themselves
-    claims = [
-        Claim(kind, m.text, m.start, (m.kind, m.value) in asked or holds(m.kind, m.value, m.open_end))
-        for m in mentions(answer, facts.suffixes)
-        if (kind := _claimed(m)) and not _unsure(answer, m.start, m.end)
-    ]
-    bare = without_mentions(answer, facts.suffixes)
-    taken: set[int] = set()
-    for kind, text, start in [*_in_context(answer, bare), *_bare_numbers(answer, question, facts)]:
-        if start in taken or _unsure(answer, start, start + len(text)):
+    asked = {(m.kind, m.value) for m in mentions(refanged(given)[0])}
+    asked_numbers = {value for number in numbers(given) for value in number.values}
+    named, bare = scan(text)
+    claims: list[tuple[str, int, int, bool]] = []
+    for kind, value, start, end, held in (*_names(named, facts), *_words(bare, facts)):
+        if (
+            held
+            or (kind, value) in asked
+            or value.lower() in given.lower()
+            or not _excused(text, start, end, kind)
+        ):
+            shown = held or (kind, value) in asked or value.lower() in given.lower()
+            claims.append(("address" if kind == "network" else kind, start, end, shown))
+    for number, number_kind in _numbered(text, bare, question, facts):
+        given_too = bool(set(number.values) & asked_numbers)
+        decided = True if given_too else _holds_number(number_kind, number, facts)
+        name = number_kind[0]
+        if decided or (decided is False and not _excused(text, number.start, number.end, name)):
+            claims.append((name.removeprefix("simple "), number.start, number.end, decided))
+    claims += _rows(text, bare, named, facts)
+    claims += _of_each(text, facts)
+    claims += _answered(text, named, facts)
+    word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
+    if (
+        word
+        and _ASKS_A_NAME.search(question)
+        and word[1].lower() not in WORDS["no_names"] | NUMBER_WORDS.keys()
+    ):
+        held = word[1].lower() in facts.text or word[1].lower() in given.lower()
+        claims.append(("name", word.start(1), word.end(1), held))
+    claims.sort(key=lambda claim: claim[1])
+    return tuple(Claim(kind, answer[places[s] : places[e]], places[s], held) for kind, s, e, held in claims)
+
+
+_ASKS_A_NAME: Final = re.compile(
+    r"(?i)\b(?:which|what|whose)\b.{0,60}\b(?:uris?|urls?|paths?|hosts?|address(?:es)?|agents?|parameters?|methods?|types?|files?)\b"
+)
+_PACKET: Final = re.compile(
+    r"(?i)\b(?:packet|frame|row)\s(?:no\. |number |#)?(?P<number>\d{1,9})(?!\d|\.\d|\s?(?:-|–|to|and|,)\s?\d)"
+)
+_SEGMENT: Final = re.compile(
+    r"[.;:!?](?=\s)|[\n()]|,\s|\b(?:and|but|then|while|which|who|after|before|until)\b"
+)
+_EACH: Final = re.compile(
+    r"(?i)(?<![\w/.?&=-])(?P<value>\d{3}|[A-Z]{3,7}|/[\w/.?&=%-]{1,80}|(?:[\w-]{1,63}\.){1,8}\w{2,24})[\"'`*]*"
+    r"(?:\s*\(\s*|\s*:\s+|\s*\|\s*|\s+(?:occurs|appears)\s+)[\"'`*]*(?P<count>\d{1,9}|[a-z]{3,9})"
+    r"(?P<times>\s*(?:times|x\b|×)|(?=[\"'`*]*\s*(?:\)|\||\n|$)))"
+)
+
+
+def _rows(
+    text: str, bare: str, named: Collection[Mention], facts: Facts
+) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield packets named, in a clause or a row of a table, beside what neither they nor their exchange hold."""
+    numbers_ = facts.values("number")
+    cells = _table_headers(bare)
+    heads = [(s, e, int(bare[s:e])) for s, e, head, _ in cells if re.search(r"(?i)packet|frame|row|number|no\b|#", head)
+             and re.fullmatch(r"\s*\d{1,9}\s*", bare[s:e])]  # fmt: skip
+    found = [(m.start("number"), m.end("number"), int(m["number"])) for m in _PACKET.finditer(bare)]
+    lines = {bare.count("\n", 0, s): (s, e, n) for s, e, n in heads}
+    for start, end, number in [*found, *lines.values()]:
+        if str(number) not in numbers_:
             continue
-        taken.add(start)
-        value = _whole(text)
-        claims.append(Claim(kind, text, start, value in asked_numbers or _counted(kind, value, facts)))
-    return tuple(sorted(claims, key=lambda claim: claim.position))
+        in_table = (start, end, number) in heads
+        begin, stop = _around(bare, start, end, in_table)
+        if not in_table and len(_PACKET.findall(bare[begin:stop])) != 1:
+            continue
+        own: list[int] = []
+        wanted = [facts.rows("method", m[0]) for m in _METHOD.finditer(bare[begin:stop])]
+        wanted += [facts.rows("uri", m.value) or facts.rows("path", decoded_path(m.value).split("?")[0]) for m in named
+                   if m.kind == "path" and begin <= m.start < stop]  # fmt: skip
+        for one in numbers_in(bare[begin:stop]):
+            near = bare[max(0, begin + one.start - 30) : begin + one.start]
+            if _is_size(one.unit.lower()) and one.unit.lower() in ("byte", "bytes", "b"):
+                own.append(
+                    facts.rows("length", one.text.replace(",", ""))
+                    | facts.rows("payload_length", one.text.replace(",", ""))
+                )
+            elif re.fullmatch(r"[1-5]\d\d", one.text) and re.search(_BEFORE_PATTERNS[3][1], near):
+                wanted.append(facts.rows("status", one.text))
+        exchange = facts.exchange(number)
+        itself = facts.rows("number", str(number))
+        if any(rows and not rows & exchange for rows in wanted) or any(
+            rows and not rows & itself for rows in own
+        ):
+            yield "packet", start, end, False
 
 
-def _claimed(mention: Mention) -> str | None:
-    """Return the kind of claim a mention makes, or nothing where it may stand for something else."""
-    if mention.kind == "network":
-        return "address"
-    if mention.kind == "path" and (mention.value == "/" or f"{mention.value.lower()}/".startswith(_FILES)):
-        return None
-    return mention.kind
+_ANSWERED: Final = re.compile(
+    r"(?i)[\s\"'`*)(|:>→–,-]*(?:(?:is|was|were|then|gets?|got|gives?|gave|returns?|returned|answered|yields?|with|an?|the|status|code|http"
+    r"|by)\b[\s\"'`*(|:>→–-]*){0,6}(?P<status>[1-5]\d\d)(?![\w%]|[.,]\d|\s*(?:bytes|ms|s\b|packets))"
+)
 
 
+def _answered(text: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield statuses that a path is said to be answered with: "/admin gives 404", "| /admin | 404 |"."""
+    for mention in named:
+        if mention.kind != "path" or not (match := _ANSWERED.match(text, mention.end)):
+            continue
+        path = facts.rows("uri", mention.value) or facts.rows(
+            "path", decoded_path(mention.value).split("?")[0]
+        )
+        status = match["status"]
+        if path and int(status) in facts.statuses and "replied" in facts.masks:
+            held = bool(path & facts.rows("replied", status))
+            yield "status", match.start("status"), match.end("status"), held
+
+
+def _around(bare: str, start: int, end: int, in_table: bool) -> tuple[int, int]:
+    """Return where the clause, or the line, around a place begins and ends."""
+    if in_table:
+        return bare.rfind("\n", 0, start) + 1, (bare.find("\n", end) + 1 or len(bare) + 1) - 1
+    cuts = [cut.end() for cut in _SEGMENT.finditer(bare, max(0, start - 160), start)]
+    if (
+        cuts and bare[cuts[-1] - 1] == "("
+    ):  # "/admin (packet 26)": the brackets speak of what stands before them
+        cuts.pop()
+    after = _SEGMENT.search(bare, end, end + 160)
+    return (cuts[-1] if cuts else max(0, start - 160)), (
+        after.start() if after else min(len(bare), end + 160)
+    )
+
+
+def _of_each(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield how often a value is said to occur: "404 (four times)", "GET: 4", "| 200 | 3 |"."""
+    for match in _EACH.finditer(text):
+        word = match["count"].lower()
+        count = NUMBER_WORDS.get(word, int(word) if word.isdigit() else -1)
+        if {"once": 1, "twice": 2}.get(word):
+            count = {"once": 1, "twice": 2}[word]
+        columns = [
+            values[match["value"].lower()]
+            for values in facts.masks.values()
+            if match["value"].lower() in values
+        ]
+        if (
+            columns
+            and 0 <= count < 100
+            and not text[match.start("value") - 5 : match.start("value")].lower().endswith("port ")
+        ):
+            held = any(count == rows.bit_count() for rows in columns) or (
+                not match["times"].strip()
+                and any(str(count) in facts.values(name) for name in ("number", "stream"))
+                and "|" in match[0]
+            )
+            yield "count", match.start("count"), match.end("count"), held
+
+
+def _names(named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
+    """Yield every name with whether the sample holds it; what may stand for something else is no claim."""
+    for m in named:
+        if m.kind == "path" and (m.value == "/" or _SYSTEM_FILES.match(m.value.lower())):
+            continue
+        if m.kind == "product" and re.match(r"(?i)(?:https?|tcp|ip|udp|tls|ssl|rfc|and|or|col)/", m.value):
+            continue
+        if m.kind == "parameter" and m.value.index("=") < 3 and f"{m.value.split('=')[0]}=" not in facts.text:
+            continue
+        yield m.kind, m.value, m.start, m.end, _holds(m.kind, m.value, m.open_end, facts)
+
+
+@lru_cache(maxsize=4096)
 def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
     if kind == "port":
         return int(value) in facts.ports
     if kind == "network":
-        network = ipaddress.ip_network(value, strict=False) if _is_network(value) else None
-        return network is None or any(
-            ipaddress.ip_address(a) in network for a in facts.addresses if _is_ip(a)
-        )
+        try:
+            network = ipaddress.ip_network(value, strict=False)
+            return any(ipaddress.ip_address(a) in network for a in facts.addresses if ":" in a or "." in a)
+        except ValueError:
+            return True
     if kind == "path":
         return _holds_path(value, open_end, facts)
-    names = facts.addresses if kind == "address" else facts.hosts
-    return value in names or _stands_in(value, facts.text)
+    if kind == "parameter":
+        name, content = value.split("=", 1)
+        content = content.strip("\"'").rstrip(".:")
+        if name in facts.frame:
+            return content in facts.values(name)
+        if f"{name}=" not in facts.text:
+            return _stands_in(content, facts.text)
+        return bool(re.search(rf"(?<!\w){re.escape(f'{name}={content}')}(?!\d)", facts.text))
+    if kind == "sql":
+        return re.sub(r"\s*,\s*", ",", value) in facts.text
+    if (kind == "address" and value in facts.addresses) or (kind == "host" and value in facts.hosts):
+        return True
+    return _stands_in(value, facts.text)
 
 
 def _holds_path(value: str, open_end: bool, facts: Facts) -> bool:
@@ -182,80 +345,402 @@ def _stands_in(value: str, text: str) -> bool:
     return bool(re.search(rf"(?<![\w.-]){re.escape(value)}(?![\w-]|\.\w)", text))
 
 
-def _counted(kind: str, value: int | None, facts: Facts) -> bool:
-    if value is None:
-        return True
-    if kind == "status":
-        return value in facts.statuses
-    if kind == "port":
-        return value in facts.ports
-    return value in facts.counts or value in facts.statuses  # "404 responses" may mean either
-
-
-def _in_context(answer: str, bare: str) -> Iterator[tuple[str, str, int]]:
-    """Yield kind, text and place of every status code, port and count that the words around it make one."""
-    for kind, pattern, text in (
-        ("status", _STATUS, bare),
-        ("status", _REASON, bare),
-        ("port", _PORT, bare),
-        ("port", _PROTOCOL_PORT, answer),
-        ("count", _COUNT, bare),
+def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]:
+    """Yield programs, protocols, methods and flags: words that mean something only where a table has their column."""
+    for kind, pattern, column in (
+        ("agent", _TOOLS, "user_agent"),
+        ("agent", _STRUCTURED, "user_agent"),
+        ("place", _PLACES, "uri"),
+        ("header", _HEADERS, "uri"),
+        ("name", _CODES, "uri"),
+        ("protocol", _PROTOCOLS, "protocol"),
+        ("method", _METHOD, "method"),
+        ("flag", _FLAGS, "tcp_flags"),
     ):
-        for match in pattern.finditer(text):
-            if kind == "count":
-                if not _NO_COUNT.search(bare[max(0, match.start() - 30) : match.start()]):
-                    yield kind, match["list"], match.start("list")
-                continue
-            for one in re.finditer(r"\d+", match["list"]):
-                yield kind, one[0], match.start("list") + one.start()
+        if column not in facts.frame:
+            continue
+        for match in pattern.finditer(bare):
+            group = "value" if "value" in pattern.groupindex else 0
+            word = match[group].lower()
+            if kind == "protocol":
+                held = word in facts.masks["layer"]
+            else:
+                held = any(word.rstrip("s") in value for value in facts.values(column)) or word in facts.text
+            yield kind, word, match.start(group), match.end(group), held
 
 
-def _bare_numbers(answer: str, question: str, facts: Facts) -> Iterator[tuple[str, str, int]]:
-    """Yield the numbers of an answer that holds nothing else: "13" says what the question asks for."""
-    found = numbers(answer, facts.suffixes)
-    rest = answer
+# --- what excuses a claim -------------------------------------------------------------------------------------------
+
+
+def _excused(text: str, start: int, end: int, kind: str) -> bool:
+    """Say whether the words that govern a claim deny it, suppose it, or speak of the usual."""
+    return _excuse(text[max(0, start - 200) : start], text[end : end + 90], kind)
+
+
+@lru_cache(maxsize=4096)  # replies repeat themselves
+def _excuse(before: str, after: str, kind: str) -> bool:
+    before = _IDIOMS.sub(lambda m: " " * len(m[0]), before)
+    cuts = [cut.end() for cut in _CLAUSE_END.finditer(before)]
+    clause = before[cuts[-1] :] if cuts else before
+    cut = _CLAUSE_END.search(after)
+    following = after[: cut.start()] if cut else after
+    if _DENIAL.search(clause) or _SUPPOSED.search(clause) or _PRESENT.match(after):
+        return True
+    if re.search(r"(?i)\b(?:would|should|if)\b", following):
+        return True
+    general = kind in _GENERAL_KINDS
+    if general and re.match(r"(?i)[^.;!?\n]{0,40}\b(?:would|should)\b", after):
+        return True
+    wide = before.replace("(", " ").replace(")", " ")
+    cuts = [cut.end() for cut in _CLAUSE_END.finditer(wide)]
+    clause = wide[cuts[-1] :] if cuts else wide
+    return general and bool(
+        _GENERAL.search(clause) or (kind in ("port", "network") and _GENERAL.search(following))
+    )
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+_Kind = tuple[str, int]
+"""What a number is said to be, and for a count the rows it counts in."""
+_BEFORE: Final = (
+    (
+        "packet",
+        r"(?:packet|frame|row|line|record|no\.|nr\.?|number|entry|entries|#)s?(?: (?:numbers?|no\.?|#|id))?[\s:=#]*",
+    ),
+    ("stream", r"(?:stream|connection|flow|conversation)s?(?: (?:numbers?|index|id|no\.?))?[\s:=#]*"),
+    ("port", r"ports?(?: numbers?)?(?: (?:is|was|are|were|of))*[\s:=]*|(?:tcp|udp)[/ ]"),
+    (
+        "status",
+        r"(?:status(?:es)?(?:[ _-]?codes?)?|codes?|statuscode|response codes?|http(?: error| code| status)?|errors?"
+        r"|return(?:s|ed|ing)?|(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:ds?|ded|se|ses|ding))(?: with)?"
+        r"|gets?|got|receiv(?:es?|ed|ing)|gives?|gave|a|an)"
+        r"(?: (?:of|is|was|are|were|with|an?|code|http|status))*[\s:=]*",
+    ),
+    (
+        "skip",
+        r"(?:RFC|CWE-?|CAPEC-?|OWASP|A|T|step|phase|section|figure|table|chapter|version|v|level|question|answer|windows"
+        r"|firefox|chrome|gecko|rv:|IPv|layer|port range"
+        r"|(?:MTU|MSS)(?: of| is)?|A\d\d?:|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*",
+    ),
+)
+_BEFORE_PATTERNS: Final = tuple(
+    (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$")) for kind, words in _BEFORE
+)
+_REASONS: Final = re.compile(rf"[\"'`*)]*\s*\(?(?:(?:{one_of('reasons')})\b|s\b(?! ))")
+_COLUMN_OF: Final = {
+    **dict.fromkeys(("connection", "flow", "session", "conversation"), "stream"),
+    **dict.fromkeys(("ip", "client", "server", "machine", "device"), "address"),
+    **dict.fromkeys(("page", "resource", "file", "endpoint"), "path"),
+    **{
+        "hostname": "host",
+        "domain": "host",
+        "url": "uri",
+        "agent": "user_agent",
+        "code": "status",
+        "statu": "status",
+    },
+    **{"type": "content_type"},
+}
+_NOUNS: Final = WORDS["rows"] | WORDS["requests"] | WORDS["responses"] | WORDS["values"]
+_WORD: Final = re.compile(r"[A-Za-z0-9.-]+")
+
+
+def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, _Kind]]:
+    """Yield the numbers of an answer with what the words around them make them; others are no claims."""
+    found = list(numbers_in(bare))
+    rest = bare
     for number in reversed(found):
         rest = rest[: number.start] + rest[number.end :]
-    if re.search(r"[^\W_]", re.sub(r"(?i)\band\b|\bjson\b", "", rest)):
+    if not re.search(r"[^\W_]", re.sub(r"(?i)\band\b|\bjson\b", "", rest)):
+        kind = _asked_kind(question, facts)
+        yield from ((number, kind) for number in found if kind[0])
         return
+    headers = _table_headers(bare)
+    last: tuple[int, _Kind] = (-99, ("", 0))
+    for index, following in reversed(list(enumerate(found[1:]))):  # "32 and 34 bytes": the unit is of both
+        between = bare[found[index].end : following.start]
+        units = [one.unit.lower() for one in (found[index], following)]
+        own, next_ = (_is_time(unit) or _is_size(unit) or unit == "%" for unit in units)
+        if next_ and not own and re.fullmatch(r"\s*(?:and|or|to|-|–)\s*", between):
+            values = tuple(
+                found[index].written * value / (following.written or 1) for value in following.values
+            )
+            found[index] = replace(found[index], unit=following.unit, values=values)
+    for number in found:
+        kind = _kind_of(number, text, bare, headers, facts)
+        joined = re.fullmatch(
+            r"[\"'`*]*\s*(?:,|/|&|and|or|,\s*and|to|through|->|→|-|–|\+)\s*[\"'`*]*",
+            bare[last[0] : number.start],
+        )
+        if joined and kind[0] in ("", "number") and last[1][0] in ("packet", "stream", "port", "status"):
+            kind = last[1]
+        last = (number.end, kind)
+        if kind[0] and kind[0] != "skip":
+            yield number, kind
+
+
+def _asked_kind(question: str, facts: Facts) -> _Kind:
     asked = question.lower()
     if re.search(r"how many|number of", asked):
-        kind = (
-            "" if re.search(r"how many (?:\w+ )?(?:bytes|seconds|milliseconds|minutes)", asked) else "count"
+        if re.search(r"how many (?:\w+ ){0,2}bytes", asked):
+            return "size", 0
+        if re.search(r"how many (?:\w+ )?(?:seconds|milliseconds|minutes)|time in seconds", asked):
+            return "time", 0
+        noun = _noun(re.split(r"how many|number of", asked, maxsplit=1)[1], facts)
+        return "simple count", _asked_rows(facts.every if noun is None else noun, asked, facts)
+    if re.search(r"\b(?:mean|average|interval)\b", asked):
+        return "interval", 0
+    if re.search(r"in seconds|time", asked):
+        return "time", 0
+    return ("status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""), 0
+
+
+def _asked_rows(base: int, asked: str, facts: Facts) -> int:
+    """Return the rows of a base that a question asks about: those with the values that it names."""
+    for columns in (("method",), ("status", "replied"), ("host",), ("source",), ("payload_length",)):
+        for value in facts.masks.get(columns[0], {}):
+            rows = base & reduce(lambda found, name: found | facts.rows(name, value), columns, 0)
+            if rows and len(value) > 2 and _stands_in(value, asked):
+                base = rows
+    return base
+
+
+def _table_headers(bare: str) -> list[tuple[int, int, str, str]]:
+    """Return begin and end of every cell of Markdown tables below the head, with its column's head and its row's."""
+    cells, heads, position = [], None, 0
+    for line in bare.splitlines(keepends=True):
+        parts = line.strip().strip("|").split("|")
+        if line.count("|") < 2:
+            heads = None
+        elif heads is None:
+            heads = [part.strip(" *`") for part in parts]
+        elif not re.fullmatch(r"[\s|:-]+", line):
+            at = position + line.index("|") + 1 if line.lstrip().startswith("|") else position
+            for column, part in enumerate(parts):
+                head = heads[column] if column < len(heads) else ""
+                cells.append((at, at + len(part), head, parts[0].strip(" *`") if column else ""))
+                at += len(part) + 1
+        position += len(line)
+    return cells
+
+
+def _kind_of(
+    number: Number, text: str, bare: str, headers: list[tuple[int, int, str, str]], facts: Facts
+) -> _Kind:
+    """Return what a number is: from its unit, the words before it, and the noun after it."""
+    before, after = bare[max(0, number.start - 60) : number.start], bare[number.end : number.end + 90]
+    before = re.split(r"[\n;]|[.!?]\s", before)[-1]
+    whole = float(number.written).is_integer() if math.isfinite(number.written) else False
+    cell = next(((head, row) for start, end, head, row in headers if start <= number.start < end), None)
+    if cell:
+        before, after = f"{cell[0]} " if not before.rstrip().endswith(":") else before, after.split("|")[0]
+        if not re.search(r"\w", after):
+            after = (
+                f" {cell[1]} {cell[0]}"
+                if re.search(r"(?i)count|number|total|#|requests|packets|resp|times|rows", cell[0])
+                else ""
+            )
+    unit = number.unit.lower()
+    if (
+        unit == "s"
+        and number.text.isdigit()
+        and len(number.text) == 3
+        and bare[number.end : number.end + 1] == "s"
+    ):
+        return "status", 0  # "three 404s"
+    if re.match(
+        r"(?i)[\s\w]{0,14}(?:/s\b|/sec|/second|/minute|/min\b|\s*(?:per|a|each|every)\s+(?:second|minute|sec|s)\b|ps\b)",
+        after,
+    ) or unit.endswith("ps"):
+        noun = _noun(re.split(r"(?i)\bper\b|/", after)[0] + " ", facts)
+        return "rate", facts.every if noun is None else noun
+    if unit in ("%",) or re.match(r"\s*(?:%|per ?cent|percent)", after):
+        return "share", 0
+    if _is_time(unit):
+        interval = re.search(
+            r"(?i)\b(?:every|each|interval|mean|average|apart|period|median)\b", before + after[:30]
         )
-    else:
-        kind = "status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""
-    if kind:
-        yield from ((kind, number.text, number.start) for number in found)
+        moment = re.search(r"(?i)\bat (?:about |roughly |around |t ?= ?|second |~)*$", before)
+        return ("interval" if interval else "moment" if moment else "time"), 0
+    if _is_size(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
+        return "size", 0
+    if not whole:
+        return (
+            ("number", 0)
+            if re.search(r"\d\.\d", number.text)
+            and not re.search(r"(?i)(?:version|v|tls|/|rv:?|http)\s*$", before)
+            else ("", 0)
+        )
+    value = int(number.written)
+    if number.start and re.match(r"[\d.]*$", before) and re.match(r"[.)]\s", after):
+        return "", 0  # the number of an item in a list
+    if re.match(r"\s*/\s*(?:tcp|udp)\b", after, re.IGNORECASE):
+        return "port", 0
+    digits = not number.text[0].isalpha()
+    if digits and 100 <= value <= 599 and _REASONS.match(after):
+        return "status", 0
+    if re.search(r"(?:[+×*=÷−]|(?<![A-Za-z])/)\s*$|\d\s+[x-]\s+$", before) or re.match(
+        r"\s*[+×*/=÷]|\s+[x−-]\s+\d", after
+    ):
+        return "", 0  # a sum that is shown; its result is looked up where it has a noun or a unit
+    noun = _noun(after, facts)
+    for kind, pattern in _BEFORE_PATTERNS:
+        if digits and pattern.search(before):
+            if kind == "status" and (noun or not 100 <= value <= 599):
+                continue
+            if (
+                kind in ("packet", "stream")
+                and noun is not None
+                and not re.match(r"\s*(?:,|and|to|-)", after)
+            ):
+                return ("count", noun) if re.search(r"[:=]\s*$", before) else (kind, 0)
+            return kind, 0
+    if re.match(r"\s*(?:-|–)?\s*(?:way|fold|step|tuple|bit|hop|xx)\b|(?:st|nd|rd|th)\b", after):
+        return "", 0
+    if noun is not None:
+        if re.search(r"(?i)\b(?:first|last|next|every|each|another|top)\s*$", before):
+            return ("count", -1) if value else ("", 0)
+        if re.search(r"(?i)\bof (?:the |all |its |all the )?$", before):
+            return "count", noun
+        return "count", _restricted(noun, text[number.end : number.end + 90], facts)
+    if re.match(r"(?i)\s*(?:of|out of|from)\s", after) or re.search(
+        r"(?i)\b(?:of|out of|times|total|exactly|count)[\s:=*]*$", before
+    ):
+        return "count", -2
+    return "number", 0
 
 
-def _unsure(answer: str, start: int, end: int) -> bool:
-    """Say whether the sentence around a claim denies it, only supposes it, or speaks of the usual."""
-    before = answer[max(0, start - 200) : start].replace("’", "'")
-    cuts = list(_CUT.finditer(before))
-    if _UNSURE.search(before[cuts[-1].end() if cuts else 0 :]):
+_RESTRICTED: Final = re.compile(
+    r"(?i)^[\sA-Za-z-]{0,60}?\b(?P<how>by|from|to|in|of|on|over)\s+(?:the\s+)?(?:(?P<what>[a-z]+)\s+)?[\"'`*(]*"
+    r"(?P<value>\d{1,3}(?:\.\d{1,3}){3}|(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}|(?<=stream )\d+)"
+)
+
+
+def _restricted(base: int, following: str, facts: Facts) -> int:
+    """Return the rows of a base that "packets sent by 192.0.2.1" or "of stream 0" leaves."""
+    match = _RESTRICTED.match(following)
+    if not match:
+        return base
+    how, value = match["how"].lower(), match["value"].lower()
+    column = (
+        "stream"
+        if value.isdigit()
+        else {"by": "source", "from": "source", "to": "destination"}.get(how, "address")
+    )
+    return base & (facts.rows(column, value) or facts.rows("host", value) or facts.every)
+
+
+def _noun(after: str, facts: Facts) -> int | None:
+    """Return the rows in which a noun phrase counts; -1 - n for values, None where no noun follows that we know."""
+    base, counted = facts.every, False
+    phrase = re.split(
+        r"[\n,;:()|+=*/×]|\.\s|\b(?:and|or|from|to|in|with|that|which|are|is|were|was|carry|have|on|for|by|at)\b",
+        after,
+    )[0]
+    words = _WORD.findall(phrase.lower())
+    for index, word in enumerate(words[:6]):
+        stem = word.strip(".-")
+        singular = stem[:-1] if stem.endswith("s") and not stem.endswith("ss") else stem
+        following = words[index + 1].rstrip("s") if index + 1 < len(words) else ""
+        layer = {"dns", "tls", "udp", "icmp", "arp", "quic", "https", "ssl"} & {stem}
+        if layer:
+            base &= facts.rows("layer", stem) if "protocol" in facts.frame else facts.every
+        if stem.upper() in METHODS or (singular.upper() in METHODS and stem.endswith("s")):
+            base &= facts.rows("method", singular if singular.upper() in METHODS else stem)
+            counted = True
+        elif re.fullmatch(r"[a-z]{3}(?:-[a-z]{3})*", stem) and all(
+            part in ("syn", "ack", "fin", "rst", "psh") for part in stem.split("-")
+        ):
+            base = reduce(lambda rows, part: rows & facts.rows("flag", part), stem.split("-"), base)
+            counted = True
+        elif re.fullmatch(r"[1-5](?:\d\d|xx)s?", stem):
+            base &= facts.rows("status", stem.rstrip("s")) | facts.rows("class", stem)
+            counted = True
+        elif {stem, singular} & WORDS["requests"]:
+            return base & facts.told("method") if "method" in facts.frame else base
+        elif {stem, singular} & WORDS["responses"]:
+            if following != "code":
+                return base & facts.told("status") if "status" in facts.frame else base
+        elif singular in WORDS["rows"]:
+            return base
+        elif singular in WORDS["values"] and following not in _NOUNS:
+            return facts.one_row_of_each(_COLUMN_OF.get(singular, singular))
+        elif singular in ("error", "redirect", "retransmission", "handshake", "match", "matche"):
+            counted = True
+        elif stem not in WORDS["qualifiers"] and not facts.masks["product"].get(stem):
+            break
+    return base if counted else None
+
+
+def _is_time(unit: str) -> bool:
+    return bool(
+        re.fullmatch(r"(?:m|u|µ|μ)?s(?:ecs?)?|m?secs?|(?:milli)?seconds?|mins?|minutes?|h|hours?", unit)
+    )
+
+
+def _is_size(unit: str) -> bool:
+    return bool(re.fullmatch(r"[kmg]?i?b|(?:kilo|kibi|mega)?bytes?|octets?|k|kbs", unit))
+
+
+def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
+    """Say whether the sample gives a number of this kind, as exactly as it is written; None where it lacks columns."""
+    name, base = kind
+    values = [value for value in number.values if not math.isnan(value)]
+    if not values:
         return True
-    return bool(_DENIED_AFTER.match(answer[end : end + 90].replace("’", "'")))
+    whole = int(values[0]) if values[0].is_integer() else -1
+    if name == "status":
+        return whole in facts.statuses if "status" in facts.frame else None
+    if name == "port":
+        return whole in facts.ports
+    if name == "packet":
+        return 0 <= whole <= len(facts.frame) + 1 or str(whole) in facts.values("number")
+    if name == "stream":
+        return (
+            whole <= len(facts.values("stream")) or str(whole) in facts.values("stream")
+            if "stream" in facts.frame
+            else None
+        )
+    if name == "simple count":
+        return whole in facts.simple_counts_in(base)
+    if name == "count":
+        counts = facts.counts if base < 0 else facts.counts_in(base)  # -1, -2: of what is not said
+        if whole in counts or (whole >= 100 and whole in facts.statuses):
+            return True
+        return _near(number, frozenset(counts)) if number.approximate else False
+    if name in ("time", "interval", "moment"):
+        points, intervals = facts.times
+        wanted = {"interval": intervals, "time": points}.get(name, facts.moments)
+        return _near(number, wanted) if points else None
+    if name == "size":
+        return _near(number, facts.sizes) if facts.sizes else None
+    if name == "share":
+        return _near(number, facts.shares)
+    if name == "rate":
+        rates = facts.rates(base, sized="b" in number.unit.lower())
+        return _near(number, {rate * factor for rate in rates for factor in (1, 60, 8)}) if rates else None
+    if whole >= 0 and (whole <= 12 or whole in facts.counts or _stands_in(str(whole), facts.text)):
+        return True
+    if 0 <= whole < 1000:  # small enough to be the sum of something by chance
+        return bool(number.approximate) and _near(number, facts.counts)
+    return _near(number, facts.times[0] | facts.sizes | facts.shares) or _stands_in(
+        number.text.strip("+-−"), facts.text
+    )
 
 
-def _whole(text: str) -> int | None:
-    if text.lower() in NUMBER_WORDS:
-        return NUMBER_WORDS[text.lower()]
-    digits = text.replace(",", "").removesuffix(".0")
-    return int(digits) if re.fullmatch(r"-?\d{1,15}", digits) else None
-
-
-def _is_network(value: str) -> bool:
-    try:
-        ipaddress.ip_network(value, strict=False)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_ip(value: str) -> bool:
-    try:
-        ipaddress.ip_address(value)
-    except ValueError:
-        return False
-    return True
+def _near(number: Number, wanted: Collection[float]) -> bool:
+    """Say whether a number is one of these, to one unit of its last digit, or a tenth where it is called about."""
+    decimals = len(number.text.partition(".")[2]) if "." in number.text else 0
+    for value in number.values:
+        scale = abs(value / number.written) if number.written else 1.0
+        slack = (
+            1.0001 * scale * 10.0**-decimals
+            if scale != 1 or decimals or number.unit not in ("byte", "bytes", "b")
+            else 0.5
+        )
+        if number.approximate:
+            slack = max(slack, abs(value) / 10)
+        if any(abs(value - one) <= slack for one in wanted):
+            return True
+    return False

@@ -1,48 +1,55 @@
-"""What a text names: addresses, hosts, ports and URL paths, each with its place in the text.
+"""What a text names: addresses, cards, hosts, ports, paths, programs and their like, each with its place in the text.
 
-Replies are hostile: every pattern here takes time that grows with the length of the text and not faster.
+Replies are hostile: every pattern here takes time that grows with the length of the text and not faster. Defanged
+names (``hxxp://evil[.]example``) are read as what they stand for.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-_LABELS: Final = (
-    "example test invalid localhost local lan internal intranet corp home onion "
-    "com org net edu gov mil int io co biz xyz cloud online tech store shop "
-    "ru cn de uk fr au nl eu ca jp br es ch se pl kr tv cc tk"
-)
-TOP_LEVEL: Final = frozenset(_LABELS.split())
-"""Last labels that make a dotted word a host name. Endings that are words or file types ("it", "me", "py") are
-left out: "the log.It shows" and "setup.py" are no hosts."""
+from toolkit.protocols.words import WORDS
+
 METHODS: Final = ("GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT")
+_OWN_FILES: Final = frozenset({"csv", "pcap", "pcapng", "cap"})
+"""Kinds of the sample itself, which an answer may name as it likes."""
+_LABEL: Final = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?"
 _TAIL: Final = r"""(?::(?P<port>\d{1,5})(?![\w.]))?(?P<path>/[^\s<>"'`|\\^{}\x00]*)?"""
-_URL: Final = re.compile(
-    r"(?i)(?<!\w)https?://(?P<host>\[[0-9a-f:.]{2,45}\]|[^\s<>\"'`/:?#|\\^{}\[\]()\x00]{1,255})" + _TAIL
+_HOST_PATTERN: Final = (
+    rf"(?i)(?<![\w.@*/=$-])(?P<host>(?:{_LABEL}\.){{1,8}}[a-z]{{2,24}})(?![\w@(=-]|\.\w)" + _TAIL
 )
-_V4: Final = re.compile(r"(?<![\w.])(?P<host>(?:\d{1,3}\.){3}\d{1,3})(?!\w|\.\d)" + _TAIL)
-_V6: Final = re.compile(r"(?<![\w:.])[0-9A-Fa-f:]{2,39}(?:(?<=:)(?:\d{1,3}\.){3}\d{1,3})?(?![\w:])")
-_HOST: Final = re.compile(
-    r"(?i)(?<![\w.@*/-])(?P<host>(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,8}[a-z]{2,24})(?![\w@(-]|\.\w)"
-    + _TAIL
-)
+_PATTERNS: Final = {
+    "url": r"(?i)(?<!\w)(?:https?|wss?|ftp)://(?P<host>\[[0-9a-f:.]{2,45}\]|[^\s<>\"'`/:?#|\\^{}\[\]()\x00]{1,255})"
+    + _TAIL,
+    "cve": r"(?i)(?<!\w)CVE-\d{4}-\d{4,7}(?!\d)",
+    "email": r"(?i)(?<![\w.])[a-z0-9._+-]{1,64}@(?:[a-z0-9-]{1,63}\.){1,8}[a-z]{2,24}(?!\w)",
+    "mac": r"(?i)(?<![\w:-])[0-9a-f]{2}(?:(?::[0-9a-f]{2}){5}"
+    r"|(?:-[0-9a-f]{2}){5}|(?<=\w\w)[0-9a-f]{2}(?:\.[0-9a-f]{4}){2})(?![\w:-])",
+    "v4": r"(?<![\w.])(?P<host>(?:\d{1,3}\.){3}\d{1,3})(?!\w|\.\d)" + _TAIL,
+    "v6": r"(?<![\w:.])[0-9A-Fa-f:]{2,39}(?:(?<=:)(?:\d{1,3}\.){3}\d{1,3})?(?![\w:])",
+    "host": _HOST_PATTERN,
+    "media": r"(?i)(?<![\w./])(?:text|application|image|audio|video|font|multipart)/[\w.+-]{1,80}",
+    "version": r"(?i)(?<![\w./])(?:https?|tls|ssl)/\d[\d.]*",
+    "product": r"(?<![\w./])(?!(?i:tcp|udp)/)[A-Za-z][\w.+-]{0,60}/v?\d[\w.+-]*",
+    "hash": r"(?i)(?<!\w)(?=[0-9a-f]*[a-f])(?=[a-f]*\d)(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})(?!\w)",
+    "date": r"(?<![\w:.])(?:\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\d{1,2}:\d\d:\d\d)(?:\.\d+)?Z?(?!\w)",
+    "sql": r"(?i)\bselect\s{1,3}[\w*]{1,30}(?:\s?,\s?[\w*]{1,30}){0,9}\s{1,3}from\s{1,3}\w{1,40}",
+    "parameter": r"(?<![\w.&?/%<])(?!href|src)[A-Za-z][\w-]{0,30}=(?!=)[\"']?[^\s\"'`,;()&<>|\x00]{1,100}",
+    "path": r"""(?<![\w/.:<~\\-])/(?:[\w~%.+@=&?!$:-][^\s<>"'`|\\^{}\x00]*)""",
+    "root": r"""(?:(?<=["'`])/(?=["'`])|(?<=GET )/(?=\s)|(?<=POST )/(?=\s)"""
+    r"""|(?<=HEAD )/(?=\s)|(?<=[|,:*-] )/(?=\s*[|,(\n]))""",
+}
+_COMPILED: Final = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
 _NAMED: Final = re.compile(
     r"(?i)\b(?:host(?:name)?s?|domains?)(?:\s+(?:is|was|named|called))?[\s:\"'`*]{1,4}$"
 )
-_PATH: Final = re.compile(r"""(?<![\w/.:<~\\-])/(?:[\w~%.+@=&?!$:-][^\s<>"'`|\\^{}\x00]*)""")
-_ROOT: Final = re.compile(
-    r"""(?:(?<=["'`])/(?=["'`])|(?<=GET )/(?=\s)|(?<=POST )/(?=\s)|(?<=HEAD )/(?=\s))"""
+_DEFANGED: Final = re.compile(
+    r"(?i)\[(?:\.|dot)\]|\((?:\.|dot)\)|\{\.\}|(?<=\w)\[:\](?=\w|/)|\[://\]|\bhxxp(?=s?\W)|\\\.(?=\w)"
 )
-_PRODUCT: Final = re.compile(r"(?<![\w./])[A-Za-z][\w.+-]{0,60}/v?\d[\w.+-]*")
-_HARDWARE: Final = re.compile(r"(?i)(?<![\w:])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:])")
-_TIME: Final = re.compile(
-    r"(?<![\w:.])\d{1,4}[:-]\d{1,2}[:-]\d{1,2}(?:[T ]\d\d:\d\d(?::\d\d)?)?(?:\.\d+)?Z?(?!\w)"
-)
-_Accept = Callable[[re.Match[str], str, Collection[str]], bool]
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class Mention:
     Parameters
     ----------
     kind
-        ``address``, ``network``, ``host``, ``port`` or ``path``.
+        ``address``, ``network``, ``host``, ``port``, ``path``, ``file`` or a kind of `_PATTERNS`.
     text
         As it is written.
     value
@@ -71,37 +78,44 @@ class Mention:
     open_end: bool = False
 
 
-def mentions(text: str, suffixes: Collection[str] = ()) -> tuple[Mention, ...]:
-    """Return the addresses, hosts, ports and URL paths that a text names, in the order of the text.
+def refanged(text: str) -> tuple[str, list[int]]:
+    """Return a text with defanged names as they are, and where each of its characters stands in the original.
 
-    Parameters
-    ----------
-    text
-        Any text.
-    suffixes
-        Last labels that make a dotted word a host name, beside ``TOP_LEVEL``.
+    Examples
+    --------
+    >>> refanged("hxxp://a[.]example")[0]
+    'http://a.example'
+    """
+    pieces, places, last = [], [], 0
+    for found in _DEFANGED.finditer(text):
+        inner = found[0].strip("[](){}\\").lower()
+        meant = {"dot": ".", "hxxp": "http"}.get(inner, inner)
+        pieces += [text[last : found.start()], meant]
+        places += [*range(last, found.start()), *[found.start()] * len(meant)]
+        last = found.end()
+    return "".join([*pieces, text[last:]]), [*places, *range(last, len(text) + 1)]
 
-    Returns
-    -------
-    tuple of Mention
+
+def mentions(text: str) -> tuple[Mention, ...]:
+    """Return what a text names, in the order of the text.
 
     Examples
     --------
     >>> [(m.kind, m.value) for m in mentions("GET http://shop.example:8080/cart from 10.0.0.7.")]
     [('host', 'shop.example'), ('port', '8080'), ('path', '/cart'), ('address', '10.0.0.7')]
     """
-    return _scan(text, suffixes)[0]
+    return scan(text)[0]
 
 
-def without_mentions(text: str, suffixes: Collection[str] = ()) -> str:
-    """Return the text, as long as it was, with everything that `mentions` finds, products and times blanked out.
+def without_mentions(text: str) -> str:
+    """Return the text, as long as it was, with everything that `mentions` finds blanked out.
 
     Examples
     --------
     >>> without_mentions("3 of HTTP/1.1 on 10.0.0.7").replace(chr(0), "_")
     '3 of ________ on ________'
     """
-    return _scan(text, suffixes)[1]
+    return scan(text)[1]
 
 
 def same_address(value: str) -> str:
@@ -118,44 +132,43 @@ def same_address(value: str) -> str:
         return value.lower()
 
 
-def _scan(text: str, suffixes: Collection[str]) -> tuple[tuple[Mention, ...], str]:
+def scan(text: str) -> tuple[tuple[Mention, ...], str]:
     """Find the kinds one after another, each in what the ones before it have left."""
     found: list[Mention] = []
     bare = text
-    for pattern, accept in ((_URL, _any_host), (_V4, _is_v4), (_V6, _is_v6), (_HOST, _is_host)):
-        bare = _take(pattern, accept, bare, suffixes, found)
-    for pattern in (_HARDWARE, _TIME, _PRODUCT):
-        bare = pattern.sub(lambda match: "\0" * len(match[0]), bare)
-
-    def take_path(match: re.Match[str]) -> str:
-        path = _trimmed(match[0])
-        if not path or re.fullmatch(r"/\d{1,3}", path):  # " /24" is a prefix length
-            return match[0]
-        found.append(_path_mention(match.string, path, match.start()))
-        return "\0" * len(match[0])
-
-    bare = _PATH.sub(take_path, bare)
-    found += [Mention("path", "/", "/", match.start(), match.end()) for match in _ROOT.finditer(bare)]
+    for kind, pattern in _COMPILED.items():
+        pieces, last = [], 0
+        for match in pattern.finditer(bare):
+            made = tuple(_made(kind, match))
+            if not made and kind != "version":
+                continue
+            found.extend(made)
+            end = max((mention.end for mention in made), default=match.end())
+            pieces += [bare[last : match.start()], "\0" * (end - match.start())]
+            last = end
+        bare = "".join([*pieces, bare[last:]])
     return tuple(sorted(found, key=lambda mention: mention.start)), bare
 
 
-def _take(
-    pattern: re.Pattern[str], accept: _Accept, bare: str, suffixes: Collection[str], found: list[Mention]
-) -> str:
-    pieces, last = [], 0
-    for match in pattern.finditer(bare):
-        if not accept(match, bare, suffixes):
-            continue
-        made, end = tuple(_of_authority(match, bare)), match.end()
-        if made:
-            end = max(mention.end for mention in made)
-        found.extend(made)
-        pieces += [bare[last : match.start()], "\0" * (end - match.start())]
-        last = end
-    return "".join([*pieces, bare[last:]])
+def _made(kind: str, match: re.Match[str]) -> Iterator[Mention]:
+    """Return what a match of one kind names; nothing where it is something else."""
+    text = match[0]
+    if kind in ("url", "v4", "v6", "host"):
+        accepted = {"url": _is_url, "v4": _is_v4, "v6": _is_v6, "host": _is_host}[kind]
+        if accepted(match):
+            yield from _of_authority(match)
+    elif kind == "root":
+        yield _path_mention(match.string, text, match.start())
+    elif kind == "path":
+        path = _trimmed(text)
+        if path and not re.fullmatch(r"/\d{1,3}", path):  # " /24" is a prefix length
+            yield _path_mention(match.string, path, match.start())
+    elif kind != "version":
+        text = text.rstrip(".,;:*_") if kind in ("product", "media", "parameter") else text
+        yield Mention(kind, text, text.lower(), match.start(), match.start() + len(text))
 
 
-def _of_authority(match: re.Match[str], text: str) -> Iterator[Mention]:
+def _of_authority(match: re.Match[str]) -> Iterator[Mention]:
     """Return the host or address of a match, and the port and path that follow it."""
     groups = match.groupdict()
     host = groups.get("host") or match[0]
@@ -167,11 +180,12 @@ def _of_authority(match: re.Match[str], text: str) -> Iterator[Mention]:
     if is_address and (prefix := re.fullmatch(r"/\d{1,3}", path)):
         yield Mention("network", host + prefix[0], value + prefix[0], start, end + len(prefix[0]))
         return
-    yield Mention("address" if is_address else "host", host, value, start, end)
+    is_file = match.re is _COMPILED["host"] and _is_file(match)
+    yield Mention("address" if is_address else "file" if is_file else "host", host, value, start, end)
     if port := groups.get("port"):
         yield Mention("port", port, str(int(port)), match.start("port"), match.end("port"))
-    if path and (path != "/" or match.re is not _URL):
-        yield _path_mention(text, path, match.start("path"))
+    if path and (path != "/" or match.re is not _COMPILED["url"]):
+        yield _path_mention(match.string, path, match.start("path"))
 
 
 def _path_mention(text: str, path: str, start: int) -> Mention:
@@ -190,17 +204,17 @@ def _trimmed(path: str) -> str:
     return path
 
 
-def _any_host(match: re.Match[str], text: str, suffixes: Collection[str]) -> bool:
+def _is_url(match: re.Match[str]) -> bool:
     return bool(re.search(r"\w", match["host"]))
 
 
-def _is_v4(match: re.Match[str], text: str, suffixes: Collection[str]) -> bool:
+def _is_v4(match: re.Match[str]) -> bool:
     # "Chrome/120.0.0.0" is a version; octets beyond 255 are one too.
-    after_product = re.search(r"[A-Za-z]/$", text[max(0, match.start() - 2) : match.start()])
+    after_product = re.search(r"[A-Za-z]/$", match.string[max(0, match.start() - 2) : match.start()])
     return not after_product and all(int(octet) <= 255 for octet in match["host"].split("."))
 
 
-def _is_v6(match: re.Match[str], text: str, suffixes: Collection[str]) -> bool:
+def _is_v6(match: re.Match[str]) -> bool:
     if match[0].count(":") < 2 or not re.search(r"\d", match[0]):
         return False
     try:
@@ -210,10 +224,20 @@ def _is_v6(match: re.Match[str], text: str, suffixes: Collection[str]) -> bool:
     return True
 
 
-def _is_host(match: re.Match[str], text: str, suffixes: Collection[str]) -> bool:
-    last = match["host"].rsplit(".", 1)[1].lower()
+def _is_file(match: re.Match[str]) -> bool:
+    named = _NAMED.search(match.string[max(0, match.start() - 30) : match.start()])
+    return not named and match["host"].rsplit(".", 1)[1].lower() in WORDS["files"]
+
+
+def _is_host(match: re.Match[str]) -> bool:
+    """Say whether a dotted word names a host, or a file: no field of Wireshark, no "e.g", no "log.It shows"."""
+    labels = match["host"].split(".")
+    last = labels[-1]
+    if last.lower() in _OWN_FILES and _is_file(match):
+        return False
+    run_on = last != last.lower() and last != last.upper()
     return (
-        last in TOP_LEVEL
-        or last in suffixes
-        or bool(_NAMED.search(text[max(0, match.start() - 30) : match.start()]))
+        not run_on
+        and labels[0].lower() not in WORDS["fields"]
+        and any(len(label) > 1 for label in labels[:-1])
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from toolkit.protocols.mentions import without_mentions
@@ -31,13 +31,30 @@ _WORD: Final = re.compile(
     rf"(?i)(?<![\w-])(?P<word>{WORDS_PATTERN})(?:[- ](?P<ones>{'|'.join(_UNITS[1:10])}))?(?![\w-])"
     rf"(?P<large>\s+(?:{'|'.join(_LARGE)})s?\b)?"
 )
+_ABOUT: Final = re.compile(
+    r"(?i)(?:\b(?:about|approx\w*\.?|around|roughly|circa|ca\.|nearly|almost|(?<!spread )over|under|some"
+    r"|(?:more|less|fewer) than|at (?:least|most)|up to|just (?:over|under))|[~≈<>±])\s*(?:every\s+|an?\s+)?$"
+)
 _SCALES: Final = {
     **{"ms": (1e-3,), "msec": (1e-3,), "millisecond": (1e-3,), "us": (1e-6,), "µs": (1e-6,), "μs": (1e-6,)},
     **{"min": (60.0,), "minute": (60.0,), "h": (3600.0,), "hour": (3600.0,)},
     **{"kb": (1e3, 1024.0), "kib": (1024.0,), "kilobyte": (1e3, 1024.0), "kibibyte": (1024.0,)},
+    **{"kbit": (1e3,), "kbps": (1e3,), "mbit": (1e6,), "mbps": (1e6,)},
     **{"mb": (1e6, 1024.0**2), "mib": (1024.0**2,), "megabyte": (1e6, 1024.0**2)},
 }
 """Units that stand for several of the base unit, second or byte; KB is used for 1,000 and for 1,024."""
+
+
+_LABELLED: Final = re.compile(
+    r"(?i)\b(?:packet|frame|row|line|stream|port|connection|step)s?(?: numbers?)?[\s#]+\d{1,9}(?!\.\d)"
+    r"(?:\s{0,2}(?:,|and|or|to|-|–|through|, and)\s{0,2}\d{1,9}(?![\d.]|\s[a-z]))*"
+)
+"""Numbers that name a packet and its like: they answer only where nothing else does."""
+_CONCLUDES: Final = re.compile(
+    r"(?i)(?:\b(?:so|thus|total|therefore|hence|altogether|in all|is|equals|makes|gives)\b|=)[\s:*]*$"
+)
+_CHOICE: Final = re.compile(r"\s*(?:[-–/]|or|to|or maybe|or perhaps|and)\s*")
+"""What stands between two numbers of a range or a choice."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +71,10 @@ class Number:
     unit: str
     start: int
     end: int
+    approximate: bool = False
 
 
-def numbers(text: str, suffixes: Collection[str] = ()) -> tuple[Number, ...]:
+def numbers(text: str) -> tuple[Number, ...]:
     """Return the numbers a text names as digits or as words, in the order of the text.
 
     Digits inside addresses, hosts, paths, versions, times, ordinals and identifiers are no numbers. "One" is a
@@ -66,8 +84,6 @@ def numbers(text: str, suffixes: Collection[str] = ()) -> tuple[Number, ...]:
     ----------
     text
         Any text.
-    suffixes
-        As for `mentions`.
 
     Returns
     -------
@@ -78,7 +94,11 @@ def numbers(text: str, suffixes: Collection[str] = ()) -> tuple[Number, ...]:
     >>> [n.values for n in numbers("Twelve requests, 1,024 bytes over HTTP/1.1, the 3rd one")]
     [(12.0,), (1024.0,)]
     """
-    bare = without_mentions(text, suffixes)
+    return numbers_in(without_mentions(text))
+
+
+def numbers_in(bare: str) -> tuple[Number, ...]:
+    """Return the numbers of a text in which everything else that holds digits is blanked out."""
     found = [number for match in _NUMBER.finditer(bare) if (number := _number(match, bare)) is not None]
     words = [_worded(match) for match in _WORD.finditer(bare)]
     every = sorted([*found, *words], key=lambda number: number.start)
@@ -111,23 +131,24 @@ def number_matches(wanted: float, tolerance: float, text: str, question: str) ->
     bold = emphasised(text)
     if bold is not None and len(own := numbers(bold)) == 1 and _equals(own[0], wanted, tolerance, question):
         return Match(True, own[0].text, "the emphasised number is the wanted one")
-    found = numbers(text)
+    found = numbers(_LABELLED.sub(lambda match: "\0" * len(match[0]), text)) or numbers(text)
     if not found and wanted == 0 and plain(text) in ("none", "no", "nil"):
         return Match(True, plain(text), "none is 0")
     if not found:
         return Match(False, None, "names no number")
     asked = {value for number in numbers(question) for value in number.values}
     right = [number for number in found if _equals(number, wanted, tolerance, question)]
-    others = [number for number in found if number not in right and not set(number.values) & asked]
-    named = list(dict.fromkeys(number.text for number in (*right, *others)))
-    if (right and others) or (not right and len(named) > 1):
-        shown = list(dict.fromkeys(number.text for number in found if number in right or number in others))
-        return Match(False, None, f"names several numbers: {', '.join(shown[:6])}")
-    if not right:
-        return Match(False, (others or found)[0].text, "names another number")
-    if all(denied(text, number.start) for number in right):
-        return Match(False, right[0].text, "denies the number, or makes it a bound")
-    return Match(True, right[0].text, "names the number and no other")
+    candidates = [number for number in found if number in right or not set(number.values) & asked] or [*found]
+    open_ = [number for number in candidates if not denied(text, number.start)]
+    if not open_:
+        return Match(False, candidates[0].text, "denies the number, or makes it a bound")
+    if open_[0] not in right and not (open_[-1] in right and _CONCLUDES.search(text[: open_[-1].start])):
+        return Match(False, open_[0].text, "names another number")
+    chosen = open_[0] if open_[0] in right else open_[-1]
+    for one, other in ((one, other) for one, other in pairwise(open_) if chosen in (one, other)):
+        if _CHOICE.fullmatch(text[one.end : other.start]) and {one in right, other in right} == {True, False}:
+            return Match(False, None, f"names several numbers: {one.text}, {other.text}")
+    return Match(True, chosen.text, "names the number as the answer")
 
 
 def _equals(number: Number, wanted: float, tolerance: float, question: str) -> bool:
@@ -155,7 +176,8 @@ def _number(match: re.Match[str], text: str) -> Number | None:
         match.end("power") if match["power"] else match.end("rest") if match["rest"] else match.end("digits")
     )
     start = match.start("digits") if sign is None else match.start()
-    return Number(value, tuple(value * factor for factor in scale), text[start:end], unit, start, end)
+    about = bool(_ABOUT.search(text[max(0, start - 24) : start]))
+    return Number(value, tuple(value * factor for factor in scale), text[start:end], unit, start, end, about)
 
 
 def _worded(match: re.Match[str]) -> Number:

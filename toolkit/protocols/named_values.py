@@ -20,6 +20,10 @@ _METHOD: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(METHODS)})(?![\w-])")
 _BULLET: Final = re.compile(r"^\s*(?:[-*•+]|\d{1,3}[.)])\s+")
 _NOTE: Final = re.compile(r"\s*(?:\([^()]{0,80}\)|\s[-–—]\s.{0,200}|:\s.{0,200})$")
 
+_JOINED: Final = re.compile(
+    r"(?i)[\s\"'`*,/&)\[\]|-]*(?:(?:and|or|then|also|plus|as well as|followed by|but|beside)[\s\"'`*,]*){0,3}"
+)
+
 _Find = Callable[[str], list[tuple[str, int, int]]]
 """From a text to what it names of one shape: the value, and where it begins and ends."""
 
@@ -54,13 +58,15 @@ def value_matches(wanted: str, text: str, question: str) -> Match:
     if find is None:
         return _phrase(wanted, text)
     right, others, asked = _sorted(find, {_key(wanted)}, text, question)
-    others = [one for one in others if one[0] not in asked]
+    others = [one for one in others if one[0] not in asked and not _context(text, one[1])]
     if not right and _multipart(wanted):
         return _phrase(wanted, text, others_of=find)
     if not right:
         return Match(False, others[0][0] if others else None, "does not name the value")
-    if others:
-        return Match(False, right[0][0], f"names something else too: {_shown(others)}")
+    first = min(start for _, start, _ in right)
+    beside = [one for one in others if one[1] < first or any(_joined(text, hit, one) for hit in right)]
+    if beside:
+        return Match(False, right[0][0], f"names something else too: {_shown(beside)}")
     if all(denied(text, start) for _, start, _ in right):
         return Match(False, right[0][0], "denies the value")
     return Match(True, right[0][0], "names the value and nothing that competes")
@@ -102,7 +108,10 @@ def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
     if find is None:
         return Match(False, ", ".join(items)[:200] or None, "the list is another one")
     right, others, asked = _sorted(find, target, text, question)
-    others = [one for one in others if one[0] not in asked]
+    others = [one for one in others if one[0] not in asked and not _context(text, one[1])]
+    lengths = {len(value) for value in target}
+    if find is _numbers and len(lengths) == 1 and min(lengths) > 2:
+        others = [one for one in others if len(one[0]) in lengths]  # status codes, and how often each occurs
     named = {value for value, _, _ in right}
     if others:
         return Match(False, _shown(others), f"names something else too: {_shown(others)}")
@@ -119,6 +128,21 @@ def _sorted(
     found = find(text)
     right = [one for one in found if one[0] in target]
     return right, [one for one in found if one[0] not in target], {value for value, _, _ in find(question)}
+
+
+def _context(text: str, start: int) -> bool:
+    """Say whether a value is denied, or only says where the answer stands ("after /login it is ...")."""
+    return denied(text, start) or bool(
+        re.search(
+            r"(?i)\b(?:after|before|following|than)\s[\"'`*]*(?:the |path )?$",
+            text[max(0, start - 30) : start],
+        )
+    )
+
+
+def _joined(text: str, hit: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
+    """Say whether another value stands beside the wanted one as one more answer."""
+    return hit[2] <= other[1] and bool(_JOINED.fullmatch(text[hit[2] : other[1]]))
 
 
 def _shape(wanted: str) -> _Find | None:

@@ -30,7 +30,8 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
 )
 from toolkit.protocols.answers import matches
-from toolkit.protocols.evidence import evidence
+from toolkit.protocols.citations import FORMATS, INSTRUCTION, read_citations
+from toolkit.protocols.evidence import Claim, evidence
 from toolkit.protocols.experiments import OneShotContext, experiment_row, verdict_of
 from toolkit.protocols.hallucination_check import INVENTS, MEETS, Said, ask_judges, check_request
 from toolkit.protocols.questions import PromptVariant, Question, load_prompts, load_questions
@@ -74,6 +75,8 @@ class OneShotTest(PromptResponseTest):
         Coverage of the intervals.
     hallucination_judge
         Whether the judges are asked about every answer in which the evidence found nothing invented.
+    answer_format
+        ``"text"``, or ``"evidence"``: the model cites packets, fields and values as JSON, which are looked up exactly.
     judges
         Who decides on answers with a key of kind judge, and on hallucination if asked to; more than half decide.
     folder
@@ -101,6 +104,7 @@ class OneShotTest(PromptResponseTest):
         weights: Sequence[float] = WEIGHTS,
         confidence: float = 0.95,
         hallucination_judge: bool = False,
+        answer_format: str = "text",
         judges: Sequence[JudgeSpec] = (),
         folder: Path | None = None,
     ) -> None:
@@ -109,6 +113,11 @@ class OneShotTest(PromptResponseTest):
         self.weights, self.confidence = kept.weights, kept.confidence
         self.judges = tuple(judges)
         self.hallucination_judge = hallucination_judge
+        self.answer_format = answer_format
+        if answer_format not in FORMATS:
+            raise InputError(
+                f"one-shot test: answer_format {answer_format!r}: use one of {', '.join(FORMATS)}"
+            )
         if hallucination_judge and not self.judges:
             raise InputError("one-shot test: hallucination_judge needs a judge; add one under [judges]")
         self.variants = _variants(variants, None if prompt_file is None else place / prompt_file)
@@ -137,13 +146,14 @@ class OneShotTest(PromptResponseTest):
 
     def _make_items(self) -> tuple[TestItem, ...]:
         facts = {name: sample_facts(one.name, one.csv, one.frame) for name, one in self.samples.items()}
+        asked_form = INSTRUCTION if self.answer_format == "evidence" else ""
         items = []
         for variant in self.variants:
             for question in self.questions:
                 csv = self.samples[question.sample].csv
                 context = OneShotContext(variant.id, question, csv, facts[question.sample])
                 name = f"{variant.id}/{question.id}"
-                prompt = PromptWithContext(name, variant.prompt(question.text, csv), context)
+                prompt = PromptWithContext(name, variant.prompt(question.text + asked_form, csv), context)
                 items.append(TestItem(name, (prompt,), context))
         return tuple(items)
 
@@ -154,9 +164,12 @@ class OneShotTest(PromptResponseTest):
     async def _annotate(self, reply: PromptReply, ask: Ask) -> Verdict:
         context: OneShotContext = reply.prompt.context
         text, question = reply.text or "", context.question
+        cited: tuple[Claim, ...] = ()
+        if self.answer_format == "evidence":
+            text, cited = read_citations(text, question.key, context.facts)
         match = matches(question.key, text, question.text)
         known = "\n".join(question.key.texts())
-        verdict = decide(match, evidence(text, context.facts, question.text, known))
+        verdict = decide(match, (*cited, *evidence(text, context.facts, question.text, known)))
         if verdict.verdict == "hallucinated" or not text.strip():
             return verdict
         if self.hallucination_judge:

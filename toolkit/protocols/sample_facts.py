@@ -1,12 +1,18 @@
-"""What a sample holds, and every count that follows from it: what the claims of an answer are held against."""
+"""What a sample holds, and every number that follows from it: what the claims of an answer are held against.
+
+A set of rows is an integer whose bit i says whether row i is in it, so that filters are `&`, `|` and a count of bits.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from functools import cached_property, lru_cache, reduce
+from itertools import combinations, islice, pairwise
+from operator import or_
+from statistics import mean, median
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
 
 from toolkit.protocols.mentions import same_address
@@ -15,23 +21,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _GROUPED: Final = (
-    "source",
-    "destination",
-    "source_port",
-    "destination_port",
-    "protocol",
-    "tcp_flags",
-    "stream",
-    "method",
-    "host",
-    "uri",
-    "status",
-    "content_type",
-    "user_agent",
+    *(
+        "source",
+        "destination",
+        "source_port",
+        "destination_port",
+        "protocol",
+        "length",
+        "tcp_flags",
+        "stream",
+    ),
+    *("method", "host", "uri", "status", "content_type", "user_agent", "payload_length"),
 )
 """Columns whose values are counted, alone and two by two."""
-MAX_PAIRED: Final = 40
-"""Values of one column up to which the counts of any two of them are added up as well."""
+_BOTH_ENDS: Final = {"address": ("source", "destination"), "port": ("source_port", "destination_port")}
+MAX_VALUES: Final = 40
+"""Values of one column, the most frequent ones, that are combined with others and added up."""
 
 
 @dataclass(frozen=True)
@@ -42,47 +47,274 @@ class Facts:
     ----------
     sample
         Name of the sample.
-    addresses, hosts, paths
-        Addresses and hosts in their shortest form; paths decoded, in small letters, with their query string.
-    statuses, ports
-        Numbers that stand in the columns of status codes and of ports.
-    counts
-        Every count that follows: rows, different values, rows of each value and of each pair of values, what is
-        left of the whole without one value, and two values of a column together.
-    text
-        The CSV in small letters, where a name is looked for that no column holds by itself.
-    """
-
-    sample: str
-    addresses: frozenset[str]
-    hosts: frozenset[str]
-    paths: frozenset[str]
-    statuses: frozenset[int]
-    ports: frozenset[int]
-    counts: frozenset[int]
-    text: str = field(repr=False)
-
-    @property
-    def suffixes(self) -> frozenset[str]:
-        """Return the last labels of the hosts, by which other hosts of the kind are recognised in an answer."""
-        return frozenset(host.rsplit(".", 1)[1] for host in self.hosts if re.search(r"\.[a-z]+$", host))
-
-
-def sample_facts(name: str, csv: str, frame: pd.DataFrame) -> Facts:
-    """Return what a sample holds.
-
-    Parameters
-    ----------
-    name
-        Name of the sample.
     csv
         The sample as the model sees it.
     frame
         The same as a frame; columns that it lacks hold nothing.
+    """
 
-    Returns
-    -------
-    Facts
+    sample: str
+    csv: str = field(repr=False)
+    frame: pd.DataFrame = field(repr=False, compare=False)
+
+    @cached_property
+    def text(self) -> str:
+        """The CSV in small letters, and once more decoded: where a name is looked for that no column holds alone."""
+        return f"{self.csv}\n{unquote_plus(self.csv)}".lower()
+
+    @cached_property
+    def addresses(self) -> frozenset[str]:
+        """Addresses in their shortest form."""
+        return frozenset(same_address(value) for name in _BOTH_ENDS["address"] for value in self.values(name))
+
+    @cached_property
+    def hosts(self) -> frozenset[str]:
+        """Hosts in small letters, without ports."""
+        return frozenset(re.sub(r":\d+$", "", value) for value in self.values("host"))
+
+    @cached_property
+    def paths(self) -> frozenset[str]:
+        """Paths decoded, in small letters, with their query string."""
+        return frozenset(decoded_path(value) for value in self.values("uri"))
+
+    @cached_property
+    def statuses(self) -> frozenset[int]:
+        """Status codes."""
+        return frozenset(int(value) for value in self.values("status"))
+
+    @cached_property
+    def ports(self) -> frozenset[int]:
+        """Ports of both ends, and those that hosts name."""
+        named = (re.findall(r":(\d{1,5})$", value) for value in self.values("host"))
+        ends = (self.values(name) for name in _BOTH_ENDS["port"])
+        return frozenset(int(port) for several in (*named, *ends) for port in several)
+
+    @cached_property
+    def every(self) -> int:
+        """All rows."""
+        return (1 << len(self.frame)) - 1
+
+    @cached_property
+    def masks(self) -> dict[str, dict[str, int]]:
+        """The rows of each value of each column, the most frequent first, and of what is read out of the columns."""
+        found = {name: _rows_of(self._column(name)) for name in _GROUPED if name in self.frame}
+        for name, ends in _BOTH_ENDS.items():
+            found[name] = _united(pair for end in ends for pair in found.get(end, {}).items())
+        parts = {
+            "flag": ("tcp_flags", lambda value: value.split(",")),
+            "class": ("status", lambda value: [f"{value[:1]}xx", *(["error"] if value >= "400" else [])]),
+            "path": ("uri", lambda value: [decoded_path(value).split("?")[0]]),
+            "layer": ("protocol", lambda value: value.split("/")),
+            "product": ("user_agent", lambda value: re.findall(r"[a-z][a-z-]+", value)),
+        }
+        for name, (column, split) in parts.items():
+            found[name] = _united(
+                (part, rows) for value, rows in found.get(column, {}).items() for part in split(value)
+            )
+        sizes = found.get("payload_length", {})
+        found |= self._exchanges(found)
+        found["loaded"] = _united(("yes", rows) for value, rows in sizes.items() if value not in ("0", ""))
+        return found
+
+    def _exchanges(self, found: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        """Return requests by the status of their reply, replies by their request, and the packets of each reply."""
+        made: dict[str, list[tuple[str, int]]] = {
+            "replied": [],
+            "asked method": [],
+            "asked path": [],
+            "reply": [],
+        }
+        if not {"stream", "method", "status"} <= set(self.frame):
+            return {}
+        cells = {name: self._column(name) for name in ("method", "status", "uri") if name in self.frame}
+        for rows in found["stream"].values():
+            inside = _indices(rows)
+            asked = [index for index in inside if cells["method"][index]]
+            replied = [index for index in inside if cells["status"][index]]
+            for request, after in zip(asked, [*asked[1:], len(self.frame)], strict=False):
+                back = [i for i in inside if request < i < after and i not in asked]
+                if "source" in found:
+                    back = [
+                        i
+                        for i in back
+                        if not any(r >> i & 1 and r >> request & 1 for r in found["source"].values())
+                    ]
+                made["reply"].append((str(request), sum(1 << i for i in back)))
+            for request, reply in zip(asked, replied, strict=False):
+                made["replied"].append((str(cells["status"][reply]), 1 << request))
+                made["asked method"].append((str(cells["method"][request]), 1 << reply))
+                if "uri" in cells:
+                    path = decoded_path(cells["uri"][request] or "").split("?")[0]
+                    made["asked path"].append((path, 1 << reply))
+        return {name: _united(pairs) for name, pairs in made.items()}
+
+    def values(self, column: str) -> frozenset[str]:
+        """Return the values of a column in small letters."""
+        return (
+            frozenset(v for v in self._column(column) if v is not None)
+            if column in self.frame
+            else frozenset()
+        )
+
+    def cell(self, packet: str, column: str) -> str | None:
+        """Return what stands in one cell, in small letters; None where there is no such cell, or it is empty."""
+        numbers = self._column("number") if "number" in self.frame else []
+        return (
+            self._column(column)[numbers.index(packet)]
+            if packet in numbers and column in self.frame
+            else None
+        )
+
+    def exchange(self, number: int) -> int:
+        """Return a packet's row, its neighbours in its stream, and the request and reply that it goes with."""
+        numbers = self._column("number")
+        index = numbers.index(str(number))
+        stream = next(
+            (rows for rows in self.masks.get("stream", {}).values() if rows >> index & 1), self.every
+        )
+        inside = _indices(stream)
+        place = inside.index(index)
+        found = sum(1 << i for i in inside[max(0, place - 1) : place + 2])
+        for request, replies in self.masks.get("reply", {}).items():
+            if int(request) == index or replies >> index & 1:
+                found |= 1 << int(request) | replies
+        return found
+
+    def rows(self, column: str, value: str) -> int:
+        """Return the rows in which a column has a value."""
+        if column == "number":
+            return 1 << self._column("number").index(value)
+        return self.masks.get(column, {}).get(value.lower(), 0)
+
+    def told(self, column: str) -> int:
+        """Return the rows in which a column has any value."""
+        return reduce(or_, self.masks.get(column, {}).values(), 0)
+
+    def one_row_of_each(self, column: str) -> int:
+        """Return one row for each value of a column: as many rows as there are different values."""
+        return reduce(or_, (rows & -rows for rows in self.masks.get(column, {}).values()), 0) or self.every
+
+    @cached_property
+    def counts(self) -> frozenset[int]:
+        """Every count that follows from the whole sample."""
+        return self.counts_in(self.every)
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
+    def simple_counts_in(self, base: int) -> frozenset[int]:
+        """Return the counts of a set of rows that one filter, or its complement, gives."""
+        found = {0, base.bit_count()}
+        for values in self.masks.values():
+            sizes = [(rows & base).bit_count() for rows in values.values()]
+            told = reduce(or_, values.values(), 0) & base
+            found |= {told.bit_count(), base.bit_count() - told.bit_count()}
+            found |= {n for size in sizes for n in (size, base.bit_count() - size)}
+        return frozenset(found)
+
+    @lru_cache(maxsize=64)  # noqa: B019 - a sample lives as long as its test
+    def counts_in(self, base: int) -> frozenset[int]:
+        """Return every count of rows of a set under filters, complements, sums of two and three, and of values."""
+        whole = base.bit_count()
+        found = {0, whole}
+        chosen: list[set[int]] = []
+        for values in self.masks.values():
+            here = [rows & base for rows in values.values() if rows & base]
+            total = reduce(or_, here, 0)
+            found |= {len(here), total.bit_count(), whole - total.bit_count()}
+            sizes = [rows.bit_count() for rows in here]
+            found |= {n for size in sizes for n in (size, total.bit_count() - size, whole - size)}
+            few = here[:MAX_VALUES]
+            found |= {(a | b).bit_count() for a, b in combinations(few, 2)}
+            found |= {(a | b | c).bit_count() for a, b, c in combinations(few[:12], 3)}
+            chosen.append({*few, total})
+        for first, second in combinations(chosen, 2):
+            found |= {(a & b).bit_count() for a in first for b in second}
+        return frozenset(found)
+
+    def groups(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield every set of rows that a column and value, or a kind of row, make, with the row indices."""
+        sets = {self.every, *(rows for values in self.masks.values() for rows in values.values())}
+        sets |= {self.told(name) for name in ("method", "status")}
+        sets |= (
+            {a & b for a in self.masks["stream"].values() for b in (self.told("method"), self.told("status"))}
+            if "stream" in self.masks
+            else set()
+        )
+        for rows in sets - {0}:
+            yield rows, _indices(rows)
+
+    @cached_property
+    def moments(self) -> frozenset[float]:
+        """When packets were seen, in seconds."""
+        return (
+            frozenset(float(value) for value in self.frame["time"]) if "time" in self.frame else frozenset()
+        )
+
+    @cached_property
+    def times(self) -> tuple[frozenset[float], frozenset[float]]:
+        """Times and durations in seconds: all of them, and those that are called an interval or a mean."""
+        if "time" not in self.frame:
+            return frozenset(), frozenset()
+        time = [float(value) for value in self.frame["time"]]
+        points, intervals = {*time}, set[float]()
+        for _, indices in self.groups():
+            inside = [time[index] for index in indices]
+            gaps = [b - a for a, b in pairwise(inside)]
+            points |= {inside[-1] - inside[0], *gaps}
+            if gaps:
+                intervals |= {mean(gaps), median(gaps), min(gaps), max(gaps), inside[-1] - inside[0]}
+        marked = (
+            self.told("method") | self.told("status") | self.rows("flag", "syn") | self.rows("flag", "fin")
+        )
+        http = [time[index] for index in islice(_indices(marked), 10 * MAX_VALUES)]
+        points |= {b - a for a, b in combinations(http, 2)}
+        return frozenset(points | intervals), frozenset(intervals)
+
+    @cached_property
+    def sizes(self) -> frozenset[float]:
+        """Sizes in bytes: those of packets, and sum, mean, smallest and largest of every set of rows."""
+        found: set[float] = set()
+        for name in ("length", "payload_length"):
+            if name not in self.frame:
+                continue
+            size = [float(value or 0) for value in self._column(name)]
+            for _, indices in self.groups():
+                inside = [size[index] for index in indices]
+                found |= {sum(inside), mean(inside), median(inside), *inside}
+        return frozenset(found)
+
+    @cached_property
+    def shares(self) -> frozenset[float]:
+        """Shares in percent: of one set of rows in another that holds it."""
+        sets = [rows for rows, _ in self.groups()]
+        wholes = [self.every, self.told("method"), self.told("status")]
+        for name in ("stream", "source", "address", "host"):
+            wholes += islice(self.masks.get(name, {}).values(), MAX_VALUES)
+        counts = {(a & b).bit_count() / b.bit_count() for b in wholes if b for a in sets}
+        return frozenset(100 * one for share in counts for one in (share, 1 - share))
+
+    def rates(self, base: int, *, sized: bool) -> frozenset[float]:
+        """Return packets, or bytes, for each second of the sets of rows within a base, and of the whole sample."""
+        if "time" not in self.frame or not self.every:
+            return frozenset()
+        time = [float(value) for value in self.frame["time"]]
+        names = [name for name in ("length", "payload_length") if sized and name in self.frame]
+        columns = [[float(value or 0) for value in self._column(name)] for name in names]
+        found: set[float] = set()
+        for rows, indices in self.groups():
+            if rows & ~base:
+                continue
+            amounts: list[float] = [len(indices), len(indices) - 1] if not sized else []
+            amounts += [sum(column[index] for index in indices) for column in columns]
+            spans = {max(time) - min(time), time[indices[-1]] - time[indices[0]]} - {0.0}
+            found |= {amount / span for amount in amounts for span in spans}
+        return frozenset(found)
+
+    def _column(self, name: str) -> list[str | None]:
+        return [cell_text(value) for value in self.frame[name]]
+
+
+def sample_facts(name: str, csv: str, frame: pd.DataFrame) -> Facts:
+    """Return what a sample holds.
 
     Examples
     --------
@@ -92,18 +324,7 @@ def sample_facts(name: str, csv: str, frame: pd.DataFrame) -> Facts:
     >>> sorted(facts.addresses), sorted(facts.statuses), sorted(facts.counts)
     (['10.0.0.1', '10.0.0.2'], [404], [0, 1, 2])
     """
-    hosts = {re.sub(r":\d+$", "", value.lower()) for value in _texts(frame, "host")}
-    ports = {int(port) for value in _texts(frame, "host") for port in re.findall(r":(\d{1,5})$", value)}
-    return Facts(
-        sample=name,
-        addresses=frozenset(same_address(v) for c in ("source", "destination") for v in _texts(frame, c)),
-        hosts=frozenset(hosts),
-        paths=frozenset(decoded_path(value) for value in _texts(frame, "uri")),
-        statuses=frozenset(_numbers(frame, "status")),
-        ports=frozenset(ports | _numbers(frame, "source_port") | _numbers(frame, "destination_port")),
-        counts=frozenset(_counts(frame)),
-        text=csv.lower(),
-    )
+    return Facts(name, csv, frame)
 
 
 def decoded_path(path: str) -> str:
@@ -119,51 +340,28 @@ def decoded_path(path: str) -> str:
     return decoded.rstrip("/") or "/"
 
 
-def _texts(frame: pd.DataFrame, column: str) -> set[str]:
-    return set(frame[column].dropna().astype(str)) if column in frame else set()
+def cell_text(value: Any) -> str | None:
+    """Return a cell in small letters, whole numbers without a point; None where it is empty."""
+    shown = str(value)
+    return None if shown in ("<NA>", "nan", "None", "") else re.sub(r"\.0$", "", shown).lower()
 
 
-def _numbers(frame: pd.DataFrame, column: str) -> set[int]:
-    return {int(value) for value in frame[column].dropna().unique()} if column in frame else set()
+def _indices(rows: int) -> list[int]:
+    found = []
+    while rows:
+        lowest = rows & -rows
+        found.append(lowest.bit_length() - 1)
+        rows ^= lowest
+    return found
 
 
-def _counts(frame: pd.DataFrame) -> Iterator[int]:
-    """Yield every count that follows from the sample; many come more than once."""
-    import pandas as pd
+def _rows_of(cells: list[str | None]) -> dict[str, int]:
+    found = _united((cell, 1 << index) for index, cell in enumerate(cells) if cell is not None)
+    return dict(sorted(found.items(), key=lambda item: -item[1].bit_count()))
 
-    rows = len(frame)
-    yield from (0, rows)
-    columns = [name for name in _GROUPED if name in frame]
-    for name in columns:
-        told = frame[name].dropna()
-        sizes = sorted(told.value_counts().tolist())
-        yield from (len(told), rows - len(told), len(sizes))
-        yield from (size for one in sizes for size in (one, len(told) - one, rows - one))
-        if len(sizes) <= MAX_PAIRED:
-            yield from (one + other for one, other in combinations(sizes, 2))
-    for first, second in combinations(columns, 2):
-        grouped = frame.groupby([first, second], observed=True, sort=False).size()
-        yield len(grouped)
-        yield from grouped.tolist()
-    # Both directions together: packets of an address, of a port.
-    for ends in (("source", "destination"), ("source_port", "destination_port")):
-        if set(ends) <= set(columns):
-            sides = pd.concat([frame[end] for end in ends], keys=ends).dropna()
-            both = sides.reset_index().iloc[:, 1:].drop_duplicates()
-            sizes = both.iloc[:, -1].value_counts().tolist()
-            yield from (len(sizes), *sizes)
-    if "tcp_flags" in frame:
-        flags = frame["tcp_flags"].dropna().astype(str).str.upper()
-        yield from (
-            int(flags.str.contains(rf"\b{flag}\b").sum()) for flag in ("SYN", "ACK", "FIN", "RST", "PSH")
-        )
-    if "status" in frame:
-        classes = (frame["status"].dropna().astype(int) // 100).value_counts()
-        yield from classes.tolist()
-        yield int(classes[classes.index >= 4].sum())
-    if "uri" in frame:
-        paths = frame["uri"].dropna().astype(str).str.split("?").str[0].value_counts()
-        yield from (len(paths), *paths.tolist())
-    if "payload_length" in frame:
-        loaded = int((frame["payload_length"].fillna(0) > 0).sum())
-        yield from (loaded, rows - loaded)
+
+def _united(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for value, rows in pairs:
+        found[value] = found.get(value, 0) | rows
+    return found

@@ -14,7 +14,7 @@ from typing import Any, Final
 from toolkit.errors import InputError
 from toolkit.samples import pyshark_reader, tshark
 from toolkit.samples.columns import NAMES, Column, choose
-from toolkit.samples.fields import cells_of, holds_several_messages
+from toolkit.samples.fields import cells_of, holds_several_messages, in_tunnel
 from toolkit.samples.process import DamagedCapture, check_capture, tshark_version
 from toolkit.samples.pseudonyms import Pseudonyms
 from toolkit.samples.tables import Tables, move, remove_earlier_streams, staging_for
@@ -74,6 +74,7 @@ def convert(
     pseudonymise: str | None = None,
     reader: str = "auto",
     display_filter: str | None = None,
+    capture_hash: bool = True,
 ) -> Converted:
     """Turn a capture into the CSV of a sample; a file stands under its final name when it is complete, or not at all.
 
@@ -97,6 +98,8 @@ def convert(
         ``"pyshark"``, ``"fast"``, or ``"auto"``: the fast one from 5 MB. The table is the same.
     display_filter
         Wireshark's; only packets that pass it. Times stay those since the first packet of the capture.
+    capture_hash
+        Whether the provenance holds SHA-256 and size of the capture, by which whoever has it knows it again.
 
     Returns
     -------
@@ -123,6 +126,7 @@ def convert(
                 for record in records:
                     seen.packets += 1
                     seen.several += holds_several_messages(record)
+                    seen.tunnelled += in_tunnel(record)
                     cells = cells_of(record)
                     table.add(cells if pseudonyms is None else _hidden(cells, pseudonyms))
             except DamagedCapture as damage:
@@ -135,7 +139,7 @@ def convert(
             )
             raise InputError(f"{capture}: {what}; nothing was written")
         counts = table.close()
-        about = _provenance(capture, chosen, name, display_filter, pseudonyms, seen)
+        about = _provenance(capture, chosen, name, display_filter, pseudonyms, seen, capture_hash)
         for stem, packets in counts.items():
             stream = stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
             fields = {**about, "packets": packets, "stream": stream}
@@ -153,6 +157,7 @@ class _Seen:
     def __init__(self) -> None:
         self.packets = 0
         self.several = 0
+        self.tunnelled = 0
         self.damage: str | None = None
 
     def note(self) -> str | None:
@@ -163,6 +168,11 @@ class _Seen:
         if self.several:
             parts.append(
                 f"packets with several HTTP messages: {self.several:,}, of which the table shows the first"
+            )
+        if self.tunnelled:
+            parts.append(
+                f"packets inside a tunnel: {self.tunnelled:,}, of which the table shows the innermost packet; "
+                "length is that of the whole frame"
             )
         return "; ".join(parts) or None
 
@@ -191,10 +201,14 @@ def _provenance(
     display_filter: str | None,
     pseudonyms: Pseudonyms | None,
     seen: _Seen,
+    capture_hash: bool,
 ) -> dict[str, Any]:
     """Return where the table comes from: no key, no folder, no date, so the same capture gives the same bytes."""
-    with capture.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    identity: dict[str, Any] = {}
+    if capture_hash:
+        with capture.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        identity = {"capture_sha256": digest, "capture_bytes": capture.stat().st_size}
 
     def shareable(text: str | None) -> str | None:
         return pseudonyms.text(text) if pseudonyms and text else text
@@ -202,8 +216,7 @@ def _provenance(
     note = seen.note()
     return {
         "capture": shareable(capture.name),
-        "capture_sha256": digest,
-        "capture_bytes": capture.stat().st_size,
+        **identity,
         "tools": {
             "toolkit": version("llm-security-toolkit"),
             "tshark": ".".join(map(str, tshark_version())),

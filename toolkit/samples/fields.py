@@ -8,7 +8,7 @@ feed and form feed inside a value are ``\b``, ``\t``, ``\n`` and ``\f`` in the s
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 Record = tuple[str, ...]
 Row = tuple[str | None, ...]
@@ -40,6 +40,11 @@ _FIELDS: Final = (
     "http.user_agent",
     "tcp.len",
 )
+_PROTOCOLS: Final = _FIELDS.index("frame.protocols")
+_PROTOCOL: Final = _FIELDS.index("_ws.col.protocol")
+_TCP_FLAGS: Final = _FIELDS.index("tcp.flags")
+_TCP_STREAM: Final = _FIELDS.index("tcp.stream")
+_TCP_LENGTH: Final = _FIELDS.index("tcp.len")
 _METHOD: Final = _FIELDS.index("http.request.method")
 _STATUS: Final = _FIELDS.index("http.response.code")
 _FLAGS: Final = (
@@ -82,8 +87,8 @@ def asked_fields(version: tuple[int, ...]) -> tuple[str, ...]:
 def cells_of(record: Record) -> tuple[str, ...]:
     """Return the row of a sample for one record, one text a column of ``COLUMNS``; empty where it is missing.
 
-    Of several values of a field the first counts, which is the outermost. What an ICMP error quotes belongs to
-    another packet, so its ports, stream and HTTP fields are left out.
+    Inside a tunnel the innermost packet counts, as it does for tshark's protocol: one layer a row. Of several HTTP
+    messages the first counts. What an ICMP error quotes belongs to another packet and is left out.
 
     Parameters
     ----------
@@ -101,14 +106,29 @@ def cells_of(record: Record) -> tuple[str, ...]:
     >>> cells_of((*record, *[""] * 4, "ARP", "42", *[""] * 9))[:5]
     ('3', '0.5', '02:00:00:00:00:01', 'ff:ff:ff:ff:ff:ff', '')
     """
-    if SEVERAL in "".join(record):
-        record = tuple(value.partition(SEVERAL)[0] for value in record)
-    network, transport, quotes = _layers(record[2])
-    ports = record[transport : transport + 2] if transport else _NO_PORTS
-    packet = (record[0], record[1], record[network], record[network + 1], *ports, record[13], record[14])
-    if quotes:
-        return packet + _NO_MORE
-    return (*packet, _flags(record[15]), *record[16:])
+    layers = _layers(record[_PROTOCOLS])
+    network, transport = layers.network, layers.transport
+
+    def value(field: int, occurrence: int) -> str:
+        text = record[field]
+        if SEVERAL not in text:
+            return text
+        held = text.split(SEVERAL)
+        return held[min(occurrence, len(held) - 1)]
+
+    ends = (value(network.field, network.occurrence), value(network.field + 1, network.occurrence))
+    ports = ("", "")
+    if transport.field:
+        ports = (
+            value(transport.field, transport.occurrence),
+            value(transport.field + 1, transport.occurrence),
+        )
+    head = (value(0, 0), value(1, 0), *ends, *ports, value(_PROTOCOL, 0), value(_PROTOCOL + 1, 0))
+    if layers.quotes:
+        return (*head, *("",) * 9)
+    tcp = {field: value(field, transport.occurrence) for field in (_TCP_FLAGS, _TCP_STREAM, _TCP_LENGTH)}
+    http = (value(field, 0) for field in range(_METHOD, _TCP_LENGTH))
+    return (*head, _flags(tcp[_TCP_FLAGS]), tcp[_TCP_STREAM], *http, tcp[_TCP_LENGTH])
 
 
 def row_of(record: Record) -> Row:
@@ -143,23 +163,44 @@ def holds_several_messages(record: Record) -> bool:
     return SEVERAL in record[_METHOD] or SEVERAL in record[_STATUS]
 
 
-_NO_PORTS: Final = ("", "")
-_NO_MORE: Final = ("",) * 9
+def in_tunnel(record: Record) -> bool:
+    """Say whether a packet carries another one, which is the one that its row shows."""
+    return _layers(record[_PROTOCOLS]).inner
+
+
+class _Layer(NamedTuple):
+    field: int
+    """Where the record holds the address or port of the sender; 0 for none."""
+    occurrence: int
+    """Which of the values of that field it is, 0 for the outermost."""
+
+
+class _Layers(NamedTuple):
+    network: _Layer
+    transport: _Layer
+    quotes: bool
+    inner: bool
 
 
 @lru_cache(maxsize=4096)
-def _layers(protocols: str) -> tuple[int, int, bool]:
-    """Return where the record holds the outermost address and port (0: none), and whether the packet quotes another."""
+def _layers(protocols: str) -> _Layers:
+    """Return where the addresses and ports of the innermost packet stand, and whether it quotes or is carried."""
     layers = protocols.split(":")
     end = next((index for index, layer in enumerate(layers) if layer in _QUOTING), len(layers))
     own = layers[:end]
-    network = next((_NETWORK[layer] for layer in own if layer in _NETWORK), _FIELDS.index("eth.src"))
-    transport = next((_TRANSPORT[layer] for layer in own if layer in _TRANSPORT), 0)
-    return network, transport, end < len(layers)
+    found = [index for index, layer in enumerate(own) if layer in _NETWORK]
+    last = found[-1] if found else 0
+    network = _Layer(_NETWORK.get(own[last] if own else "", _NETWORK["eth"]), own[:last].count(own[last]))
+    place = next((index for index in range(last, end) if own[index] in _TRANSPORT), None)
+    transport = (
+        _Layer(0, 0) if place is None else _Layer(_TRANSPORT[own[place]], own[:place].count(own[place]))
+    )
+    carried = sum(own[index] != "eth" for index in found[:-1]) > 0
+    return _Layers(network, transport, end < len(layers), carried)
 
 
-_NETWORK: Final = {"ip": _FIELDS.index("ip.src"), "ipv6": _FIELDS.index("ipv6.src")}
-_TRANSPORT: Final = {"tcp": _FIELDS.index("tcp.srcport"), "udp": _FIELDS.index("udp.srcport")}
+_NETWORK: Final = {name: _FIELDS.index(f"{name}.src") for name in ("eth", "ip", "ipv6")}
+_TRANSPORT: Final = {name: _FIELDS.index(f"{name}.srcport") for name in ("tcp", "udp")}
 
 
 @lru_cache(maxsize=1024)

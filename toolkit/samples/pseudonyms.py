@@ -6,11 +6,11 @@ the bits before it.
 
 Kept: which addresses are equal; how long a prefix two of them share (so networks stay networks, and cards of one
 vendor share a made-up one); what kind an address is: unspecified, ``127.0.0.1`` and ``::1``, broadcast, private,
-link-local, multicast, IPv4 in IPv6. Because those blocks stay where they are, the bits that lead to them stay too: a
-public IPv4 address keeps about its first four bits. Lost: who it was, directed broadcasts, and the tie between a MAC
-and an address made from it. Names of hosts and users, and addresses that are written as one number or in hex, are not
-looked for. As with every prefix-preserving scheme, who knows some pairs knows a prefix of the others: it protects a
-sample that is shared, not one that is attacked.
+link-local, multicast, IPv4 in IPv6 (``::ffff:0:0/96``, ``64:ff9b::/96``). Because those blocks stay where they are,
+the bits that lead to them stay too: a public IPv4 address keeps about its first four bits. Lost: who it was, directed
+broadcasts, and the tie between a MAC and an address made from it. Names of hosts and users, and addresses that are
+written as one number or in hex, are not looked for. As with every prefix-preserving scheme, who knows some pairs
+knows a prefix of the others: it protects a sample that is shared, not one that is attacked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _KEPT4: Final = (
     "224.0.0.0/4", "255.255.255.255/32",
 )  # fmt: skip
 _KEPT6: Final = ("::/128", "::1/128", "fe80::/10", "fc00::/7", "ff00::/8")
-_MAPPED: Final = 0xFFFF  # ::ffff:0:0/96: the IPv4 address inside keeps the pseudonym that it has outside
+_CARRIERS: Final = ("::ffff:0:0/96", "64:ff9b::/96")
+"""Networks of IPv6 (RFC 4291, RFC 6052) whose last 32 bits are an IPv4 address: it has the pseudonym it has alone."""
 _MAC_KEPT_BITS: Final = frozenset(
     {6, 7}
 )  # locally administered, and group: they say what kind of address it is
@@ -41,13 +42,15 @@ _DOT: Final = r"(?:\.|%2[eE])"
 _COLON: Final = r"(?::|%3[aA])"
 _AFTER_ESCAPE: Final = r"(?<=%[0-9A-Fa-f]{2})"
 _QUAD: Final = rf"{_OCTET}(?:{_DOT}{_OCTET}){{3}}"
-_IPV4: Final = re.compile(rf"(?:{_AFTER_ESCAPE}|(?<!\d)(?<!\d\.)){_QUAD}(?!\d|\.\d)")
-_VERSION4: Final = re.compile(rf"(?<![A-Za-z]/)(?:{_AFTER_ESCAPE}|(?<!\d)(?<!\d\.)){_QUAD}(?!\d|\.\d)")
-_COLONS: Final = re.compile(
+_IPV4: Final = rf"(?:{_AFTER_ESCAPE}|(?<!\d)(?<!\d\.)){_QUAD}(?!\d|\.\d)"
+_VERSION4: Final = rf"(?<![A-Za-z]/){_IPV4}"
+_COLONS: Final = (
     rf"(?:{_AFTER_ESCAPE}|(?<![0-9A-Za-z:]))(?:[0-9A-Fa-f]{{0,4}}{_COLON}){{2,7}}(?:{_QUAD}|[0-9A-Fa-f]{{0,4}})"
     r"(?![0-9A-Za-z:])"
 )
-_DASHED_MAC: Final = re.compile(r"(?<![0-9A-Za-z-])[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}(?![0-9A-Za-z-])")
+_DASHED_MAC: Final = r"(?P<dashed>(?<![0-9A-Za-z-])[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2}){5}(?![0-9A-Za-z-]))"
+# One pass: what was replaced is never looked at again, or an IPv4 address in an IPv6 address is mapped twice.
+_ANY, _ANY_VERSION = (re.compile(f"{_COLONS}|{_DASHED_MAC}|{quad}") for quad in (_IPV4, _VERSION4))
 
 
 @dataclass(frozen=True)
@@ -114,13 +117,16 @@ class Pseudonyms:
         str
             The rest is untouched.
         """
-        if ":" in text or "%3" in text:
-            text = _COLONS.sub(lambda found: self._plain(found.group()), text)
-        if "-" in text:
-            text = _DASHED_MAC.sub(
-                lambda f: self.address(f.group().replace("-", ":")).replace(":", "-"), text
-            )
-        return (_VERSION4 if versions else _IPV4).sub(lambda found: self._plain(found.group()), text)
+        quad = _VERSION4 if versions else _IPV4
+
+        def replace(found: re.Match[str]) -> str:
+            if found["dashed"]:
+                return self.address(found[0].replace("-", ":")).replace(":", "-")
+            changed = self._plain(found[0])
+            # Colons that are no address may stand before one: "80:192.0.2.1".
+            return changed if changed != found[0] else re.sub(quad, lambda f: self._plain(f[0]), changed)
+
+        return (_ANY_VERSION if versions else _ANY).sub(replace, text)
 
     def _plain(self, found: str) -> str:
         plain = re.sub("%3a", ":", re.sub("%2e", ".", found, flags=re.IGNORECASE), flags=re.IGNORECASE)
@@ -168,8 +174,9 @@ def _address(key: str, text: str) -> str:
     if address.version == 4:
         return str(ipaddress.IPv4Address(_ipv4(key, int(address))))
     number = int(address)
-    if number >> 32 == _MAPPED:
-        return f"::ffff:{ipaddress.IPv4Address(_ipv4(key, number & 0xFFFFFFFF))}"
+    if (number >> 32 << 32, 96) in _NETWORKS6:
+        inner = ipaddress.IPv4Address(_ipv4(key, number & 0xFFFFFFFF))
+        return f"{ipaddress.IPv6Address(number >> 32 << 32)}".removesuffix("0:0") + str(inner)
     return str(ipaddress.IPv6Address(_permute(key, "ipv6", number, 128, _on_path(_NETWORKS6, 128))))
 
 
@@ -217,4 +224,4 @@ def _networks(texts: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
 
 
 _NETWORKS4: Final = _networks(_KEPT4)
-_NETWORKS6: Final = (*_networks(_KEPT6), (_MAPPED << 32, 96))
+_NETWORKS6: Final = _networks((*_KEPT6, *_CARRIERS))

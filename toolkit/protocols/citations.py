@@ -1,0 +1,84 @@
+"""The answer format ``evidence``: the model cites packet, field and value, and each citation is looked up exactly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from toolkit.protocols.answers import AnswerKey
+from toolkit.protocols.evidence import Claim
+from toolkit.protocols.readings import json_objects
+from toolkit.protocols.sample_facts import Facts, cell_text, decoded_path
+
+FORMATS: Final = ("text", "evidence")
+INSTRUCTION: Final = """
+
+Whatever form of answer is asked for above, reply with one JSON object only:
+{"answer": the answer, "evidence": [{"packet": its number, "field": name of the column, "value": value of the cell}]}
+Cite every cell that the answer rests on, each value as it stands in the sample; at most 20 cells. Cite nothing that the
+sample does not hold."""
+"""What is put behind the question."""
+
+
+def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, tuple[Claim, ...]]:
+    """Return the answer of a reply in this format as its key reads it, and each citation as a claim.
+
+    Parameters
+    ----------
+    reply
+        The reply as received. Without one object that has both fields there is no answer in it.
+    key
+        The key of the question: one of kind json wants its field in an object.
+    facts
+        What the sample holds.
+
+    Returns
+    -------
+    tuple of str and tuple of Claim
+        A citation that names no packet, no column, or another value than the cell's is not held.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> facts = Facts("tiny", "", pd.DataFrame({"number": [1, 2], "status": [pd.NA, 404]}))
+    >>> reply = '{"answer": 404, "evidence": [{"packet": 2, "field": "status", "value": 500}]}'
+    >>> read_citations(reply, AnswerKey("number", 404), facts)
+    ('404', (Claim(kind='citation', text='packet 2 status 500', position=0, held=False),))
+    """
+    found = [one for one in json_objects(reply) if "answer" in one and isinstance(one.get("evidence"), list)]
+    if len(found) != 1:
+        return "", ()
+    answer = found[0]["answer"]
+    if key.kind == "json" and not isinstance(answer, dict):
+        answer = {key.field: answer}
+    text = answer if isinstance(answer, str) else json.dumps(_plain(answer), ensure_ascii=False)
+    return text, tuple(_looked_up(one, reply, facts) for one in found[0]["evidence"])
+
+
+def _looked_up(one: Any, reply: str, facts: Facts) -> Claim:
+    if not isinstance(one, dict) or not {"packet", "field", "value"} <= set(one):
+        return Claim("citation", json.dumps(_plain(one))[:80], 0, False)
+    packet, field, value = (cell_text(_plain(one[name])) or "" for name in ("packet", "field", "value"))
+    held = facts.cell(packet, field)
+    same = held is not None and (
+        held == value or decoded_path(held) == decoded_path(value) or _equal(held, value)
+    )
+    return Claim(
+        "citation", f"packet {packet} {field} {value}"[:200], max(0, reply.find(str(one["value"]))), same
+    )
+
+
+def _equal(held: str, value: str) -> bool:
+    try:
+        return abs(float(held) - float(value)) <= 1e-6
+    except ValueError:
+        return False
+
+
+def _plain(value: Any) -> Any:
+    """Return whole floats, as our JSON is read, as integers again."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return {name: _plain(one) for name, one in value.items()} if isinstance(value, dict) else value
