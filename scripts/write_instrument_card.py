@@ -39,7 +39,8 @@ writes this page, and a test holds it to what the instrument gives on `tests/pro
   author's own report a first run had used wrong keys, and its errors were seen before the rerun that stands here: it is
   less blind than the row above.
 - **seen**: the same answers, and **open** ones by the author of the rules, with the rules of today. The rules were made
-  and cut with these in view: the rows say how far they reach what they have seen, and nothing of new answers.
+  and cut with these in view: the rows say how far they reach what they have seen, and nothing of new answers. No set
+  has been kept from the rules as they are today.
 
 """
 TAIL = """
@@ -52,9 +53,9 @@ TAIL = """
 
 Each set has one author, a language model, so there is no agreement between raters. **Asked are .90 and .95; free text
 does not reach them on answers the rules have not seen.** The format `answer_format = "evidence"`, in which the model
-cites packets, fields and values and each is looked up exactly, has not been measured on blind replies: it is not shown
-to reach them either. Rest conclusions on the evidence format, or on a labelled sample of your own answers (50 or more)
-with the rate corrected by the sensitivity and specificity found there; never on free-text verdicts as they come.
+cites packets, fields and values and each is looked up exactly, has not been measured on blind replies: it
+is not shown to reach them either. Until it is, rest conclusions on a labelled sample of your own answers, 50 or more of
+the format you use, and correct the rate by the sensitivity and specificity found there.
 """
 
 
@@ -75,7 +76,6 @@ def verdicts(rows: list[dict[str, Any]]) -> list[str]:
     test = OneShotTest(
         questions=list({one.id: one for one in asked.values()}.values()),
         judges=[judge],
-        answer_format=answer_format,
     )
     prompts = {item.context.question.id: item.prompts[0] for item in test.make_test_items()}
     annotator = test.annotators()["verdict"]

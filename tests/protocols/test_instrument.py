@@ -26,7 +26,7 @@ def labelled() -> dict[str, list[tuple[str, str]]]:
 
 @pytest.mark.parametrize(
     ("split", "sensitivity", "specificity"),
-    [("open, seen", 0.94, 1.0), ("blind, seen", 0.98, 1.0), ("held out, seen", 0.81, 0.94)],
+    [("open, seen", 0.946, 1.0), ("blind, seen", 0.98, 1.0), ("held out, seen", 0.81, 0.94)],
 )
 def test_invented_answers_are_found_and_right_ones_are_not_refused(labelled, split, sensitivity, specificity):
     """Asked are .90 and .95; held is what was reached on what the rules have seen."""
