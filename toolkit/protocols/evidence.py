@@ -342,7 +342,10 @@ def _excuse(before: str, after: str, kind: str) -> bool:
     if _PRESENT.match(after) or re.match(r"(?i)[^.;!?\n]{0,40}\b(?:would|should)\b", after):
         return True
     open_brackets = before.replace("(", " ").replace(")", " ")
-    return kind in _GENERAL_KINDS and bool(_GENERAL.search(_clause(open_brackets)))
+    following = _CLAUSE_END.split(after, maxsplit=1)[0] if kind in ("port", "network") else ""
+    return kind in _GENERAL_KINDS and bool(
+        _GENERAL.search(_clause(open_brackets)) or _GENERAL.search(following)
+    )
 
 
 def _clause(before: str) -> str:
