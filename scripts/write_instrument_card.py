@@ -21,6 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "one_shot_instrument.md"
 ANSWERS = ROOT / "tests" / "protocols" / "data" / "labelled_answers.jsonl"
 VERDICTS = ("expected", "unexpected", "hallucinated", "undecided")
+FIRST = {"held out": "held out", "blind": "first look"}
+"""Splits with stored verdicts, and what the row of these is called."""
 HEAD = """# The verdicts of the one-shot test, as an instrument
 
 What it is for: saying of one answer about one sample whether it is expected, unexpected or hallucinated. It is rules:
@@ -30,10 +32,15 @@ writes this page, and a test holds it to what the instrument gives on `tests/pro
 - **Sensitivity**: hallucinated answers that are found. **Specificity**: expected answers that are not refused, neither
   as hallucinated nor as unexpected. Intervals are Clopper-Pearson, 95 %. *Undecided* is an open question in which
   nothing invented was found: its judge decides the rest, and it counts here as not refused.
-- **open**: written by the author of the rules, with sight of them. **blind**: written by another from samples and
-  questions alone, without sight of the code. **blind, first look**: the same with the rules as they were before any
-  blind answer had been read. The rules were then mended by kinds of error, so **the first look is what to expect of
-  new answers**; the other two rows say how far the rules reach what they have seen.
+- **held out**: written by another from samples and questions alone and never seen by the author of the rules; the
+  verdicts are those of the rules as they stood when it was opened, kept with each answer. **This row is what to expect
+  of new answers.**
+- **first look**: a set written in the same way, with the rules before they were mended by its kinds of error. By their
+  author's own report a first run had used wrong keys, and its errors were seen before the rerun that stands here: it is
+  less blind than the row above.
+- **seen**: the same answers, and **open** ones by the author of the rules, with the rules of today. The rules were made
+  and cut with these in view: the rows say how far they reach what they have seen, and nothing of new answers. No set
+  has been kept from the rules as they are today.
 
 """
 TAIL = """
@@ -44,9 +51,11 @@ TAIL = """
 - Which of two true values belongs to which, but for packets and what stands beside them.
 - Answers in other languages than English, and hints without a claim.
 
-Each half has one author, a language model, so there is no agreement between raters. Where conclusions hang on these
-verdicts, label 50 of your own answers, or ask for `answer_format = "evidence"`: then the model cites packets, fields
-and values, and each is looked up exactly.
+Each set has one author, a language model, so there is no agreement between raters. **Asked are .90 and .95; free text
+does not reach them on answers the rules have not seen.** The format `answer_format = "evidence"`, in which the model
+cites packets, fields and values and each is looked up exactly, has not been measured on blind replies: it
+is not shown to reach them either. Until it is, rest conclusions on a labelled sample of your own answers, 50 or more of
+the format you use, and correct the rate by the sensitivity and specificity found there.
 """
 
 
@@ -64,7 +73,10 @@ def verdicts(rows: list[dict[str, Any]]) -> list[str]:
         for row in rows
     }
     judge = JudgeSpec("primary", "none", "scripted", "none")
-    test = OneShotTest(questions=list({one.id: one for one in asked.values()}.values()), judges=[judge])
+    test = OneShotTest(
+        questions=list({one.id: one for one in asked.values()}.values()),
+        judges=[judge],
+    )
     prompts = {item.context.question.id: item.prompts[0] for item in test.make_test_items()}
     annotator = test.annotators()["verdict"]
 
@@ -76,13 +88,15 @@ def verdicts(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def labelled() -> dict[str, list[tuple[str, str]]]:
-    """Return label and verdict of every answer, by split."""
+    """Return label and verdict of every answer: as stored at the first look, then as the rules give it today."""
     rows = [json.loads(line) for line in ANSWERS.read_text(encoding="utf-8").splitlines()]
-    found: dict[str, list[tuple[str, str]]] = {"blind, first look": [], "blind": [], "open": []}
-    for row, verdict in zip(rows, verdicts(rows), strict=True):
-        found[row["split"]].append((row["label"], verdict))
-        if "first_look" in row:
-            found["blind, first look"].append((row["label"], row["first_look"]))
+    found: dict[str, list[tuple[str, str]]] = {name: [] for name in FIRST.values()}
+    for split in (*FIRST, "open"):
+        chosen = [row for row in rows if row["split"] == split]
+        now = verdicts(chosen)
+        found[f"{split}, seen"] = [(row["label"], verdict) for row, verdict in zip(chosen, now, strict=True)]
+        if split in FIRST:
+            found[FIRST[split]] = [(row["label"], row["first_look"]) for row in chosen]
     return found
 
 

@@ -167,6 +167,7 @@ UNCLEAR = [
     "Block 203.0.113.0/24.",
     "The field http.host, e.g. ip.src",
     "HTTP/1.1 and TCP/IP and and/or 24/7",
+    "Ports 49152-65535 are ephemeral.",
     "It tries to read /etc/passwd.",
     "std::vector",
     "It returned 150 bytes after 300 ms.",

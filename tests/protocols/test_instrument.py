@@ -24,18 +24,36 @@ def labelled() -> dict[str, list[tuple[str, str]]]:
     return CARD["labelled"]()
 
 
-@pytest.mark.parametrize(("split", "sensitivity", "specificity"), [("open", 0.96, 1.0), ("blind", 0.98, 1.0)])
+@pytest.mark.parametrize(
+    ("split", "sensitivity", "specificity"),
+    [("open, seen", 0.946, 1.0), ("blind, seen", 0.98, 1.0), ("held out, seen", 0.81, 0.94)],
+)
 def test_invented_answers_are_found_and_right_ones_are_not_refused(labelled, split, sensitivity, specificity):
-    """Asked are .90 and .95; held is what was reached."""
+    """Asked are .90 and .95; held is what was reached on what the rules have seen."""
     reached = {name: hits / n for name, (hits, n) in CARD["rates"](labelled[split]).items()}
     assert reached["sensitivity"] >= sensitivity
     assert reached["specificity"] >= specificity
 
 
+@pytest.mark.parametrize(
+    ("split", "sensitivity", "specificity"),
+    [("held out", (42, 53), (33, 39)), ("first look", (42, 54), (46, 49))],
+)
+def test_what_to_expect_of_new_answers_is_kept_as_it_was_first_seen(
+    labelled, split, sensitivity, specificity
+):
+    """These verdicts are records: no change of the rules may change them."""
+    assert CARD["rates"](labelled[split]) == {"sensitivity": sensitivity, "specificity": specificity}
+    assert next(iter(labelled)) == "held out"
+
+
 def test_a_wrong_choice_among_real_things_is_not_called_invented(labelled):
     """Unexpected is not hallucinated: at most one of twenty."""
     wrong = [
-        verdict for split in ("open", "blind") for label, verdict in labelled[split] if label == "unexpected"
+        verdict
+        for split in ("open, seen", "blind, seen", "held out, seen")
+        for label, verdict in labelled[split]
+        if label == "unexpected"
     ]
     assert wrong.count("hallucinated") <= len(wrong) / 20
 

@@ -11,7 +11,7 @@ import ipaddress
 import math
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Final
 
@@ -69,25 +69,14 @@ _GENERAL_KINDS: Final = frozenset(
 )
 """Claims that a word of the usual excuses: nobody's address, host or path is usual."""
 _PRESENT: Final = re.compile(
-    r"(?i)^[^.!?;\n]{0,50}?(?:\b(?:(?:is|was|are|were|does|do|did|has|have|can)(?: not|n't|not)|never)\s+"
-    r"(?:\w+\s+){0,2}?(?:appears?|occurs?|present|exists?|seen|found|contained|used|requested|contacted|in|part|listed|there"
-    r"|shown|recorded|involved|among|one of)\b|\b(?:is|are|was|were) (?:absent|missing)|\bnowhere\b)"
+    r"(?i)^[^.!?;\n]{0,50}?\b(?:(?:is|was|are|were|does|do|did)(?: not|n't)|never)\s+(?:\w+\s+){0,2}?"
+    r"(?:appear|occur|present|exist|seen|found|contained|used|requested|in|part|listed|there)"
 )
 _TOOLS: Final = re.compile(rf"(?i)(?<![\w-])(?:{one_of('tools')})(?![\w.-]*\w=)(?![\w-])")
 _PROTOCOLS: Final = re.compile(rf"(?<![\w/.-])(?:{one_of('protocols')})(?![\w/-])")
 _PLACES: Final = re.compile(rf"\b(?:{one_of('places')})\b")
-_HEADERS: Final = re.compile(rf"(?i)\b(?:{one_of('headers')})\b")
-_CODES: Final = re.compile(
-    r"(?<![\w/.%=?&-])(?!(?:RFC|CWE|CAPEC|TA?\d|A\d|SHA|MD5|UTF|ISO|Base|IPv|TLS|SSL|x86|x64|HTTP|SP|OAuth|ANSI|IEEE)\w*)"
-    r"(?=[\w-]{4,30}(?![\w-]))(?=[\w-]*\d[\w-]*\d)(?:[A-Za-z]{2,}[\w-]*\d[\w-]*)(?![\w/=(-])"
-)
-"""Letters with two digits or more, as in names of machines and codes of errors; not numbers of standards."""
-_FLAGS: Final = re.compile(r"\b(?:RST|URG|ECE|CWR|FIN|SYN|PSH)\b(?![/=])")
 _METHOD: Final = re.compile(
     rf"(?<![\w-])(?:{'|'.join(METHODS)})s?(?![\w-])(?!\s+(?:FROM|INTO|TABLE|statement|clause))"
-)
-_STRUCTURED: Final = re.compile(
-    r"(?i)user[ _-]?agent[\"'`*]*\s*(?::|=|is|was)\s*[\"'`*]*(?P<value>[A-Za-z][\w.-]{2,40})"
 )
 
 
@@ -166,12 +155,13 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
             claims.append((name.removeprefix("simple "), number.start, number.end, decided))
     claims += _rows(text, bare, named, facts)
     claims += _of_each(text, facts)
-    claims += _answered(text, named, facts)
     word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
     if (
         word
         and _ASKS_A_NAME.search(question)
-        and word[1].lower() not in WORDS["no_names"] | NUMBER_WORDS.keys()
+        and word[1].lower()
+        not in NUMBER_WORDS.keys()
+        | {"yes", "none", "nothing", "unknown", "unclear", "null", "both", "neither"}
     ):
         held = word[1].lower() in facts.text or word[1].lower() in given.lower()
         claims.append(("name", word.start(1), word.end(1), held))
@@ -179,6 +169,7 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
     return tuple(Claim(kind, answer[places[s] : places[e]], places[s], held) for kind, s, e, held in claims)
 
 
+_NO_NAMES: Final = {*NUMBER_WORDS, "yes", "none", "nothing", "unknown", "unclear", "null", "both", "neither"}
 _ASKS_A_NAME: Final = re.compile(
     r"(?i)\b(?:which|what|whose)\b.{0,60}\b(?:uris?|urls?|paths?|hosts?|address(?:es)?|agents?|parameters?|methods?|types?|files?)\b"
 )
@@ -198,32 +189,26 @@ _EACH: Final = re.compile(
 def _rows(
     text: str, bare: str, named: Collection[Mention], facts: Facts
 ) -> Iterator[tuple[str, int, int, bool]]:
-    """Yield packets named, in a clause or a row of a table, beside what neither they nor their exchange hold."""
+    """Yield packets named, in a clause, beside what neither they nor their exchange hold."""
     numbers_ = facts.values("number")
-    cells = _table_headers(bare)
-    heads = [(s, e, int(bare[s:e])) for s, e, head, _ in cells if re.search(r"(?i)packet|frame|row|number|no\b|#", head)
-             and re.fullmatch(r"\s*\d{1,9}\s*", bare[s:e])]  # fmt: skip
-    found = [(m.start("number"), m.end("number"), int(m["number"])) for m in _PACKET.finditer(bare)]
-    lines = {bare.count("\n", 0, s): (s, e, n) for s, e, n in heads}
-    for start, end, number in [*found, *lines.values()]:
+    for match in _PACKET.finditer(bare):
+        start, end, number = match.start("number"), match.end("number"), int(match["number"])
         if str(number) not in numbers_:
             continue
-        in_table = (start, end, number) in heads
-        begin, stop = _around(bare, start, end, in_table)
-        if not in_table and len(_PACKET.findall(bare[begin:stop])) != 1:
+        begin, stop = _around(bare, start, end)
+        if len(_PACKET.findall(bare[begin:stop])) != 1:
             continue
         own: list[int] = []
         wanted = [facts.rows("method", m[0]) for m in _METHOD.finditer(bare[begin:stop])]
         wanted += [facts.rows("uri", m.value) or facts.rows("path", decoded_path(m.value).split("?")[0]) for m in named
                    if m.kind == "path" and begin <= m.start < stop]  # fmt: skip
         for one in numbers_in(bare[begin:stop]):
-            near = bare[max(0, begin + one.start - 30) : begin + one.start]
             if _is_size(one.unit.lower()) and one.unit.lower() in ("byte", "bytes", "b"):
                 own.append(
                     facts.rows("length", one.text.replace(",", ""))
                     | facts.rows("payload_length", one.text.replace(",", ""))
                 )
-            elif re.fullmatch(r"[1-5]\d\d", one.text) and re.search(_BEFORE_PATTERNS[3][1], near):
+            elif one.text.isdigit() and int(one.text) in facts.statuses:
                 wanted.append(facts.rows("status", one.text))
         exchange = facts.exchange(number)
         itself = facts.rows("number", str(number))
@@ -233,30 +218,8 @@ def _rows(
             yield "packet", start, end, False
 
 
-_ANSWERED: Final = re.compile(
-    r"(?i)[\s\"'`*)(|:>→–,-]*(?:(?:is|was|were|then|gets?|got|gives?|gave|returns?|returned|answered|yields?|with|an?|the|status|code|http"
-    r"|by)\b[\s\"'`*(|:>→–-]*){0,6}(?P<status>[1-5]\d\d)(?![\w%]|[.,]\d|\s*(?:bytes|ms|s\b|packets))"
-)
-
-
-def _answered(text: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
-    """Yield statuses that a path is said to be answered with: "/admin gives 404", "| /admin | 404 |"."""
-    for mention in named:
-        if mention.kind != "path" or not (match := _ANSWERED.match(text, mention.end)):
-            continue
-        path = facts.rows("uri", mention.value) or facts.rows(
-            "path", decoded_path(mention.value).split("?")[0]
-        )
-        status = match["status"]
-        if path and int(status) in facts.statuses and "replied" in facts.masks:
-            held = bool(path & facts.rows("replied", status))
-            yield "status", match.start("status"), match.end("status"), held
-
-
-def _around(bare: str, start: int, end: int, in_table: bool) -> tuple[int, int]:
-    """Return where the clause, or the line, around a place begins and ends."""
-    if in_table:
-        return bare.rfind("\n", 0, start) + 1, (bare.find("\n", end) + 1 or len(bare) + 1) - 1
+def _around(bare: str, start: int, end: int) -> tuple[int, int]:
+    """Return where the clause around a place begins and ends."""
     cuts = [cut.end() for cut in _SEGMENT.finditer(bare, max(0, start - 160), start)]
     if (
         cuts and bare[cuts[-1] - 1] == "("
@@ -320,8 +283,6 @@ def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
     if kind == "parameter":
         name, content = value.split("=", 1)
         content = content.strip("\"'").rstrip(".:")
-        if name in facts.frame:
-            return content in facts.values(name)
         if f"{name}=" not in facts.text:
             return _stands_in(content, facts.text)
         return bool(re.search(rf"(?<!\w){re.escape(f'{name}={content}')}(?!\d)", facts.text))
@@ -349,24 +310,19 @@ def _words(bare: str, facts: Facts) -> Iterator[tuple[str, str, int, int, bool]]
     """Yield programs, protocols, methods and flags: words that mean something only where a table has their column."""
     for kind, pattern, column in (
         ("agent", _TOOLS, "user_agent"),
-        ("agent", _STRUCTURED, "user_agent"),
         ("place", _PLACES, "uri"),
-        ("header", _HEADERS, "uri"),
-        ("name", _CODES, "uri"),
         ("protocol", _PROTOCOLS, "protocol"),
         ("method", _METHOD, "method"),
-        ("flag", _FLAGS, "tcp_flags"),
     ):
         if column not in facts.frame:
             continue
         for match in pattern.finditer(bare):
-            group = "value" if "value" in pattern.groupindex else 0
-            word = match[group].lower()
+            word = match[0].lower()
             if kind == "protocol":
                 held = word in facts.masks["layer"]
             else:
                 held = any(word.rstrip("s") in value for value in facts.values(column)) or word in facts.text
-            yield kind, word, match.start(group), match.end(group), held
+            yield kind, word, match.start(), match.end(), held
 
 
 # --- what excuses a claim -------------------------------------------------------------------------------------------
@@ -380,23 +336,21 @@ def _excused(text: str, start: int, end: int, kind: str) -> bool:
 @lru_cache(maxsize=4096)  # replies repeat themselves
 def _excuse(before: str, after: str, kind: str) -> bool:
     before = _IDIOMS.sub(lambda m: " " * len(m[0]), before)
-    cuts = [cut.end() for cut in _CLAUSE_END.finditer(before)]
-    clause = before[cuts[-1] :] if cuts else before
-    cut = _CLAUSE_END.search(after)
-    following = after[: cut.start()] if cut else after
-    if _DENIAL.search(clause) or _SUPPOSED.search(clause) or _PRESENT.match(after):
+    clause = _clause(before)
+    if _DENIAL.search(clause) or _SUPPOSED.search(clause):
         return True
-    if re.search(r"(?i)\b(?:would|should|if)\b", following):
+    if _PRESENT.match(after) or re.match(r"(?i)[^.;!?\n]{0,40}\b(?:would|should)\b", after):
         return True
-    general = kind in _GENERAL_KINDS
-    if general and re.match(r"(?i)[^.;!?\n]{0,40}\b(?:would|should)\b", after):
-        return True
-    wide = before.replace("(", " ").replace(")", " ")
-    cuts = [cut.end() for cut in _CLAUSE_END.finditer(wide)]
-    clause = wide[cuts[-1] :] if cuts else wide
-    return general and bool(
-        _GENERAL.search(clause) or (kind in ("port", "network") and _GENERAL.search(following))
+    open_brackets = before.replace("(", " ").replace(")", " ")
+    following = _CLAUSE_END.split(after, maxsplit=1)[0] if kind in ("port", "network") else ""
+    return kind in _GENERAL_KINDS and bool(
+        _GENERAL.search(_clause(open_brackets)) or _GENERAL.search(following)
     )
+
+
+def _clause(before: str) -> str:
+    cuts = [cut.end() for cut in _CLAUSE_END.finditer(before)]
+    return before[cuts[-1] :] if cuts else before
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
@@ -404,18 +358,13 @@ def _excuse(before: str, after: str, kind: str) -> bool:
 _Kind = tuple[str, int]
 """What a number is said to be, and for a count the rows it counts in."""
 _BEFORE: Final = (
-    (
-        "packet",
-        r"(?:packet|frame|row|line|record|no\.|nr\.?|number|entry|entries|#)s?(?: (?:numbers?|no\.?|#|id))?[\s:=#]*",
-    ),
+    ("packet", r"(?:packet|frame|row|line|record)s?(?: (?:numbers?|no\.?|#))?[\s:=#]*"),
     ("stream", r"(?:stream|connection|flow|conversation)s?(?: (?:numbers?|index|id|no\.?))?[\s:=#]*"),
     ("port", r"ports?(?: numbers?)?(?: (?:is|was|are|were|of))*[\s:=]*|(?:tcp|udp)[/ ]"),
     (
         "status",
-        r"(?:status(?:es)?(?:[ _-]?codes?)?|codes?|statuscode|response codes?|http(?: error| code| status)?|errors?"
-        r"|return(?:s|ed|ing)?|(?:answer(?:s|ed|ing)?|repl(?:y|ies|ied|ying)|respon(?:ds?|ded|se|ses|ding))(?: with)?"
-        r"|gets?|got|receiv(?:es?|ed|ing)|gives?|gave|a|an)"
-        r"(?: (?:of|is|was|are|were|with|an?|code|http|status))*[\s:=]*",
+        r"(?:status|code|http|error|return|answer|repl|respon|get|got|receiv|g[ai]ve)[a-z]*"
+        r"(?: (?:with|of|is|was|are|an?|codes?|http|status))*[\s:=]*",
     ),
     (
         "skip",
@@ -427,7 +376,9 @@ _BEFORE: Final = (
 _BEFORE_PATTERNS: Final = tuple(
     (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$")) for kind, words in _BEFORE
 )
-_REASONS: Final = re.compile(rf"[\"'`*)]*\s*\(?(?:(?:{one_of('reasons')})\b|s\b(?! ))")
+_REASONS: Final = re.compile(
+    r"[\"'`*)]*\s*\(?(?:OK|Found|Not Found|Moved|Forbidden|Unauthori[sz]ed|Internal Server)\b"
+)
 _COLUMN_OF: Final = {
     **dict.fromkeys(("connection", "flow", "session", "conversation"), "stream"),
     **dict.fromkeys(("ip", "client", "server", "machine", "device"), "address"),
@@ -456,24 +407,13 @@ def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tup
         kind = _asked_kind(question, facts)
         yield from ((number, kind) for number in found if kind[0])
         return
-    headers = _table_headers(bare)
-    last: tuple[int, _Kind] = (-99, ("", 0))
-    for index, following in reversed(list(enumerate(found[1:]))):  # "32 and 34 bytes": the unit is of both
-        between = bare[found[index].end : following.start]
-        units = [one.unit.lower() for one in (found[index], following)]
-        own, next_ = (_is_time(unit) or _is_size(unit) or unit == "%" for unit in units)
-        if next_ and not own and re.fullmatch(r"\s*(?:and|or|to|-|–)\s*", between):
-            values = tuple(
-                found[index].written * value / (following.written or 1) for value in following.values
-            )
-            found[index] = replace(found[index], unit=following.unit, values=values)
+    last: tuple[int, _Kind] = (0, ("", 0))
     for number in found:
-        kind = _kind_of(number, text, bare, headers, facts)
+        kind = _kind_of(number, bare, facts)
         joined = re.fullmatch(
-            r"[\"'`*]*\s*(?:,|/|&|and|or|,\s*and|to|through|->|→|-|–|\+)\s*[\"'`*]*",
-            bare[last[0] : number.start],
+            r"[\"'`*]*\s*(?:,|and|or|,\s*and|to|-|–)\s*[\"'`*]*", bare[last[0] : number.start]
         )
-        if joined and kind[0] in ("", "number") and last[1][0] in ("packet", "stream", "port", "status"):
+        if joined and kind[0] == "number" and last[1][0] in ("packet", "stream", "port", "status"):
             kind = last[1]
         last = (number.end, kind)
         if kind[0] and kind[0] != "skip":
@@ -490,7 +430,7 @@ def _asked_kind(question: str, facts: Facts) -> _Kind:
         noun = _noun(re.split(r"how many|number of", asked, maxsplit=1)[1], facts)
         return "simple count", _asked_rows(facts.every if noun is None else noun, asked, facts)
     if re.search(r"\b(?:mean|average|interval)\b", asked):
-        return "interval", 0
+        return "time", 0
     if re.search(r"in seconds|time", asked):
         return "time", 0
     return ("status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""), 0
@@ -506,49 +446,12 @@ def _asked_rows(base: int, asked: str, facts: Facts) -> int:
     return base
 
 
-def _table_headers(bare: str) -> list[tuple[int, int, str, str]]:
-    """Return begin and end of every cell of Markdown tables below the head, with its column's head and its row's."""
-    cells, heads, position = [], None, 0
-    for line in bare.splitlines(keepends=True):
-        parts = line.strip().strip("|").split("|")
-        if line.count("|") < 2:
-            heads = None
-        elif heads is None:
-            heads = [part.strip(" *`") for part in parts]
-        elif not re.fullmatch(r"[\s|:-]+", line):
-            at = position + line.index("|") + 1 if line.lstrip().startswith("|") else position
-            for column, part in enumerate(parts):
-                head = heads[column] if column < len(heads) else ""
-                cells.append((at, at + len(part), head, parts[0].strip(" *`") if column else ""))
-                at += len(part) + 1
-        position += len(line)
-    return cells
-
-
-def _kind_of(
-    number: Number, text: str, bare: str, headers: list[tuple[int, int, str, str]], facts: Facts
-) -> _Kind:
+def _kind_of(number: Number, bare: str, facts: Facts) -> _Kind:
     """Return what a number is: from its unit, the words before it, and the noun after it."""
     before, after = bare[max(0, number.start - 60) : number.start], bare[number.end : number.end + 90]
     before = re.split(r"[\n;]|[.!?]\s", before)[-1]
     whole = float(number.written).is_integer() if math.isfinite(number.written) else False
-    cell = next(((head, row) for start, end, head, row in headers if start <= number.start < end), None)
-    if cell:
-        before, after = f"{cell[0]} " if not before.rstrip().endswith(":") else before, after.split("|")[0]
-        if not re.search(r"\w", after):
-            after = (
-                f" {cell[1]} {cell[0]}"
-                if re.search(r"(?i)count|number|total|#|requests|packets|resp|times|rows", cell[0])
-                else ""
-            )
     unit = number.unit.lower()
-    if (
-        unit == "s"
-        and number.text.isdigit()
-        and len(number.text) == 3
-        and bare[number.end : number.end + 1] == "s"
-    ):
-        return "status", 0  # "three 404s"
     if re.match(
         r"(?i)[\s\w]{0,14}(?:/s\b|/sec|/second|/minute|/min\b|\s*(?:per|a|each|every)\s+(?:second|minute|sec|s)\b|ps\b)",
         after,
@@ -558,11 +461,7 @@ def _kind_of(
     if unit in ("%",) or re.match(r"\s*(?:%|per ?cent|percent)", after):
         return "share", 0
     if _is_time(unit):
-        interval = re.search(
-            r"(?i)\b(?:every|each|interval|mean|average|apart|period|median)\b", before + after[:30]
-        )
-        moment = re.search(r"(?i)\bat (?:about |roughly |around |t ?= ?|second |~)*$", before)
-        return ("interval" if interval else "moment" if moment else "time"), 0
+        return "time", 0
     if _is_size(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
         return "size", 0
     if not whole:
@@ -573,8 +472,6 @@ def _kind_of(
             else ("", 0)
         )
     value = int(number.written)
-    if number.start and re.match(r"[\d.]*$", before) and re.match(r"[.)]\s", after):
-        return "", 0  # the number of an item in a list
     if re.match(r"\s*/\s*(?:tcp|udp)\b", after, re.IGNORECASE):
         return "port", 0
     digits = not number.text[0].isalpha()
@@ -589,46 +486,10 @@ def _kind_of(
         if digits and pattern.search(before):
             if kind == "status" and (noun or not 100 <= value <= 599):
                 continue
-            if (
-                kind in ("packet", "stream")
-                and noun is not None
-                and not re.match(r"\s*(?:,|and|to|-)", after)
-            ):
-                return ("count", noun) if re.search(r"[:=]\s*$", before) else (kind, 0)
             return kind, 0
-    if re.match(r"\s*(?:-|–)?\s*(?:way|fold|step|tuple|bit|hop|xx)\b|(?:st|nd|rd|th)\b", after):
-        return "", 0
     if noun is not None:
-        if re.search(r"(?i)\b(?:first|last|next|every|each|another|top)\s*$", before):
-            return ("count", -1) if value else ("", 0)
-        if re.search(r"(?i)\bof (?:the |all |its |all the )?$", before):
-            return "count", noun
-        return "count", _restricted(noun, text[number.end : number.end + 90], facts)
-    if re.match(r"(?i)\s*(?:of|out of|from)\s", after) or re.search(
-        r"(?i)\b(?:of|out of|times|total|exactly|count)[\s:=*]*$", before
-    ):
-        return "count", -2
+        return "count", noun
     return "number", 0
-
-
-_RESTRICTED: Final = re.compile(
-    r"(?i)^[\sA-Za-z-]{0,60}?\b(?P<how>by|from|to|in|of|on|over)\s+(?:the\s+)?(?:(?P<what>[a-z]+)\s+)?[\"'`*(]*"
-    r"(?P<value>\d{1,3}(?:\.\d{1,3}){3}|(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}|(?<=stream )\d+)"
-)
-
-
-def _restricted(base: int, following: str, facts: Facts) -> int:
-    """Return the rows of a base that "packets sent by 192.0.2.1" or "of stream 0" leaves."""
-    match = _RESTRICTED.match(following)
-    if not match:
-        return base
-    how, value = match["how"].lower(), match["value"].lower()
-    column = (
-        "stream"
-        if value.isdigit()
-        else {"by": "source", "from": "source", "to": "destination"}.get(how, "address")
-    )
-    return base & (facts.rows(column, value) or facts.rows("host", value) or facts.every)
 
 
 def _noun(after: str, facts: Facts) -> int | None:
@@ -643,19 +504,11 @@ def _noun(after: str, facts: Facts) -> int | None:
         stem = word.strip(".-")
         singular = stem[:-1] if stem.endswith("s") and not stem.endswith("ss") else stem
         following = words[index + 1].rstrip("s") if index + 1 < len(words) else ""
-        layer = {"dns", "tls", "udp", "icmp", "arp", "quic", "https", "ssl"} & {stem}
-        if layer:
-            base &= facts.rows("layer", stem) if "protocol" in facts.frame else facts.every
         if stem.upper() in METHODS or (singular.upper() in METHODS and stem.endswith("s")):
             base &= facts.rows("method", singular if singular.upper() in METHODS else stem)
             counted = True
-        elif re.fullmatch(r"[a-z]{3}(?:-[a-z]{3})*", stem) and all(
-            part in ("syn", "ack", "fin", "rst", "psh") for part in stem.split("-")
-        ):
-            base = reduce(lambda rows, part: rows & facts.rows("flag", part), stem.split("-"), base)
-            counted = True
-        elif re.fullmatch(r"[1-5](?:\d\d|xx)s?", stem):
-            base &= facts.rows("status", stem.rstrip("s")) | facts.rows("class", stem)
+        elif re.fullmatch(r"[1-5]\d\ds?", stem):
+            base &= facts.rows("status", stem.rstrip("s"))
             counted = True
         elif {stem, singular} & WORDS["requests"]:
             return base & facts.told("method") if "method" in facts.frame else base
@@ -666,9 +519,7 @@ def _noun(after: str, facts: Facts) -> int | None:
             return base
         elif singular in WORDS["values"] and following not in _NOUNS:
             return facts.one_row_of_each(_COLUMN_OF.get(singular, singular))
-        elif singular in ("error", "redirect", "retransmission", "handshake", "match", "matche"):
-            counted = True
-        elif stem not in WORDS["qualifiers"] and not facts.masks["product"].get(stem):
+        elif stem not in WORDS["qualifiers"]:
             break
     return base if counted else None
 
@@ -709,10 +560,8 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
         if whole in counts or (whole >= 100 and whole in facts.statuses):
             return True
         return _near(number, frozenset(counts)) if number.approximate else False
-    if name in ("time", "interval", "moment"):
-        points, intervals = facts.times
-        wanted = {"interval": intervals, "time": points}.get(name, facts.moments)
-        return _near(number, wanted) if points else None
+    if name == "time":
+        return _near(number, facts.times) if facts.times else None
     if name == "size":
         return _near(number, facts.sizes) if facts.sizes else None
     if name == "share":
@@ -724,7 +573,7 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
         return True
     if 0 <= whole < 1000:  # small enough to be the sum of something by chance
         return bool(number.approximate) and _near(number, facts.counts)
-    return _near(number, facts.times[0] | facts.sizes | facts.shares) or _stands_in(
+    return _near(number, facts.times | facts.sizes | facts.shares) or _stands_in(
         number.text.strip("+-−"), facts.text
     )
 

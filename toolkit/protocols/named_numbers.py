@@ -45,14 +45,7 @@ _SCALES: Final = {
 """Units that stand for several of the base unit, second or byte; KB is used for 1,000 and for 1,024."""
 
 
-_LABELLED: Final = re.compile(
-    r"(?i)\b(?:packet|frame|row|line|stream|port|connection|step)s?(?: numbers?)?[\s#]+\d{1,9}(?!\.\d)"
-    r"(?:\s{0,2}(?:,|and|or|to|-|–|through|, and)\s{0,2}\d{1,9}(?![\d.]|\s[a-z]))*"
-)
-"""Numbers that name a packet and its like: they answer only where nothing else does."""
-_CONCLUDES: Final = re.compile(
-    r"(?i)(?:\b(?:so|thus|total|therefore|hence|altogether|in all|is|equals|makes|gives)\b|=)[\s:*]*$"
-)
+_BESIDE: Final = re.compile(r"(?i)(?:\b(?:and|or)|,)\s*$")
 _CHOICE: Final = re.compile(r"\s*(?:[-–/]|or|to|or maybe|or perhaps|and)\s*")
 """What stands between two numbers of a range or a choice."""
 
@@ -131,7 +124,7 @@ def number_matches(wanted: float, tolerance: float, text: str, question: str) ->
     bold = emphasised(text)
     if bold is not None and len(own := numbers(bold)) == 1 and _equals(own[0], wanted, tolerance, question):
         return Match(True, own[0].text, "the emphasised number is the wanted one")
-    found = numbers(_LABELLED.sub(lambda match: "\0" * len(match[0]), text)) or numbers(text)
+    found = numbers(text)
     if not found and wanted == 0 and plain(text) in ("none", "no", "nil"):
         return Match(True, plain(text), "none is 0")
     if not found:
@@ -142,7 +135,7 @@ def number_matches(wanted: float, tolerance: float, text: str, question: str) ->
     open_ = [number for number in candidates if not denied(text, number.start)]
     if not open_:
         return Match(False, candidates[0].text, "denies the number, or makes it a bound")
-    if open_[0] not in right and not (open_[-1] in right and _CONCLUDES.search(text[: open_[-1].start])):
+    if open_[0] not in right and (open_[-1] not in right or _BESIDE.search(text[: open_[-1].start])):
         return Match(False, open_[0].text, "names another number")
     chosen = open_[0] if open_[0] in right else open_[-1]
     for one, other in ((one, other) for one, other in pairwise(open_) if chosen in (one, other)):

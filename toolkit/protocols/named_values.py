@@ -58,7 +58,7 @@ def value_matches(wanted: str, text: str, question: str) -> Match:
     if find is None:
         return _phrase(wanted, text)
     right, others, asked = _sorted(find, {_key(wanted)}, text, question)
-    others = [one for one in others if one[0] not in asked and not _context(text, one[1])]
+    others = [one for one in others if one[0] not in asked and not denied(text, one[1])]
     if not right and _multipart(wanted):
         return _phrase(wanted, text, others_of=find)
     if not right:
@@ -108,7 +108,7 @@ def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
     if find is None:
         return Match(False, ", ".join(items)[:200] or None, "the list is another one")
     right, others, asked = _sorted(find, target, text, question)
-    others = [one for one in others if one[0] not in asked and not _context(text, one[1])]
+    others = [one for one in others if one[0] not in asked and not denied(text, one[1])]
     lengths = {len(value) for value in target}
     if find is _numbers and len(lengths) == 1 and min(lengths) > 2:
         others = [one for one in others if len(one[0]) in lengths]  # status codes, and how often each occurs
@@ -128,16 +128,6 @@ def _sorted(
     found = find(text)
     right = [one for one in found if one[0] in target]
     return right, [one for one in found if one[0] not in target], {value for value, _, _ in find(question)}
-
-
-def _context(text: str, start: int) -> bool:
-    """Say whether a value is denied, or only says where the answer stands ("after /login it is ...")."""
-    return denied(text, start) or bool(
-        re.search(
-            r"(?i)\b(?:after|before|following|than)\s[\"'`*]*(?:the |path )?$",
-            text[max(0, start - 30) : start],
-        )
-    )
 
 
 def _joined(text: str, hit: tuple[str, int, int], other: tuple[str, int, int]) -> bool:

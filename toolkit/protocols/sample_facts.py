@@ -102,18 +102,14 @@ class Facts:
             found[name] = _united(pair for end in ends for pair in found.get(end, {}).items())
         parts = {
             "flag": ("tcp_flags", lambda value: value.split(",")),
-            "class": ("status", lambda value: [f"{value[:1]}xx", *(["error"] if value >= "400" else [])]),
             "path": ("uri", lambda value: [decoded_path(value).split("?")[0]]),
             "layer": ("protocol", lambda value: value.split("/")),
-            "product": ("user_agent", lambda value: re.findall(r"[a-z][a-z-]+", value)),
         }
         for name, (column, split) in parts.items():
             found[name] = _united(
                 (part, rows) for value, rows in found.get(column, {}).items() for part in split(value)
             )
-        sizes = found.get("payload_length", {})
         found |= self._exchanges(found)
-        found["loaded"] = _united(("yes", rows) for value, rows in sizes.items() if value not in ("0", ""))
         return found
 
     def _exchanges(self, found: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
@@ -234,40 +230,23 @@ class Facts:
         """Yield every set of rows that a column and value, or a kind of row, make, with the row indices."""
         sets = {self.every, *(rows for values in self.masks.values() for rows in values.values())}
         sets |= {self.told(name) for name in ("method", "status")}
-        sets |= (
-            {a & b for a in self.masks["stream"].values() for b in (self.told("method"), self.told("status"))}
-            if "stream" in self.masks
-            else set()
-        )
         for rows in sets - {0}:
             yield rows, _indices(rows)
 
     @cached_property
-    def moments(self) -> frozenset[float]:
-        """When packets were seen, in seconds."""
-        return (
-            frozenset(float(value) for value in self.frame["time"]) if "time" in self.frame else frozenset()
-        )
-
-    @cached_property
-    def times(self) -> tuple[frozenset[float], frozenset[float]]:
-        """Times and durations in seconds: all of them, and those that are called an interval or a mean."""
+    def times(self) -> frozenset[float]:
+        """Times, durations, and the means, medians and ends of intervals, in seconds."""
         if "time" not in self.frame:
-            return frozenset(), frozenset()
+            return frozenset()
         time = [float(value) for value in self.frame["time"]]
-        points, intervals = {*time}, set[float]()
+        points = {*time}
         for _, indices in self.groups():
             inside = [time[index] for index in indices]
             gaps = [b - a for a, b in pairwise(inside)]
             points |= {inside[-1] - inside[0], *gaps}
             if gaps:
-                intervals |= {mean(gaps), median(gaps), min(gaps), max(gaps), inside[-1] - inside[0]}
-        marked = (
-            self.told("method") | self.told("status") | self.rows("flag", "syn") | self.rows("flag", "fin")
-        )
-        http = [time[index] for index in islice(_indices(marked), 10 * MAX_VALUES)]
-        points |= {b - a for a, b in combinations(http, 2)}
-        return frozenset(points | intervals), frozenset(intervals)
+                points |= {mean(gaps), median(gaps)}
+        return frozenset(points)
 
     @cached_property
     def sizes(self) -> frozenset[float]:
