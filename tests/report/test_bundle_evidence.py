@@ -114,7 +114,7 @@ def test_every_statistic_has_a_sign_that_the_code_writes() -> None:
     rooms = [path for room in ("stats", "scoring", "protocols") for path in (root / room).rglob("*.py")]
     code = "\n".join(path.read_text(encoding="utf-8") for path in rooms)
     data = tomllib.loads((files("toolkit.report.bundle") / "methods.toml").read_text(encoding="utf-8"))
-    for one in data["statistic"]:
-        assert one.keys() & {"method", "row", "column"}, one["text"]
+    for one in data["statistic"] + data["method"]:
+        assert one.keys() & {"method", "row", "column"}, one
         for phrase in one.get("method", ()):
             assert phrase in code, phrase
