@@ -206,7 +206,9 @@ class StudyFile(_Strict):
 
     @model_validator(mode="after")
     def _primary_is_compared(self) -> StudyFile:
-        absent = [name for name in (self.analysis.primary or "").split("-") if name and name not in self.length_bins]
+        absent = [
+            name for name in (self.analysis.primary or "").split("-") if name and name not in self.length_bins
+        ]
         if absent:
             raise ValueError(
                 f"analysis.primary: {self.analysis.primary} compares {absent[0]}, which is not in length_bins; "

@@ -58,7 +58,14 @@ def judge_card_table(card: JudgeCard, name: str, *, note: str = "", source: str 
     ]
     corrections = sorted({one.correction for one in told if one.correction != "none"})
     level = "Estimate [95% interval]"
-    heads = {"result": "Result", "unit": "Unit", "estimate": level, "n": "n (bases)", "p": "p", "test": "Test"}
+    heads = {
+        "result": "Result",
+        "unit": "Unit",
+        "estimate": level,
+        "n": "n (bases)",
+        "p": "p",
+        "test": "Test",
+    }
     caption = captions.join(
         f"Card of judge {card.judge} ({card.model}).",
         "Differences and slopes against the other judges are positive where this judge is milder.",

@@ -54,6 +54,7 @@ def compare_lengths(
     by: Literal["model"],
     omnibus: bool = False,
     margin: float | None = None,
+    primary: str | None = None,
 ) -> dict[str, LengthComparison]: ...
 
 
@@ -90,7 +91,7 @@ def compare_lengths(
     primary
         The one confirmatory contrast, ``M-S``, ``L-M`` or ``L-S``, whose p value and interval are unadjusted; the
         others are exploratory and adjusted among themselves. None makes all of them exploratory, and so does an empty
-        text for the comparisons of a study whose primary contrast is another one.
+        text, for a comparison beside the primary one; those of one model are exploratory.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def compare_lengths(
     if by != "model":
         raise InputError(f"comparison by {by!r} is not known; use by='model' or leave it out")
     return {
-        str(model): _compare(rows, score, omnibus, margin, "")
+        str(model): _compare(rows, score, omnibus, margin, primary and "")
         for model, rows in checked.groupby("model", sort=True)
     }
 

@@ -9,7 +9,19 @@ import pandas as pd
 from toolkit.counting import counted
 from toolkit.stats.result import Estimate
 
-COLUMNS = ("name", "estimate", "low", "high", "p_value", "method", "degrees", "n", "missing", "correction", "note")
+COLUMNS = (
+    "name",
+    "estimate",
+    "low",
+    "high",
+    "p_value",
+    "method",
+    "degrees",
+    "n",
+    "missing",
+    "correction",
+    "note",
+)
 
 
 def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataFrame:
@@ -25,8 +37,9 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     Returns
     -------
     pandas.DataFrame
-        The key, then name, estimate, low, high, p_value (floats, NaN where there is none), method,
-        degrees (of freedom; NaN where none), n (text such as ``36 answers, 3 judges``), missing, correction (of the p value, with a word on the interval) and note.
+        The key, then name, estimate, low, high, p_value, method, degrees (of freedom; a float as before, NaN
+        where there is none), n (text such as ``36 answers, 3 judges``), missing, correction (of the p value, with a
+        word on the interval) and note.
 
     Examples
     --------

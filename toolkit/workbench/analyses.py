@@ -85,8 +85,9 @@ class Analyses(ABC):
         """Return the comparison of S, M and L within bases, of each model by itself."""
         from toolkit.stats.length import compare_lengths
 
+        held = self.file.analysis
         return compare_lengths(
-            self.runs(), score=score, by="model", margin=self.file.analysis.equivalence_margin
+            self.runs(), score=score, by="model", margin=held.equivalence_margin, primary=held.primary
         )
 
     def compare_models(self, score: str = "composite") -> ModelComparison:
