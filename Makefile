@@ -31,7 +31,7 @@ test: setup
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 mutations: setup
-	@$(BIN)/python tests/mutations.py
+	@$(BIN)/python tests/broken_guarantees.py
 
 lab: setup
 	@$(BIN)/toolkit lab

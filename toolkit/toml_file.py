@@ -23,7 +23,7 @@ def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> 
         # Windows editors write a byte order mark, which TOML does not know.
         return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
-        raise InputError(f"{where}: cannot be read, there is no such {what}") from None
+        raise InputError(f"{where}: no such {what}, so it cannot be read") from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         raise InputError(

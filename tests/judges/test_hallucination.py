@@ -11,7 +11,7 @@ from stub_server import StubServer
 
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.judges.ask import JudgeSpec
-from toolkit.judges.hallucination import MOST_VOTES, decided, hallucination_requests, judge_hallucination
+from toolkit.judges.hallucination import MOST_VOTES, hallucination_requests, judge_hallucination
 from toolkit.judges.hallucination_prompts import MODES, conversation
 from toolkit.judges.labelled import LabelledItem
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
@@ -274,22 +274,6 @@ def test_an_error_of_ours_is_no_vote(spec):
     """A bug must not look like a judge that could not be read."""
     with pytest.raises(ZeroDivisionError):
         judged(Asked("no", ZeroDivisionError()), spec)
-
-
-def test_kept_answers_are_read_again_without_a_call(spec):
-    """What is decided from the ledger is what was decided when it was asked, and gaps are missing."""
-    said = ("yes\nMade up.", "no", "yes", ModelError("down", reason="server"), "?")
-    ask = Asked(*said)
-    verdict = judged(ask, spec, "cot-seed")
-    answers = [
-        one if isinstance(one, ModelError) else answered(call, one)
-        for one, call in zip(said, verdict.call_ids, strict=True)
-    ]
-    assert decided(SEED_ITEM, spec, "cot-seed", 5, answers) == verdict
-    with_gap = decided(SEED_ITEM, spec, "cot-seed", 5, [answers[0], None, *answers[2:]])
-    assert (with_gap.score, with_gap.reasons[1], with_gap.unreadable) == (1.0, "not answered", 3)
-    with pytest.raises(InputError, match="4 answers for k = 5"):
-        decided(SEED_ITEM, spec, "cot-seed", 5, answers[:4])
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

@@ -8,7 +8,10 @@ import pytest
 from PIL import Image
 from synthetic import fake_comparison, fake_reliability, make_judgements, make_runs
 
-from toolkit.report.figures import about_study, cost_quality, judge_agreement, quality_by_length
+from toolkit.report.about import about_study
+from toolkit.report.agreement_figure import judge_agreement
+from toolkit.report.cost_figure import cost_quality
+from toolkit.report.quality_figure import quality_by_length
 from toolkit.report.saving import render
 from toolkit.stats.pareto import cost_column, pareto
 from toolkit.stats.result import Estimate

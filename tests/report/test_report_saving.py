@@ -14,7 +14,9 @@ from PIL import Image
 from synthetic import fake_comparison, fake_reliability, make_judgements, make_runs
 
 from toolkit.errors import InputError
-from toolkit.report.figures import cost_quality, judge_agreement, quality_by_length
+from toolkit.report.agreement_figure import judge_agreement
+from toolkit.report.cost_figure import cost_quality
+from toolkit.report.quality_figure import quality_by_length
 from toolkit.report.saving import SUFFIXES, csv_bytes, render, save_figure, write_atomically
 from toolkit.stats.pareto import pareto
 

@@ -4,7 +4,8 @@ import pytest
 from synthetic import fake_comparison, fake_reliability, make_runs
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.report.figures import quality_by_length, save_figure
+from toolkit.report.quality_figure import quality_by_length
+from toolkit.report.saving import save_figure
 from toolkit.report.show import (
     NothingToShow,
     NotWhole,

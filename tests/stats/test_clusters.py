@@ -20,7 +20,6 @@ from toolkit.stats.mixed_model import mixed_model
 from toolkit.stats.pareto import pareto
 from toolkit.stats.power_pilot import pilot_power
 from toolkit.stats.study_generalizability import study_generalizability
-from toolkit.stats.superiority import superiority
 from toolkit.verify.check import Check
 from toolkit.verify.checks_clusters import CHECKS, draw_copies
 from toolkit.verify.drawn import Model
@@ -69,7 +68,6 @@ ANALYSES: dict[str, Callable[[pd.DataFrame], Any]] = {
     "models": compare_models,
     "profile": lambda runs: dimension_profile(runs, ("clarity",)),
     "front": lambda runs: pareto(runs, resamples=200),
-    "superiority": superiority,
     "slope": length_bias,
     "focus": focus,
     "power": lambda runs: pilot_power(runs, 0.3),

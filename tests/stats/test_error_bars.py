@@ -1,4 +1,4 @@
-"""Clustered means and rates of models, their paired differences, and the bootstrap over bases."""
+"""Clustered means and rates of models and their paired differences."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.bca import bca_interval, cluster_bootstrap, mean_statistic
 from toolkit.stats.error_bars import compare_models, mean_error_bar, paired_difference
 from toolkit.stats.intervals import clustered_mean
 from toolkit.stats.rate_difference import rate_difference
@@ -251,78 +250,4 @@ def test_bad_input_is_refused_in_one_line():
         lambda: rate_difference("x", [1.0], [0.0, 0.0], ["a", "b"]),
     ):
         with pytest.raises(InputError):
-            call()
-
-
-def test_bca_without_bias_and_skewness_and_with_many_bases_is_the_percentile_interval():
-    """The t quantile of 100,000 bases is the normal one."""
-    drawn = np.random.default_rng(1).normal(size=20_001)
-    drawn = np.concatenate([drawn, -drawn])
-    low, high = bca_interval(drawn, 0.0, np.tile([-0.1, 0.1], 50_000))
-    assert (low, high) == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=2e-3)
-
-
-def test_bca_is_scipys_but_for_the_t_quantiles():
-    """The same values and confidence that makes the t quantile 1.96: ends agree to the noise of resampling."""
-    x = np.random.default_rng(5).exponential(size=40)
-    statistic, count = mean_statistic(x, range(40))
-    z = stats.norm.ppf(0.975)
-    confidence = 2 * stats.t.cdf(z * math.sqrt(39 / 40), 39) - 1
-    found = cluster_bootstrap("mean", statistic, count, resamples=20_000, confidence=confidence)
-    oracle = stats.bootstrap((x,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(1))
-    interval = oracle.confidence_interval
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), abs=0.02)
-
-
-def test_the_bootstrap_draws_whole_bases_and_repeats_itself_by_seed():
-    """Equal answers of a base give the interval of its mean; the seed decides, and the order of rows does not."""
-    means = np.random.default_rng(3).normal(size=15)
-    one, count = mean_statistic(means, range(15))
-    many, _ = mean_statistic(np.repeat(means, 4), np.repeat(np.arange(15), 4))
-    alone, clustered = cluster_bootstrap("m", one, count), cluster_bootstrap("m", many, count)
-    assert (clustered.low, clustered.high) == pytest.approx((alone.low, alone.high))
-    assert alone == cluster_bootstrap("m", one, count)
-    assert alone.low != cluster_bootstrap("m", one, count, seed=1).low
-    assert "seed 0" in alone.sentence()
-
-
-def test_the_bootstrap_interval_of_a_mean_holds_for_twelve_bases():
-    """400 studies: within three Monte-Carlo errors of the 94.0 % that the docstring states."""
-    dice, held = np.random.default_rng(7), 0
-    labels = np.repeat(np.arange(12), 3)
-    for study in range(400):
-        values = dice.normal(0, 0.6, 12)[labels] + dice.normal(0, 0.6, 36)
-        found = cluster_bootstrap("m", *mean_statistic(values, labels), resamples=1000, seed=study)
-        held += found.low <= 0 <= found.high
-    assert 0.905 <= held / 400 <= 0.975
-
-
-@pytest.mark.parametrize(
-    ("statistic", "bases", "said"),
-    [
-        (lambda w: w.sum(axis=1), 0, "no base"),
-        (lambda w: np.full(len(w), np.nan), 12, "no value"),
-        (lambda w: w.sum(axis=1), 12, "do not vary"),
-        (lambda w: w @ np.arange(7.0) / 7, 7, "8 are needed"),
-        (lambda w: np.where(w.max(axis=1) > 1, np.nan, w[:, 0]), 12, "resamples have no value"),
-        (lambda w: np.where(w[:, 0] == 0, np.nan, w[:, 0]), 12, "without one of its bases"),
-        (lambda w: (w**2).sum(axis=1), 12, "on one side"),
-    ],
-)
-def test_a_bootstrap_that_shows_nothing_says_why(statistic, bases, said):
-    """No NaN and no warning."""
-    found = cluster_bootstrap("x", statistic, bases)
-    assert found.low is None
-    assert said in found.note
-
-
-def test_a_bootstrap_that_cannot_be_made_is_refused():
-    """Too few resamples, a statistic of another shape, values without a base."""
-    for call in (
-        lambda: cluster_bootstrap("x", lambda w: w.sum(axis=1), 12, resamples=20),
-        lambda: cluster_bootstrap("x", lambda w: w, 12),
-        lambda: mean_statistic([1.0, math.nan], ["a", "b"]),
-        lambda: mean_statistic([1.0], ["a", "b"]),
-    ):
-        with pytest.raises(InputError, match="bootstrap"):
             call()

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.errors import InputError
 from toolkit.stats.base_sums import base_sums, forms_of_sums, from_log_f, log_f
-from toolkit.stats.bootstrap_icc import bootstrap_icc, draw_counts, resampled_forms
 from toolkit.stats.jackknife import jackknife_interval
 from toolkit.stats.mean_squares import FORMS, icc_from_mean_squares, mean_squares
 
@@ -72,80 +70,6 @@ def test_sums_over_bases_give_the_mean_squares_of_every_part(seed):
             rest = values[owner != base][:, :, scale]
             found = forms_of_sums(sums.left_out)[base, scale]
             assert found == pytest.approx(numbers(rest), abs=1e-9, nan_ok=True)
-
-
-def test_a_resample_is_the_table_of_the_bases_drawn():
-    values, owner = half_steps()
-    counts = draw_counts(12, 100, 3).astype(int)
-    replicates = resampled_forms(base_sums(values, owner), 100, 3)
-    for place in range(10):
-        drawn = np.concatenate([values[owner == base] for base in np.repeat(np.arange(12), counts[place])])
-        assert replicates[place, 1] == pytest.approx(numbers(drawn[:, :, 1]), abs=1e-10)
-
-
-def test_the_published_coefficients_come_out_of_the_bootstrap():
-    for one in bootstrap_icc(np.array(GOLDEN["ratings"]), range(6), 200)[0]:
-        assert one.estimate == pytest.approx(GOLDEN["icc"][one.name], abs=1e-6)
-        assert one.n == {"bases": 6, "answers": 6, "judges": 4}
-
-
-def test_the_percentile_interval_is_the_quantiles_of_the_resamples_and_its_seed_decides():
-    values, owner = half_steps()
-    found = bootstrap_icc(values, owner, 400, 9, method="percentile")[1][1]
-    replicates = resampled_forms(base_sums(values, owner), 400, 9)[:, 1, 1]
-    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(replicates, [0.025, 0.975])))
-    assert found == bootstrap_icc(values, owner, 400, 9, method="percentile")[1][1]
-    assert found != bootstrap_icc(values, owner, 400, 10, method="percentile")[1][1]
-
-
-def test_bca_is_that_of_scipy_but_for_the_quantiles_of_t():
-    """Scipy draws answers, here each a base; with t quantiles the interval is longer."""
-    values, _ = half_steps(bases=40, answers=1, scales=1)
-    rows = values[:, :, 0]
-
-    def icc(places, axis):
-        return np.apply_along_axis(lambda of: numbers(rows[of.astype(int)])[1], axis, places)
-
-    oracle = stats.bootstrap(
-        (np.arange(40),), icc, n_resamples=600, method="BCa", rng=np.random.default_rng(1), vectorized=True
-    ).confidence_interval
-    found = bootstrap_icc(values, range(40), 2000, 1)[0][1]
-    assert (found.low, found.high) == pytest.approx((oracle.low, oracle.high), abs=0.05)
-
-
-@pytest.mark.parametrize(
-    ("values", "bases", "says"),
-    [
-        (np.full((6, 3), 2.0), range(6), "not estimable"),
-        (np.ones((1, 3)), range(1), "not estimable"),
-        (np.arange(6.0).reshape(6, 1), range(6), "not estimable"),
-        (
-            np.arange(6.0)[:, None] + np.arange(3.0) ** 2 * [[1], [0], [1], [0], [1], [0]],
-            "aabbcc",
-            "no interval: 3",
-        ),
-    ],
-    ids=["constant", "one answer", "one judge", "three bases"],
-)
-def test_what_the_data_do_not_support_is_said(values, bases, says):
-    for one in bootstrap_icc(values, list(bases), 200)[0]:
-        assert one.low is None
-        assert says in one.note
-        assert one.estimate is None or math.isfinite(one.estimate)
-
-
-@pytest.mark.parametrize(
-    ("values", "bases", "more"),
-    [
-        (np.array([[1.0, np.nan], [2, 3]]), range(2), {}),
-        (np.ones((3, 2)), range(2), {}),
-        (np.ones((3, 2)), range(3), {"resamples": 5}),
-        (np.ones((3, 2)), range(3), {"method": "magic"}),
-    ],
-)
-def test_a_gap_a_wrong_shape_and_too_few_resamples_are_refused(values, bases, more):
-    with pytest.raises(InputError):
-        bootstrap_icc(values, list(bases), **more)
 
 
 @given(st.floats(-0.3, 0.99), st.integers(2, 4))

@@ -94,16 +94,6 @@ def test_missing_is_not_zero():
     )
 
 
-def test_a_bootstrap_is_there_for_comparison_and_has_its_seed():
-    scores, bases = gappy(2, answers=36), list(np.repeat(np.arange(12), 3))
-    first, again, other = (
-        krippendorff_alpha(scores, bases, interval="bootstrap", seed=s, resamples=300) for s in (1, 1, 2)
-    )
-    assert "bootstrap" in first.method
-    assert first == again
-    assert first != other
-
-
 @pytest.mark.parametrize(
     ("scores", "says"),
     [

@@ -7,16 +7,14 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pingouin
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy import integrate, linalg, stats
+from scipy import integrate, stats
 from statsmodels.stats.power import TTestPower
 
 from toolkit.errors import InputError
 from toolkit.stats.power_answer import smallest, whole
-from toolkit.stats.power_designs import repeated_measures_bases, repeated_measures_power
 from toolkit.stats.power_distributions import f_power, t_power
 from toolkit.stats.power_equivalence import equivalence_bases, equivalence_power, smallest_margin, tost_power
 from toolkit.stats.power_icc import answers_for_icc_bound, answers_for_icc_width, icc_bound_power
@@ -151,39 +149,6 @@ def test_bases_and_margin_of_equivalence_are_each_others_inverse():
     assert "is not within" in equivalence_bases(0.25, 0.6, difference=0.25).note
 
 
-@pytest.mark.parametrize("n", [8, 20, 60])
-def test_repeated_measures_agree_with_pingouin_under_sphericity(n):
-    """With one standard deviation and one correlation."""
-    mu, sd, r = np.array([3.4, 3.6, 3.9]), 0.8, 0.6
-    f2 = ((mu - mu.mean()) ** 2).mean() / sd**2
-    oracle = pingouin.power_rm_anova(eta_squared=f2 / (1 + f2), m=3, n=n, corr=r)
-    assert repeated_measures_power(mu, sd, r, n).estimate == pytest.approx(oracle, abs=1e-9)
-
-
-def test_two_bins_of_repeated_measures_are_the_paired_t_test():
-    """F is t squared, also with unlike variances."""
-    sd = math.sqrt(0.5**2 + 0.9**2 - 2 * 0.3 * 0.5 * 0.9)
-    paired = paired_power(0.4, sd, 25).estimate
-    assert repeated_measures_power([3.0, 3.4], [0.5, 0.9], 0.3, 25).estimate == pytest.approx(
-        paired, abs=1e-9
-    )
-    needed = repeated_measures_bases([3.0, 3.4], [0.5, 0.9], 0.3).estimate
-    assert needed == pytest.approx(bases_needed(0.4, sd).estimate, rel=1e-8)
-
-
-def test_unlike_correlations_lower_epsilon_and_the_order_of_bins_does_not_matter():
-    """Permuting bins changes nothing."""
-    means, sds = np.array([3.3, 3.7, 4.0]), np.array([0.4, 0.8, 1.2])
-    together = np.array([[1, 0.8, 0.2], [0.8, 1, 0.5], [0.2, 0.5, 1]])
-    found, turned = repeated_measures_power(means, sds, together, 20), [2, 0, 1]
-    other = repeated_measures_power(means[turned], sds[turned], together[np.ix_(turned, turned)], 20)
-    contrasts = linalg.helmert(3)
-    within = contrasts @ (together * np.outer(sds, sds)) @ contrasts.T
-    epsilon = np.trace(within) ** 2 / (2 * (within**2).sum())
-    assert f"epsilon {epsilon:.3f}" in found.note
-    assert other.estimate == pytest.approx(found.estimate, rel=1e-12)
-
-
 def test_the_power_of_a_bound_is_that_of_simulated_studies():
     """4,000 studies of 30 answers by three judges, F computed from their mean squares."""
     dice = np.random.default_rng(8)
@@ -201,6 +166,13 @@ def test_the_power_of_a_bound_is_that_of_simulated_studies():
     assert icc_bound_power(icc, 0.75, k, n).estimate == pytest.approx(above, abs=0.025)
 
 
+def test_a_small_n_is_still_enough_where_the_effect_is_huge_and_numbers_never_round_down():
+    """Two bases at least, and 12.0000000001 are 12."""
+    assert bases_needed(1e6, 1.0).estimate == 2.0
+    assert (whole(12.0000000001), whole(12.01)) == (12, 13)
+    assert smallest(lambda n: 0.5, 0.8, 2.0, most=1000) is None
+
+
 def test_what_cannot_be_found_has_no_number_and_a_reason():
     """No effect, equal means, a reliability that is not above its bound."""
     for found in (
@@ -208,7 +180,6 @@ def test_what_cannot_be_found_has_no_number_and_a_reason():
         bases_needed(1e-6, 1.0),
         paired_sample_size(0.0, 0.1),
         paired_sample_size(0.1, 0.0),
-        repeated_measures_bases([3, 3, 3], 0.5, 0.3),
         answers_for_icc_bound(0.7, 0.75, 3),
     ):
         assert found.estimate is None
@@ -232,11 +203,6 @@ def test_what_cannot_be_found_has_no_number_and_a_reason():
         lambda: paired_sample_size(0.1, 0.1, repeats=(0, 1)),
         lambda: equivalence_power(0.0, 1.0, 10),
         lambda: equivalence_power(0.2, 1.0, 10, alpha=0.6),
-        lambda: repeated_measures_power([3.0], 1.0, 0.5, 10),
-        lambda: repeated_measures_power([3.0, 4.0], [1.0, -1.0], 0.5, 10),
-        lambda: repeated_measures_power([3.0, 4.0, 5.0], 1.0, -0.9, 10),
-        lambda: repeated_measures_power([3.0, 4.0, 5.0], 1.0, 1.0, 10),
-        lambda: repeated_measures_power([3.0, 4.0], 1.0, [[1, 0.2], [0.3, 1]], 10),
         lambda: answers_for_icc_width(1.0, 3, 0.2),
         lambda: answers_for_icc_width(0.8, 1, 0.2),
         lambda: answers_for_icc_width(0.8, 3, 0.0),
@@ -250,10 +216,3 @@ def test_what_cannot_be_used_is_refused_in_one_clear_line(call):
     with pytest.raises(InputError, match="power: ") as caught:
         call()
     assert "\n" not in str(caught.value)
-
-
-def test_a_small_n_is_still_enough_where_the_effect_is_huge_and_numbers_never_round_down():
-    """Two bases at least, and 12.0000000001 are 12."""
-    assert bases_needed(1e6, 1.0).estimate == 2.0
-    assert (whole(12.0000000001), whole(12.01)) == (12, 13)
-    assert smallest(lambda n: 0.5, 0.8, 2.0, most=1000) is None

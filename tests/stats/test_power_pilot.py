@@ -12,9 +12,8 @@ from scipy import special, stats
 
 from toolkit.errors import InputError
 from toolkit.stats.length import compare_lengths
-from toolkit.stats.power_paired import bases_needed, detectable_effect, paired_power
+from toolkit.stats.power_paired import bases_needed, detectable_effect
 from toolkit.stats.power_pilot import pilot_power
-from toolkit.stats.power_simulated import scored_bases, simulated_bases, simulated_power
 from toolkit.stats.spread import standard_deviation
 
 
@@ -230,57 +229,6 @@ def test_the_quick_t_test_is_scipys():
     """Or the simulations below would prove nothing."""
     values = np.random.default_rng(1).normal(0.3, 1, 20)
     assert t_test(values) == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
-
-
-def test_simulated_power_is_the_exact_one_where_there_is_a_formula():
-    """Its interval holds the power of the paired t test, and its size the level."""
-    found = simulated_power(lambda dice, n: dice.normal(0.5, 1, n), t_test, 30, studies=1500, seed=4)
-    assert found.low <= paired_power(0.5, 1.0, 30).estimate <= found.high
-    null = simulated_power(lambda dice, n: dice.normal(0, 1, n), t_test, 30, studies=1500, seed=4)
-    assert null.low <= 0.05 <= null.high
-    assert found == simulated_power(lambda dice, n: dice.normal(0.5, 1, n), t_test, 30, studies=1500, seed=4)
-
-
-def test_simulated_bases_are_about_the_exact_ones():
-    """34 for d_z = .5."""
-    found = simulated_bases(lambda dice, n: dice.normal(0.5, 1, n), t_test, studies=400, seed=2)
-    assert found.estimate == pytest.approx(34, abs=4)
-    never = simulated_bases(lambda dice, n: dice.normal(0, 1, n), t_test, studies=100, most=40)
-    assert "40 bases have" in never.note
-
-
-def test_a_test_that_cannot_be_made_finds_nothing_and_is_counted():
-    """NaN and None are missing; the share is of all studies."""
-    found = simulated_power(
-        lambda dice, n: dice.random(), lambda u: None if u < 0.5 else 0.01, 10, studies=400
-    )
-    assert found.missing > 150
-    assert found.estimate == pytest.approx(1 - found.missing / 400)
-    assert "could not be made" in found.sentence()
-    assert simulated_power(lambda dice, n: 1, lambda u: math.nan, 10, studies=100).missing == 100
-
-
-def test_a_test_that_fails_is_named_with_its_study():
-    """And p values beyond 1 are refused."""
-    with pytest.raises(InputError, match="study 0 of 10 bases, seed 0, failed: ZeroDivisionError"):
-        simulated_power(lambda dice, n: 1 / 0, t_test, 10, studies=100)
-    with pytest.raises(InputError, match="p value between 0 and 1"):
-        simulated_power(lambda dice, n: 1, lambda u: 1.5, 10, studies=100)
-
-
-def test_simulated_scores_have_the_shape_of_runs_and_a_ceiling():
-    """They go into a test as runs do."""
-    study = scored_bases({"S": 4.0, "M": 4.6, "L": 5.2}, base_sd=0.5, bin_sd=0.2, error_sd=0.4, repeats=2)
-    frame = study(np.random.default_rng(1), 30)
-    assert len(frame) == 180
-    assert frame["composite"].between(0, 5).all()
-    assert (frame["composite"] * 2 % 1 == 0).all()
-    found = simulated_power(study, paired_p, 12, studies=100)
-    assert found.estimate > 0.9
-    with pytest.raises(InputError):
-        scored_bases({}, base_sd=1, bin_sd=1, error_sd=1)
-    with pytest.raises(InputError):
-        scored_bases({"S": 3.0}, base_sd=-1, bin_sd=1, error_sd=1)
 
 
 def test_a_study_answers_from_its_own_judged_runs(demo_like_study):

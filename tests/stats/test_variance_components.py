@@ -399,8 +399,6 @@ def test_doubled_rows_and_unknown_columns_are_refused():
         variance_components(frame.assign(judge=[None, *frame["judge"][1:]]), design)
     with pytest.raises(InputError, match="there are none"):
         variance_components(frame.iloc[:0], design)
-    with pytest.raises(InputError, match="not known"):
-        variance_components(frame, design, intervals="guess")
 
 
 @pytest.mark.parametrize(
@@ -413,11 +411,7 @@ def test_a_design_that_is_none_is_refused(factors, nested):
 
 
 @pytest.mark.parametrize("gaps", [False, True])
-@pytest.mark.parametrize("intervals", ["generalized", "bootstrap"])
-def test_intervals_are_the_same_for_the_same_seed(intervals, gaps, monkeypatch):
-    from toolkit.stats import components_bootstrap
-
-    monkeypatch.setattr(components_bootstrap.bootstrap_draws, "__defaults__", (12, 0))
+def test_intervals_are_the_same_for_the_same_seed(gaps):
     rng = np.random.default_rng(18)
     design = Design(("answer", "judge"))
     values = drawn(design, (15, 3), [0.5, 0.1, 0.3], rng)
@@ -425,43 +419,10 @@ def test_intervals_are_the_same_for_the_same_seed(intervals, gaps, monkeypatch):
         values[3, 1] = np.nan
     frame = tidy(values, design.factors)
     first, second, other = (
-        [
-            (one.low, one.high)
-            for one in variance_components(frame, design, intervals=intervals, seed=seed).components
-        ]
+        [(one.low, one.high) for one in variance_components(frame, design, seed=seed).components]
         for seed in (1, 1, 2)
     )
     assert first == second != other
-
-
-def test_the_bootstrap_in_closed_form_is_the_analysis_of_every_sample():
-    from toolkit.stats.components_bootstrap import bootstrap_draws
-
-    rng = np.random.default_rng(19)
-    design = Design(("base", "judge", "repeat"), {"repeat": ("base",)})
-    table = ComponentsTable(rng.normal(size=(9, 3, 2)) + rng.normal(size=(9, 1, 1)), design, 1.0, {})
-    fit = ems_fit(table)
-    draws = bootstrap_draws(table, fit, resamples=5, seed=4)
-    weights = np.random.default_rng(4).multinomial(9, np.full(9, 1 / 9), size=5)
-    where = {effect: index for index, effect in enumerate(design.effects)}
-    for draw, weight in zip(draws, weights, strict=True):
-        one = ems_fit(ComponentsTable(np.repeat(table.values, weight, axis=0), design, 1.0, {})).raw
-        judge, both = where[frozenset({"judge"})], where[frozenset({"base", "judge"})]
-        expected = one * 9 / 8
-        expected[judge] = one[judge] - one[both] / 8
-        assert draw == pytest.approx(expected)
-
-
-def test_the_bias_correction_brings_the_mean_of_the_bootstrap_to_the_estimate():
-    from toolkit.stats.components_bootstrap import bootstrap_draws
-
-    rng = np.random.default_rng(20)
-    design = Design(("base", "judge"))
-    table = ComponentsTable(rng.normal(size=(8, 3)) + rng.normal(size=(8, 1)), design, 1.0, {})
-    fit = ems_fit(table)
-    draws = bootstrap_draws(table, fit, resamples=40_000, seed=1)
-    error = draws.std(axis=0) / math.sqrt(len(draws))
-    assert np.all(np.abs(draws.mean(axis=0) - fit.raw) < 4.5 * error)
 
 
 def test_generalized_intervals_of_the_residual_are_those_of_the_chi_square():

@@ -188,52 +188,6 @@ async def judge_hallucination(
     return _verdict(item, judge, mode, requests, answers)
 
 
-def decided(
-    item: LabelledItem,
-    judge: JudgeSpec,
-    mode: Mode,
-    k: int,
-    answers: Sequence[Answer | ModelError | None],
-    temperature: float | None = 0.5,
-    max_tokens: int = 256,
-    top_p: float | None = 1.0,
-) -> HallucinationVerdict:
-    """Make the verdict out of kept answers: free, so that a better reader can read them again.
-
-    Parameters
-    ----------
-    item, judge, mode, k, temperature, max_tokens, top_p
-        What was asked, as for `hallucination_requests`.
-    answers
-        The answer to each of the k requests, in their order; where none came, the error or ``None``.
-
-    Returns
-    -------
-    HallucinationVerdict
-
-    Raises
-    ------
-    InputError
-        When there are not k answers.
-
-    Examples
-    --------
-    >>> from toolkit.models.base import ModelReply, Usage
-    >>> item, judge = LabelledItem("a", "Port?", "22."), JudgeSpec("primary", "demo", "scripted", "echo")
-    >>> said = [ModelReply(text, "stop", Usage(1, 1), "echo") for text in ("no", "yes: it is 23", "no", "Hm.")]
-    >>> answers = [Answer(str(n), reply, 0.25, 1.0, 1, False) for n, reply in enumerate(said)]
-    >>> verdict = decided(item, judge, "boolean", 4, answers)
-    >>> verdict.decision, round(verdict.score, 3), verdict.votes, verdict.aud_cost
-    (False, 0.333, (0.0, 1.0, 0.0, None), 1.0)
-    """
-    requests = hallucination_requests(item, judge, mode, k, temperature, max_tokens, top_p)
-    if len(answers) != k:
-        raise InputError(
-            f"item {item.item_id}: {len(answers)} answers for k = {k}; give one for each request"
-        )
-    return _verdict(item, judge, mode, requests, answers)
-
-
 def _verdict(
     item: LabelledItem,
     judge: JudgeSpec,

@@ -71,7 +71,7 @@ def ceiling(
 
     A mean over judges or dimensions is at the ceiling only where all of them are, so give judgements rather than
     runs. Above the limit a difference of means is drawn towards 0, and an interval that holds the mean says little of
-    quality: read the ordinal results (`toolkit.stats.ordinal`, `toolkit.stats.superiority`) beside them.
+    quality.
 
     Parameters
     ----------

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import from_log_f, log_f
-from toolkit.stats.bca import RESAMPLES, cluster_bootstrap
 from toolkit.stats.jackknife import Weights, with_jackknife
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
@@ -27,9 +26,6 @@ def krippendorff_alpha(
     bases: Sequence[Hashable] | None = None,
     level: Level = "interval",
     *,
-    interval: Literal["jackknife", "bootstrap"] = "jackknife",
-    seed: int = 0,
-    resamples: int = RESAMPLES,
     confidence: float = 0.95,
 ) -> Estimate:
     r"""Return Krippendorff's alpha of ratings that may have gaps, for these judges taken as interchangeable.
@@ -42,8 +38,7 @@ def krippendorff_alpha(
 
     In 700 simulated studies each of 12 and 30 bases with one or three answers, three of five judges an answer and
     half-step scores, the default interval covers 94-96 % (nominal) and 93-96 % (interval) with up to a third of the
-    scores at the ceiling; with nearly half of them there 94-98 % and, at 12 bases, 90-95 % (interval). The bootstrap
-    covers 90-96 % and is there for comparison.
+    scores at the ceiling; with nearly half of them there 94-98 % and, at 12 bases, 90-95 % (interval).
 
     Parameters
     ----------
@@ -53,13 +48,9 @@ def krippendorff_alpha(
         Base of each answer; each answer by itself where it is not given.
     level
         Level of measurement: nominal, ordinal, interval or ratio.
-    interval
-        ``jackknife`` over bases of :math:`\ln F` as for an ICC of as many judges as rate an answer on average,
-        or the ``bootstrap`` over bases (BCa).
-    seed, resamples
-        Of the bootstrap.
     confidence
-        Coverage of the interval.
+        Coverage of the interval, a jackknife over bases of :math:`\ln F` as for an ICC of as many judges as rate an
+        answer on average.
 
     Returns
     -------
@@ -116,18 +107,6 @@ def krippendorff_alpha(
     if alpha >= 1 - NEGLIGIBLE:
         why = "no interval: the judges agree on all"
         return replace(found, estimate=1.0, note="; ".join(filter(None, (note, why))))
-    if interval == "bootstrap":
-        by_bootstrap = cluster_bootstrap(
-            name,
-            statistic,
-            count,
-            n=n,
-            missing=missing,
-            confidence=confidence,
-            resamples=resamples,
-            seed=seed,
-        )
-        return replace(by_bootstrap, note="; ".join(filter(None, (note, by_bootstrap.note))))
     k = n["ratings"] / len(paired)
     return with_jackknife(
         found, statistic, count, lambda a: log_f(a, k), lambda z: from_log_f(np.asarray(z), k)[0]

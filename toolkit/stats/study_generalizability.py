@@ -79,7 +79,6 @@ def study_generalizability(
     target: float = 0.90,
     run_aud: float | None = None,
     judgement_aud: float | None = None,
-    intervals: str = "generalized",
     seed: int = 0,
 ) -> StudyGeneralizability:
     """Return how far the scores of a study generalize, and what a wanted coefficient would take.
@@ -103,7 +102,7 @@ def study_generalizability(
         Wanted coefficient.
     run_aud, judgement_aud
         What a run and a judgement cost; None where unknown.
-    intervals, seed
+    seed
         See ``variance_components``.
 
     Returns
@@ -135,7 +134,7 @@ def study_generalizability(
         frame, costs, notes = _bases(judgements, score, run_aud, judgement_aud)
         design = BASES
     fixed = ("model",) if of == "base" else ()
-    components = variance_components(frame, design, intervals=intervals, seed=seed)
+    components = variance_components(frame, design, seed=seed)
     result = generalizability(components, of, fixed=fixed)
     return StudyGeneralizability(
         score, result, decision_study(result, target, costs=costs), (*notes, *result.notes)

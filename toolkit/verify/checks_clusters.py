@@ -12,7 +12,6 @@ from toolkit.stats.error_bars import compare_models
 from toolkit.stats.length import compare_lengths
 from toolkit.stats.length_slope import length_bias
 from toolkit.stats.mixed_model import mixed_model
-from toolkit.stats.ordinal import proportional_odds
 from toolkit.stats.reliability import reliability
 from toolkit.verify.check import NOMINAL, Check, Outcome, Setting, holds, rejects, setting
 from toolkit.verify.drawn import (
@@ -110,7 +109,6 @@ def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
         "Friedman": None if lengths.friedman is None else rejects(lengths.friedman),
         "models a - b": rejects(compare_models(runs[runs["model"] != "c"]).differences[0]),
         "slope on reply length": rejects(length_bias(runs).slope),
-        "odds ratio L-S": rejects(proportional_odds(runs).odds_ratios[2]),
     }
 
 

@@ -11,19 +11,15 @@ import pandas as pd
 from scipy import special
 
 from toolkit.stats.anova import friedman, repeated_measures
-from toolkit.stats.bca import cluster_bootstrap, mean_statistic
 from toolkit.stats.equivalence import equivalence
 from toolkit.stats.error_bars import paired_difference
 from toolkit.stats.intervals import mean_interval
 from toolkit.stats.length_slope import LengthBias, length_bias
-from toolkit.stats.ordinal import proportional_odds
 from toolkit.stats.power_equivalence import smallest_margin
 from toolkit.stats.power_paired import detectable_effect
 from toolkit.stats.rate_difference import rate_difference
-from toolkit.stats.result import Estimate
-from toolkit.stats.superiority import superiority
 from toolkit.verify.check import NOMINAL, Check, Outcome, Setting, holds, rejects, setting
-from toolkit.verify.drawn import Model, draw_runs, mean_of, model_of, on_scale
+from toolkit.verify.drawn import draw_runs, mean_of, model_of, on_scale
 
 _NONE: Final = (0.0, 0.0, 0.0)
 _TOKENS: Final = (300.0, 500.0, 800.0)
@@ -83,58 +79,6 @@ def _no_length_bias(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"slope": rejects(_biased(rng, made, 0.0).slope)}
 
 
-def _graded(rng: np.random.Generator, made: Setting, effect: float, alike: float) -> Outcome:
-    """Draw five grades by a logistic model and see whether the interval of the odds ratio L-S holds the truth."""
-    bases = made.count("bases")
-    latent = np.array([0.0, effect / 2, effect]) + rng.normal(0, alike, (bases, 1))
-    grade = np.digitize(latent + rng.logistic(size=(bases, 3)), (-2.0, -0.5, 0.5, 2.0))
-    runs = pd.DataFrame(
-        {
-            "base": np.repeat(np.arange(bases), 3),
-            "length_bin": list("SML") * bases,
-            "composite": grade.ravel() / 2.0,
-        }
-    )
-    found = proportional_odds(runs).odds_ratios[2]
-    return {"odds ratio L-S": holds(found, math.exp(effect))}
-
-
-def _odds(rng: np.random.Generator, made: Setting) -> Outcome:
-    return _graded(rng, made, 0.8, 0.0)
-
-
-def _even_odds(rng: np.random.Generator, made: Setting) -> Outcome:
-    return _graded(rng, made, 0.0, 1.0)
-
-
-@cache
-def _better(model: Model, effect: float) -> float:
-    """Return how often a score with the effect exceeds one without it in the same base, ties counting half."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    edges = np.arange(0.25, 5.0, 0.5)
-    below = [
-        special.ndtr((edges - model.mean - shift - model.base * nodes[:, None]) / model.residual)
-        for shift in (0.0, effect)
-    ]
-    whole = np.ones((len(nodes), 1))
-    plain, helped = (np.diff(np.hstack([0 * whole, one, whole]), axis=1) for one in below)
-    under = np.cumsum(plain, axis=1) - plain / 2
-    return float(weights @ (helped * under).sum(axis=1) / weights.sum())
-
-
-def _superior(rng: np.random.Generator, made: Setting, effect: float) -> Estimate:
-    runs = draw_runs(rng, model_of(made), bases=made.count("bases"), effects=(0.0, 0.0, effect), missing=0.0)
-    return superiority(runs).probability[2]
-
-
-def _rank_interval(rng: np.random.Generator, made: Setting) -> Outcome:
-    return {"L better than S": holds(_superior(rng, made, 0.5), _better(model_of(made), 0.5))}
-
-
-def _rank_test(rng: np.random.Generator, made: Setting) -> Outcome:
-    return {"L better than S": rejects(_superior(rng, made, 0.0))}
-
-
 def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
     """Two models answer the same three prompts of each base; a hit is a score of four or more."""
     model, bases = model_of(made), made.count("bases")
@@ -151,14 +95,6 @@ def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
         "difference of means": holds(scores, means[0] - means[1]),
         "difference of rates": holds(hits, rates[0] - rates[1]),
     }
-
-
-def _resampled(rng: np.random.Generator, made: Setting) -> Outcome:
-    model, bases = model_of(made), made.count("bases")
-    level = np.repeat(rng.normal(0, model.base, bases), 3) + rng.normal(0, model.residual, 3 * bases)
-    statistic, count = mean_statistic(on_scale(model.mean + level), np.repeat(np.arange(bases), 3).tolist())
-    found = cluster_bootstrap("mean", statistic, count, seed=int(rng.integers(2**31)))
-    return {"mean": holds(found, float(mean_of(model.mean, math.hypot(model.base, model.residual))))}
 
 
 @cache
@@ -217,52 +153,12 @@ CHECKS: Final = (
         _BASES,
     ),
     Check(
-        "odds of a higher score",
-        "interval",
-        "toolkit.stats.ordinal.proportional_odds",
-        "Five grades by a proportional-odds model without effects of bases, L above S by 0.8 on the logit scale.",
-        _odds,
-        (setting(bases=12), setting(bases=30)),
-    ),
-    Check(
-        "odds of a higher score, even",
-        "interval",
-        "toolkit.stats.ordinal.proportional_odds",
-        "The same with effects of bases and no difference between the bins: the odds ratio is 1.",
-        _even_odds,
-        (setting(bases=12), setting(bases=30)),
-    ),
-    Check(
-        "probability of a higher score",
-        "interval",
-        "toolkit.stats.superiority.superiority",
-        "One run of each base and length bin, L half a point above S before rounding and cutting off.",
-        _rank_interval,
-        (setting(bases=12), setting(bases=30), setting(bases=12, mean=4.5)),
-    ),
-    Check(
-        "probability of a higher score, even",
-        "test",
-        "toolkit.stats.superiority.superiority",
-        "The same with no difference between the bins.",
-        _rank_test,
-        (setting(bases=12), setting(bases=12, mean=4.5)),
-    ),
-    Check(
         "two models on the same prompts",
         "interval",
         "toolkit.stats.error_bars.paired_difference, rate_difference.rate_difference",
         "Three prompts of each base, the first model 0.3 points better; a rate is the share of scores of 4 or more.",
         _two_models,
         (setting(bases=12), setting(bases=30), setting(bases=12, mean=4.5)),
-    ),
-    Check(
-        "mean by bootstrap over bases",
-        "interval",
-        "toolkit.stats.bca.cluster_bootstrap",
-        "Three answers of each base.",
-        _resampled,
-        (*_BASES, *_CEILING),
     ),
     Check(
         "power as computed",

@@ -1,13 +1,12 @@
-"""Checks of how far judges can be trusted beyond the plain ICC: incomplete designs, bootstraps, and people."""
+"""Checks of how far judges can be trusted beyond the plain ICC: incomplete designs, and people."""
 
 from __future__ import annotations
 
 import math
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
-from toolkit.stats.bootstrap_icc import bootstrap_icc
 from toolkit.stats.incomplete import IncompleteIcc, incomplete_icc
 from toolkit.stats.krippendorff_alpha import krippendorff_alpha
 from toolkit.stats.omega import omega_total
@@ -49,22 +48,6 @@ def _incomplete(rng: np.random.Generator, made: Setting, leniency: np.ndarray) -
     ratings = draw_ratings(rng, model_of(made), bases=made.count("bases"), answers=3, leniency=leniency)
     order = rng.random((ratings["target"].nunique(), len(leniency))).argsort(axis=1).argsort(axis=1)
     return incomplete_icc(matrix_of(ratings[(order < 3).ravel()]))
-
-
-def _bootstrap(rng: np.random.Generator, made: Setting) -> Outcome:
-    model, leniency = model_of(made), LENIENCY[:3]
-    ratings = draw_ratings(rng, model, bases=made.count("bases"), answers=3, leniency=np.array(leniency))
-    values = ratings["score"].to_numpy().reshape(-1, 3)
-    bases = ratings["base"].tolist()[::3]
-    truth = icc_of_these_judges(model, leniency)
-    outcome: dict[str, bool | None] = {}
-    methods: tuple[Literal["bca", "percentile"], ...] = ("bca", "percentile")
-    for method in methods:
-        (forms,) = bootstrap_icc(values, bases, 1000, int(rng.integers(2**31)), method=method)
-        outcome |= {
-            f"{one.name}, {method}": holds(one, truth[one.name]) for one in forms if one.name == "ICC(A,1)"
-        }
-    return outcome
 
 
 def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
@@ -128,15 +111,6 @@ CHECKS: Final = (
         "Three answers of each base, the same three judges in every study; weighted kappa (quadratic) of two of them.",
         _coefficients,
         (*_BASES, *_CEILING),
-    ),
-    Check(
-        "ICC by bootstrap over bases",
-        "interval",
-        "toolkit.stats.bootstrap_icc.bootstrap_icc",
-        "Three answers of each base, the same three judges in every study.",
-        _bootstrap,
-        _BASES,
-        "Too short for few bases, and therefore not the default: `reliability` uses the jackknife above.",
     ),
     Check(
         "mean calibrated against people",
