@@ -28,6 +28,7 @@ class Mutation:
 
 
 KEPT = "tests/test_kept_before_told.py::"
+KILLED = "tests/test_killed.py::"
 GATEWAY = "tests/runs/test_gateway.py::"
 MUTATIONS = (
     Mutation(
@@ -77,7 +78,7 @@ MUTATIONS = (
         "toolkit/runs/owners.py",
         'return "gone" if state in "ZX" else fields[18]',
         "return str(os.getpid() and fields[18])",
-        "tests/test_killed.py::test_a_killed_process_that_nobody_waited_for_is_dead",
+        f"{KILLED}test_a_killed_process_that_nobody_waited_for_is_dead",
     ),
     Mutation(
         "a dead owner's claims are taken over",
@@ -85,6 +86,48 @@ MUTATIONS = (
         'is_living(self.store, found["owner"])',
         "True",
         f"{GATEWAY}test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not",
+    ),
+    Mutation(
+        "a living process of this host is alive",
+        "toolkit/runs/owners.py",
+        "if host in (this_host(), socket.gethostname())",
+        "if host in ()",
+        f"{KILLED}test_a_living_process_is_alive_whatever_its_lease_says",
+    ),
+    Mutation(
+        "one owner document for all threads of a process",
+        "toolkit/runs/owners.py",
+        "with self._starting:",
+        "if True:",
+        f"{KILLED}test_a_paid_call_and_a_free_model_are_resumed_with_a_budget",
+    ),
+    Mutation(
+        "only what is about to be sent is claimed",
+        "toolkit/runs/gateway.py",
+        "if not in_batches:",
+        "if False:",
+        f"{KILLED}test_only_what_was_sent_may_have_been_billed_by_two_kills",
+    ),
+    Mutation(
+        "who waits in a pause has sent nothing",
+        "toolkit/runs/ledger.py",
+        'return call["state"] == "claimed" and bool(call.get("sent", True))',
+        'return call["state"] == "claimed"',
+        f"{KILLED}test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed",
+    ),
+    Mutation(
+        "what is gathered for a batch was not sent",
+        "toolkit/runs/gateway.py",
+        "sending.sent = not in_batches or self._in_held_batch(sending)",
+        "sending.sent = True",
+        "tests/test_batch_mode.py::test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_nothing",
+    ),
+    Mutation(
+        "a claim under which nothing was sent is taken back",
+        "toolkit/runs/gateway.py",
+        "done = self._ledger.withdraw(claim)",
+        "done = asyncio.sleep(0)",
+        "tests/test_stopped.py::test_nothing_is_sent_after_ctrl_c",
     ),
     Mutation(
         "a missing score is never zero",
@@ -110,8 +153,8 @@ MUTATIONS = (
     Mutation(
         "nothing new is sent after Ctrl-C",
         "toolkit/runs/gateway.py",
-        '        if self._stop.is_set():\n            raise ModelError("stopped before it was sent"',
-        '        if False:\n            raise ModelError("stopped before it was sent"',
+        "self._stop = stop or threading.Event()",  # every guard of it: each alone is covered by the others
+        "self._stop = threading.Event()",
         "tests/test_stopped.py::test_nothing_is_sent_after_ctrl_c",
     ),
     Mutation(

@@ -6,13 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from stub_server import StubServer
+from test_killed import FORKS
 from test_pipeline import REASONED, is_judge
-from waiting import wait_for
+from waiting import is_heard_out, wait_for
 
+from toolkit.runs import access
+from toolkit.runs.batches import BatchDesk
 from toolkit.store.documents import Call
 from toolkit.workbench import Study
 
@@ -78,6 +82,36 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_fold
         calls = list(study.store.objects(Call))
         assert sorted(len(call.attempts) for call in calls) == [1] * 6 + [2] * 18
         assert all("batch" not in call.attempts[-1] for call in calls if len(call.attempts) == 2)
+        study.store.close()
+
+
+def gather(study: Study) -> None:
+    """Run a study whose batches wait for further calls for ever."""
+    os.environ["BATCH_KEY"] = "sk-batch-of-a-test"
+    access.BatchDesk = partial(BatchDesk, quiet_seconds=1e9)
+    study.execute(progress=False)
+
+
+def test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_nothing(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """All calls are claimed and none has left the process: nothing is unsure, and the next one asks them all."""
+    with StubServer(answer=answer) as server:
+        study = Study.load(batch_study(tmp_path, server, provider="openai", settings="budget.aud = 5.0"))
+        process = FORKS.Process(target=gather, args=(Study(study.file, study.path),))
+        process.start()
+        calls = study.store.database["calls"]
+        wait_for(lambda: calls.count_documents({"state": "claimed"}) == 6 or not process.is_alive())
+        process.kill()
+        process.join()
+        assert (process.exitcode, server.batch_requests, server.count) == (-signal.SIGKILL, 0, 0)
+        wait_for(lambda: is_heard_out(store_folder))
+        status = study.status()
+        assert (status["unsure_calls"], status["unsure_aud"], status["spent_aud"]) == (0, 0.0, 0.0)
+        assert status["budget_left_aud"] == 5.0
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 0, 4)
+        assert study.status()["unsure_calls"] == 0
         study.store.close()
 
 

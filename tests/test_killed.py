@@ -12,7 +12,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from waiting import is_heard_out, wait_for
 from toolkit.cli import main
 from toolkit.models.base import Usage
 from toolkit.models.prices import aud_cost, price_of
-from toolkit.runs.owners import Owner, is_living
+from toolkit.runs.owners import is_living
 from toolkit.runs.status import status_summary
 from toolkit.store import embedded
 from toolkit.store.archive import write_archive
@@ -33,7 +32,7 @@ from toolkit.store.archive_file import check_archive
 from toolkit.store.archive_import import add_archive
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Run
-from toolkit.study import Budget, Limit
+from toolkit.study import Budget, Limit, ModelEntry
 from toolkit.workbench import Study
 
 RUNS, KILLS = 500, 20
@@ -43,8 +42,8 @@ STARTED = 1.0
 """Seconds in which a process surely has begun to ask."""
 
 # Each process is forked from one that has imported everything, and so begins its work in a tenth of a second.
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
     ["__main__", "pytest", "aiohttp.web", "openai", "tiktoken", "toolkit.workbench", "toolkit.pipeline"]
 )
 
@@ -59,7 +58,7 @@ def run_to_the_end(study: Study, limit: int | None) -> None:
 
 def in_a_process(study: Study, limit: int | None = RUNS) -> ForkServerProcess:
     """Start a study in a process of its own."""
-    process = _FORKS.Process(target=run_to_the_end, args=(Study(study.file, study.path), limit))
+    process = FORKS.Process(target=run_to_the_end, args=(Study(study.file, study.path), limit))
     process.start()
     return process
 
@@ -189,8 +188,14 @@ def test_only_what_was_sent_may_have_been_billed_by_two_kills(
             wait_for(lambda: is_heard_out(store_folder))
             status = study.status()
             assert (seen[-1], status["unsure_calls"]) == (seen[-2] + 3, 3)
-            each = study.store.objects(Call).first().worst_aud
-            assert status["unsure_aud"] == pytest.approx(seen[-1] * each, rel=0.3)
+            in_flight = {call.call_id: call.worst_aud for call in study.store.objects(Call)}
+            sent = sorted(one.body["messages"][-1]["content"] for one in server.seen[-3:])
+            assert sent == sorted(
+                run.request.messages[-1].content for run in study.plan.runs if run.call_id in in_flight
+            )
+            assert min(in_flight.values()) > 0
+            # The same three calls at every kill.
+            assert status["unsure_aud"] == pytest.approx(seen[-1] / 3 * sum(in_flight.values()))
             assert (
                 f"more may have been billed for {status['unsure_calls']} calls" in status_summary(status).text
             )
@@ -206,9 +211,15 @@ def test_only_what_was_sent_may_have_been_billed_by_two_kills(
         ] * 3
         assert study.status()["unsure_aud"] == pytest.approx(status["unsure_aud"])
         price = price_of(study.plan.models["answerer"])
-        assert outcome.spent_aud == pytest.approx(
-            aud_cost(Usage(server.input_tokens, server.output_tokens), price) * 24 / 30, rel=0.3
-        )
+        numbers = [int(name.removeprefix("chatcmpl-")) for name in kept_replies(study).values()]
+        words = [
+            sum(len(message["content"].split()) for message in server.seen[number].body["messages"])
+            for number in numbers
+        ]
+        told = sum(aud_cost(Usage(sent, len(server.answer({}).split())), price) for sent in words)
+        assert (len(set(numbers)), min(numbers)) == (24, 6)
+        assert outcome.spent_aud == pytest.approx(told)
+        assert study.status()["spent_aud"] == pytest.approx(told)
         study.store.close()
 
 
@@ -350,11 +361,22 @@ def test_a_living_process_is_alive_whatever_its_lease_says(tmp_path: Path, store
         study.store.close()
 
 
-def test_threads_of_one_process_make_its_owner_known_once(store: Store) -> None:
-    """A budget asks in a thread while a free model is claimed in the loop."""
-    for _ in range(8):
-        owner = Owner(store, "s")
-        with ThreadPoolExecutor(8) as threads:
-            list(threads.map(lambda _, owner=owner: owner.start(), range(8)))
-        assert store.database["owners"].count_documents({}) == 1
-        owner.close()
+def test_a_paid_call_and_a_free_model_are_resumed_with_a_budget(tmp_path: Path, store_folder: Path) -> None:
+    """The budget makes the owner known in a thread, the free model's claims in the loop: eight times without a race."""
+    with StubServer() as server:
+        who = {"provider": "compatible", "base_url": server.openai_url}
+        models = (
+            ModelEntry(name="paid", usd_per_million_input=1, usd_per_million_output=2, **who),
+            ModelEntry(name="free", usd_per_million_input=0, usd_per_million_output=0, **who),
+        )
+        lone = unjudged_study(tmp_path, server.openai_url, budget=Budget(aud=5.0))
+        study = Study(lone.file.model_copy(update={"models": models}), lone.path)
+        assert study.execute(progress=False).succeeded == 24
+        for _ in range(8):
+            left = [run.call_id for run in study.plan.runs if run.model == "free"]
+            left += [run.call_id for run in study.plan.runs if run.model == "paid"][:1]
+            study.store.database["runs"].delete_many({"call_id": {"$in": left}})
+            study.store.database["calls"].delete_many({"_id": {"$in": left}})
+            outcome = study.execute(progress=False)
+            assert (outcome.succeeded, outcome.new_calls) == (24, 13)
+        study.store.close()

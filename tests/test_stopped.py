@@ -155,23 +155,32 @@ def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder
         study.store.close()
 
 
-def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path) -> None:
-    """Four are under way and twenty wait for their places: the four come home and are kept, and no fifth is sent."""
+@pytest.mark.parametrize("fault", [None, Fault(status=503)], ids=["answered", "refused"])
+def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path, fault: Fault | None) -> None:
+    """Four of 24 are under way: they come home and are kept, or not tried again, no fifth is sent, and no claim stays.
+
+    Eight are answered at once before: then calls are claimed ahead of their places, and these claims wait too.
+    """
     heard = threading.Event()
-    with StubServer(holds=lambda: not heard.is_set()) as server:
+    with StubServer(
+        holds=lambda: server.count > 8 and not heard.is_set(),
+        faults=lambda number, body: fault if number >= 8 else None,
+    ) as server:
         path = tmp_path / "lone.toml"
         path.write_text(LONE.format(address=server.openai_url))
         command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
-            wait_for(lambda: server.count == 4 or child.poll() is not None)
+            wait_for(lambda: server.count == 12 or child.poll() is not None)
             child.send_signal(signal.SIGINT)
             assert child.stderr is not None
             assert any(execution.STOPPING in line for line in child.stderr)
             heard.set()
             child.communicate(timeout=60)
-        assert (child.returncode, server.count) == (130, 4)
+        assert (child.returncode, server.count) == (130, 12)
         with Study.load(path) as study:
-            assert study.store.database["calls"].count_documents({"state": "done"}) == 4
+            assert study.store.database["calls"].count_documents({"state": "done"}) == (8 if fault else 12)
+            assert study.store.database["calls"].count_documents({"state": "claimed"}) == 0
+            assert (study.status()["unsure_calls"], study.status()["unsure_aud"]) == (0, 0.0)
 
 
 def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path: Path, store_folder: Path) -> None:

@@ -64,7 +64,7 @@ def ask_study(
         ledger = Ledger(store, plan.study.name)
         study = plan.study
         gateway = Gateway(ledger, endpoints_of(plan), budget_aud=study.budget.aud, seed=study.seed, stop=stop)
-        bar = Progress(label, len(requests), shown=progress, since=gateway.counters)
+        bar = Progress(label, len(requests), shown=progress, since=gateway.counters, waiting=gateway.waiting)
 
         async def ask(request: ModelRequest) -> Answer:
             answer = await gateway.ask(request, purpose="judge")

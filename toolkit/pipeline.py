@@ -176,7 +176,9 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
         return None
     if not work.replay:  # a replay has read them all
         await work.gateway.prefetch(run.request for run in missing)
-    bar = Progress("runs", len(missing), shown=work.progress, since=work.gateway.counters)
+    bar = Progress(
+        "runs", len(missing), shown=work.progress, since=work.gateway.counters, waiting=work.gateway.waiting
+    )
     writer = work.store.writer
     ask_gateway = partial(work.gateway.ask, purpose="run")
 
@@ -232,7 +234,9 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
         return None
     texts = reply_texts(work.store, (work.stored[run.key] for run in missing))
     label = "judged runs" if plan.test.judged else "read runs"
-    bar = Progress(label, len(missing), shown=work.progress, since=work.gateway.counters)
+    bar = Progress(
+        label, len(missing), shown=work.progress, since=work.gateway.counters, waiting=work.gateway.waiting
+    )
 
     async def ask(request: ModelRequest) -> Answer:
         return await work.gateway.ask(request, purpose="judge")

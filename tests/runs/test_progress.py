@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
+from stub_server import Fault, StubServer
+from test_batch_mode import answer, batch_study
+from test_chaos import unjudged_study
+from test_killed import in_a_process
+from waiting import wait_for
 
-from toolkit.runs import progress
+from toolkit.runs import endpoint, progress
+from toolkit.runs.limits import Limiter
 from toolkit.runs.progress import Progress, duration
+from toolkit.study import Limit
+from toolkit.workbench import Study
 
 
 @dataclass
@@ -195,3 +207,70 @@ def test_a_step_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_durations(seconds: float, says: str) -> None:
     """Seconds, minutes, hours and days, each where people would say it."""
     assert duration(seconds) == says
+
+
+def test_who_waits_for_another_process_is_told(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has three calls under way and nothing comes back: the line says so while no step happens."""
+    log = stderr(monkeypatch)
+    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    until = time.monotonic() + 60
+    said = "runs 0/12, waiting: 3 calls for another process, 3 calls for a reply"
+    with StubServer(holds=lambda: said not in log.getvalue() and time.monotonic() < until) as server:
+        study = unjudged_study(tmp_path, server.openai_url, concurrency=3)
+        first = in_a_process(study, None)
+        wait_for(lambda: server.count == 3)
+        outcome = study.execute()
+        first.join(60)
+        study.store.close()
+    assert (outcome.succeeded, first.exitcode, server.count) == (12, 0, 12)
+    assert said in log.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("fault", "settings", "words"),
+    [
+        (Fault(status=429, retry_after="3"), {}, r"compatible asks for \d s, 1 call to be asked again"),
+        (None, {"limits": {"compatible": Limit(requests_per_minute=11)}}, r"limits.compatible for \d s"),
+    ],
+    ids=["Retry-After", "requests_per_minute"],
+)
+def test_who_waits_for_a_limit_is_told(
+    tmp_path: Path,
+    store_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Fault | None,
+    settings: dict[str, Any],
+    words: str,
+) -> None:
+    """The provider asks for a pause, or the study's own limit is reached: the line says whose it is and how long."""
+    log = stderr(monkeypatch)
+    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    monkeypatch.setattr(endpoint, "Limiter", partial(Limiter, minute=3.0))
+    with StubServer(faults=[fault]) as server:
+        study = unjudged_study(tmp_path, server.openai_url, concurrency=1, **settings)
+        assert study.execute().succeeded == 12
+        study.store.close()
+    assert re.search(f"waiting: {words}$", log.getvalue(), re.MULTILINE), log.getvalue()
+    assert "waiting" not in log.getvalue().splitlines()[-1]
+
+
+def test_who_waits_for_a_batch_is_told(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A provider may take a day for a batch: the line says that it is a batch that is waited for."""
+    monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
+    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    log = stderr(monkeypatch)
+    said = "runs 0/6, waiting: 6 calls for a batch of its provider"
+    until = time.monotonic() + 60
+
+    def polled(method: str, path: str) -> None:
+        server.batch_polls = 1 if said in log.getvalue() or time.monotonic() > until else 10**9
+
+    with StubServer(answer=answer, batch_polls=10**9, batch_http_fault=polled) as server:
+        study = Study.load(batch_study(tmp_path, server, provider="openai"))
+        assert study.execute().succeeded == 6
+        study.store.close()
+    assert said in log.getvalue()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import threading
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -108,7 +110,22 @@ class Gateway:
         self._desk = desk
         self._known: dict[str, Answer] = ledger.kept() if replay else {}
         self._under_way: set[asyncio.Task[Answer]] = set()
+        self._waits: Counter[str] = Counter()
         self.counters = Counters()
+
+    def waiting(self) -> str:
+        """Return in words what the calls wait for, for a line of progress; nothing where none waits."""
+        limits = (limiter.held_up(room[0]) for room, limiter in self._limiters.items())
+        calls = (f"{n} call{'s' * (n > 1)} {what}" for what, n in self._waits.items() if n)
+        return ", ".join([*filter(None, limits), *calls])
+
+    @contextlib.contextmanager
+    def _waiting(self, what: str) -> Iterator[None]:
+        self._waits[what] += 1
+        try:
+            yield
+        finally:
+            self._waits[what] -= 1
 
     async def prefetch(self, requests: Iterable[ModelRequest]) -> None:
         """Read all answers of these requests that are paid for already, in one go."""
@@ -164,9 +181,13 @@ class Gateway:
     async def _ask(self, sending: Sending, purpose: str) -> Answer:
         try:
             await self._reserve(sending)
-            while isinstance(claimed := await self._claim(sending, purpose), Busy):
-                await self._sleep(POLL_SECONDS)
-                self._refuse_after_stop()
+            claimed = await self._claim(sending, purpose)
+            while isinstance(claimed, Busy):
+                own = claimed.owner == self._ledger.owner.name
+                with self._waiting("for an equal one under way" if own else "for another process"):
+                    await self._sleep(POLL_SECONDS)
+                    self._refuse_after_stop()
+                    claimed = await self._claim(sending, purpose)
             if isinstance(claimed, Answer):
                 self.counters.from_ledger += 1
                 return claimed
@@ -299,7 +320,8 @@ class Gateway:
         started = time.monotonic()
         sending.in_batch = True
         try:
-            return await self._desk.ask(sending.request, sending.endpoint.spec)
+            with self._waiting("for a batch of its provider"):
+                return await self._desk.ask(sending.request, sending.endpoint.spec)
         except ModelError as error:
             attempt["outcome"] = error.reason
             if error.fatal_for_provider:
@@ -332,7 +354,8 @@ class Gateway:
             number += 1
             self.counters.retried += 1
             # The place is given back while waiting, so that others are not held up.
-            await self._sleep(wait)
+            with self._waiting("to be asked again"):
+                await self._sleep(wait)
             await self._reserve(sending)
 
     async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
@@ -353,7 +376,8 @@ class Gateway:
             sending.attempts.append(attempt)
             sending.out = True
             try:
-                reply = await model.ask(request)
+                with self._waiting("for a reply"):
+                    reply = await model.ask(request)
                 attempt["outcome"] = "answered"
                 came = {"answered": True, "tokens": reply.usage.total, "unkept": True}
                 return reply
@@ -402,7 +426,8 @@ class Gateway:
 
     async def _reserve(self, sending: Sending) -> None:
         if self._account and not sending.reserved_aud:
-            await self._account.reserve(sending.worst_aud)
+            with self._waiting("for budget kept for others under way"):
+                await self._account.reserve(sending.worst_aud)
             sending.reserved_aud = sending.worst_aud
 
     def _count_unsure(self, sending: Sending) -> None:

@@ -66,9 +66,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Busy:
-    """Another living process is asking this call right now."""
+    """Somebody is asking this call right now: another living process, or this one for an equal request."""
 
-    call_id: str
+    owner: str
 
 
 class Ledger:
@@ -126,11 +126,11 @@ class Ledger:
         """Claim a call that has a document already: done, failed before, or left by a dead process."""
         found = self._calls.find_one({"_id": claim.call_id})
         if found is None:
-            return Busy(claim.call_id)  # withdrawn between our insert and our look; the caller asks again
+            return Busy("")  # withdrawn between our insert and our look; the caller asks again
         if found["state"] == "done":
             return answer_of(found)
         if found["state"] == "claimed" and is_living(self.store, found["owner"]):
-            return Busy(claim.call_id)
+            return Busy(found["owner"])
         lost = was_sent(found)
         # A call that failed before keeps its attempts: the ledger knows of every request that was ever sent.
         earlier = list(found.get("attempts", ()))
@@ -161,7 +161,7 @@ class Ledger:
             {"_id": claim.call_id, "state": found["state"], "owner": found["owner"]},
             {"$set": changes, **TOUCH},
         )
-        return claim if taken else Busy(claim.call_id)
+        return claim if taken else Busy("")
 
     async def complete(
         self,

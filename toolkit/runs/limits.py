@@ -222,6 +222,18 @@ class Limiter:
         self._waiting.clear()
         self._preparing.clear()
 
+    def held_up(self, provider: str) -> str:
+        """Return in words how long nothing goes to a provider by its wish or the study's limits, if anything waits."""
+        if (pause := self._paused_until - self._clock()) > 0:
+            return f"{provider} asks for {pause:.0f} s"
+        waits = [
+            self._wait(line[0].tokens, ahead=line is self._preparing)
+            for line in (self._waiting, self._preparing)
+            if line
+        ]
+        until_next = max((wait for wait in waits if wait != float("inf")), default=0.0)
+        return f"limits.{provider} for {until_next:.0f} s" if until_next else ""
+
     @property
     def _ahead(self) -> int:
         """Requests prepared beyond those that may be under way: what is answered while one is claimed, twice."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 SECONDS_BETWEEN: Final = {"terminal": 0.1, "notebook": 0.5, "log": 30.0}
 """How often the line is made anew: a terminal redraws it, a notebook sends it to a browser, a log keeps every one."""
 RATE_SECONDS: Final = 60.0
 """The rate is that of the last minute: a mean over hours would hide that a provider became slow."""
+IDLE_SECONDS: Final = 1.0
+"""After so long without a step the line says what is waited for."""
 
 
 class Counted(Protocol):
@@ -42,10 +46,19 @@ class Progress:
         What was counted before this phase; its failures, retries and AUD are not shown again.
     money
         Whether to say what was spent: notebooks of a batch count that each for itself.
+    waiting
+        Says what is waited for, asked in the running event loop while no step happens.
     """
 
     def __init__(
-        self, label: str, total: int, *, shown: bool, since: Counted | None = None, money: bool = True
+        self,
+        label: str,
+        total: int,
+        *,
+        shown: bool,
+        since: Counted | None = None,
+        money: bool = True,
+        waiting: Callable[[], str] | None = None,
     ) -> None:
         self._label = label
         self._total = total
@@ -58,11 +71,16 @@ class Progress:
         self._marks = deque([(self._began, 0)])
         self._display: _Bar | _Log | None = None
         self._due = float("inf")
+        self._stepped = self._began
+        self._waiting = waiting
+        self._timer: asyncio.TimerHandle | None = None
         if shown and total:
             kind = _surroundings()
             self._between = SECONDS_BETWEEN[kind]
             self._display = _Log() if kind == "log" else _Bar(kind, self._line(), total)
             self._due = self._began + self._between
+            if waiting is not None:
+                self._look_again()
 
     def step(self, counted: Counted) -> None:
         """Count one more done.
@@ -74,12 +92,27 @@ class Progress:
         """
         self._done += 1
         self._counted = counted
-        if (now := time.monotonic()) >= self._due and self._display is not None:
+        self._stepped = now = time.monotonic()
+        if now >= self._due and self._display is not None:
             self._due = now + self._between
             self._display.show(self._line(), self._done)
 
+    def _look_again(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._say_what_for)
+
+    def _say_what_for(self) -> None:
+        """Show what is waited for, when it is time for a line and no step has happened for a while."""
+        now = time.monotonic()
+        idle = now >= max(self._due, self._stepped + IDLE_SECONDS)
+        if idle and self._display is not None and self._waiting is not None and (said := self._waiting()):
+            self._due = now + self._between
+            self._display.show(f"{self._line()}, waiting: {said}", self._done)
+        self._look_again()
+
     def close(self) -> None:
         """Leave the final state on the screen; a second call does nothing."""
+        if self._timer is not None:
+            self._timer.cancel()
         if self._display is not None:
             self._display.end(self._line(ended=True), self._done)
             self._display, self._due = None, float("inf")
