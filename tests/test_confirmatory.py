@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +33,14 @@ def test_an_unknown_primary_contrast_is_refused_with_those_that_are_known(tmp_pa
         load_study_file(path)
 
 
+def test_a_primary_contrast_of_a_length_that_is_not_asked_is_refused(tmp_path: Path) -> None:
+    """One line that names the contrast and the length."""
+    path = tmp_path / "s.toml"
+    path.write_text('name = "p"\nmodels = ["gpt-4o"]\nlength_bins = ["S", "M"]\n[analysis]\nprimary = "L-S"')
+    with pytest.raises(StudyError, match=r"L-S compares L, which is not in length_bins"):
+        load_study_file(path)
+
+
 @pytest.mark.parametrize("primary", [None, "M-S", "L-S"])
 def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(
     demo_like_study: Path, primary: str | None
@@ -39,6 +48,7 @@ def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(
     """The other p values are Holm's among themselves, and their row says that the interval is not."""
     study = with_primary(Study.load(demo_like_study), primary)
     found = study.length()
+    by_model, bias, mixed = study.length_by_model(), study.length_bias(), study.mixed_model()
     raw = {one.name: one.p_value for one in with_primary(study, "M-S").length().contrasts[:1]}
     study.store.close()
     for one in found.contrasts:
@@ -52,6 +62,11 @@ def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(
     rows = found.frame().set_index("name")["correction"]
     assert rows.str.contains("interval unadjusted").sum() == (2 if primary else 3)
     assert any((primary or "no primary contrast") in note for note in found.notes)
+    of_models = [note for one in by_model.values() for note in one.notes]
+    assert any("no primary contrast" in note for note in of_models) is (primary is None)
+    assert all("exploratory" in one.note for one in (bias.slope, *bias.total, *bias.direct))
+    assert "exploratory" in mixed.how()
+    assert found.contrasts[1].to_dict()["correction"].endswith("interval unadjusted") is (primary != "L-M")
     assert [one.name for one in found.corrected_effect_sizes] == ["g_z(M-S)", "g_z(L-M)", "g_z(L-S)"]
     for d, g in zip(found.effect_sizes, found.corrected_effect_sizes, strict=True):
         assert g.estimate == pytest.approx(d.estimate * 0.929975, rel=1e-4)  # J(11)
@@ -72,6 +87,12 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     names = study.reliability().frame()["name"]
     assert {"ICC(1,1) of repeats, primary", "SD within answers, tertiary"} <= set(names)
     assert [one.name for one in study.compare_models().differences] == ["other - scripted"]
+    assert "exploratory" in study.compare_models().sentence()
+    assert study.missing().overall[1].n["judgements"] == study.status()["judgements"]["planned"] == 36
+    statistics = [file.read_text() for file in study.statistics() if file.name == "sentences.txt"]
+    figures = [file.read_text() for file in study.figures(only=["missing_data"]) if file.suffix == ".txt"]
+    family = [re.findall(r"[^.]*own family[.]", text) for text in (*statistics, *figures)]
+    assert family[0] == family[1]
     study.store.close()
 
     path.write_text(path.read_text() + "[bias_controls]\nfsp_enabled = true\n")
@@ -81,6 +102,7 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     on, off = study.judgements(), study.judged_otherwise()
     assert set(on["focus"]) == {"listed"}
     assert set(off["focus"]) == {"off"}
+    assert found.difference.note == "exploratory"
     assert found.difference.n == {"bases": 2, "runs": 12, "judgements": 36}
     means = [frame.groupby("base")["composite"].mean().mean() for frame in (on, off)]
     assert found.difference.estimate == pytest.approx(means[0] - means[1])

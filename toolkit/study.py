@@ -204,6 +204,18 @@ class StudyFile(_Strict):
     def _names_are_enough(cls, value: Any) -> Any:
         return [_named(item) for item in value] if isinstance(value, list | tuple) else value
 
+    @model_validator(mode="after")
+    def _primary_is_compared(self) -> StudyFile:
+        absent = [
+            name for name in (self.analysis.primary or "").split("-") if name and name not in self.length_bins
+        ]
+        if absent:
+            raise ValueError(
+                f"analysis.primary: {self.analysis.primary} compares {absent[0]}, which is not in length_bins; "
+                "add it there or name another contrast"
+            )
+        return self
+
     def limit(self, provider: str) -> Limit:
         """Return what the study says a provider may be sent; nothing where it says nothing."""
         return next((limit for name, limit in self.limits.items() if name == provider), Limit())

@@ -50,6 +50,14 @@ def test_a_method_counts_where_it_gave_an_interval_or_a_p_value(tmp_path: Path) 
     }
 
 
+def test_degrees_of_freedom_are_those_of_the_results(tmp_path: Path) -> None:
+    """The methods name each method as its results do, with the fewest and the most degrees of freedom."""
+    some = [Estimate("r", 0.5, 0.2, 0.7, method="CR2", degrees=degrees) for degrees in (3.21, 11.0)]
+    shown = evidence_of_table(tmp_path, *some)
+    assert statistics_used(shown)[-1].text == "CR2 (here 3.2 to 11.0 degrees of freedom)"
+    assert "(CR2, 3.2 degrees of freedom)" in some[0].sentence()
+
+
 def test_names_of_results_models_and_prompts_cite_nothing(tmp_path: Path) -> None:
     """A column of prompts that is called ``method`` is none of methods."""
     named = Estimate(
@@ -114,7 +122,7 @@ def test_every_statistic_has_a_sign_that_the_code_writes() -> None:
     rooms = [path for room in ("stats", "scoring", "protocols") for path in (root / room).rglob("*.py")]
     code = "\n".join(path.read_text(encoding="utf-8") for path in rooms)
     data = tomllib.loads((files("toolkit.report.bundle") / "methods.toml").read_text(encoding="utf-8"))
-    for one in data["statistic"]:
-        assert one.keys() & {"method", "row", "column"}, one["text"]
+    for one in data["statistic"] + data["method"]:
+        assert one.keys() & {"method", "row", "column"}, one
         for phrase in one.get("method", ()):
             assert phrase in code, phrase

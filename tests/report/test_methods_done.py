@@ -116,7 +116,11 @@ def done_of(**changed: Any) -> SimpleNamespace:
         "spent_aud": 0.0,
         "unsure_aud": 0.5,
     }
-    plan = SimpleNamespace(test=SimpleNamespace(judged=True), study=SimpleNamespace(replies=Replies()))
+    plan = SimpleNamespace(
+        test=SimpleNamespace(judged=True),
+        study=SimpleNamespace(replies=Replies()),
+        manner=SimpleNamespace(repeats=1),
+    )
     given = {"plan": plan, "status": status, "unscored": 1, "people": (1, 1), "paid": (), "answers": ()}
     return SimpleNamespace(**(given | {"prices": {}, "settled": ()} | changed))
 

@@ -184,7 +184,8 @@ def _lines(
             if found is not None:
                 yield f"  {found.name:<42} {_value(found)}"
     for found in contrasts:
-        p = "" if found.p_value is None else f", p = {found.p_value:.3g}"
+        how = "" if found.correction == "none" else f" ({found.adjusted})"
+        p = "" if found.p_value is None else f", p = {found.p_value:.3g}{how}"
         yield f"{found.name}  {_value(found)}{p}"
 
 

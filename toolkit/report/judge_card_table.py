@@ -52,12 +52,20 @@ def judge_card_table(card: JudgeCard, name: str, *, note: str = "", source: str 
             "estimate": with_interval(found) or None,
             "n": _n(found),
             "p": found.p_value if found.correction != "none" else "",
+            "test": captions.role_words(found),
         }
         for found in told
     ]
     corrections = sorted({one.correction for one in told if one.correction != "none"})
     level = "Estimate [95% interval]"
-    heads = {"result": "Result", "unit": "Unit", "estimate": level, "n": "n (bases)", "p": "p"}
+    heads = {
+        "result": "Result",
+        "unit": "Unit",
+        "estimate": level,
+        "n": "n (bases)",
+        "p": "p",
+        "test": "Test",
+    }
     caption = captions.join(
         f"Card of judge {card.judge} ({card.model}).",
         "Differences and slopes against the other judges are positive where this judge is milder.",
@@ -68,7 +76,7 @@ def judge_card_table(card: JudgeCard, name: str, *, note: str = "", source: str 
         note,
     )
     if not corrections:
-        del heads["p"]  # only shifts under probes are tested
+        del heads["p"], heads["test"]  # only shifts under probes are tested
     frame = pd.DataFrame(rows, columns=list(heads))
     latex = latex_table(
         frame, caption, f"tab:{name.replace('_', '-')}", heads, p_values=("p",) if corrections else ()

@@ -102,7 +102,7 @@ def _imbalance_words(tests: tuple[Estimate, ...]) -> str:
     tested = [one for one in tests if one.p_value is not None]
     told = [f"{_group_of(one)} p = {one.p_value:.3g}" for one in tested]
     methods = list(dict.fromkeys(one.method for one in tested))
-    corrections = sorted({one.correction for one in tested} - {"none"})
+    corrections = sorted({one.adjusted for one in tested} - {"none"})
     how = "; ".join([*methods, *corrections])
     return f"Test whether scores are missing alike at every level ({how}): {', '.join(told)}." if told else ""
 

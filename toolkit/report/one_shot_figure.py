@@ -168,10 +168,11 @@ def one_shot_comparison_table(comparison: OneShotComparison, *, note: str = "", 
                 "difference": one.estimate,
                 "interval": None if one.low is None else (one.low, one.high),
                 "p": one.p_value,
+                "test": captions.role_words(one),
             }
             for one in contrasts
         ],
-        columns=["what", "n", "difference", "interval", "p"],
+        columns=["what", "n", "difference", "interval", "p", "test"],
     )
     corrections = sorted({one.correction for one in contrasts if one.correction != "none"})
     level = f"{coverage(contrasts[0].confidence)} interval" if contrasts else "interval"
@@ -181,6 +182,7 @@ def one_shot_comparison_table(comparison: OneShotComparison, *, note: str = "", 
         "difference": "Difference of raw scores",
         "interval": level,
         "p": "p",
+        "test": "Test",
     }
     notes = (f"{said[:1].upper()}{said[1:]}." for said in comparison.notes)
     caption = captions.join(

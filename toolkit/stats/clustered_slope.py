@@ -87,4 +87,5 @@ def clustered_slope(
         high=found.high,
         p_value=found.p_value,
         note=found.reason,
+        degrees=found.degrees,
     )

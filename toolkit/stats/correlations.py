@@ -15,7 +15,7 @@ from scipy import special
 
 from toolkit.counting import counted
 from toolkit.errors import InputError
-from toolkit.stats.jackknife import FEWEST_BASES, jackknife_interval
+from toolkit.stats.jackknife import FEWEST_BASES, jackknife, jackknife_interval
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
 
@@ -315,10 +315,12 @@ def _one(
             found, note=f"no interval: {counted(len(without), what)}, and {FEWEST_BASES} are needed"
         )
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = jackknife_interval(math.atanh(r), np.arctanh(without), empty.confidence)
+        left_out = np.arctanh(without)
+        low, high = jackknife_interval(math.atanh(r), left_out, empty.confidence)
     if not np.isfinite(low):
         return replace(found, note="no interval: one base alone makes or unmakes the correlation")
-    return replace(found, low=math.tanh(float(low)), high=math.tanh(float(high)))
+    degrees = float(jackknife(math.atanh(r), left_out)[2])
+    return replace(found, low=math.tanh(float(low)), high=math.tanh(float(high)), degrees=degrees)
 
 
 def _without_estimate(name: str, answers: int, missing: int, reason: str) -> Estimate:

@@ -15,6 +15,7 @@ from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import CLUSTERED, clustered_mean
+from toolkit.stats.length import exploratory
 from toolkit.stats.multiplicity import holm
 from toolkit.stats.rate_difference import rate_difference
 from toolkit.stats.result import Estimate
@@ -130,7 +131,7 @@ def compare_models(
     return ModelComparison(
         means,
         tuple(
-            replace(one, p_value=p, correction=correction)
+            exploratory(replace(one, p_value=p, correction=correction))
             for one, p in zip(differences, corrected, strict=True)
         ),
         _notes(checked, cells, score),
@@ -201,7 +202,8 @@ def mean_error_bar(
         low=found.low,
         high=found.high,
         p_value=found.p_value,
-        note=f"clustered standard error {found.error:.4g}, {found.degrees:.1f} degrees of freedom",
+        note=f"clustered standard error {found.error:.4g}",
+        degrees=found.degrees,
     )
 
 

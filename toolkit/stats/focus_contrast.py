@@ -21,6 +21,7 @@ from toolkit.stats.length import (
     PAIRED_METHOD,
     LengthComparison,
     compare_lengths,
+    exploratory,
 )
 from toolkit.stats.result import Estimate
 from toolkit.stats.run_table import checked_runs, score_unit
@@ -137,7 +138,7 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite"
     empty = Estimate("on - off", None, unit=score_unit(score), n=counts, missing=missing)
     return FocusContrast(
         *_overall(values, empty),
-        by_bin=compare_lengths(runs.assign(**{score: runs["on"] - runs["off"]}), score),
+        by_bin=compare_lengths(runs.assign(**{score: runs["on"] - runs["off"]}), score, primary=""),
         notes=tuple(notes),
     )
 
@@ -188,13 +189,15 @@ def _overall(values: pd.DataFrame, empty: Estimate) -> tuple[Estimate, tuple[Est
     if found.error is None:
         note = "not estimable: the differences are all equal"
         reason = f"no interval or p value: {found.reason}"
-        return replace(difference, estimate=found.mean, note=reason), tuple(
+        return exploratory(replace(difference, estimate=found.mean, note=reason)), tuple(
             replace(one, note=note) for one in effects
         )
     d_z, low, high = paired_effect_size(on - off)
     sizes = ((d_z, low, high), average_effect_size(on, off), (bias_corrected(d_z, len(on)), low, high))
     return (
-        replace(difference, estimate=found.mean, low=found.low, high=found.high, p_value=found.p_value),
+        exploratory(
+            replace(difference, estimate=found.mean, low=found.low, high=found.high, p_value=found.p_value)
+        ),
         tuple(
             replace(one, note="not estimable: two bases leave no degrees of freedom to correct with")
             if size is None

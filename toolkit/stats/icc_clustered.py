@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -13,7 +15,7 @@ from toolkit.counting import counted
 from toolkit.stats.base_sums import base_sums, forms_of_sums, from_log_f, log_f
 from toolkit.stats.icc import with_interval
 from toolkit.stats.incomplete import NEW_JUDGES, THESE_JUDGES, interval_for_new_judges, sums_by_base
-from toolkit.stats.jackknife import FEWEST_BASES, jackknife_interval
+from toolkit.stats.jackknife import FEWEST_BASES, jackknife, jackknife_interval
 from toolkit.stats.mean_squares import FORMS
 from toolkit.stats.rating_matrix import RatingMatrix
 from toolkit.stats.result import Estimate
@@ -59,7 +61,7 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
         return ()
     if max(Counter(matrix.bases).values()) < 2 and len(matrix.bases) < FEWEST_BASES:
         return ()
-    ends, k, given = _intervals(matrix), len(matrix.judges), np.ones_like(matrix.values)
+    (ends, degrees), k, given = _intervals(matrix), len(matrix.judges), np.ones_like(matrix.values)
     codes = pd.factorize(pd.Series(list(matrix.bases), dtype="object"), use_na_sentinel=False)[0]
     new = _both_forms(
         "A",
@@ -69,35 +71,45 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
     agreement = [one for one in independent if one.name.startswith("ICC(A,")]
     return (
         *(
-            _with_ends(one, NEW_JUDGES, new) if one in agreement else _with_ends(one, CLUSTERED_METHOD, ends)
+            _with_ends(one, NEW_JUDGES, new)
+            if one in agreement
+            else _with_ends(one, CLUSTERED_METHOD, ends, degrees)
             for one in independent
         ),
         *(
-            replace(_with_ends(one, CLUSTERED_METHOD, ends), name=f"{one.name}{THESE_JUDGES}")
+            replace(_with_ends(one, CLUSTERED_METHOD, ends, degrees), name=f"{one.name}{THESE_JUDGES}")
             for one in agreement
         ),
     )
 
 
-def _with_ends(result: Estimate, method: str, ends: dict[str, tuple[float, float]]) -> Estimate:
+def _with_ends(
+    result: Estimate,
+    method: str,
+    ends: dict[str, tuple[float, float]],
+    degrees: Mapping[str, float] = MappingProxyType({}),
+) -> Estimate:
     clustered = replace(result, method=method, low=None, high=None)
     if not result.estimable:
         return clustered
     if result.name not in ends:
         reason = f"leaving out one of {counted(result.n['bases'], 'bases')} at a time gives no usable spread"
         return replace(clustered, note=f"no interval: {reason}")
-    return with_interval(clustered, *ends[result.name])
+    return with_interval(replace(clustered, degrees=degrees.get(result.name)), *ends[result.name])
 
 
-def _intervals(matrix: RatingMatrix) -> dict[str, tuple[float, float]]:
+def _intervals(matrix: RatingMatrix) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
+    """Return the ends of each form, and its degrees of freedom."""
     sums, k = base_sums(matrix.values, matrix.bases or ()), len(matrix.judges)
     singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
     whole = log_f(forms_of_sums(sums.whole)[0, singles], k)
-    lows, highs = jackknife_interval(whole, log_f(forms_of_sums(sums.left_out)[:, 0, singles], k))
+    left_out = log_f(forms_of_sums(sums.left_out)[:, 0, singles], k)
+    lows, highs = jackknife_interval(whole, left_out)
+    of_kind = dict(zip("1AC", jackknife(whole, left_out)[2].tolist(), strict=True))
     ends: dict[str, tuple[float, float]] = {}
     for kind, low, high in zip("1AC", lows, highs, strict=True):
         ends |= _both_forms(kind, low, high, k)
-    return ends
+    return ends, {name: of_kind[name[4]] for name in ends}
 
 
 def _both_forms(kind: str, low: float, high: float, k: int) -> dict[str, tuple[float, float]]:

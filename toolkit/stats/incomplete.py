@@ -118,15 +118,15 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
     components = _components(whole[None], values.shape[1])[0]
     both = _single_forms(components[None])
     k = max(m, 2.0)
-    fixed = jackknife_interval(
-        log_f(both, k)[0], log_f(_single_forms(_components(whole - sums, values.shape[1])), k)
-    )
+    left_out = log_f(_single_forms(_components(whole - sums, values.shape[1])), k)
+    fixed = jackknife_interval(log_f(both, k)[0], left_out)
+    degrees = jackknife(log_f(both, k)[0], left_out)[2]
     drawn = interval_for_new_judges(sums, values.shape[1], k)
     icc, these = [], []
     for place, one in enumerate(empty):
         consistency, average = place % 2, place > 1
         single, ends = both[0, consistency], (float(fixed[0][consistency]), float(fixed[1][consistency]))
-        found = _finish(one, single, ends, average, m, k)
+        found = _finish(replace(one, degrees=float(degrees[consistency])), single, ends, average, m, k)
         if not consistency:
             these.append(replace(found, name=f"{found.name}{THESE_JUDGES}"))
             found = _finish(replace(one, method=f"{HENDERSON}; {NEW_JUDGES}"), single, drawn, average, m, k)

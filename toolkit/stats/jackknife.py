@@ -137,13 +137,15 @@ def with_jackknife(
         )
     with np.errstate(all="ignore"):  # what is not finite is caught below
         left_out = forward(statistic(EachLeftOut(bases)))
-        ends = jackknife_interval(forward(np.array(found.estimate)), left_out, found.confidence)
+        whole = forward(np.array(found.estimate))
+        ends = jackknife_interval(whole, left_out, found.confidence)
         low, high = (float(back(end)) for end in ends)
     if not (np.isfinite(low) and np.isfinite(high)):
         why = "no interval: leaving out one base at a time gives no usable spread"
         return replace(found, note=_also(found.note, why))
     # The way there and back may round the estimate itself out of its interval.
-    return replace(found, low=min(low, found.estimate), high=max(high, found.estimate))
+    degrees = float(jackknife(whole, left_out)[2])
+    return replace(found, low=min(low, found.estimate), high=max(high, found.estimate), degrees=degrees)
 
 
 def _also(note: str, more: str) -> str:

@@ -54,6 +54,7 @@ def compare_lengths(
     by: Literal["model"],
     omnibus: bool = False,
     margin: float | None = None,
+    primary: str | None = None,
 ) -> dict[str, LengthComparison]: ...
 
 
@@ -89,8 +90,8 @@ def compare_lengths(
         Scores that are not in score points are not tested, and a note says so.
     primary
         The one confirmatory contrast, ``M-S``, ``L-M`` or ``L-S``, whose p value and interval are unadjusted; the
-        others
-        are exploratory and adjusted among themselves. None makes all of them exploratory.
+        others are exploratory and adjusted among themselves. None makes all of them exploratory, and so does an empty
+        text, for a comparison beside the primary one; those of one model are exploratory.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def compare_lengths(
     if by != "model":
         raise InputError(f"comparison by {by!r} is not known; use by='model' or leave it out")
     return {
-        str(model): _compare(rows, score, omnibus, margin, None)
+        str(model): _compare(rows, score, omnibus, margin, primary and "")
         for model, rows in checked.groupby("model", sort=True)
     }
 
@@ -181,26 +182,27 @@ def _tested(contrasts: Sequence[Estimate], primary: str | None) -> tuple[Estimat
     corrected = dict(zip(several, holm([r.p_value for r in contrasts if r.name in several]), strict=True))
     correction = f"Holm over {len(several)} contrasts" if len(several) > 1 else "none"
     return tuple(
-        replace(
-            result,
-            p_value=corrected.get(result.name, result.p_value),
-            correction=correction if result.name in corrected else "none",
-            note="; ".join(filter(None, (result.note, role(result.name, primary))))
-            if result.estimable
-            else result.note,
+        exploratory(
+            replace(
+                result,
+                p_value=corrected.get(result.name, result.p_value),
+                correction=correction if result.name in corrected else "none",
+            ),
+            CONFIRMATORY if result.name == primary else EXPLORATORY,
         )
         for result in contrasts
     )
 
 
-def role(name: str, primary: str | None) -> str:
-    """Return whether a contrast is the one that the study file named beforehand."""
-    return CONFIRMATORY if name == primary else EXPLORATORY
+def exploratory(result: Estimate, role: str = EXPLORATORY) -> Estimate:
+    """Return a result whose note says whether it is the one that the study file named beforehand."""
+    return replace(result, note="; ".join(filter(None, (result.note, role)))) if result.estimable else result
 
 
 def _roles(primary: str | None) -> str:
-    if primary is None:
-        return "no primary contrast was named beforehand, so all contrasts are exploratory"
+    if not primary:
+        why = "no primary contrast was named beforehand, so " if primary is None else ""
+        return f"{why}all contrasts are exploratory"
     return f"the one confirmatory contrast, named beforehand, is {primary}; all others are exploratory"
 
 

@@ -13,7 +13,7 @@ from toolkit.counting import agreeing, counted
 from toolkit.stats.cluster_robust import METHOD, Coefficient, cluster_robust
 from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import ROUNDING
-from toolkit.stats.length import CONTRASTS
+from toolkit.stats.length import CONTRASTS, exploratory
 from toolkit.stats.multiplicity import holm
 from toolkit.stats.result import Estimate
 from toolkit.stats.run_table import checked_runs, score_unit
@@ -152,7 +152,7 @@ def length_bias(
     )
     slope = replace(empty, name="slope on reply length", unit=f"{unit} per {TOKENS:g} tokens")
     return LengthBias(
-        slope=_filled(slope, direct["slope"]),
+        slope=exploratory(_filled(slope, direct["slope"])),
         total=_corrected(empty, contrasts, total),
         direct=_corrected(empty, contrasts, direct),
         notes=_notes(len(table), missing, score, length, names),
@@ -183,6 +183,7 @@ def _filled(empty: Estimate, found: Coefficient) -> Estimate:
         high=found.high,
         p_value=found.p_value,
         note=found.reason,
+        degrees=found.degrees,
     )
 
 
@@ -195,7 +196,7 @@ def _corrected(
     made = sum(p is not None for p in corrected)
     correction = f"Holm over {made} contrasts" if made > 1 else "none"
     return tuple(
-        replace(result, p_value=p, correction=correction if p is not None else "none")
+        exploratory(replace(result, p_value=p, correction=correction if p is not None else "none"))
         for result, p in zip(results, corrected, strict=True)
     )
 

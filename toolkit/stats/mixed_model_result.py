@@ -106,7 +106,7 @@ class MixedModel:
         return (
             f"Mixed model: {self.note}; n = {counts}."
             if self.note
-            else f"Mixed model ({METHOD}; n = {counts})."
+            else f"Mixed model ({METHOD}; n = {counts}); its tests are exploratory."
         )
 
     def sentence(self) -> str:

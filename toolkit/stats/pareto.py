@@ -13,7 +13,7 @@ from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import mean_interval
-from toolkit.stats.jackknife import jackknife_interval
+from toolkit.stats.jackknife import jackknife, jackknife_interval
 from toolkit.stats.pareto_front import front_probabilities, on_front
 from toolkit.stats.result import Estimate
 from toolkit.stats.run_table import checked_runs, score_unit
@@ -288,7 +288,8 @@ def _per_aud(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimat
     low, high = jackknife_interval(np.log(q / c), np.log(without))
     if not np.isfinite(low):
         return replace(found, note=f"no interval: {counted(bases, 'bases')}, or they are all alike")
-    return replace(found, low=float(np.exp(low)), high=float(np.exp(high)))
+    degrees = float(jackknife(np.log(q / c), np.log(without))[2])
+    return replace(found, low=float(np.exp(low)), high=float(np.exp(high)), degrees=degrees)
 
 
 def _ends(name: str, result: Estimate) -> dict[str, float | None]:

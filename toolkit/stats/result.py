@@ -108,6 +108,8 @@ class Estimate:
         P value of the test that belongs to the estimate, if there is one.
     note
         What was done to the data, or why there is no estimate.
+    degrees
+        Degrees of freedom of the interval where the data set them, seldom whole; None elsewhere.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Estimate:
     correction: str = "none"
     p_value: float | None = None
     note: str = ""
+    degrees: float | None = None
 
     @property
     def estimable(self) -> bool:
@@ -144,8 +147,9 @@ class Estimate:
         unit = "" if self.unit in ("", "none") else f" {self.unit}"
         estimate, low, high = rounded_apart((self.estimate, self.low, self.high))
         text = f"{self.name} = {estimate}{unit}"
+        degrees = "" if self.degrees is None else f", {self.degrees:.1f} degrees of freedom"
         if self.low is not None and self.high is not None:
-            text += f", {coverage(self.confidence)} interval [{low}, {high}] ({self.method})"
+            text += f", {coverage(self.confidence)} interval [{low}, {high}] ({self.method}{degrees})"
         if self.p_value is not None:
             text += f", p = {self.p_value:.3g}"
             if self.correction != "none":
@@ -165,10 +169,11 @@ class Estimate:
             "high": self.high,
             "confidence": self.confidence,
             "method": self.method,
+            "degrees": self.degrees,
             "unit": self.unit,
             "n": dict(self.n),
             "missing": self.missing,
-            "correction": self.correction,
+            "correction": self.adjusted,
             "p_value": self.p_value,
             "note": self.note,
         }

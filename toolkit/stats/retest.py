@@ -196,7 +196,7 @@ def _icc(empty: Estimate, table: np.ndarray, within: float, between: float, per_
     )
     if bound.low is None or bound.high is None or len(table) < FEWEST_BASES:
         return bound
-    return with_interval(found, bound.low, bound.high)
+    return with_interval(replace(found, degrees=bound.degrees), bound.low, bound.high)
 
 
 def _bases(rows: pd.DataFrame) -> tuple[np.ndarray, int, bool]:

@@ -9,7 +9,19 @@ import pandas as pd
 from toolkit.counting import counted
 from toolkit.stats.result import Estimate
 
-COLUMNS = ("name", "estimate", "low", "high", "p_value", "method", "n", "missing", "correction", "note")
+COLUMNS = (
+    "name",
+    "estimate",
+    "low",
+    "high",
+    "p_value",
+    "method",
+    "degrees",
+    "n",
+    "missing",
+    "correction",
+    "note",
+)
 
 
 def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataFrame:
@@ -25,8 +37,9 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     Returns
     -------
     pandas.DataFrame
-        The key, then name, estimate, low, high, p_value (floats, NaN where there is none), method, n (text
-        such as ``36 answers, 3 judges``), missing, correction (of the p value, with a word on the interval) and note.
+        The key, then name, estimate, low, high, p_value, method, degrees (of freedom; a float as before, NaN
+        where there is none), n (text such as ``36 answers, 3 judges``), missing, correction (of the p value, with a
+        word on the interval) and note.
 
     Examples
     --------
@@ -43,6 +56,7 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
             "high": result.high,
             "p_value": result.p_value,
             "method": result.method,
+            "degrees": result.degrees,
             "n": ", ".join(counted(count, what) for what, count in result.n.items()),
             "missing": result.missing,
             "correction": result.adjusted,
@@ -51,5 +65,5 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
         for about, result in keyed
     ]
     frame = pd.DataFrame(rows, columns=[key, *COLUMNS])
-    numbers = ["estimate", "low", "high", "p_value"]
+    numbers = ["estimate", "low", "high", "p_value", "degrees"]
     return frame.astype(dict.fromkeys(numbers, "float64"))

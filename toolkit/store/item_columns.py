@@ -73,6 +73,7 @@ RESULTS: Final[Mapping[str, Column]] = {
     "high": Column("float64", "high end of its interval", "as estimate", "no interval"),
     "p_value": Column("float64", "P value of the test that belongs to it", "0-1", "no such test"),
     "method": Column("string", "how the interval was made; empty text when there is none"),
+    "degrees": Column("float64", "degrees of freedom of the interval", "", "not set by the data"),
     "n": Column("string", "what it rests on, such as `36 answers, 3 judges`"),
     "missing": Column("Int64", "answers or ratings that were missing", "answers"),
     "correction": Column("string", "correction for multiplicity, or none"),

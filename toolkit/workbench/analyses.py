@@ -85,8 +85,9 @@ class Analyses(ABC):
         """Return the comparison of S, M and L within bases, of each model by itself."""
         from toolkit.stats.length import compare_lengths
 
+        held = self.file.analysis
         return compare_lengths(
-            self.runs(), score=score, by="model", margin=self.file.analysis.equivalence_margin
+            self.runs(), score=score, by="model", margin=held.equivalence_margin, primary=held.primary
         )
 
     def compare_models(self, score: str = "composite") -> ModelComparison:
@@ -180,8 +181,9 @@ class Analyses(ABC):
     def missing(self, score: str = "composite") -> MissingData:
         """Return what has no score by model, length and judge, whether that is chance, and what it could change."""
         from toolkit.stats.missing_data import missing_data
+        from toolkit.store.frames import judge_means
 
-        return missing_data(self.runs(), self.judgements(), score=score, seed=self.file.seed)
+        return missing_data(self.runs(), judge_means(self.judgements()), score=score, seed=self.file.seed)
 
     def ceiling(self, score: str = "composite") -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many."""

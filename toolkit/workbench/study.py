@@ -259,17 +259,16 @@ class Study(StudyFrames):
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic of the study as a table and as a sentence, and return the paths."""
-        from toolkit.report.captions import defects_note, related_note, source_words
         from toolkit.report.statistics_report import write_statistics
+        from toolkit.workbench.drawing import about_judged
 
         held = self.snapshot()
-        runs = held.runs()
-        notes = [self.note, defects_note(runs), related_note(held.judgements()), self.plan.manner.sentence()]
+        about = about_judged(held, self.plan)
         return write_statistics(
             held.analyses(),
             folder=Path(folder) if folder is not None else self.output,
-            note=" ".join(note for note in notes if note),
-            source=source_words(runs, self.name, self.plan.dataset.version),
+            note=about.note,
+            source=about.source,
             study=self.name,
         )
 

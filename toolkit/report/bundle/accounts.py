@@ -134,9 +134,11 @@ def missing(done: Done) -> tuple[Sentence, ...]:
     if done.plan.test.judged:
         unread = judgements["done"] - judgements["scored"]
         gone = judgements["missing"]
+        times = done.plan.manner.repeats
+        each = f" ({times} calls each, averaged first)" if times > 1 else ""
         said.append(
             Sentence(
-                f"Of {counted(judgements['planned'], 'planned judgements')} {judgements['done']} "
+                f"Of {counted(judgements['planned'], 'planned judgements')}{each} {judgements['done']} "
                 f"{agreeing(judgements['done'], 'were')} given, of which {unread} could not be read"
                 f"{reasons(status['judgement_failures'])}, and {gone} {agreeing(gone, 'are')} missing"
             )
@@ -172,7 +174,7 @@ def cost(done: Done) -> tuple[Sentence, ...]:
     if done.plan.test.judged and reported < calls:
         said.append(
             f"{reported} of these calls brought the answers and judgements that are reported; the others asked again, "
-            "or belong to earlier settings or to probes"
+            "or about segments, or belong to earlier settings or to probes"
         )
     others = (
         total

@@ -13,6 +13,7 @@ from toolkit.stats.clusters import GROUPS
 
 _INTERVALS: Final = re.compile(r"\d+(?:\.\d+)?% intervals?: ([^.]*)")
 """Where `toolkit.report.captions.interval_words` names the methods of the intervals that a figure draws."""
+_NEXT: Final = re.compile(r"; \d+(?:\.\d+)?% intervals?: ")
 _OF_ESTIMATES: Final = frozenset({"name", "estimate", "low", "p_value", "method", "correction"})
 """Columns that make a table one of results (`toolkit.stats.tables`); elsewhere ``method`` may be a prompt."""
 
@@ -24,7 +25,8 @@ class Evidence:
     Parameters
     ----------
     methods
-        How every interval and P value was made, and how P values were corrected.
+        How every interval and P value was made, with the degrees of freedom where the data set them, and how P values
+        were corrected.
     rows
         ``TABLE: RESULT`` of every result that has a number.
     columns
@@ -68,28 +70,45 @@ def evidence_of(files: Iterable[Path]) -> Evidence:
     files
         What ``study.figures()`` and ``study.statistics()`` wrote.
     """
-    methods: dict[str, None] = {}
+    methods: dict[str, list[float]] = {}
     rows: dict[str, None] = {}
     columns: set[str] = set()
     for path in files:
         if path.suffix == ".txt":
-            methods.update(dict.fromkeys(_INTERVALS.findall(path.read_text(encoding="utf-8"))))
+            for told in _INTERVALS.findall(path.read_text(encoding="utf-8")):
+                for method in _NEXT.split(told):
+                    methods.setdefault(_of_bases(method), [])
         elif path.suffix == ".csv":
             with path.open(encoding="utf-8", newline="") as lines:
                 for row in csv.DictReader(lines):
                     columns.update(f"{path.stem}.{name}" for name, value in row.items() if _says(value))
                     if row.keys() >= _OF_ESTIMATES:
-                        methods.update(dict.fromkeys(_methods(row)))
+                        for method in _methods(row):
+                            found = methods.setdefault(method, [])
+                            if row.get("degrees") and method == _of_bases(row["method"]):
+                                found.append(float(row["degrees"]))
                         rows.update(dict.fromkeys([f"{path.stem}: {row['name']}"] if row["estimate"] else []))
-    return Evidence(tuple(methods), tuple(rows), frozenset(columns))
+    named = tuple(method + _degrees_words(found) for method, found in methods.items())
+    return Evidence(named, tuple(rows), frozenset(columns))
+
+
+def _degrees_words(degrees: list[float]) -> str:
+    if not degrees:
+        return ""
+    ends = dict.fromkeys(f"{end:.1f}" for end in (min(degrees), max(degrees)))
+    return f" (here {' to '.join(ends)} degrees of freedom)"
 
 
 def _methods(row: Mapping[str, str]) -> list[str]:
     """Return how a result was made; a method that gave neither interval nor P value made nothing."""
-    # Where bases share texts the same statistics rest on groups of them.
-    method = row["method"].replace(GROUPS, "bases").replace(GROUPS.removesuffix("s"), "base")
-    made = [method] if row["low"] or row["p_value"] else []
-    return made + ([row["correction"]] if row["p_value"] and row["correction"] != "none" else [])
+    made = [_of_bases(row["method"])] if row["method"] and (row["low"] or row["p_value"]) else []
+    corrected = row["p_value"] and row["correction"] != "none"
+    return made + ([row["correction"].partition(";")[0]] if corrected else [])
+
+
+def _of_bases(method: str) -> str:
+    """Return the name of a method where bases share no text: the same statistics rest on groups of them."""
+    return method.replace(GROUPS, "bases").replace(GROUPS.removesuffix("s"), "base")
 
 
 def _says(value: str | None) -> bool:

@@ -62,19 +62,22 @@ def statistics_used(evidence: Evidence) -> list[Sentence]:
     Examples
     --------
     >>> shown = Evidence(methods=("Wilson", "Holm over 3 contrasts"), rows=("cost_quality: quality of TOST at S",))
-    >>> [one.cite for one in statistics_used(shown)]
-    [('holm1979',), ('wilson1927',), ()]
+    >>> [(one.text[:6], one.cite) for one in statistics_used(shown)]
+    [('Interv', ()), ('Wilson', ('wilson1927',)), ('Holm o', ('holm1979',))]
     """
     told = [
         Sentence(str(one["text"]), tuple(one["cite"]))
         for one in _data("methods.toml")["statistic"]
         if evidence.shows(one)
     ]
-    made = "; ".join(dict.fromkeys(part for one in evidence.methods for part in one.split("; ")))
-    return [
-        *told,
-        *([Sentence(f"As the results themselves name them, the methods were: {made}")] if made else []),
-    ]
+    if evidence.methods:
+        told.append(Sentence("Intervals, tests and corrections are named as in the tables of the results"))
+    cites = _data("methods.toml")["method"]
+    for method in evidence.methods:
+        shown = Evidence(methods=(method,))
+        keys = dict.fromkeys(key for one in cites if shown.shows(one) for key in one["cite"])
+        told.append(Sentence(method[:1].upper() + method[1:], tuple(keys)))
+    return told
 
 
 def packages_used(
