@@ -93,7 +93,7 @@ def frame(table: pd.DataFrame, run_names: dict[str, str]) -> dict[str, Any]:
         kept = kept.assign(run_id=kept["run_id"].map(run_names).astype("string"))
     rows = [[plain(value) for value in row] for row in kept.itertuples(index=False, name=None)]
     return {
-        "dtypes": {str(name): str(dtype) for name, dtype in table.dtypes.items()},
+        "dtypes": [[str(name), str(dtype)] for name, dtype in table.dtypes.items()],
         "rows": sorted(rows, key=lambda row: json.dumps(row, default=str)),
     }
 
@@ -205,5 +205,6 @@ if __name__ == "__main__":
             text = json.dumps(content, sort_keys=True, separators=(",", ":"))
             (FROZEN / f"{name}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
         embedded.stop(Path(scratch) / "results" / ".store")
-        with tarfile.open(STORE, "w:xz") as archive:
-            archive.add(Path(scratch) / "results" / ".store", "results/.store")
+        if not STORE.exists():  # the older it is, the more it shows
+            with tarfile.open(STORE, "w:xz") as archive:
+                archive.add(Path(scratch) / "results" / ".store", "results/.store")

@@ -22,7 +22,7 @@ from toolkit.stats.result import Estimate
 from toolkit.store import embedded
 from toolkit.workbench import Study
 
-UNCONFIRMED = {"graybill1980", "marcoulides1990", "weerahandi1993"}
+UNCONFIRMED = {"marcoulides1990", "weerahandi1993"}
 HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 ש س x̧̂ \end{document}"
 HOSTILE_MODEL = r"meta_llama/$&%#^~{}\input-κ≤–→-" + "Very" * 16
 QUESTIONS = """
