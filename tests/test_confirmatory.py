@@ -152,3 +152,28 @@ def test_numbers_that_differ_are_printed_apart_and_no_level_reads_as_certainty()
     table = estimates_table("t", "Cost.", [("", small)])
     assert r"0.00512 & {[}0.00507 & 0.00516{]}" in table.latex
     assert "99.5% intervals" in table.caption
+
+
+@pytest.mark.parametrize("settings", ["", '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'])
+def test_one_cost_wherever_it_stands(tmp_path: Path, store_folder: Path, settings: str) -> None:
+    """Equal replies share the calls of their judges: cards, calls, status and methods add up to the same AUD."""
+    price = 'provider = "scripted", usd_per_million_input = 2.0, usd_per_million_output = 8.0'
+    judges = "\n".join(f'{role} = {{ name = "j-{role}", {price} }}' for role in ("primary", "secondary"))
+    path = tmp_path / "cost.toml"
+    path.write_text(
+        'name = "cost"\nscenarios = ["CTI_ANALYSIS"]\n'
+        f'models = [{{ name = "m", {price}, replies = ["Block it. Keep the logs.", "Ask the owner."] }}]\n'
+        f'{settings}[judges]\nrepeats = 2\nrubric = "seed-v1"\ntertiary = false\n{judges}\n'
+    )
+    with Study.load(path) as study:
+        status = study.run(progress=False)
+        calls, judgements = study.calls(), study.judgements()
+        cards = judge_cards(judgements, study.runs())
+        of_judges = calls.loc[calls["purpose"] == "judge", "aud_cost"].sum()
+        assert judgements["aud_cost"].sum() > 1.4 * of_judges > 0
+        assert sum(card.total_aud for card in cards) == pytest.approx(of_judges)
+        assert study.status()["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
+        assert status["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
+        study.bundle()
+        said = re.findall(r"AUD ([0-9.]+)", (study.output / "bundle" / "methods.tex").read_text())
+        assert f"{calls['aud_cost'].sum():.4f}" in said or f"{calls['aud_cost'].sum():.2f}" in said
