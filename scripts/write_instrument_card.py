@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "one_shot_instrument.md"
 ANSWERS = ROOT / "tests" / "protocols" / "data" / "labelled_answers.jsonl"
 VERDICTS = ("expected", "unexpected", "hallucinated", "undecided")
-FIRST = {"held out": "held out", "blind": "first look"}
+FIRST = {"held out": "held out", "evidence": "evidence, held out", "blind": "first look"}
 """Splits with stored verdicts, and what the row of these is called."""
 HEAD = """# The verdicts of the one-shot test, as an instrument
 
@@ -35,6 +35,9 @@ writes this page, and a test holds it to what the instrument gives on `tests/pro
 - **held out**: written by another from samples and questions alone and never seen by the author of the rules; the
   verdicts are those of the rules as they stood when it was opened, kept with each answer. **This row is what to expect
   of new answers.**
+- **evidence, held out**: replies in the format `answer_format = "evidence"`, written in the same way and never seen by
+  the author of the format; verdicts of the first run. **What to expect of replies in that format.** Since then times
+  may be cited rounded, an empty cell as empty, and the prose around the object is read: that is its row of *seen*.
 - **first look**: a set written in the same way, with the rules before they were mended by its kinds of error. By their
   author's own report a first run had used wrong keys, and its errors were seen before the rerun that stands here: it is
   less blind than the row above.
@@ -53,9 +56,9 @@ TAIL = """
 
 Each set has one author, a language model, so there is no agreement between raters. **Asked are .90 and .95; free text
 does not reach them on answers the rules have not seen.** The format `answer_format = "evidence"`, in which the model
-cites packets, fields and values and each is looked up exactly, has not been measured on blind replies: it
-is not shown to reach them either. Until it is, rest conclusions on a labelled sample of your own answers, 50 or more of
-the format you use, and correct the rate by the sensitivity and specificity found there.
+cites packets, fields and values and each is looked up exactly, reaches the first and, on 44 right replies, not quite
+the second. Where conclusions hang on the verdicts, ask for that format, label a sample of your own answers, 50 or more
+of the format you use, and correct the rate by the sensitivity and specificity found there.
 """
 
 
@@ -63,7 +66,7 @@ async def _no_judge(request: ModelRequest) -> Answer:
     raise ModelError("there is no judge here", reason="none")
 
 
-def verdicts(rows: list[dict[str, Any]]) -> list[str]:
+def verdicts(rows: list[dict[str, Any]], answer_format: str = "text") -> list[str]:
     """Return the verdict on every labelled answer, as the one-shot test gives it."""
     shipped = {question.id: question for question in load_questions()}
     asked = {
@@ -76,6 +79,7 @@ def verdicts(rows: list[dict[str, Any]]) -> list[str]:
     test = OneShotTest(
         questions=list({one.id: one for one in asked.values()}.values()),
         judges=[judge],
+        answer_format=answer_format,
     )
     prompts = {item.context.question.id: item.prompts[0] for item in test.make_test_items()}
     annotator = test.annotators()["verdict"]
@@ -93,7 +97,7 @@ def labelled() -> dict[str, list[tuple[str, str]]]:
     found: dict[str, list[tuple[str, str]]] = {name: [] for name in FIRST.values()}
     for split in (*FIRST, "open"):
         chosen = [row for row in rows if row["split"] == split]
-        now = verdicts(chosen)
+        now = verdicts(chosen, "evidence" if split == "evidence" else "text")
         found[f"{split}, seen"] = [(row["label"], verdict) for row, verdict in zip(chosen, now, strict=True)]
         if split in FIRST:
             found[FIRST[split]] = [(row["label"], row["first_look"]) for row in chosen]

@@ -20,8 +20,8 @@ sample does not hold."""
 """What is put behind the question."""
 
 
-def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, tuple[Claim, ...]]:
-    """Return the answer of a reply in this format as its key reads it, and each citation as a claim.
+def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, tuple[Claim, ...]]:
+    """Return the answer of a reply in this format as its key reads it, the prose around it, and each citation as a claim.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, tuple
 
     Returns
     -------
-    tuple of str and tuple of Claim
-        A citation that names no packet, no column, or another value than the cell's is not held.
+    tuple of str, str and tuple of Claim
+        A citation that names no packet, no column, or another value than the cell's, rounded or not, is not held.
 
     Examples
     --------
@@ -43,16 +43,19 @@ def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, tuple
     >>> facts = Facts("tiny", "", pd.DataFrame({"number": [1, 2], "status": [pd.NA, 404]}))
     >>> reply = '{"answer": 404, "evidence": [{"packet": 2, "field": "status", "value": 500}]}'
     >>> read_citations(reply, AnswerKey("number", 404), facts)
-    ('404', (Claim(kind='citation', text='packet 2 status 500', position=0, held=False),))
+    ('404', '', (Claim(kind='citation', text='packet 2 status 500', position=0, held=False),))
     """
     found = [one for one in json_objects(reply) if "answer" in one and isinstance(one.get("evidence"), list)]
     if len(found) != 1:
-        return "", ()
+        return "", "", ()
     answer = found[0]["answer"]
     if key.kind == "json" and not isinstance(answer, dict):
         answer = {key.field: answer}
     text = answer if isinstance(answer, str) else json.dumps(_plain(answer), ensure_ascii=False)
-    return text, tuple(_looked_up(one, reply, facts) for one in found[0]["evidence"])
+    prose = f"{reply[: reply.find('{')]} {reply[reply.rfind('}') + 1 :]}".replace("```json", " ").replace(
+        "```", " "
+    )
+    return text, prose.strip(), tuple(_looked_up(one, reply, facts) for one in found[0]["evidence"])
 
 
 def _looked_up(one: Any, reply: str, facts: Facts) -> Claim:
@@ -60,9 +63,10 @@ def _looked_up(one: Any, reply: str, facts: Facts) -> Claim:
         return Claim("citation", json.dumps(_plain(one))[:80], 0, False)
     packet, field, value = (cell_text(_plain(one[name])) or "" for name in ("packet", "field", "value"))
     held = facts.cell(packet, field)
-    same = held is not None and (
-        held == value or decoded_path(held) == decoded_path(value) or _equal(held, value)
-    )
+    if held is None:  # an empty cell may be cited as empty
+        same = not value and field in facts.frame and facts.cell(packet, "number") is not None
+    else:
+        same = held == value or decoded_path(held) == decoded_path(value) or _equal(held, value)
     return Claim(
         "citation", f"packet {packet} {field} {value}"[:200], max(0, reply.find(str(one["value"]))), same
     )
@@ -70,7 +74,8 @@ def _looked_up(one: Any, reply: str, facts: Facts) -> Claim:
 
 def _equal(held: str, value: str) -> bool:
     try:
-        return abs(float(held) - float(value)) <= 1e-6
+        decimals = len(value.partition(".")[2])
+        return abs(float(held) - float(value)) <= (0.5 * 10**-decimals if decimals else 0.0) + 1e-9
     except ValueError:
         return False
 

@@ -164,12 +164,13 @@ class OneShotTest(PromptResponseTest):
     async def _annotate(self, reply: PromptReply, ask: Ask) -> Verdict:
         context: OneShotContext = reply.prompt.context
         text, question = reply.text or "", context.question
+        prose = ""
         cited: tuple[Claim, ...] = ()
         if self.answer_format == "evidence":
-            text, cited = read_citations(text, question.key, context.facts)
+            text, prose, cited = read_citations(text, question.key, context.facts)
         match = matches(question.key, text, question.text)
         known = "\n".join(question.key.texts())
-        verdict = decide(match, (*cited, *evidence(text, context.facts, question.text, known)))
+        verdict = decide(match, (*cited, *evidence(f"{text}\n{prose}", context.facts, question.text, known)))
         if verdict.verdict == "hallucinated" or not text.strip():
             return verdict
         if self.hallucination_judge:
