@@ -21,7 +21,7 @@ sample does not hold."""
 
 
 def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, tuple[Claim, ...]]:
-    """Return the answer of a reply in this format as its key reads it, the prose around it, and its citations as claims.
+    """Return the answer of such a reply as its key reads it, the prose around it, and its citations as claims.
 
     Parameters
     ----------
