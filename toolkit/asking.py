@@ -33,27 +33,7 @@ def ask_study(
     label: str = "judge calls",
     progress: bool = True,
 ) -> R:
-    """Do work that asks judges of a study, and return what it returns; what the ledger has is not asked again.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study, whose ledger, limits and budget hold, and its open store.
-    work
-        Takes an ``ask``, and the event that stops it, and may have many requests under way at once: the gateway keeps
-        the limits.
-    requests
-        What it will ask, as far as that is known beforehand.
-    label, progress
-        What progress calls the answers, and whether it shows.
-
-    Raises
-    ------
-    BudgetReached
-        When a request could pass the study's budget. What is under way comes home first.
-    InputError
-        When the study has no judges, or the key of one that has something to be asked is missing.
-    """
+    """Do work that asks judges of a study, and return what it returns; what the ledger has is not asked again."""
     if not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
     asked = {_key(request) for request in unpaid(plan, store, requests)}
@@ -104,13 +84,7 @@ def worst_of(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> floa
 
 
 def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
-    """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed.
-
-    Raises
-    ------
-    InputError
-        Naming both amounts and how to confirm.
-    """
+    """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
     left = unpaid(plan, store, requests)
     worst = worst_of(plan, store, left)
     threshold = plan.study.budget.confirm_above_aud

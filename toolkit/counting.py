@@ -11,54 +11,17 @@ _VERB: Final = re.compile(rf"\b({'|'.join(_VERBS)})\b")
 
 
 def counted(number: int, plural: str) -> str:
-    """Return a number with its noun.
-
-    Parameters
-    ----------
-    number
-        How many there are.
-    plural
-        The noun in the plural, with what belongs to it; of more words the first that is a plural changes.
-
-    Examples
-    --------
-    >>> counted(1, "answers"), counted(0, "planned answers"), counted(1, "replies"), counted(1, "repeats per base")
-    ('1 answer', '0 planned answers', '1 reply', '1 repeat per base')
-    """
+    """Return a number with its noun."""
     return f"{number} {plural if number != 1 else _one(plural)}"
 
 
 def agreeing(number: int, words: str) -> str:
-    """Return words with their verbs in the number of what they are said of.
-
-    Parameters
-    ----------
-    number
-        How many they are said of.
-    words
-        Words about several: are, were, have and lack become is, was, has and lacks.
-
-    Examples
-    --------
-    >>> agreeing(1, "have no score and are left out"), agreeing(2, "have no score")
-    ('has no score and is left out', 'have no score')
-    """
+    """Return words with their verbs in the number of what they are said of."""
     return words if number != 1 else _VERB.sub(lambda found: _VERBS[found[1]], words)
 
 
 def coverage(confidence: float) -> str:
-    """Return a level of confidence in words, never rounded to certainty.
-
-    Parameters
-    ----------
-    confidence
-        Between 0 and 1.
-
-    Examples
-    --------
-    >>> coverage(0.95), coverage(0.995)
-    ('95%', '99.5%')
-    """
+    """Return a level of confidence in words, never rounded to certainty."""
     return f"{100 * confidence:.10g}%"
 
 

@@ -15,25 +15,7 @@ TEMPLATES = ("run_study", "judge_reliability", "prompt_length")
 
 
 def run_demo(*, limit: int | None = None, progress: bool = True) -> Summary:
-    """Run the demo study and everything that follows from it.
-
-    Parameters
-    ----------
-    limit
-        Ask only the first N runs.
-    progress
-        Whether to show progress on standard error.
-
-    Returns
-    -------
-    Summary
-        What was made, where, what it cost and what to do next.
-
-    Raises
-    ------
-    InputError
-        When the templates are not there, because this is no clone of the project.
-    """
+    """Run the demo study and everything that follows from it."""
     started = time.monotonic()
     templates = Path(__file__).resolve().parent.parent / "templates"
     if not (templates / "demo.toml").is_file():

@@ -26,26 +26,7 @@ ENTRY_POINTS: Final = "toolkit.tests"
 
 
 def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
-    """Return the class of the test that a study names.
-
-    Parameters
-    ----------
-    name
-        A shipped name, an entry point, ``file.py:Class`` relative to the study, or ``package.module:Class``, where
-        the study's folder is looked in first.
-    folder
-        Folder of the study file.
-
-    Raises
-    ------
-    StudyError
-        In one line, when there is no such test, its file cannot be imported, or the class is no test.
-
-    Examples
-    --------
-    >>> find_test("rubric_study", Path()).__name__
-    'RubricStudy'
-    """
+    """Return the class of the test that a study names."""
     target = SHIPPED.get(name, name)
     for offered in entry_points(group=ENTRY_POINTS, name=name):
         target = offered.value
@@ -74,23 +55,7 @@ def find_test(name: str, folder: Path) -> type[PromptResponseTest]:
 def make_test(
     test: type[PromptResponseTest], options: Mapping[str, Any], given: Mapping[str, Any]
 ) -> PromptResponseTest:
-    """Return a test made with the study's options and with what the study knows, where the test asks for it.
-
-    Parameters
-    ----------
-    test
-        The class.
-    options
-        The table ``[options]`` of the study.
-    given
-        What the study knows, by the name of the parameter that asks for it: ``prompts``, ``judges``, ``manner``,
-        ``rubric``, ``folder``.
-
-    Raises
-    ------
-    StudyError
-        When an option is unknown, missing, or refused by the test.
-    """
+    """Return a test made with the study's options and with what the study knows, where the test asks for it."""
     parameters = parameters_of(test)
     allowed = [name for name in parameters if name not in given]
     unknown = [name for name in options if name not in allowed]

@@ -30,14 +30,7 @@ def mark() -> str:
 
 
 def held(handle: int) -> bool:
-    """Hold an open file or folder until it is closed; false when somebody took it for left before we did.
-
-    Parameters
-    ----------
-    handle
-        Its descriptor, by which it is in use. Where a disk knows no locks it is in use all the same, and nobody will
-        ever take it for left.
-    """
+    """Hold an open file or folder until it is closed; false when somebody took it for left before we did."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -48,15 +41,7 @@ def held(handle: int) -> bool:
 
 
 def left(folder: Path, name: str) -> Iterator[Path]:
-    """Yield what nobody holds any more, each held while it is looked at, so that it is removed by one process only.
-
-    Parameters
-    ----------
-    folder
-        Where to look; one that cannot be read has nothing.
-    name
-        Pattern of the whole names, with a `mark` in it.
-    """
+    """Yield what nobody holds any more, each held while it is looked at, so that it is removed by one process only."""
     try:
         known = [entry for entry in os.scandir(folder) if re.fullmatch(name, entry.name)]
     except OSError:

@@ -45,19 +45,7 @@ class Annotated:
 async def annotated_items(
     plan: Plan, runs: Sequence[PlannedRun], store: Store, stored: Standing
 ) -> list[Annotated]:
-    """Return every item of a study for every model and repeat, annotated from what is stored; nothing is asked.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    runs
-        The planned runs that count.
-    store
-        Its open store.
-    stored
-        The runs as they stand in it, by prompt id, model and repeat.
-    """
+    """Return every item of a study for every model and repeat, annotated from what is stored; nothing is asked."""
     texts = reply_texts(store, stored.values())
     groups: dict[tuple[str, int, str], list[PlannedRun]] = defaultdict(list)
     for run in runs:
@@ -95,20 +83,7 @@ async def annotated_by(
 
 
 def measured_items(test: PromptResponseTest, annotated: Sequence[Annotated]) -> list[MeasuredTestItem]:
-    """Return the measurements of every item.
-
-    Parameters
-    ----------
-    test
-        The test that measures.
-    annotated
-        From `annotated_items`.
-
-    Raises
-    ------
-    InputError
-        When the test's own code fails, in one line.
-    """
+    """Return the measurements of every item."""
     measured = []
     for one in annotated:
         item = one.found.item
@@ -121,20 +96,7 @@ def measured_items(test: PromptResponseTest, annotated: Sequence[Annotated]) -> 
 def results_of(
     test: PromptResponseTest, measured: Sequence[MeasuredTestItem]
 ) -> tuple[tuple[str, Result], ...]:
-    """Return the results of every model: those that the test promised, in its order.
-
-    Parameters
-    ----------
-    test
-        The test that aggregates.
-    measured
-        From `measured_items`.
-
-    Raises
-    ------
-    InputError
-        When the test's own code fails, or its results are not those that it promised.
-    """
+    """Return the results of every model: those that the test promised, in its order."""
     by_model: dict[str, list[MeasuredTestItem]] = defaultdict(list)
     for one in measured:
         by_model[one.model].append(one)
@@ -162,17 +124,7 @@ async def measure(
     spent_aud: float,
     reached: BudgetReached | None,
 ) -> Outcome:
-    """Measure every item, aggregate over items for each model, and say where the study stands.
-
-    Parameters
-    ----------
-    plan, runs, store, stored
-        As in `annotated_items`.
-    new_calls, spent_aud
-        What this execution asked and paid.
-    reached
-        The budget's error, if it was reached.
-    """
+    """Measure every item, aggregate over items for each model, and say where the study stands."""
     measured = measured_items(plan.test, await annotated_items(plan, runs, store, stored))
     failures = Counter(s.failure.split(":")[0] for s in stored.values() if s.failure)
     return Outcome(
@@ -191,17 +143,7 @@ async def measure(
 
 
 def reply_of(run: PlannedRun, stored: Stored | None, texts: Mapping[str, str]) -> PromptReply:
-    """Return what a run answered as a test sees it; a run without a usable reply says why.
-
-    Parameters
-    ----------
-    run
-        The planned run.
-    stored
-        The run as it stands in the store; ``None`` when it was not asked yet.
-    texts
-        Replies by the id of their text.
-    """
+    """Return what a run answered as a test sees it; a run without a usable reply says why."""
     if stored is None:
         return PromptReply(run.prompt, None, "", run.model, run.repeat, "not asked yet")
     failure = stored.failure or (f"excluded: {stored.excluded} reply" if stored.excluded else None)

@@ -96,37 +96,7 @@ def run_plan(
     only_judge: bool = False,
     replay: bool = False,
 ) -> Outcome:
-    """Ask and judge what is missing in a plan, measure and aggregate.
-
-    Parameters
-    ----------
-    plan
-        What to do.
-    store
-        Where everything is kept.
-    progress
-        Whether to show progress.
-    limit
-        Consider only the first this many runs.
-    only_judge
-        Ask no run, only fill missing judgements.
-    replay
-        Make every run and judgement again from the ledger, with no network: what the ledger lacks stays as it is.
-
-    Returns
-    -------
-    Outcome
-        What was done and what is still missing; failures of single runs are in it, not raised.
-
-    Raises
-    ------
-    PriceError
-        When a model has no price; before the first call.
-    StudyError
-        When a model that is still to be asked was retired by its provider; before the first call.
-    InputError
-        When the key of a provider that is still to be asked is missing; before the first call.
-    """
+    """Ask and judge what is missing in a plan, measure and aggregate."""
     stop = threading.Event()
     endpoints = endpoints_of(plan)
     if not replay:

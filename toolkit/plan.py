@@ -30,19 +30,7 @@ STORE: Final = ".store"
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything a study will do.
-
-    Parameters
-    ----------
-    study
-        The checked study file.
-    folder
-        The folder it stands in; a ``.env`` is looked for there.
-    dataset, models, judge_models, judges, manner, rubric, test
-        What the file names, loaded.
-    runs
-        Every run, in the order in which it is asked.
-    """
+    """Everything a study will do."""
 
     study: StudyFile
     folder: Path
@@ -112,20 +100,7 @@ class Plan:
 
 
 def make_plan(study: StudyFile, folder: Path) -> Plan:
-    """Plan a study: load its dataset, models, judges and rubric, and list every run.
-
-    Parameters
-    ----------
-    study
-        A checked study file.
-    folder
-        The folder it stands in.
-
-    Raises
-    ------
-    InputError
-        When the dataset, a model or the rubric cannot be used.
-    """
+    """Plan a study: load its dataset, models, judges and rubric, and list every run."""
     found = find_test(study.test, folder)
     wanted = parameters_of(found)
     checked = "range" not in study.accept_flaws

@@ -21,32 +21,7 @@ Entry = TypeVar("Entry", bound=ModelEntry)
 
 
 def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
-    r"""Read and check a study file.
-
-    Parameters
-    ----------
-    path
-        A TOML file.
-
-    Returns
-    -------
-    tuple
-        The checked study, with every path in it absolute, and the absolute path of its file.
-
-    Raises
-    ------
-    StudyError
-        In one line: the file, the key, what is wrong, and the allowed values.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "s.toml")
-    >>> _ = file.write_text('name = "pilot"\nmodels = ["gpt-4o"]')
-    >>> study, _ = load_study_file(file)
-    >>> study.sampling.temperature, study.judges.max_tokens
-    (0.2, 1000)
-    """
+    r"""Read and check a study file."""
     file = Path(path).expanduser()
     if not file.exists():
         raise StudyError(f"{path}: no such study file; start from one in templates/")

@@ -9,17 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Summary:
-    """The end of a command.
-
-    Parameters
-    ----------
-    fields
-        Plain JSON types.
-    text
-        The same for people.
-    exit_code
-        As in DESIGN section 9.
-    """
+    """The end of a command."""
 
     fields: Mapping[str, Any]
     text: str

@@ -11,13 +11,7 @@ from toolkit.errors import InputError
 
 
 def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
-    """Return the content of a TOML file; ``where`` and ``what`` name it in errors.
-
-    Raises
-    ------
-    InputError
-        There is no such file, it cannot be read, is not UTF-8, or is not TOML.
-    """
+    """Return the content of a TOML file; ``where`` and ``what`` name it in errors."""
     where = where or str(path)
     try:
         # Windows editors write a byte order mark, which TOML does not know.

@@ -17,18 +17,6 @@ def write_atomically(path: Path, content: bytes) -> Path:
     """Write a file that is either complete or not there, also when the process is killed half-way.
 
     What a killed process left in the folder is removed by the next one that writes there; see `toolkit.leftovers`.
-
-    Parameters
-    ----------
-    path
-        The file; its folder is made when it is not there.
-    content
-        All of its bytes.
-
-    Returns
-    -------
-    Path
-        The same path.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent.absolute())

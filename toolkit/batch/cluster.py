@@ -43,19 +43,7 @@ LOOK_SECONDS = 0.5
 
 
 class ClusterSlot:
-    """One place on the cluster; Dask decides on which worker.
-
-    Parameters
-    ----------
-    client
-        Connected to the scheduler.
-    at_once
-        Slots of this batch.
-    stop_file
-        Made when the notebooks are to stop; their workers look for it.
-    facts
-        What a worker must have in common with us; see `facts`.
-    """
+    """One place on the cluster; Dask decides on which worker."""
 
     def __init__(self, client: Client, at_once: int, stop_file: Path, facts: dict[str, str]) -> None:
         self._client = client
@@ -63,13 +51,7 @@ class ClusterSlot:
         self._stop_file = stop_file
 
     def run(self, order: Order) -> Reply:
-        """Run one notebook on whatever worker is free.
-
-        Raises
-        ------
-        ToolkitError
-            When the scheduler or all workers are gone, and the notebook had not begun.
-        """
+        """Run one notebook on whatever worker is free."""
         from distributed import CancelledError, KilledWorker
 
         if self._client.status == "closed":
@@ -122,23 +104,7 @@ class ClusterSlot:
 
 @contextlib.contextmanager
 def cluster_slots(address: str, workers: int | None, place: Path) -> Iterator[tuple[Any, int]]:
-    """Connect to a cluster and yield what opens a slot on it, and how many slots there are.
-
-    Parameters
-    ----------
-    address
-        Of the scheduler, e.g. ``tcp://10.0.0.1:8786``.
-    workers
-        Notebooks at the same time; by default as many as the cluster has threads.
-    place
-        Folder of the batch, which all workers must see.
-
-    Raises
-    ------
-    InputError
-        Without the package ``distributed``, without an answer, or when a worker cannot do the work: other code,
-        another store, no such folder.
-    """
+    """Connect to a cluster and yield what opens a slot on it, and how many slots there are."""
     try:
         from distributed import Client
     except ImportError:

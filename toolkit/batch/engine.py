@@ -154,19 +154,7 @@ class ToolkitEngine:
         more: bool = False,
         **_: Any,
     ) -> None:
-        """Execute the cells, and raise `NotebookFailed` for every end that papermill takes for a good one.
-
-        Parameters
-        ----------
-        nb_man, kernel_name, log_output, stdout_file, stderr_file, start_timeout
-            As papermill hands them over.
-        execution_timeout, notebook_timeout
-            Seconds for one cell and for the whole notebook; ``None`` for no end.
-        watch
-            By which the caller can end the kernel.
-        ahead, more
-            Where a kernel may have booted ahead, and whether one shall for the next notebook.
-        """
+        """Execute the cells, and raise `NotebookFailed` for every end that papermill takes for a good one."""
         from papermill.clientwrap import PapermillNotebookClient
         from papermill.log import logger
 
@@ -227,15 +215,7 @@ class ToolkitEngine:
 
 
 def place(notebook: Any, index: int | None) -> str:
-    """Return the number of a code cell as a notebook shows it, e.g. ``In [3]``; empty before the first.
-
-    Parameters
-    ----------
-    notebook
-        Any notebook of format 4.
-    index
-        The cell's place among all cells.
-    """
+    """Return the number of a code cell as a notebook shows it, e.g. ``In [3]``; empty before the first."""
     if index is None:
         return ""
     before = notebook.cells[: index + 1]
@@ -243,13 +223,7 @@ def place(notebook: Any, index: int | None) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return text without colours on one line of at most 300 characters.
-
-    Examples
-    --------
-    >>> one_line("\x1b[31mValueError\x1b[0m:\n  no")
-    'ValueError: no'
-    """
+    r"""Return text without colours on one line of at most 300 characters."""
     return " ".join(_COLOURS.sub("", text).split())[:300]
 
 

@@ -38,36 +38,12 @@ MOST: Final = 100_000
 
 
 def read_grid(path: Path) -> tuple[Cell, ...]:
-    """Return the cells of a grid file, in the order of the file; the last parameter of the product varies fastest.
-
-    Raises
-    ------
-    InputError
-        In one line: the file and what is wrong with it.
-    """
+    """Return the cells of a grid file, in the order of the file; the last parameter of the product varies fastest."""
     return cells_of(read_toml(path, what="grid file"), str(path))
 
 
 def cells_of(grid: Mapping[str, Any], where: str = "grid") -> tuple[Cell, ...]:
-    """Return the cells of a grid.
-
-    Parameters
-    ----------
-    grid
-        The tables ``product``, ``zip``, ``list`` and ``exclude``; see the module.
-    where
-        Its name, for errors.
-
-    Raises
-    ------
-    InputError
-        When a table is unknown or malformed, an exclusion leaves out nothing, or no cell is left.
-
-    Examples
-    --------
-    >>> cells_of({"product": {"a": [1, 2], "b": ["x"]}, "exclude": [{"a": 2}], "list": [{"a": 9}]})
-    ({'a': 1, 'b': 'x'}, {'a': 9})
-    """
+    """Return the cells of a grid."""
     unknown = [name for name in grid if name not in TABLES]
     if unknown:
         raise InputError(f"{where}: unknown table {unknown[0]!r}; a grid has {', '.join(TABLES)}")

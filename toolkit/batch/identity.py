@@ -34,17 +34,7 @@ def effective(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> dict[
 def identities(
     notebook: Any, parameters: Sequence[Mapping[str, Any]], sources: Sequence[Mapping[str, Source]]
 ) -> list[str]:
-    """Return the identity of each notebook of a batch, as a SHA-256 in hex.
-
-    Parameters
-    ----------
-    notebook
-        The template; its cells count, what they once put out does not.
-    parameters
-        For each notebook all parameters with their defaults, as plain values.
-    sources
-        For each notebook what the texts among them name, by the text; see `toolkit.batch.sources`.
-    """
+    """Return the identity of each notebook of a batch, as a SHA-256 in hex."""
     cells = [[c.cell_type, c.source, sorted(c.metadata.get("tags", ()))] for c in notebook.cells]
     same = {"template": cells, "code": code_hash()}
     head = hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()

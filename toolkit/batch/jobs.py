@@ -25,22 +25,7 @@ class Job:
 
 
 def run_templates(jobs: Sequence[Job], *, at_once: int = 2) -> tuple[Path, ...]:
-    """Execute templates in bounded processes and return the executed notebooks.
-
-    Parameters
-    ----------
-    jobs
-        What to execute; checked all before the first is started. A notebook runs in the folder of its output.
-    at_once
-        How many kernels run at the same time.
-
-    Raises
-    ------
-    InputError
-        When a template has no ``parameters`` cell or a parameter is unknown.
-    ToolkitError
-        When an execution failed; the partly executed notebook stays beside the output as ``.failed.ipynb``.
-    """
+    """Execute templates in bounded processes and return the executed notebooks."""
     orders = [
         Order(
             template=str(job.template.resolve()),

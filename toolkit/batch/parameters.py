@@ -28,19 +28,7 @@ _WORDS: Final = {int: "a whole number", float: "a number", str: "text", bool: "t
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a template.
-
-    Parameters
-    ----------
-    name
-        As the template says.
-    types
-        What it may be, by its annotation, else by its default; empty for anything.
-    needed
-        Whether it must be given: it is annotated and has no default.
-    default
-        Its default where that is a plain value, else ``None``.
-    """
+    """One parameter of a template."""
 
     name: str
     types: tuple[type, ...]
@@ -49,28 +37,7 @@ class Parameter:
 
 
 def parameters_of(notebook: Any, where: str) -> dict[str, Parameter]:
-    r"""Return what the cell tagged `parameters` of a Python notebook takes.
-
-    Parameters
-    ----------
-    notebook
-        A notebook of format 4.
-    where
-        Its name, for errors.
-
-    Raises
-    ------
-    InputError
-        When no cell has the tag, it is not Python, or the cell sets nothing.
-
-    Examples
-    --------
-    >>> import nbformat.v4 as v4
-    >>> cell = v4.new_code_cell("k: int\nstudy = 'a=b.toml'", metadata={"tags": ["parameters"]})
-    >>> found = parameters_of(v4.new_notebook(cells=[cell]), "t.ipynb")
-    >>> found["k"].needed, found["study"].default
-    (True, 'a=b.toml')
-    """
+    r"""Return what the cell tagged `parameters` of a Python notebook takes."""
     said = notebook.metadata.get("kernelspec", {}).get("language")  # which not every notebook says there
     language = said or notebook.metadata.get("language_info", {}).get("name") or "python"
     if language.lower() not in ("python", "ipython"):
@@ -97,20 +64,7 @@ def parameters_of(notebook: Any, where: str) -> dict[str, Parameter]:
 
 
 def check_parameters(template: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters as a notebook can be given them; refuse what the template does not take.
-
-    Parameters
-    ----------
-    template
-        A notebook with a cell tagged `parameters`.
-    parameters
-        What it is to be called with. Paths, dates and numpy's numbers become text and numbers.
-
-    Raises
-    ------
-    InputError
-        Naming the template, the parameter and what is allowed.
-    """
+    """Return the parameters as a notebook can be given them; refuse what the template does not take."""
     return fitting(parameters_of(read_template(template), str(template)), parameters, str(template))
 
 
@@ -136,25 +90,7 @@ def fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], where: str
 
 
 def plain(value: Any, where: str) -> Any:
-    """Return a value in the plain types that papermill writes into a notebook as they are.
-
-    Parameters
-    ----------
-    value
-        Text, number, truth value, list or table; a path, a date or one of numpy's numbers becomes one of those.
-    where
-        What it is, for errors.
-
-    Raises
-    ------
-    InputError
-        For anything else, for a number that is not finite, and for a table whose keys are not text.
-
-    Examples
-    --------
-    >>> plain((Path("a/b.toml"), datetime.date(2026, 11, 22)), "x")
-    ['a/b.toml', '2026-11-22']
-    """
+    """Return a value in the plain types that papermill writes into a notebook as they are."""
     if type(value).__module__ == "numpy" and hasattr(value, "item") and not hasattr(value, "__len__"):
         # datetime64 in nanoseconds would become a number.
         value = str(value) if value.dtype.kind in "mM" else value.item()

@@ -18,17 +18,7 @@ from toolkit.writing import write_atomically
 
 @dataclass(frozen=True)
 class Planned:
-    """One notebook to be.
-
-    Parameters
-    ----------
-    identity
-        What it depends on, as a hash; see `toolkit.batch.identity`.
-    parameters
-        What it is called with.
-    files
-        Every file of the studies it names, with the SHA-256 of its content.
-    """
+    """One notebook to be."""
 
     identity: str
     parameters: Mapping[str, Any]
@@ -37,19 +27,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """All notebooks of a batch.
-
-    Parameters
-    ----------
-    template
-        The file of the template.
-    content
-        What it held when it was checked: this is what runs, whatever is done to the file meanwhile.
-    reads_store
-        Whether what is in the store counts for the identities.
-    cells
-        In the order of the grid.
-    """
+    """All notebooks of a batch."""
 
     template: Path
     content: bytes
@@ -63,26 +41,7 @@ class BatchPlan:
 
 
 def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path, where: str) -> BatchPlan:
-    """Return what a batch will run.
-
-    Parameters
-    ----------
-    template
-        A notebook with a cell tagged `parameters`.
-    cells
-        What each notebook is called with.
-    folder
-        Where they run: what relative paths are relative to.
-    where
-        Name of the grid, for errors.
-
-    Raises
-    ------
-    InputError
-        When the template cannot be used, a parameter does not fit, or two cells are the same notebook.
-    StoreError
-        When the template shows what is in the store and that does not answer.
-    """
+    """Return what a batch will run."""
     content = read_bytes(template)
     notebook = notebook_of(content, str(template))
     known = parameters_of(notebook, str(template))

@@ -42,13 +42,7 @@ class Slot(Protocol):
 
 
 class ProcessSlot:
-    """A worker process of this machine; one that died is replaced at the next order.
-
-    Parameters
-    ----------
-    at_once
-        How many slots there are: their notebooks share the limits of a study.
-    """
+    """A worker process of this machine; one that died is replaced at the next order."""
 
     def __init__(self, at_once: int) -> None:
         self._environment = kernel_environment(os.environ, at_once)
@@ -122,15 +116,7 @@ def kernel_environment(environment: Mapping[str, str], at_once: int) -> dict[str
 
 
 def settle_failed(order: Order, error: str) -> Reply:
-    """Record that a notebook failed without a word of its own, unless another process has it or is through with it.
-
-    Parameters
-    ----------
-    order
-        What was to be run.
-    error
-        Why it is not done, in one line.
-    """
+    """Record that a notebook failed without a word of its own, unless another process has it or is through with it."""
     if not order.records:
         return Reply("failed", kept_as_failed(order), error, ran=True)
     folder, ended = Path(order.records), time.time()
@@ -163,24 +149,7 @@ def run_orders(
     at_once: int,
     ended: Callable[[Order, Reply], None],
 ) -> None:
-    """Run orders in at most ``at_once`` slots, begun in the given order.
-
-    Parameters
-    ----------
-    orders
-        What to run.
-    open_slot
-        Opens one slot; called in the thread that uses it.
-    at_once
-        Slots.
-    ended
-        Called in this thread with each order and its reply.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        When it was stopped; the notebooks under way have stopped by then. A second one ends them at once.
-    """
+    """Run orders in at most ``at_once`` slots, begun in the given order."""
     waiting = deque(orders)
     replies: queue.Queue[tuple[Order, Reply] | BaseException] = queue.Queue()
     stopping = threading.Event()

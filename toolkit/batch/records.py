@@ -25,31 +25,7 @@ STATUSES: Final = ("queued", "running", DONE, *FAILED)
 
 @dataclass(frozen=True)
 class Record:
-    """How one notebook of a batch stands.
-
-    Parameters
-    ----------
-    identity
-        What it depends on, as a hash; see `toolkit.batch.identity`.
-    status
-        One of `STATUSES`.
-    template, parameters
-        What was run, with which values.
-    notebook
-        File of the executed notebook, beside the folder of records; empty before there is one.
-    error
-        What ended it, in one line; empty where nothing did.
-    seconds
-        How long it ran; ``None`` before it ended.
-    began, ended
-        Seconds since 1970; ``None`` before that.
-    attempts
-        How often it was begun.
-    process
-        Host and process that ran it last, for people.
-    toolkit
-        Version and commit of the toolkit that it ran with, for people: what decides is the identity.
-    """
+    """How one notebook of a batch stands."""
 
     identity: str
     status: str = "queued"
@@ -96,20 +72,7 @@ def claim(folder: Path, identity: str) -> Iterator[bool]:
 
 
 def is_finished(record: Record | None, folder: Path, *, retry: bool, tried: int) -> bool:
-    """Whether a notebook needs no run.
-
-    Parameters
-    ----------
-    record
-        How it stands.
-    folder
-        Folder of records; the executed notebook of one that is done must still be there.
-    retry
-        Whether failed ones are to be run again.
-    tried
-        How often it had been begun when this batch began: what failed and was begun since was tried by another batch
-        just now. No clock is asked, for the one of another machine says something else.
-    """
+    """Whether a notebook needs no run."""
     if record is None:
         return False
     if record.status == DONE:

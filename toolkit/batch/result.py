@@ -38,23 +38,7 @@ _STORE = {
 
 @dataclass(frozen=True)
 class CellResult:
-    """One cell of the grid.
-
-    Parameters
-    ----------
-    parameters
-        What the notebook was called with.
-    status
-        As in `toolkit.batch.records.STATUSES`.
-    seconds
-        How long it ran; ``None`` where it has not ended.
-    error
-        What ended it, in one line; empty where nothing did.
-    notebook
-        The executed notebook, relative to the folder of the batch; empty where there is none.
-    ran
-        Whether it was run now; false where it was finished before.
-    """
+    """One cell of the grid."""
 
     parameters: Mapping[str, Any]
     status: str
@@ -66,21 +50,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """A batch that came to its end.
-
-    Parameters
-    ----------
-    template
-        Name of the template.
-    folder
-        Where notebooks, records and the summary are.
-    cells
-        One for each cell of the grid, in its order.
-    seconds
-        How long the batch took, wall clock.
-    reads_store
-        Whether the template only shows what is in the store, so that this counts for what is done already.
-    """
+    """A batch that came to its end."""
 
     template: str
     folder: Path
@@ -117,14 +87,7 @@ class BatchResult:
         return int(any(cell.status != DONE for cell in self.cells))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row a cell of the grid.
-
-        Returns
-        -------
-        DataFrame
-            ``cell`` (from 1), ``status``, ``seconds``, ``error``, ``notebook`` (relative to the folder), ``ran``, and
-            ``parameter_NAME`` for each parameter; missing where a cell has no such parameter.
-        """
+        """Return one row a cell of the grid."""
         import pandas as pd
 
         rows = [

@@ -37,45 +37,7 @@ def run_batch(
     cluster: str | None = None,
     progress: bool = True,
 ) -> BatchResult:
-    """Run a template over a grid, each notebook once, and write the summary.
-
-    Parameters
-    ----------
-    template
-        A notebook with a cell tagged `parameters`.
-    grid
-        A grid file, or its tables; see `toolkit.batch.grid`. Notebooks run in the folder of the grid file, so that a
-        path in it is relative to it; without a file, in the working folder.
-    out
-        Folder of the notebooks, their records and the summary; by default ``results/batches/NAME`` beside the grid,
-        where NAME is the name of the grid file, or that of the template.
-    workers
-        Notebooks at the same time; by default as many as there are cores, or threads of the cluster. They share the
-        limits that a study sets for its providers.
-    retry
-        Whether to run those again that failed before.
-    timeout, cell_timeout
-        Seconds that a notebook, and each of its cells, may take; ``None`` for no end.
-    cluster
-        Address of the scheduler of a Dask cluster on whose workers to run.
-    progress
-        Whether to show progress on standard error.
-
-    Returns
-    -------
-    BatchResult
-        A cell of the grid with its status, in the order of the grid; failures are in it, not raised.
-
-    Raises
-    ------
-    InputError
-        Before anything is started: the grid, the template, or a parameter of a cell cannot be used.
-    ToolkitError
-        When the folder cannot be written, e.g. because the disk is full, or a cluster lost its scheduler or all of its
-        workers; the same call goes on from there.
-    KeyboardInterrupt
-        By Ctrl-C and SIGTERM, when the workers and kernels have ended; the same call goes on from there.
-    """
+    """Run a template over a grid, each notebook once, and write the summary."""
     began = time.monotonic()
     template = Path(template)
     source = Path(grid) if isinstance(grid, str | Path) else None

@@ -21,31 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """What one named file comes to.
-
-    Parameters
-    ----------
-    digests
-        Of its content, and for a study of what it asks and of what the store holds of it.
-    files
-        For a study every file that it is made of, with the SHA-256 of its content; these must not change while the
-        batch runs. Empty for any other file: a notebook may well write what a parameter names.
-    """
+    """What one named file comes to."""
 
     digests: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
 
 
 class Sources:
-    """The files named by the notebooks of one batch, each read once.
-
-    Parameters
-    ----------
-    folder
-        What a relative path is relative to.
-    reads_store
-        Whether what the store holds of a study counts; see `toolkit.batch.identity`.
-    """
+    """The files named by the notebooks of one batch, each read once."""
 
     def __init__(self, folder: Path, *, reads_store: bool = False) -> None:
         self._folder = folder
@@ -53,13 +36,7 @@ class Sources:
         self._known: dict[str, Source | None] = {}
 
     def named_by(self, parameters: Mapping[str, Any]) -> dict[str, Source]:
-        """Return what the texts among the parameters name, by the text.
-
-        Raises
-        ------
-        StoreError
-            When the store of a study that is to be read does not answer.
-        """
+        """Return what the texts among the parameters name, by the text."""
         found = {}
         for name in sorted(set(_texts(parameters))):
             if name not in self._known:
@@ -87,13 +64,7 @@ class Sources:
 
 
 def changed(files: Mapping[str, str]) -> str:
-    """Return the first file that is not as it was any more; empty where all are.
-
-    Parameters
-    ----------
-    files
-        Paths, each with the SHA-256 that its content had.
-    """
+    """Return the first file that is not as it was any more; empty where all are."""
     for name, digest in files.items():
         try:
             same = sha256_of(Path(name)) == digest

@@ -12,13 +12,7 @@ from toolkit.errors import InputError
 
 
 def read_template(template: Path) -> Any:
-    """Return a template as a notebook of format 4.
-
-    Raises
-    ------
-    InputError
-        When there is no such file or it is no notebook.
-    """
+    """Return a template as a notebook of format 4."""
     return notebook_of(read_bytes(template), str(template))
 
 
@@ -33,20 +27,7 @@ def read_bytes(template: Path) -> bytes:
 
 
 def notebook_of(content: bytes, where: str) -> Any:
-    """Return the content of a notebook file as a notebook of format 4.
-
-    Parameters
-    ----------
-    content
-        All bytes of the file.
-    where
-        Its name, for errors.
-
-    Raises
-    ------
-    InputError
-        When it is no notebook.
-    """
+    """Return the content of a notebook file as a notebook of format 4."""
     nbformat = light_nbformat()
     try:
         return nbformat.reads(content.decode("utf-8"), as_version=4)
@@ -72,20 +53,7 @@ def light_nbformat() -> Any:
 
 
 def reads_store(notebook: Any, where: str) -> bool:
-    """Whether a template says in its metadata that what it shows is in the store: ``{"toolkit": {"reads": "store"}}``.
-
-    Parameters
-    ----------
-    notebook
-        The template.
-    where
-        Its name, for errors.
-
-    Raises
-    ------
-    InputError
-        When it says something that nobody understands.
-    """
+    """Whether a template says that what it shows is in the store: ``{"toolkit": {"reads": "store"}}``."""
     said = notebook.metadata.get("toolkit", {})
     if said in ({}, {"reads": "store"}):
         return bool(said)

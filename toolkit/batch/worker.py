@@ -26,33 +26,7 @@ from toolkit.batch.records import DONE, Record, claim, is_finished, read_record,
 
 @dataclass(frozen=True)
 class Order:
-    """One notebook to run; plain values only, for it travels to other processes.
-
-    Parameters
-    ----------
-    template, output
-        What to run, and the file of the executed notebook; while it runs it is ``.running.ipynb``, and one that
-        failed stays as ``.failed.ipynb``.
-    copy
-        The template as it was when the batch began, if it is kept: what is done to the template meanwhile is for the
-        next batch.
-    files
-        Every file of the studies it is called with, and the SHA-256 that its content must have, before and after.
-    parameters
-        What it is called with.
-    folder
-        Where its kernel runs.
-    timeout, cell_timeout
-        Seconds for the notebook and for each of its cells; ``None`` for no end.
-    identity, records
-        Its identity and the folder of records; without them it is run whatever was run before.
-    retry, tried
-        See `toolkit.batch.records.is_finished`.
-    toolkit
-        Version and commit, for the record.
-    more
-        Whether the same worker will probably be given another order.
-    """
+    """One notebook to run; plain values only, for it travels to other processes."""
 
     template: str
     output: str
@@ -72,19 +46,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Reply:
-    """What became of an order.
-
-    Parameters
-    ----------
-    status
-        As in a record, ``taken`` while another process runs it, or ``stopped``.
-    notebook
-        The executed notebook.
-    error
-        What ended it, in one line.
-    ran
-        Whether it was run for this order, or found finished.
-    """
+    """What became of an order."""
 
     status: str
     notebook: str = ""
@@ -106,15 +68,7 @@ class _Under:
 
 
 def fulfil(order: Order, under: _Under | None = None) -> Reply:
-    """Run a notebook unless it is finished or another process has it, and keep its record.
-
-    Parameters
-    ----------
-    order
-        What to run.
-    under
-        Where a signal finds what is under way.
-    """
+    """Run a notebook unless it is finished or another process has it, and keep its record."""
     if not order.records:
         return _execute(order, under)
     folder = Path(order.records)

@@ -24,29 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HallucinationComparison:
-    """What every judge and mode made of a labelled set, and how often it was right.
-
-    Parameters
-    ----------
-    study, note
-        Name of the study whose judges they are, and what each of its captions must say.
-    items
-        The labelled set.
-    k
-        Votes on each item.
-    verdicts
-        Every verdict, in the order of the items.
-    deciders
-        Every judge in every mode, measured; see `toolkit.stats.deciders.Decider`.
-    baselines
-        "always the majority" and "length alone" on the same items.
-    contrasts
-        Differences of accuracies between every two deciders, and between each decider and each baseline.
-    failures
-        How many votes got no reply, by the reason as the provider gave it; asking again may help.
-    budget
-        What was said when the budget was reached; None where it was not.
-    """
+    """What every judge and mode made of a labelled set, and how often it was right."""
 
     study: str
     note: str
@@ -77,13 +55,7 @@ class HallucinationComparison:
         return pd.DataFrame([_verdict_row(by_id[one.item_id], one) for one in self.verdicts])
 
     def decider(self, judge: str | None = None, mode: str | None = None) -> Decider:
-        """Return one judge in one mode; either may be left out where there is one only.
-
-        Raises
-        ------
-        InputError
-            If none fits, or more than one.
-        """
+        """Return one judge in one mode; either may be left out where there is one only."""
         fits = [one for one in self.deciders if judge in (None, one.judge) and mode in (None, one.mode)]
         if len(fits) != 1:
             known = "; ".join(f"judge={one.judge!r}, mode={one.mode!r}" for one in fits or self.deciders)
@@ -93,15 +65,7 @@ class HallucinationComparison:
     def prevalence(
         self, decisions: Sequence[bool | None], judge: str | None = None, mode: str | None = None
     ) -> Prevalence:
-        """Return the share of hallucinations behind what a judge decided of unlabelled items.
-
-        Parameters
-        ----------
-        decisions
-            Decisions of the same judge, asked in the same mode with the same k.
-        judge, mode
-            Whose sensitivity and specificity to correct for; see `decider`.
-        """
+        """Return the share of hallucinations behind what a judge decided of unlabelled items."""
         return corrected_prevalence(decisions, self.decider(judge, mode).found.counts)
 
     def figures(self, folder: Path | str) -> list[Path]:
@@ -176,19 +140,7 @@ def comparison_of(
     note: str = "",
     budget: str | None = None,
 ) -> HallucinationComparison:
-    """Compare verdicts with the labels.
-
-    Parameters
-    ----------
-    items
-        The labelled set.
-    asked
-        Role of the judge, name of its model, and mode, for every row of the comparison.
-    verdicts
-        In any order; an item without one was not asked about.
-    k, study, note, budget
-        As in `HallucinationComparison`.
-    """
+    """Compare verdicts with the labels."""
     found = {(one.item_id, one.judge, str(one.mode)): one for one in verdicts}
     labels = [bool(item.hallucinated) for item in items]
     bases = _bases(items)

@@ -25,34 +25,7 @@ REASONS_LENGTH: Final = 160
 
 @dataclass(frozen=True)
 class JudgeSpec:
-    """One judge of the ensemble: which model is asked, and how.
-
-    Parameters
-    ----------
-    role
-        ``primary``, ``secondary`` or ``tertiary``.
-    name
-        The model's name in the study.
-    provider, model, endpoint
-        Who is asked, under the provider's own name of the model, and where; see ``ModelRequest``.
-    temperature, max_tokens
-        Sampling parameters; the defaults are the seed's (seed 002, section 4.2). A temperature of ``None`` is that of
-        the provider, for models that take none.
-    structured
-        Whether the provider can hold the answer to a JSON schema.
-    seed, seed_supported
-        The study's seed, which also decides the fence code, and whether the provider takes one; repeat r is
-        asked with seed + r, or the repeats would all say the same.
-    repeat
-        Repeat index of the call. Two judges of the same model with the same parameters are two calls only
-        when their ``repeat`` differs, so whoever makes the specs gives each its place in the ensemble.
-    specialization
-        What the judge is said to be good at; recorded, and never used for weights by default.
-    logprobs
-        Whether the provider gives log-probabilities.
-    related
-        Names of the models under test that share a family with this judge.
-    """
+    """One judge of the ensemble: which model is asked, and how."""
 
     role: str
     name: str
@@ -74,24 +47,6 @@ def judge_request(
     judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN
 ) -> ModelRequest:
     """Return the request that asks one judge to score one reply.
-
-    Parameters
-    ----------
-    judge
-        The model that judges, with its sampling parameters.
-    rubric
-        What it is told.
-    task
-        The prompt that was answered; seen by the judge only when the rubric shows it.
-    response
-        The whole reply.
-    manner
-        How judges are asked; ``per_sentence`` has requests of its own, see `toolkit.judges.per_sentence`.
-
-    Returns
-    -------
-    ModelRequest
-        The same request for the same arguments, always: a resumed study finds the call in the ledger.
 
     Examples
     --------
@@ -174,13 +129,6 @@ def answer_schema(rubric: Rubric, *, whole: bool = False) -> str:
 
     Scores are an enumeration in half steps: in llama.cpp ``number`` with bounds lets 8 and 12 through, as we
     measured, while an enumeration holds. The order of the keys is the order in which the judge writes them.
-
-    Parameters
-    ----------
-    rubric
-        Whose dimensions are scored.
-    whole
-        Whether scores are whole numbers: an expected score is read from the probabilities of one digit.
     """
     per_point = 1 if whole else 2
     low, high = (int(per_point * end) for end in rubric.scale)

@@ -21,26 +21,6 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
 
     A judge that judged several times counts once, with its means over the times that can be read.
 
-    Parameters
-    ----------
-    judgements
-        One per judge and repeat; a failed one is kept with its reason and counts nowhere.
-
-    Returns
-    -------
-    dict
-        ``judge_results`` by role, and ``aggregated`` with ``mean_scores``, ``std_scores`` (n - 1), ``median_scores``
-        and ``confidence_intervals`` (Student t over judges) of the dimensions, ``composite`` and
-        ``composite_strict``, ``zeros`` (how many scores of 0 the composites left out), ``leave_one_out`` (the mean
-        composite without each judge), ``judge_count``, ``related_count`` (judges among them that share a family with
-        the judged model) and ``judged``. With fewer than two judges that count every score is ``None`` and
-        ``judged`` is false.
-
-    Raises
-    ------
-    InputError
-        When two judgements have the same role and repeat, so that one would hide the other.
-
     Examples
     --------
     >>> evaluation = ensemble_evaluation([Judgement("primary", "gpt-4-turbo", "default", "", reason="prose")])

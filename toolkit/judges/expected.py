@@ -23,15 +23,7 @@ _DECODER: Final = json.JSONDecoder()
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected score of one dimension.
-
-    Parameters
-    ----------
-    score
-        Mean of the digits of the scale, each weighted with its probability.
-    mass
-        Probability of these digits together, in (0, 1]: what the mean rests on. The rest went to other tokens.
-    """
+    """The expected score of one dimension."""
 
     score: float
     mass: float
@@ -63,26 +55,6 @@ def expected_scores(
 
     llama.cpp gives the probabilities before its grammar took out what the schema forbids, so that ``mass`` is small
     where the model wanted to write something else altogether.
-
-    Parameters
-    ----------
-    raw
-        A chat completion as received, from OpenAI, llama.cpp or another server of that interface.
-    names
-        Dimensions, keys of the reply's object.
-    scale
-        Lowest and highest score, whole numbers from 0 to 9.
-
-    Returns
-    -------
-    Mapping
-        Expected score and probability mass by name, in the order of ``names``; whether the reply is a judgement is
-        for `toolkit.judges.parse` to say.
-
-    Raises
-    ------
-    ValueError
-        The scale is not one of single digits.
 
     Examples
     --------

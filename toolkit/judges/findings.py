@@ -39,19 +39,7 @@ _KEYS: Final = ("what", "dimension", "severity")
 
 @dataclass(frozen=True)
 class Finding:
-    """One fault that a judge found.
-
-    Parameters
-    ----------
-    dimension, severity
-        Which dimension it belongs to; ``minor``, ``major`` or ``critical``.
-    what
-        The judge's words for it.
-    segment
-        Number of the segment it was found in, from 1.
-    start, end
-        Where that segment stands, in characters of the reply.
-    """
+    """One fault that a judge found."""
 
     dimension: str
     severity: str
@@ -78,15 +66,6 @@ def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "s
 
     As in `toolkit.judges.parse` nothing is repaired and nothing is guessed: one finding that cannot be read makes
     the reply unreadable, because leaving it out would make the segment look better than the judge found it.
-
-    Parameters
-    ----------
-    text
-        The reply as received; any string.
-    dimensions
-        The dimensions that a finding may belong to.
-    finish_reason
-        How the reply ended, as in ``ModelReply``.
 
     Examples
     --------
@@ -132,13 +111,7 @@ def _check_keys(item: Mapping[str, Any], keys: Sequence[str]) -> None:
 
 
 def findings_schema(dimensions: Sequence[str]) -> str:
-    """Return the JSON schema of a list of findings as JSON text: what is wrong first, then its name and weight.
-
-    Parameters
-    ----------
-    dimensions
-        The dimensions that a finding may belong to.
-    """
+    """Return the JSON schema of a list of findings as JSON text: what is wrong first, then its name and weight."""
     properties = {
         "what": {"type": "string", "maxLength": REASONS_LENGTH},
         "dimension": {"type": "string", "enum": list(dimensions)},
@@ -168,15 +141,6 @@ def severity_sums(
 ) -> dict[str, float]:
     """Return the weight of all findings of each dimension, 0 where nothing was found.
 
-    Parameters
-    ----------
-    findings
-        Findings of the given dimensions.
-    dimensions
-        Every dimension that was looked for.
-    weights
-        Weight of each severity.
-
     Examples
     --------
     >>> severity_sums([Finding("clarity", "major", "vague")], ["clarity", "relevance"])
@@ -190,13 +154,6 @@ def severity_sums(
 
 def bounded_score(weight: float, worst: float = WORST) -> float:
     """Return 5 * max(0, 1 - weight / worst): 5 without a finding, 0 from one critical finding on.
-
-    Parameters
-    ----------
-    weight
-        Sum of the severity weights, or that sum per 100 tokens.
-    worst
-        Weight at which the score reaches 0.
 
     Examples
     --------

@@ -40,13 +40,6 @@ def focus_sentences(text: str, count: int) -> tuple[Segment, ...]:
     summarization of multiple documents", Information Processing & Management 40(6), 919-938. Of equally central
     sentences the earlier is taken, and one that repeats a sentence already taken is passed over.
 
-    Parameters
-    ----------
-    text
-        The whole reply.
-    count
-        How many sentences, at the most.
-
     Examples
     --------
     >>> text = "Isolate the host. Hello! Then image the host's disk. Isolate the host."
@@ -86,13 +79,6 @@ def focus_lines(text: str, count: int) -> str:
 
     They are the reply's own words, so whoever puts them into a prompt puts them inside the fence.
 
-    Parameters
-    ----------
-    text
-        The whole reply.
-    count
-        How many sentences, at the most.
-
     Examples
     --------
     >>> focus_lines("Isolate the\nhost.\n\n# Later", 5)
@@ -105,19 +91,6 @@ def focus_lines(text: str, count: int) -> str:
 
 def reply_metadata(text: str, count: int = 5) -> dict[str, Any]:
     """Return what is kept with a reply: its length, and its focus sentences (seed 002, section 3.1).
-
-    Parameters
-    ----------
-    text
-        The whole reply.
-    count
-        How many focus sentences, at the most.
-
-    Returns
-    -------
-    dict
-        ``content_length`` in characters, ``word_count`` (separated by white space), ``sentence_count``
-        (sentences, list items and table rows), and ``fsp_sentences``, as they stand in the reply.
 
     Examples
     --------

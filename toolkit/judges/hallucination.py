@@ -30,35 +30,7 @@ SPLIT: Final = "split"
 
 @dataclass(frozen=True)
 class HallucinationVerdict:
-    """What one judge made of one answer.
-
-    Parameters
-    ----------
-    item_id
-        The answer that was judged.
-    judge, model
-        The judge's role, and its model's name in the study.
-    mode
-        How it was asked.
-    decision
-        Whether the answer is a hallucination: the score is above one half, or below. ``None`` when no reply can
-        be read, or the score is exactly one half; see ``reason``.
-    score
-        Share of yes among the readable replies, or in ``score`` mode their mean; 0 to 1. ``None`` when no reply
-        can be read.
-    explanation
-        That of the first vote that agrees with the decision.
-    k
-        How often the judge was asked.
-    unreadable
-        How many of the k gave no vote: replies that cannot be read, and calls without a reply.
-    votes, reasons
-        What each of the k said, 0 to 1, and why it said nothing; ``None`` where the other stands.
-    aud_cost
-        What the replies cost, in AUD, unreadable ones included.
-    call_ids
-        Identities of the k calls, whether they were answered or not.
-    """
+    """What one judge made of one answer."""
 
     item_id: str
     judge: str
@@ -92,31 +64,6 @@ def hallucination_requests(
     top_p: float | None = 1.0,
 ) -> tuple[ModelRequest, ...]:
     """Return the k requests that put one answer to one judge; they differ in repeat index and seed alone.
-
-    Parameters
-    ----------
-    item
-        The answer to be judged.
-    judge
-        Who is asked. Its own sampling parameters are those of rubrics and are not used here.
-    mode
-        How it is asked; see `toolkit.judges.hallucination_prompts`.
-    k
-        How often, 1 to ``MOST_VOTES``. The repeat indices are 0 to k - 1 for the first judge of a model.
-    temperature, max_tokens, top_p
-        Sampling parameters; the defaults are those of seed 004. A judge whose own temperature is ``None`` takes
-        neither temperature nor top_p.
-
-    Returns
-    -------
-    tuple of ModelRequest
-        The same for the same arguments, and the first k of a larger k: a resumed or deepened study finds the
-        calls in the ledger.
-
-    Raises
-    ------
-    InputError
-        When k or the mode is none that there is.
 
     Examples
     --------
@@ -159,25 +106,7 @@ async def judge_hallucination(
     max_tokens: int = 256,
     top_p: float | None = 1.0,
 ) -> HallucinationVerdict:
-    """Ask one judge k times about one answer.
-
-    Parameters
-    ----------
-    item, judge, mode, k, temperature, max_tokens, top_p
-        As for `hallucination_requests`.
-    ask
-        Request in, kept answer out.
-
-    Returns
-    -------
-    HallucinationVerdict
-        A model that does not answer a vote leaves the others standing.
-
-    Raises
-    ------
-    BudgetReached
-        After the votes that are under way have come in, so that none is paid for and lost.
-    """
+    """Ask one judge k times about one answer."""
     requests = hallucination_requests(item, judge, mode, k, temperature, max_tokens, top_p)
     said = await asyncio.gather(*(ask(request) for request in requests), return_exceptions=True)
     answers: list[Answer | ModelError] = []

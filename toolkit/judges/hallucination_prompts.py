@@ -26,25 +26,6 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     `toolkit.judges.ask.fence_code`. In ``boolean`` and ``cot-seed`` the texts stand as the seed puts them, so an
     answer that speaks to the judge may be heard: use these two to reproduce, and the other two to measure.
 
-    Parameters
-    ----------
-    item
-        The answer, its question, and what it is held against: the documents, the perfect answer, or neither.
-    mode
-        How the judge is asked; one of ``MODES``.
-    seed
-        Seed of the fence code.
-
-    Returns
-    -------
-    tuple of Message
-        The prompt of the mode, the judge's greeting, the texts; the same for the same arguments, always.
-
-    Raises
-    ------
-    InputError
-        There is no such mode.
-
     Examples
     --------
     >>> item = LabelledItem("a", "Which port is SSH?", "Port 22.", "TCP port 22.")

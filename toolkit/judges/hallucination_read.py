@@ -45,17 +45,7 @@ _NUMBER: Final = re.compile(
 
 @dataclass(frozen=True)
 class Vote:
-    """One reply of a hallucination judge as read: either ``value`` or ``reason``, never both.
-
-    Parameters
-    ----------
-    value
-        1 for yes, 0 for no, or the score between them; ``None`` when the reply cannot be read.
-    reason
-        Why there is no value: one of ``REASONS``, a colon, and what was seen; ``None`` when there is.
-    explanation
-        What the judge said beside its decision, where it said anything.
-    """
+    """One reply of a hallucination judge as read: either ``value`` or ``reason``, never both."""
 
     value: float | None
     reason: str | None = None
@@ -67,11 +57,6 @@ def yes_or_no(text: str) -> bool | None:
 
     Both words at once ("yes and no") are neither, and so is a no that begins another sentence ("No answer was
     given"). Yes and no in another language than the question's are not guessed.
-
-    Parameters
-    ----------
-    text
-        The reply, or the part of it that holds the decision.
 
     Examples
     --------
@@ -89,20 +74,6 @@ def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
 
     Nothing is guessed: a reply that does not hold to the form counts for nothing. A decision that stands counts
     even when the provider stopped the reply at its token limit, except for a number that may go on.
-
-    Parameters
-    ----------
-    text
-        The reply as received; any string.
-    mode
-        ``boolean`` or ``cot-seed``: the first word decides, what follows explains. ``cot``: the last line decides.
-        ``score``: the first line is the number.
-    finish_reason
-        How the reply ended, as in ``ModelReply``.
-
-    Returns
-    -------
-    Vote
 
     Examples
     --------

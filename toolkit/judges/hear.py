@@ -34,19 +34,7 @@ T = TypeVar("T", bound=Readable)
 
 @dataclass(frozen=True)
 class Heard(Generic[T]):
-    """What one judge said, after one repair at the most.
-
-    Parameters
-    ----------
-    read
-        The reply as read; ``None`` when none came.
-    reason
-        Why there is nothing to use; ``None`` when there is.
-    answers
-        The kept answers, oldest first: none, one, or two when a repair was answered.
-    call_id
-        Identity of the first request, whether it was answered or not.
-    """
+    """What one judge said, after one repair at the most."""
 
     read: T | None
     reason: str | None
@@ -62,24 +50,7 @@ class Heard(Generic[T]):
 async def hear(
     request: ModelRequest, read: Callable[[ModelReply], T], ask: Ask, *, repair: bool = True
 ) -> Heard[T]:
-    """Ask a judge, read its reply, and where that fails ask once more with the error shown.
-
-    Parameters
-    ----------
-    request
-        What it is asked.
-    read
-        Reads a reply; what it returns has a ``reason`` where it cannot.
-    ask
-        Request in, kept answer out.
-    repair
-        Whether to ask once more.
-
-    Returns
-    -------
-    Heard
-        A model that does not answer is a reason. A reached budget and a cancellation are raised.
-    """
+    """Ask a judge, read its reply, and where that fails ask once more with the error shown."""
     call_id = request.identity()
     try:
         answer = await ask(request)
@@ -100,15 +71,6 @@ async def hear(
 
 def repair_request(request: ModelRequest, reply: ModelReply, reason: str) -> ModelRequest:
     """Return the request that shows a judge its unreadable reply and says what is wrong with it.
-
-    Parameters
-    ----------
-    request
-        What the judge was asked.
-    reply
-        What it answered.
-    reason
-        Why that cannot be read.
 
     Examples
     --------

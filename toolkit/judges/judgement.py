@@ -19,42 +19,7 @@ from toolkit.scoring.composite import calculate_composite_score, composite_stric
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one judge said of one reply.
-
-    Parameters
-    ----------
-    judge, model
-        The judge's role, and its model's name in the study.
-    rubric, rubric_digest
-        Name of the rubric and the hash of its content.
-    scores
-        Score of each dimension, 0 to 5; ``None`` when the judgement failed.
-    composite, composite_strict
-        Mean of the scores above 0, and of all of them; ``None`` when the judgement failed.
-    zeros
-        How many scores of 0 ``composite`` left out; ``None`` when the judgement failed.
-    reason
-        Why the judgement failed: a stable word, a colon, detail; ``None`` when it did not.
-    reasons
-        The judge's own reasons for its numbers.
-    call_id
-        Identity of the first call, whether it was answered or not.
-    aud_cost, latency_ms, input_tokens, output_tokens
-        What all its answers took together, in AUD, milliseconds and tokens; ``None`` when none came.
-    judge_repeat
-        Which time this judge judges this reply, from 0 (test-retest).
-    focus
-        Which focus sentence prompting it was asked with.
-    related
-        Whether judge and judged model share a family.
-    repaired
-        Whether the judge was shown an error of its own first.
-    expected, expected_mass
-        Probability-weighted score of each dimension, and the probability it rests on; missing without
-        log-probabilities.
-    detail
-        What ``per_sentence`` found: findings, their weight by dimension as sum and per 100 tokens, segments.
-    """
+    """What one judge said of one reply."""
 
     judge: str
     model: str
@@ -109,15 +74,7 @@ def judge_label(role: str, repeat: int) -> str:
 def judgement_requests(
     judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN
 ) -> tuple[ModelRequest, ...]:
-    """Return every request that one judge is sent about one reply, without repairs; the first names the judgement.
-
-    Parameters
-    ----------
-    judge, rubric, manner
-        Who is asked, with which rubric, and how.
-    task, response
-        The prompt that was answered, and the whole reply.
-    """
+    """Return every request that one judge is sent about one reply, without repairs; the first names the judgement."""
     if manner.focus == "per_sentence":
         return per_sentence_requests(judge, rubric, manner, task, response)
     return (judge_request(judge, rubric, task=task, response=response, manner=manner),)
@@ -134,31 +91,7 @@ async def judge(
     judge_repeat: int = 0,
     related: bool = False,
 ) -> Judgement:
-    """Have one judge score one reply.
-
-    Parameters
-    ----------
-    response
-        The whole reply.
-    task
-        The prompt that was answered.
-    judge
-        Which model judges, and how; two judges of one model need different ``repeat`` values to be two calls.
-    rubric
-        What it is told.
-    ask
-        Request in, kept answer out.
-    manner
-        How it is asked.
-    judge_repeat, related
-        Kept with the judgement: which time this is, and whether judge and judged model share a family.
-
-    Returns
-    -------
-    Judgement
-        Failed, with its reason, when the model did not answer or its answer cannot be read. A reached budget
-        and a cancellation are not failures of the judge and are raised.
-    """
+    """Have one judge score one reply."""
     said = Judgement(
         judge=judge.role,
         model=judge.name,

@@ -47,30 +47,7 @@ SUMMARIZE: Final = "Summarize the document."
 
 @dataclass(frozen=True)
 class LabelledItem:
-    """One answer, what it answers, and what it is held against.
-
-    Parameters
-    ----------
-    item_id
-        Its name in results.
-    question, answer
-        The question, and the answer to be judged.
-    reference
-        A perfect answer, where there is one.
-    documents
-        What a closed-domain answer may rest on, and nothing else.
-    hallucinated
-        The label; ``None`` where the truth is not known.
-    domain
-        ``closed`` when there are documents, ``open`` when the answer is held against what is true at all.
-    topic
-        What it is about, in a word or two.
-
-    Raises
-    ------
-    InputError
-        The domain is closed without documents, or open with them.
-    """
+    """One answer, what it answers, and what it is held against."""
 
     item_id: str
     question: str
@@ -175,24 +152,6 @@ _HALUEVAL: Final = (
 
 def items_of(row: Row, name: str, seed: int | None) -> Iterator[LabelledItem]:
     """Return the items of one row, whatever its kind.
-
-    Parameters
-    ----------
-    row
-        Cells by column, and where they stand.
-    name
-        Name of the set, from which items without a name of their own get one, with the number of their line.
-    seed
-        What draws one right and one wrong answer of a TruthfulQA question; ``None`` takes all.
-
-    Yields
-    ------
-    LabelledItem
-
-    Raises
-    ------
-    InputError
-        The columns are of no known kind, or a cell is wrong.
 
     Examples
     --------

@@ -64,18 +64,7 @@ _LABELS: Final = {"yes": True, "true": True, "1": True, "no": False, "false": Fa
 
 
 def read_rows(path: Path) -> tuple[Row, ...]:
-    """Read a ``.csv`` file with a header, or a ``.jsonl`` or ``.json`` file with one object a line; UTF-8.
-
-    Parameters
-    ----------
-    path
-        The file.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read or holds no row; the message names file and line.
-    """
+    """Read a ``.csv`` file with a header, or a ``.jsonl`` or ``.json`` file with one object a line; UTF-8."""
     if path.suffix.lower() not in (".csv", ".jsonl", ".json"):
         raise InputError(
             f"{path}: is neither a .csv, .jsonl or .json file nor the name of a shipped set; check it"

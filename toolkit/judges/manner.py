@@ -10,28 +10,7 @@ Focus = Literal["off", "listed", "per_sentence"]
 
 @dataclass(frozen=True)
 class Manner:
-    """How judges are asked, the same for S, M and L (DESIGN decision 8).
-
-    Parameters
-    ----------
-    focus
-        Focus sentence prompting: ``off``, ``listed`` (the most relevant sentences are named beside the whole
-        reply) or ``per_sentence`` (one request for each segment of the reply, and one for the whole).
-    focus_sentences
-        How many sentences ``listed`` names, whatever the length of the reply.
-    length_normalization
-        Whether ``per_sentence`` scores rest on findings per 100 tokens in place of their sum.
-    shuffle
-        Whether the order of the dimensions differs from task to task, by the seed.
-    repair
-        Whether a judge whose reply cannot be read is shown its error and asked once more.
-    expected
-        Whether judges that give log-probabilities also give an expected score; scores are whole numbers then.
-    repeats
-        How often each judge judges the same reply (test-retest).
-    related
-        What becomes of a judge that shares a family with the model it judges: ``mark`` or ``exclude``.
-    """
+    """How judges are asked, the same for S, M and L (DESIGN decision 8)."""
 
     focus: Focus = "off"
     focus_sentences: int = 5

@@ -39,17 +39,7 @@ _MARKS: Final = "\ufeff\u200b"
 
 @dataclass(frozen=True)
 class Parsed:
-    """One judge reply as read: either ``scores`` or a ``reason``, never both.
-
-    Parameters
-    ----------
-    scores
-        Score of each dimension, or ``None``.
-    reason
-        Why there are no scores: one of ``REASONS``, a colon, and what was seen; ``None`` when there are.
-    reasons
-        The judge's own reasons for its numbers, where it gave any.
-    """
+    """One judge reply as read: either ``scores`` or a ``reason``, never both."""
 
     scores: Mapping[str, float] | None
     reason: str | None = None
@@ -70,20 +60,6 @@ def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> P
     nothing about which object is meant is taken off: one code fence around the whole reply, a byte order mark, and
     the thinking aloud that some models put before their reply between ``<think>`` and ``</think>``. A complete
     object counts even when the provider says that it stopped at the token limit.
-
-    Parameters
-    ----------
-    text
-        The reply as received; any string.
-    rubric
-        The rubric the judge was given: its dimensions, scale, and whether it asked for reasons.
-    finish_reason
-        How the reply ended, as in ``ModelReply``.
-
-    Returns
-    -------
-    Parsed
-        The scores in the order of the rubric, or the reason why there are none.
 
     Examples
     --------

@@ -44,27 +44,7 @@ have more lists and headings than prompts, and an estimate of money had better b
 
 @dataclass(frozen=True)
 class SentenceScores:
-    """What one judge said of one reply, asked segment by segment.
-
-    Parameters
-    ----------
-    scores
-        Score of each dimension, 0 to 5; ``None`` when one request or more was not answered readably.
-    findings
-        Every fault found, in the order of the segments; none when there are no scores.
-    sums, per_100_tokens
-        Weight of the findings of each local dimension, and that weight per 100 tokens of the reply.
-    tokens, segments
-        Length of the reply in tokens (o200k_base) and in segments.
-    reason
-        Why there are no scores; ``None`` when there are.
-    reasons
-        The judge's own reasons for its scores of the whole reply.
-    answers
-        Every kept answer, in the order of the requests.
-    call_id
-        Identity of the request about the whole reply, which is the first.
-    """
+    """What one judge said of one reply, asked segment by segment."""
 
     scores: Mapping[str, float] | None
     findings: tuple[Finding, ...] = ()
@@ -99,28 +79,6 @@ async def judge_per_sentence(
     together: a provider's cache holds a prefix only once a request with it was answered, and a JSON schema is part
     of the prefix, so each of the two kinds of request has to come once. Where one of the first two cannot be used,
     the others are not paid for.
-
-    Parameters
-    ----------
-    response
-        The whole reply.
-    task
-        The prompt that was answered.
-    judge
-        Which model judges, and how.
-    rubric
-        Its dimensions.
-    manner
-        How it is asked.
-    ask
-        Request in, kept answer out.
-
-    Returns
-    -------
-    SentenceScores
-        Without scores, but with a reason, when any request was not answered readably: a judgement that rests on a
-        part of the reply is no judgement. A reached budget and a cancellation are raised, once the requests that
-        were under way have come home.
     """
     from toolkit.models.tokens import count_tokens
 
@@ -162,11 +120,6 @@ async def judge_per_sentence(
 
 def estimate_segments(tokens: float) -> float:
     """Return how many segments a reply of a given length has on average, for estimates before there is a reply.
-
-    Parameters
-    ----------
-    tokens
-        Length of the reply in tokens.
 
     Examples
     --------

@@ -27,19 +27,6 @@ def per_sentence_requests(
     of the user in a row, and in one message with the question the material could not end a cached prefix. A reply
     without a segment, an empty one for example, is scored on all dimensions in the one request about the whole.
 
-    Parameters
-    ----------
-    judge
-        The model that judges, with its sampling parameters.
-    rubric
-        Its dimensions, and whether the task is shown; its prompt text is not used.
-    manner
-        How judges are asked. ``expected`` changes nothing here: findings have no digits to weigh.
-    task
-        The prompt that was answered.
-    response
-        The whole reply.
-
     Examples
     --------
     >>> from toolkit.judges.rubric import load_rubric
@@ -97,15 +84,7 @@ def per_sentence_requests(
 
 
 def whole_part(rubric: Rubric, pieces: Sequence[Segment]) -> Rubric:
-    """Return the rubric of the request about the whole.
-
-    Parameters
-    ----------
-    rubric
-        All dimensions.
-    pieces
-        The segments of the reply; where there is none to look at, every dimension is scored on the whole.
-    """
+    """Return the rubric of the request about the whole."""
     asked = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
     return replace(rubric, dimensions=asked, asks_reasons=True)
 

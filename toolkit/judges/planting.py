@@ -38,17 +38,7 @@ _SLOWER: Final = {"second": "day", "minute": "week", "hour": "month", "day": "ye
 
 @dataclass(frozen=True)
 class Planted:
-    """A reply with one error in it.
-
-    Parameters
-    ----------
-    variant
-        Which kind of error, e.g. ``port`` or ``inserted: telnet``.
-    text
-        The reply with the error.
-    was, now
-        The words that were changed, and what they are now; ``was`` is empty where a sentence was put in.
-    """
+    """A reply with one error in it."""
 
     variant: str
     text: str
@@ -69,13 +59,6 @@ def planted_error(reply: str, seed: int | str) -> Planted:
     """Return a reply with exactly one error, in one place.
 
     Which kind of fact is swapped is drawn from the kinds that the reply holds, and then one of its places.
-
-    Parameters
-    ----------
-    reply
-        The whole reply.
-    seed
-        Of both drawings.
 
     Examples
     --------

@@ -25,23 +25,7 @@ EMPTY: Final = "empty: there is no reply to alter"
 
 @dataclass(frozen=True)
 class Probe:
-    """One altered reply.
-
-    Parameters
-    ----------
-    run_id
-        The run whose reply it is.
-    kind
-        One of ``KINDS``.
-    variant
-        Which filler, which planted error, which attack.
-    text
-        The altered reply, never equal to the original; ``None`` where it cannot be made.
-    detail
-        What was changed, in words.
-    reason
-        Why there is no text; ``None`` where there is.
-    """
+    """One altered reply."""
 
     run_id: str
     kind: str
@@ -61,32 +45,6 @@ def probes_of(
     prior: str = GUESSED,
 ) -> tuple[Probe, ...]:
     """Return the altered versions of one reply, the same for the same arguments.
-
-    Parameters
-    ----------
-    run_id
-        The run; carried, and never drawn from: another store knows the same reply under another id.
-    text
-        Its whole reply.
-    seed
-        Together with the reply it decides what is drawn.
-    kinds
-        Which kinds to make.
-    attacks
-        The attacks for this reply, each in a probe of its own.
-    prior
-        The code that fenced the original, which some attacks quote.
-
-    Returns
-    -------
-    tuple of Probe
-        One padded, one planted, one shuffled and one for each attack, in that order, as far as asked for. One that
-        cannot be made has its reason, so that it is counted as missing.
-
-    Raises
-    ------
-    InputError
-        If a kind is unknown.
 
     Examples
     --------

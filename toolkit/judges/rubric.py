@@ -50,27 +50,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Rubric:
-    """What a judge is told; ``instructions`` go first and never change, ``template`` holds what is judged.
-
-    Parameters
-    ----------
-    name, version
-        The rubric's name and its own version; ``digest`` is what identifies the content.
-    dimensions
-        The dimensions in the order in which they are asked.
-    template
-        The message that carries the reply, with placeholders in braces.
-    instructions
-        Text that is the same for every request, so that a provider can cache it; may be empty.
-    scale
-        Lowest and highest score.
-    shows_task
-        Whether the judge sees the task that was answered.
-    asks_reasons
-        Whether the judge gives its reasons before the numbers.
-    focus
-        What stands at ``{focus}`` when focus sentences are listed; nothing stands there when they are not.
-    """
+    """What a judge is told; ``instructions`` go first and never change, ``template`` holds what is judged."""
 
     name: str
     version: str
@@ -111,13 +91,6 @@ class Rubric:
 def fill(text: str, values: Mapping[str, str]) -> str:
     """Replace the placeholders of a prompt in one pass: what was put in is never read as a placeholder.
 
-    Parameters
-    ----------
-    text
-        Prompt text; a name in braces that is not in ``values`` stays as it is.
-    values
-        What to put in for each placeholder.
-
     Examples
     --------
     >>> fill('{task} {"a": 1}', {"task": "say {nonce}", "nonce": "secret"})
@@ -128,21 +101,6 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 def load_rubric(name_or_path: str | Path) -> Rubric:
     """Read a rubric that ships with the toolkit, by name, or one of your own, by the path of its TOML file.
-
-    Parameters
-    ----------
-    name_or_path
-        ``default``, ``seed-v1``, or a path that ends in ``.toml``.
-
-    Returns
-    -------
-    Rubric
-        The checked rubric.
-
-    Raises
-    ------
-    InputError
-        When there is no such rubric, or its file has an unknown key, a wrong type or other dimensions.
 
     Examples
     --------

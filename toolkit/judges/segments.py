@@ -62,15 +62,7 @@ _MEANING: Final = re.compile(r"[^\W_]|[\u2190-\u24ff\u25a0-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One piece of a text.
-
-    Parameters
-    ----------
-    start, end
-        Where it stands, in characters of the original text, as in a slice.
-    kind
-        ``sentence``, ``list_item``, ``table_row``, ``code`` (a whole fenced block) or ``heading``.
-    """
+    """One piece of a text."""
 
     start: int
     end: int
@@ -88,16 +80,6 @@ def segments(text: str) -> tuple[Segment, ...]:
     means nothing by itself (rules, the line under a table's head, quote marks of a block). A list item or a
     paragraph of several sentences is as many segments of its kind. A fence that is never closed reaches to the
     end, as in Markdown. The time taken grows with the length of the text and with nothing else.
-
-    Parameters
-    ----------
-    text
-        The reply as received; any string.
-
-    Returns
-    -------
-    tuple of Segment
-        None for a text without a letter, a digit or a symbol.
 
     Examples
     --------

@@ -29,18 +29,6 @@ def shuffled_paragraphs(reply: str, seed: int | str) -> str | None:
     A heading, or a line that ends in a colon, stays above what it introduces; a list item keeps its number and its
     further lines; fenced code is never cut.
 
-    Parameters
-    ----------
-    reply
-        The whole reply.
-    seed
-        Of the order.
-
-    Returns
-    -------
-    str or None
-        Never the same order as before; None where there is no other: one paragraph, or paragraphs that are alike.
-
     Examples
     --------
     >>> shuffled_paragraphs("1. Isolate.\n2. Report.", 1)
@@ -66,11 +54,6 @@ def shuffled_paragraphs(reply: str, seed: int | str) -> str | None:
 
 def paragraphs(reply: str) -> tuple[str, ...]:
     r"""Return the sections of a reply that are moved as one, in order.
-
-    Parameters
-    ----------
-    reply
-        The whole reply.
 
     Examples
     --------

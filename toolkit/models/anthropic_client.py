@@ -21,17 +21,7 @@ MOST_BREAKPOINTS: Final = 4
 
 
 class AnthropicModel:
-    """A model behind an Anthropic messages endpoint; belongs to the event loop that first asks it.
-
-    Parameters
-    ----------
-    spec
-        The model, with its ``base_url``.
-    key
-        The key to send, or ``None`` for a server that wants none.
-    limits
-        Connections and time.
-    """
+    """A model behind an Anthropic messages endpoint; belongs to the event loop that first asks it."""
 
     def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
         self._spec = spec
@@ -50,23 +40,7 @@ class AnthropicModel:
         )
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """Send one request, without retries.
-
-        Parameters
-        ----------
-        request
-            What to ask; ``seed`` and ``top_logprobs`` are not sent, the API takes neither.
-
-        Returns
-        -------
-        ModelReply
-            The reply, with the JSON that was on the wire.
-
-        Raises
-        ------
-        ModelError
-            There is no usable reply; it says whether asking again may help.
-        """
+        """Send one request, without retries."""
         # `post` and not `messages.create`: that one takes no temperature any more, and warns at every call of
         # a model that is past its date.
         sent = self._client.post(
@@ -83,15 +57,7 @@ class AnthropicModel:
 
 
 def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
-    """Return the body of a messages request; the API takes system text apart from the conversation.
-
-    Parameters
-    ----------
-    spec
-        The model; only a ``structured`` one is sent the schema.
-    request
-        What to ask.
-    """
+    """Return the body of a messages request; the API takes system text apart from the conversation."""
     system = [message for message in request.messages if message.role == "system" and message.content]
     others = [message for message in request.messages if message.role != "system"]
     # Of more than four the last: each holds the ones before it.

@@ -12,18 +12,7 @@ from typing import Any, Final, Protocol
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a conversation.
-
-    Parameters
-    ----------
-    role
-        ``system``, ``user`` or ``assistant``.
-    content
-        Its text.
-    cached
-        Whether further requests begin with everything up to the end of this message, so that a provider's prompt
-        cache pays. No part of a call's identity: it changes the bill, not what may come back.
-    """
+    """One message of a conversation."""
 
     role: str
     content: str
@@ -40,29 +29,7 @@ def _messages_json(messages: tuple[Message, ...]) -> str:
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One request to one model: everything that decides what may come back, and nothing else.
-
-    Parameters
-    ----------
-    provider
-        Who is asked: ``openai``, ``anthropic``, ``groq``, ``compatible``, ``local`` or ``scripted``.
-    model
-        The provider's own name of the model.
-    messages
-        The conversation, oldest first.
-    temperature, max_tokens, top_p, seed
-        Sampling parameters; ``None`` leaves the provider's default.
-    response_schema
-        JSON schema the reply must follow, where the provider can enforce one; canonical JSON text.
-    endpoint
-        Address of the server for ``compatible`` models; part of the identity because two servers may
-        serve different weights under one name.
-    repeat
-        Repeat index: ten repeats are ten calls, the same repeat twice is one (DESIGN decision 1).
-    top_logprobs
-        How many of the likeliest tokens at each place of the reply to return with their log-probabilities, where the
-        provider gives any; ``None`` asks for none.
-    """
+    """One request to one model: everything that decides what may come back, and nothing else."""
 
     provider: str
     model: str
@@ -112,17 +79,7 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call.
-
-    Parameters
-    ----------
-    input, output
-        Tokens sent and tokens that came back.
-    estimated
-        Whether they are our count, until the provider's own replaced it.
-    cache_read, cache_written
-        The part of ``input`` that was read from the provider's prompt cache, and the part that was written to it.
-    """
+    """Tokens of one call."""
 
     input: int
     output: int

@@ -45,17 +45,7 @@ _UNANSWERED = {"expired": "batch_expired", "canceled": "batch_cancelled"}
 
 
 class AnthropicBatches(AnthropicModel):
-    """A model behind Anthropic's batch endpoint, over the same client as single calls; see ``BatchClient``.
-
-    Parameters
-    ----------
-    spec
-        The model, with its ``base_url``.
-    key
-        The key to send, or ``None`` for a server that wants none.
-    limits
-        Connections and time; sending a batch and reading its results may take an hour.
-    """
+    """A model behind Anthropic's batch endpoint, over the same client as single calls; see ``BatchClient``."""
 
     # "100,000 Message requests or 256 MB in size, whichever is reached first": Anthropic, "Batch processing"
     largest = 100_000

@@ -39,17 +39,7 @@ _REASONS = {
 
 
 class OpenAIBatches(OpenAIModel):
-    """A model behind OpenAI's batch endpoint, over the same client as single calls; see ``BatchClient``.
-
-    Parameters
-    ----------
-    spec
-        The model, with its ``base_url``.
-    key
-        The key to send, or ``None`` for a server that wants none.
-    limits
-        Connections and time; sending a batch and reading its results may take an hour.
-    """
+    """A model behind OpenAI's batch endpoint, over the same client as single calls; see ``BatchClient``."""
 
     # "up to 50,000 requests, and can be up to 200 MB in size": batch_create_params of the openai package
     largest = 50_000

@@ -39,17 +39,7 @@ Result = Mapping[str, Any] | ModelError
 
 @dataclass(frozen=True)
 class BatchState:
-    """How far a batch is.
-
-    Parameters
-    ----------
-    ended
-        Whether all results there will ever be can be read now.
-    counts
-        Requests by the provider's own words for what became of them.
-    failure
-        Why the provider refused the whole batch; ``None`` where it did not.
-    """
+    """How far a batch is."""
 
     ended: bool
     counts: Mapping[str, int]
@@ -104,20 +94,7 @@ class BatchClient(Protocol):
 
 
 def id_of(spec: ModelSpec, made: Mapping[str, Any]) -> str:
-    """Return the id in what a provider says of a file or batch.
-
-    Parameters
-    ----------
-    spec
-        The model that is asked.
-    made
-        The JSON object as received.
-
-    Raises
-    ------
-    ModelError
-        There is none.
-    """
+    """Return the id in what a provider says of a file or batch."""
     if not isinstance(made.get("id"), str) or not made["id"]:
         raise body_failure(spec, "holds no id")
     return str(made["id"])
@@ -133,26 +110,7 @@ def unanswered(spec: ModelSpec, reason: str) -> ModelError:
 
 
 def json_line(spec: ModelSpec, value: Mapping[str, Any]) -> bytes:
-    r"""Return a JSON object as one line, whatever its reader takes for a line break.
-
-    Parameters
-    ----------
-    spec
-        The model that is asked.
-    value
-        The object.
-
-    Raises
-    ------
-    ModelError
-        It cannot be written as JSON, as a text with half a surrogate pair.
-
-    Examples
-    --------
-    >>> from toolkit.models.catalogue import model_spec
-    >>> json_line(model_spec("gpt-4o"), {"a": "one\ntwo\u2028"})
-    b'{"a":"one\\ntwo\\u2028"}\n'
-    """
+    r"""Return a JSON object as one line, whatever its reader takes for a line break."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         # JSON leaves these three as they are, and str.splitlines, among others, breaks lines at them.
@@ -171,23 +129,7 @@ async def json_lines(
     key: str | None,
     most: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Wait for a streamed reply and return the objects on its lines, parsed as they arrive.
-
-    Parameters
-    ----------
-    sent
-        The client's call for an ``httpx2.Response`` as a stream; the client's types take it for server-sent events.
-    sdk, spec, key
-        As in `toolkit.models.transport.json_reply`.
-    most
-        Lines to read; ``None`` reads all.
-
-    Raises
-    ------
-    ModelError
-        The provider refused, or the body broke off: its last line is no JSON object. A line before the last that
-        is none says nothing about any request and is left out.
-    """
+    """Wait for a streamed reply and return the objects on its lines, parsed as they arrive."""
     import httpx2
 
     failure: ModelError

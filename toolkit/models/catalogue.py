@@ -20,45 +20,7 @@ PROVIDERS = ("openai", "anthropic", "groq", "compatible", "local", "scripted")
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One model as a study sees it.
-
-    Parameters
-    ----------
-    name
-        The study's name of the model.
-    provider
-        One of ``PROVIDERS``.
-    model
-        The provider's own id, sent over the wire.
-    family
-        Maker's family, such as ``gpt`` or ``claude``: a judge should not share that of the judged model.
-    encoding
-        Public tokenizer of the model; ``None`` where there is none, and then a count is an estimate.
-    tokens_per_o200k
-        Tokens of the model for one of ``o200k_base``, by which such an estimate is made; 1 where nothing is known.
-    base_url
-        Address of the server; ``None`` for ``local`` and ``scripted``, which have none of their own.
-    api_key_env
-        Name of the variable that holds the key; ``None`` when no key is sent.
-    structured
-        Whether the provider enforces a JSON schema on the reply.
-    seed_supported
-        Whether the provider takes a sampling seed.
-    sampling_supported
-        Whether the model takes a temperature and top_p; one that does not is asked as its provider sets it.
-    logprobs
-        Whether the provider returns log-probabilities of the likeliest tokens.
-    usd_per_million_input, usd_per_million_output
-        The study's own price in USD per million tokens; ``None`` leaves the price table in charge.
-    context_tokens
-        Longest prompt and reply together, in tokens.
-    gguf
-        Weights of a ``local`` model; ``None`` takes the demo weights.
-    replies
-        Texts of a ``scripted`` model.
-    retired
-        ISO date from which the provider no longer answers for this id, where that was announced.
-    """
+    """One model as a study sees it."""
 
     name: str
     provider: str
@@ -95,23 +57,11 @@ class ModelSpec:
 
     @property
     def counted_by(self) -> tuple[str, float]:
-        """Encoding to count its tokens with, and what its count is to be multiplied by.
-
-        Examples
-        --------
-        >>> model_spec("gpt-4-turbo").counted_by, model_spec("claude-haiku-5-5").counted_by
-        (('cl100k_base', 1.0), ('o200k_base', 1.53))
-        """
+        """Encoding to count its tokens with, and what its count is to be multiplied by."""
         return (self.encoding, 1.0) if self.encoding else ("o200k_base", self.tokens_per_o200k)
 
     def is_retired(self, today: date | None = None) -> bool:
-        """Return whether the provider said that by this day, today by default, it no longer answers for the model.
-
-        Examples
-        --------
-        >>> model_spec("claude-3-5-sonnet").is_retired(date(2025, 10, 28))
-        True
-        """
+        """Return whether the provider said that by this day, today by default, it no longer answers for the model."""
         return self.retired is not None and self.retired <= (today or date.today()).isoformat()
 
 
@@ -121,35 +71,7 @@ def model_names() -> tuple[str, ...]:
 
 
 def model_spec(name: str, **overrides: Any) -> ModelSpec:
-    """Return the model of that name, with the study's own fields laid over the catalogue's.
-
-    Parameters
-    ----------
-    name
-        A catalogue name or one of its aliases; any other name needs ``provider`` among the overrides.
-    **overrides
-        Fields of ``ModelSpec``. A ``base_url`` of one's own also drops the provider's key variable, because a
-        key must not travel to another server unasked: give ``api_key_env`` to send one.
-
-    Returns
-    -------
-    ModelSpec
-        The model, with ``name`` as the study wrote it.
-
-    Raises
-    ------
-    StudyError
-        The name, a field or the provider is unknown, or a ``compatible`` model has no address.
-
-    Examples
-    --------
-    >>> model_spec("gpt-4o").encoding
-    'o200k_base'
-    >>> model_spec("llama-3-3-70b-versatile").provider
-    'groq'
-    >>> model_spec("mine", provider="compatible", base_url="http://127.0.0.1:8080/v1").model
-    'mine'
-    """
+    """Return the model of that name, with the study's own fields laid over the catalogue's."""
     _refuse_unknown_fields(name, overrides)
     entry = _entry(name)
     provider = overrides.get("provider", entry.get("provider"))

@@ -35,27 +35,7 @@ _OUT_OF_MONEY = ("insufficient_quota", "billing_error", "billing_hard_limit_reac
 def status_failure(
     spec: ModelSpec, status: int, headers: Mapping[str, str], body: Any, *, key: str | None = None
 ) -> ModelError:
-    """Return the failure behind an HTTP status.
-
-    Parameters
-    ----------
-    spec
-        The model that was asked.
-    status
-        HTTP status code.
-    headers
-        Headers of the reply, looked up by lower-case name.
-    body
-        Body of the reply as parsed by the client, or its text.
-    key
-        The key that was sent, to be blacked out wherever the provider repeats it.
-
-    Returns
-    -------
-    ModelError
-        With ``reason`` rate_limited, overloaded, server_error, request_timeout, conflict, wrong_key, out_of_money,
-        not_found or bad_request.
-    """
+    """Return the failure behind an HTTP status."""
     where = f"{spec.provider} model {spec.model!r}"
     error = _error_of(body)
     said = _said(error.get("message"), key)
@@ -114,20 +94,7 @@ def error_body_failure(spec: ModelSpec, body: Mapping[str, Any], *, key: str | N
 
 
 def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
-    """Return the failure behind a call that brought no HTTP reply.
-
-    Parameters
-    ----------
-    spec
-        The model that was asked.
-    error
-        What the client raised.
-
-    Returns
-    -------
-    ModelError
-        With ``reason`` timeout, unreachable (nothing was sent) or connection, all retryable, or redirected.
-    """
+    """Return the failure behind a call that brought no HTTP reply."""
     import aiohttp
 
     if isinstance(
@@ -193,20 +160,7 @@ def unsendable(spec: ModelSpec) -> ModelError:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds the server asks to wait, or ``None`` where it says nothing usable.
-
-    Parameters
-    ----------
-    headers
-        Headers of the reply; ``retry-after-ms`` goes before ``retry-after``, which holds seconds or a date.
-
-    Examples
-    --------
-    >>> retry_after({"retry-after": "1.5"})
-    1.5
-    >>> retry_after({"retry-after": "soon"}) is None
-    True
-    """
+    """Return the seconds the server asks to wait, or ``None`` where it says nothing usable."""
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
         text = headers.get(name)
         if text is None:

@@ -11,23 +11,7 @@ from toolkit.models.catalogue import ModelSpec
 
 
 def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
-    """Return the variables that keys are looked up in, without changing the process's own environment.
-
-    Parameters
-    ----------
-    study_folder
-        Folder of the study file; its ``.env`` counts where the working folder's does not say otherwise.
-
-    Returns
-    -------
-    Mapping[str, str]
-        The study's ``.env``, over it the working folder's, over both the environment.
-
-    Raises
-    ------
-    InputError
-        A ``.env`` file cannot be read.
-    """
+    """Return the variables that keys are looked up in, without changing the process's own environment."""
     from dotenv import dotenv_values
 
     merged: dict[str, str] = {}
@@ -48,25 +32,7 @@ def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
 
 
 def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None) -> str | None:
-    """Return the key of a model's provider.
-
-    Parameters
-    ----------
-    spec
-        The model; ``api_key_env`` names the variable.
-    env
-        Variables to look in; ``None`` reads the environment and ``.env`` of the working folder.
-
-    Returns
-    -------
-    str or None
-        The key, or ``None`` for a model that needs none.
-
-    Raises
-    ------
-    InputError
-        The key is missing, or is not a word that could be sent as one.
-    """
+    """Return the key of a model's provider."""
     env = read_environment() if env is None else env
     if fault := key_fault(spec, env):
         raise InputError(

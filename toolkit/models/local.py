@@ -32,17 +32,7 @@ _borrowers: Counter[tuple[Path, str, int, int]] = Counter()
 
 
 class LocalServer:
-    """A running server process; a context manager that stops it.
-
-    Parameters
-    ----------
-    process
-        The process.
-    url
-        Its address, without a path: the OpenAI endpoint is at ``/v1``, Anthropic's at ``/v1/messages``.
-    folder
-        Folder with its log, removed when it stops.
-    """
+    """A running server process; a context manager that stops it."""
 
     def __init__(self, process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
         self.url = url
@@ -77,31 +67,7 @@ class LocalServer:
 def start_local_server(
     gguf: Path | None = None, *, name: str = "smollm2-135m", slots: int = 1, context: int = 8192
 ) -> LocalServer:
-    """Start a server process for a GGUF file and return it once it listens on 127.0.0.1.
-
-    Parameters
-    ----------
-    gguf
-        Weights; ``None`` takes the demo model's.
-    name
-        Name the model answers to.
-    slots
-        Requests worked on at once.
-    context
-        Longest prompt and reply together, in tokens, of each slot.
-
-    Returns
-    -------
-    LocalServer
-        To be closed; it also ends when this process does.
-
-    Raises
-    ------
-    InputError
-        There are no weights.
-    ModelError
-        The server did not start.
-    """
+    """Start a server process for a GGUF file and return it once it listens on 127.0.0.1."""
     path = demo_gguf() if gguf is None else gguf
     if not path.is_file():
         raise InputError(f"there are no weights at {path}: correct gguf in the study")
@@ -131,17 +97,7 @@ def start_local_server(
 
 
 class LocalModel:
-    """A GGUF on this machine; models of one process with the same weights share one server.
-
-    Parameters
-    ----------
-    spec
-        The model; ``gguf`` names its weights, ``None`` takes the demo model's.
-    slots
-        Requests the server works on at once.
-    limits
-        Connections and time.
-    """
+    """A GGUF on this machine; models of one process with the same weights share one server."""
 
     def __init__(self, spec: ModelSpec, *, slots: int = 1, limits: Limits = LOCAL_LIMITS) -> None:
         if spec.gguf is not None and not spec.gguf.is_file():
@@ -154,23 +110,7 @@ class LocalModel:
         self._client: OpenAIModel | None = None
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """Send one request, starting the server if none is running.
-
-        Parameters
-        ----------
-        request
-            What to ask.
-
-        Returns
-        -------
-        ModelReply
-            The reply, with the JSON that was on the wire.
-
-        Raises
-        ------
-        ModelError
-            The server did not start, or there is no usable reply.
-        """
+        """Send one request, starting the server if none is running."""
         async with self._starting:
             client = await self._ready()
         return await client.ask(request)

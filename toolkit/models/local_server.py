@@ -17,13 +17,7 @@ from typing import Any
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until the parent process ends.
-
-    Parameters
-    ----------
-    arguments
-        Command line; ``None`` takes the process's own.
-    """
+    """Serve until the parent process ends."""
     parser = argparse.ArgumentParser(prog="python -m toolkit.models.local_server", description=__doc__)
     parser.add_argument("gguf", type=Path)
     parser.add_argument(

@@ -18,17 +18,7 @@ MOST_LOGPROBS: Final = 20
 
 
 class OpenAIModel:
-    """A model behind an OpenAI chat endpoint; belongs to the event loop that first asks it.
-
-    Parameters
-    ----------
-    spec
-        The model, with its ``base_url``.
-    key
-        The key to send, or ``None`` for a server that wants none.
-    limits
-        Connections and time.
-    """
+    """A model behind an OpenAI chat endpoint; belongs to the event loop that first asks it."""
 
     def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
         self._spec = spec
@@ -48,23 +38,7 @@ class OpenAIModel:
             self._client.project = None
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """Send one request, without retries.
-
-        Parameters
-        ----------
-        request
-            What to ask.
-
-        Returns
-        -------
-        ModelReply
-            The reply, with the JSON that was on the wire.
-
-        Raises
-        ------
-        ModelError
-            There is no usable reply; it says whether asking again may help.
-        """
+        """Send one request, without retries."""
         # `post` and not `chat.completions.create`: the body is kept as it came, nothing is built from it.
         sent = self._client.post(
             "/chat/completions", cast_to=httpx2.Response, body=request_body(self._spec, request)
@@ -78,15 +52,7 @@ class OpenAIModel:
 
 
 def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
-    """Return the body of a chat completion request; parameters that are ``None`` are left to the provider.
-
-    Parameters
-    ----------
-    spec
-        The model.
-    request
-        What to ask.
-    """
+    """Return the body of a chat completion request; parameters that are ``None`` are left to the provider."""
     body: dict[str, Any] = {
         "model": request.model,
         "messages": [{"role": message.role, "content": message.content} for message in request.messages],

@@ -16,22 +16,7 @@ from toolkit.models.catalogue import ModelSpec
 
 @dataclass(frozen=True)
 class Price:
-    """Price of one model.
-
-    Parameters
-    ----------
-    usd_per_million_input, usd_per_million_output
-        USD per million tokens.
-    aud_per_usd
-        Exchange rate, AUD for one USD.
-    source
-        Where the price is from, with its date, in words for a manifest.
-    rate_source
-        Where the exchange rate is from, with its date.
-    cache_read_share, cache_write_share
-        What input costs that is read from the provider's prompt cache, and input that is written to it, as shares of
-        the price of input; 1 where that is not known to be less.
-    """
+    """Price of one model."""
 
     usd_per_million_input: float
     usd_per_million_output: float
@@ -43,33 +28,7 @@ class Price:
 
 
 def price_of(spec: ModelSpec, *, aud_per_usd: float | None = None) -> Price:
-    """Return the price of a model: the study's own if it gives one, else the table's.
-
-    Parameters
-    ----------
-    spec
-        The model.
-    aud_per_usd
-        Exchange rate of the study in AUD for one USD; ``None`` takes the dated rate of the table.
-
-    Returns
-    -------
-    Price
-        USD per million tokens and the rate.
-
-    Raises
-    ------
-    PriceError
-        The model has no price, or a price or rate that is no amount of money.
-
-    Examples
-    --------
-    >>> from toolkit.models.catalogue import model_spec
-    >>> price_of(model_spec("gpt-4o")).usd_per_million_output
-    10.0
-    >>> price_of(model_spec("scripted")).source
-    'free: asks no model'
-    """
+    """Return the price of a model: the study's own if it gives one, else the table's."""
     table = _table()
     exchange = table["exchange"]
     if aud_per_usd is None:
@@ -93,25 +52,6 @@ def aud_cost(usage: Usage, price: Price) -> float:
 
     ``(billed * usd_in + output * usd_out) / 1e6 * aud_per_usd``, never rounded, where
     ``billed = input - cache_read - cache_written + cache_read * read_share + cache_written * write_share``.
-
-    Parameters
-    ----------
-    usage
-        Tokens in and out.
-    price
-        Price of the model that was asked.
-
-    Returns
-    -------
-    float
-        AUD.
-
-    Examples
-    --------
-    >>> aud_cost(Usage(1_000_000, 0), Price(2.5, 10.0, 1.5, "list", "today"))
-    3.75
-    >>> aud_cost(Usage(1_000_000, 0, cache_read=800_000), Price(2.5, 10.0, 1.5, "list", "today", 0.5))
-    2.25
     """
     # What the shares change, so that a call without a cache costs what it always did, to the last digit.
     saved = usage.cache_read * (1 - price.cache_read_share)
@@ -122,27 +62,7 @@ def aud_cost(usage: Usage, price: Price) -> float:
 
 
 def batch_price(price: Price, provider: str) -> Price:
-    """Return what a model costs when it is asked through its provider's batch endpoint.
-
-    Parameters
-    ----------
-    price
-        Price of a single call.
-    provider
-        Whose batch endpoint it is.
-
-    Returns
-    -------
-    Price
-        The table's share of both prices, half of them; a provider without a batch endpoint keeps its price. The
-        shares of its prompt cache are of that price, so the two discounts multiply.
-
-    Examples
-    --------
-    >>> half = batch_price(Price(2.5, 10.0, 1.5, "list", "today"), "openai")
-    >>> half.usd_per_million_input, half.usd_per_million_output, half.source
-    (1.25, 5.0, 'list; batch, half price')
-    """
+    """Return what a model costs when it is asked through its provider's batch endpoint."""
     share = _table()["batch"].get(provider)
     if share is None:
         return price

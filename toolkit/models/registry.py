@@ -26,39 +26,7 @@ def open_model(
     connections: int | None = None,
     seconds: float | None = None,
 ) -> Model:
-    """Return a model that can be asked; nothing is sent, and no server is started, before the first request.
-
-    Parameters
-    ----------
-    spec
-        The model.
-    env
-        Variables in which its key is looked up; ``None`` reads the environment and the ``.env`` files.
-    folder
-        Folder of the study, whose ``.env`` is read too.
-    connections
-        Connections open at once; ``None`` takes the default.
-    seconds
-        Longest one call may take; ``None`` takes the default, 180 s, or 900 s for ``local``.
-
-    Returns
-    -------
-    Model
-        To be asked in one event loop, and closed in it.
-
-    Raises
-    ------
-    InputError
-        The key or the weights are missing.
-    StudyError
-        The provider is unknown.
-
-    Examples
-    --------
-    >>> from toolkit.models.catalogue import model_spec
-    >>> type(open_model(model_spec("scripted"))).__name__
-    'ScriptedModel'
-    """
+    """Return a model that can be asked; nothing is sent, and no server is started, before the first request."""
     if spec.provider == "scripted":
         from toolkit.models.scripted import ScriptedModel
 
@@ -87,33 +55,7 @@ def open_model(
 def open_batch_client(
     spec: ModelSpec, *, env: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> BatchClient | None:
-    """Return the batch endpoint of a model, or ``None`` where its provider has none; nothing is sent.
-
-    Parameters
-    ----------
-    spec
-        The model; with a ``base_url`` of its own that server must have the provider's batch endpoint.
-    env
-        Variables in which its key is looked up; ``None`` reads the environment and the ``.env`` files.
-    folder
-        Folder of the study, whose ``.env`` is read too.
-
-    Returns
-    -------
-    BatchClient or None
-        To be used in one event loop, and closed in it.
-
-    Raises
-    ------
-    InputError
-        The key is missing.
-
-    Examples
-    --------
-    >>> from toolkit.models.catalogue import model_spec
-    >>> open_batch_client(model_spec("scripted")) is None
-    True
-    """
+    """Return the batch endpoint of a model, or ``None`` where its provider has none; nothing is sent."""
     match spec.provider:
         case "openai":
             from toolkit.models.batch_openai import OpenAIBatches
@@ -127,21 +69,7 @@ def open_batch_client(
 
 
 def default_concurrency(spec: ModelSpec, others: int = 10) -> int:
-    """Return how many requests to send to a model at once when the study does not say.
-
-    Parameters
-    ----------
-    spec
-        The model.
-    others
-        What holds for every model that is not on this machine.
-
-    Examples
-    --------
-    >>> from toolkit.models.catalogue import model_spec
-    >>> default_concurrency(model_spec("smollm2-135m")), default_concurrency(model_spec("gpt-4o"))
-    (1, 10)
-    """
+    """Return how many requests to send to a model at once when the study does not say."""
     return LOCAL_SLOTS if spec.provider == "local" else others
 
 

@@ -25,20 +25,7 @@ _ANTHROPIC_FINISH = {
 
 
 def json_object(spec: ModelSpec, content: bytes) -> dict[str, Any]:
-    """Return the JSON object of a reply's body, whatever content type it was sent under.
-
-    Parameters
-    ----------
-    spec
-        The model that was asked.
-    content
-        Body of the reply.
-
-    Raises
-    ------
-    ModelError
-        The body is no JSON object: broken off, a proxy's web page, a bare list.
-    """
+    """Return the JSON object of a reply's body, whatever content type it was sent under."""
     try:
         raw = json.loads(content)
     except (ValueError, RecursionError):
@@ -49,20 +36,7 @@ def json_object(spec: ModelSpec, content: bytes) -> dict[str, Any]:
 
 
 def from_chat_completion(spec: ModelSpec, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-    """Return the reply in an OpenAI chat completion.
-
-    Parameters
-    ----------
-    spec, request
-        The model and what it was asked, for a count of tokens where the server sends none.
-    raw
-        The JSON as received.
-
-    Raises
-    ------
-    ModelError
-        There is no choice with a message in it.
-    """
+    """Return the reply in an OpenAI chat completion."""
     try:
         choice = raw["choices"][0]
         message = choice["message"]
@@ -77,20 +51,7 @@ def from_chat_completion(spec: ModelSpec, request: ModelRequest, raw: Mapping[st
 
 
 def from_anthropic_message(spec: ModelSpec, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-    """Return the reply in an Anthropic message.
-
-    Parameters
-    ----------
-    spec, request
-        The model and what it was asked, for a count of tokens where the server sends none.
-    raw
-        The JSON as received.
-
-    Raises
-    ------
-    ModelError
-        There is no list of content blocks.
-    """
+    """Return the reply in an Anthropic message."""
     content = raw.get("content")
     if not isinstance(content, list):
         raise body_failure(spec, "holds no content")
@@ -99,15 +60,7 @@ def from_anthropic_message(spec: ModelSpec, request: ModelRequest, raw: Mapping[
 
 
 def estimated_usage(spec: ModelSpec, request: ModelRequest, text: str) -> Usage:
-    """Return our own count of tokens, marked as the estimate it is.
-
-    Parameters
-    ----------
-    spec
-        The model; without a public tokenizer ``o200k_base`` stands in, times its ``tokens_per_o200k``.
-    request, text
-        What was sent and what came back.
-    """
+    """Return our own count of tokens, marked as the estimate it is."""
     encoding, times = spec.counted_by
     sent = sum(count_tokens(message.content, encoding) for message in request.messages)
     return Usage(math.ceil(sent * times), math.ceil(count_tokens(text, encoding) * times), estimated=True)

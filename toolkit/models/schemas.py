@@ -20,27 +20,7 @@ REFUSED: Final[Mapping[str, frozenset[str]]] = {
 
 
 def accepted_schema(text: str, provider: str) -> dict[str, Any]:
-    """Return a JSON schema as a provider takes it: refused keywords become words of the description.
-
-    Parameters
-    ----------
-    text
-        The schema as JSON text.
-    provider
-        Who is asked; one without an entry in ``REFUSED`` gets the schema as it is.
-
-    Returns
-    -------
-    dict
-        The schema to send. Names of properties are never taken for keywords.
-
-    Examples
-    --------
-    >>> accepted_schema('{"type": "string", "maxLength": 160}', "openai")
-    {'type': 'string', 'description': 'maxLength: 160'}
-    >>> accepted_schema('{"type": "string", "maxLength": 160}', "local")
-    {'type': 'string', 'maxLength': 160}
-    """
+    """Return a JSON schema as a provider takes it: refused keywords become words of the description."""
     schema: dict[str, Any] = json.loads(text)
     refused = REFUSED.get(provider)
     return schema if refused is None else _without(schema, refused)

@@ -17,25 +17,7 @@ Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]
 
 
 class ScriptedModel:
-    """A model whose replies are decided by a function, by a list of texts, or by the request alone.
-
-    Parameters
-    ----------
-    script
-        A function from request to text, reply or awaitable of either, which may raise; or texts, of which a
-        hash of the request's identity picks one; or ``None``: a short text, or JSON that follows the schema
-        of the request.
-    spec
-        The model; ``None`` takes the catalogue's ``scripted``.
-
-    Examples
-    --------
-    >>> import asyncio
-    >>> from toolkit.models.base import Message
-    >>> request = ModelRequest("scripted", "scripted", (Message("user", "Is it phishing?"),))
-    >>> asyncio.run(ScriptedModel(lambda request: "Yes.").ask(request)).text
-    'Yes.'
-    """
+    """A model whose replies are decided by a function, by a list of texts, or by the request alone."""
 
     def __init__(
         self, script: Script | Sequence[str] | None = None, *, spec: ModelSpec | None = None
@@ -44,18 +26,7 @@ class ScriptedModel:
         self._spec = spec or model_spec("scripted")
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """Return the scripted reply.
-
-        Parameters
-        ----------
-        request
-            What to ask.
-
-        Returns
-        -------
-        ModelReply
-            The same for the same request, as far as the script is; tokens are counted and marked estimated.
-        """
+        """Return the scripted reply."""
         answer = self._answer(request)
         if inspect.isawaitable(answer):
             answer = await answer
@@ -84,23 +55,7 @@ class ScriptedModel:
 
 
 def example_of(schema: Mapping[str, Any], dice: random.Random, root: Mapping[str, Any] | None = None) -> Any:
-    """Return a value that follows a JSON schema, the same for the same dice.
-
-    Parameters
-    ----------
-    schema
-        JSON schema: const, enum, anyOf, oneOf, local ``$ref``, and the seven types with their bounds.
-    dice
-        Seeded generator; moved on by the call.
-    root
-        Schema in which ``$ref`` is looked up; the schema itself at the top.
-
-    Examples
-    --------
-    >>> schema = {"type": "object", "properties": {"score": {"type": "integer", "minimum": 0, "maximum": 5}}}
-    >>> example_of(schema, random.Random(7))
-    {'score': 2}
-    """
+    """Return a value that follows a JSON schema, the same for the same dice."""
     root = schema if root is None else root
     if "$ref" in schema:
         target: Any = root

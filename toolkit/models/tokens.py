@@ -33,34 +33,7 @@ ENCODINGS: Final = ("o200k_base", "cl100k_base")
 
 
 def count_tokens(text: str, encoding: str = "o200k_base") -> int:
-    """Return how many tokens a text has, the text of special tokens counted like any other text.
-
-    Parameters
-    ----------
-    text
-        Any text; may be empty.
-    encoding
-        One of ``ENCODINGS``.
-
-    Returns
-    -------
-    int
-        Number of tokens, without the few that a chat format adds around a message.
-
-    Raises
-    ------
-    InputError
-        The encoding is not one of ``ENCODINGS``.
-    StoreError
-        The ranks could not be unpacked anywhere, or are not those that tiktoken expects.
-
-    Examples
-    --------
-    >>> count_tokens("Isolate the host.")
-    5
-    >>> count_tokens("")
-    0
-    """
+    """Return how many tokens a text has, the text of special tokens counted like any other text."""
     # encode_ordinary and not encode: the latter refuses a prompt that quotes "<|endoftext|>".
     return len(_encoder(encoding).encode_ordinary(text))
 
@@ -69,18 +42,6 @@ def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
     """Return how many tokens each text has, remembered on disk under the hash of all of them.
 
     An encoder takes 0.3 s and 75 MB to load, which a command that opens a known dataset need not spend.
-
-    Parameters
-    ----------
-    texts
-        The texts.
-    encoding
-        One of ``ENCODINGS``.
-
-    Examples
-    --------
-    >>> count_all(["Isolate the host.", ""])
-    [5, 0]
     """
     digest = hashlib.sha256(json.dumps([encoding, *texts]).encode()).hexdigest()
     file = Path(platformdirs.user_cache_dir("llm-security-toolkit")) / "counts" / f"{digest}.json"

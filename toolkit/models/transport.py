@@ -28,18 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Limits:
-    """What one client may use.
-
-    Parameters
-    ----------
-    connections
-        Connections open at once.
-    seconds
-        Longest a call may take in all, from waiting for a connection to the last byte; a server that sends
-        a byte now and then does not stretch it.
-    connect_seconds
-        Longest the connection itself may take.
-    """
+    """What one client may use."""
 
     connections: int = 100
     seconds: float = 180.0
@@ -52,18 +41,7 @@ LOCAL_LIMITS = Limits(connections=10, seconds=900.0)
 
 
 def is_loopback(url: str | None) -> bool:
-    """Return whether an address is on this machine, where no proxy has any business.
-
-    Parameters
-    ----------
-    url
-        Address of a server.
-
-    Examples
-    --------
-    >>> is_loopback("http://127.0.0.1:8080/v1"), is_loopback("http://localhost/v1"), is_loopback("https://example.org")
-    (True, True, False)
-    """
+    """Return whether an address is on this machine, where no proxy has any business."""
     host = urlsplit(url or "").hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -100,26 +78,7 @@ def client_options(spec: ModelSpec, limits: Limits) -> dict[str, Any]:
 async def json_reply(
     sent: Awaitable[httpx2.Response], *, sdk: ModuleType, spec: ModelSpec, key: str | None, seconds: float
 ) -> dict[str, Any]:
-    """Wait for a call of a provider's client and return the JSON object it brought.
-
-    Parameters
-    ----------
-    sent
-        The client's call.
-    sdk
-        The client's module, ``openai`` or ``anthropic``: their errors have the same names.
-    spec
-        The model that is asked.
-    key
-        The key that is sent, so that it can be blacked out of what the provider says.
-    seconds
-        Longest wait in all.
-
-    Raises
-    ------
-    ModelError
-        There is no usable reply; it says whether asking again may help.
-    """
+    """Wait for a call of a provider's client and return the JSON object it brought."""
     failure: ModelError
     try:
         async with asyncio.timeout(seconds):

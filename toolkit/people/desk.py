@@ -50,23 +50,7 @@ def rating_desk(
 
 
 def typed_scores(text: str) -> tuple[float | None, ...]:
-    """Return the scores of a line typed by somebody who does not use a mouse, in the order of the dimensions.
-
-    Parameters
-    ----------
-    text
-        Seven numbers in half steps with spaces between; ``-`` for none.
-
-    Raises
-    ------
-    InputError
-        When these are not seven scores of the scale in half steps.
-
-    Examples
-    --------
-    >>> typed_scores("4 3.5 5 - 0 2 1")
-    (4.0, 3.5, 5.0, None, 0.0, 2.0, 1.0)
-    """
+    """Return the scores of a line typed by somebody who does not use a mouse, in the order of the dimensions."""
     words = text.split()
     known: dict[str, float | None] = {f"{step:g}": step for step in STEPS}
     known |= {f"{step:.1f}": step for step in STEPS} | {"-": None, NO_SCORE: None}
@@ -79,26 +63,12 @@ def typed_scores(text: str) -> tuple[float | None, ...]:
 
 
 def plain(text: str) -> str:
-    r"""Return text of a model as HTML that shows it and does nothing else; control characters are dropped.
-
-    Examples
-    --------
-    >>> plain("<b>1 & 2</b>\x1b")
-    '&lt;b&gt;1 &amp; 2&lt;/b&gt;'
-    """
+    r"""Return text of a model as HTML that shows it and does nothing else; control characters are dropped."""
     return html.escape(plain_text(text))
 
 
 class Desk:
-    """The widgets of one rater and what they do; ``box`` is what a notebook shows.
-
-    Parameters
-    ----------
-    study
-        The study.
-    round_
-        The open round.
-    """
+    """The widgets of one rater and what they do; ``box`` is what a notebook shows."""
 
     def __init__(self, study: Study, round_: Round) -> None:
         self.study = study

@@ -41,17 +41,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Round:
-    """How far one rater is.
-
-    Parameters
-    ----------
-    study, rater, seed
-        Whose round it is; the seed is that of its order.
-    replies
-        What there is to rate, in the rater's order.
-    ratings
-        What this rater has said so far, by run id; the newest of each.
-    """
+    """How far one rater is."""
 
     study: str
     rater: str
@@ -76,18 +66,7 @@ class Round:
 
 
 def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]:
-    """Return every reply of a study that a judge may see, in the order of prompts, models and repeats.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study and its open store.
-
-    Raises
-    ------
-    InputError
-        When the test of the study has no rubric to rate by.
-    """
+    """Return every reply of a study that a judge may see, in the order of prompts, models and repeats."""
     if not plan.test.judged:
         raise InputError(
             f"study {plan.study.name}: test {plan.test.name} is not scored by a rubric, so there is nothing to rate"
@@ -107,13 +86,7 @@ def why_not(run: Stored) -> str | None:
 
 
 def checked_rater(store: Store, study: str, rater: str) -> str:
-    """Return the name of a rater, composed (NFC) and with single spaces: what looks the same is one rater.
-
-    Raises
-    ------
-    InputError
-        When it is no name, or differs from a known one by capital letters only: that would be a second rater.
-    """
+    """Return the name of a rater, composed (NFC) and with single spaces: what looks the same is one rater."""
     name = unicodedata.normalize("NFC", " ".join(rater.split()))
     if not _RATER.fullmatch(name):
         raise InputError(
@@ -134,23 +107,6 @@ def open_round(
 
     The order is shuffled by seed and rater, and every stretch of it holds each length bin and model equally often, as
     long as there are any. It is kept: replies that came since the round was opened go to its end.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study and its open store.
-    rater
-        Name of the person; judgements carry it.
-    seed
-        Seed of the order; that of the study where there is none. Another seed is another round.
-    size
-        How many replies the round has. ``None`` keeps what the round was opened with, all replies for a new one; a
-        round can be made longer, not shorter.
-
-    Raises
-    ------
-    InputError
-        When the rater's name, the size or the study does not serve, or no reply is there yet.
     """
     study, rubric_hash = plan.study.name, plan.rubric.digest
     rater = checked_rater(store, study, rater)
@@ -178,13 +134,6 @@ def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
     """Return what to rate next: the first reply without a rating after another, then from the start.
 
     When every reply has a rating, the unfinished ones come again; ``None`` when none is left.
-
-    Parameters
-    ----------
-    round_
-        The round.
-    after
-        The reply that was rated or passed over.
     """
     at = round_.replies.index(after) + 1 if after in round_.replies else 0
     turned = round_.replies[at:] + round_.replies[:at]
@@ -201,28 +150,7 @@ def rate(
     scores: Mapping[str, float | None],
     reasons: str = "",
 ) -> Round:
-    """Keep what the rater says of a reply, on the disk, and return the round as it stands then.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study and its open store.
-    round_
-        The round.
-    reply
-        What was shown.
-    scores
-        Dimension to score (0-5); ``None`` or absent where the rater gives none.
-    reasons
-        The rater's own words.
-
-    Raises
-    ------
-    InputError
-        When a score is outside the scale, a dimension is unknown, or nothing is said at all.
-    StoreError
-        When it could not be kept.
-    """
+    """Keep what the rater says of a reply, on the disk, and return the round as it stands then."""
     given = checked_scores(scores)
     if not given and not reasons.strip():
         raise InputError("rating: nothing is scored yet; give at least one score, or skip the reply")
@@ -243,18 +171,7 @@ def rate(
 
 
 def checked_scores(scores: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the scores that are there, in the order of the dimensions.
-
-    Raises
-    ------
-    InputError
-        When a dimension is unknown or a score is not a number of the scale.
-
-    Examples
-    --------
-    >>> checked_scores({"clarity": 4.5, "relevance": None})
-    {'clarity': 4.5}
-    """
+    """Return the scores that are there, in the order of the dimensions."""
     for name in scores:
         if name not in DIMENSIONS:
             raise InputError(f"dimension {name!r} is unknown; the rubric has {', '.join(DIMENSIONS)}")

@@ -29,21 +29,7 @@ _NUMBER: Final = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import did.
-
-    Parameters
-    ----------
-    path
-        The file.
-    raters
-        Whose ratings it holds.
-    new, changed, unchanged
-        Ratings that were not there, that replace an earlier version (which is kept), and that were there already.
-    unfinished
-        Ratings that now lack a dimension and so do not count.
-    empty
-        Lines without a score and a reason.
-    """
+    """What an import did."""
 
     path: Path
     raters: tuple[str, ...]
@@ -96,22 +82,6 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
 
     A dimension that the file leaves empty keeps the score that the rater gave before. The same file twice changes
     nothing.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study and its open store.
-    path
-        CSV, UTF-8, comma-separated, with a header: ``run_id``; ``rater``, unless it is given here; either
-        ``dimension`` and ``score`` (one line a score) or one column a dimension; perhaps ``reasons``.
-    rater
-        Whose ratings these are, where the file has no such column.
-
-    Raises
-    ------
-    InputError
-        In one line with file, line and column: unknown run or dimension, a score that is no number of the scale, two
-        different scores for the same thing, a column that nobody reads.
     """
     file = Path(path)
     lines = list(_lines(file))

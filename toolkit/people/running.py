@@ -16,11 +16,6 @@ def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
 
     A round runs from when it is opened until each reply of it that can be rated has all scores of its rater; till then
     its rater may go back to any of them.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study and its open store.
     """
     study, rubric_hash = plan.study.name, plan.rubric.digest
     rounds = list(store.objects(RatingRound).filter(study=study, rubric_hash=rubric_hash))

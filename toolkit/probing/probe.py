@@ -37,33 +37,6 @@ def probe_judges(
 
     Both members of a pair are asked under the repeat index of the original's judgement, which the study has paid for
     already, so that they differ in the text alone. Everything goes into the ledger: a second call asks nothing.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study and its open store.
-    replies
-        How many stored replies are probed; all there are where they are fewer.
-    seed
-        Decides which replies, errors, fillers, orders and attacks; the study's own when not given.
-    kinds
-        Kinds of probes. The same reply asked once more is always among them, as the control.
-    attacks
-        Attacks for each reply, dealt so that each is used equally often; None for all of them.
-    progress
-        Whether to show progress.
-
-    Returns
-    -------
-    ProbeResult
-        A judgement that failed is a missing member of its pairs.
-
-    Raises
-    ------
-    InputError
-        When the study has no judges or no reply to probe.
-    BudgetReached
-        When the study's budget allows no further call; what was answered is kept, and asking again goes on there.
     """
     targets = probe_targets(plan, store, replies=replies, seed=seed, kinds=kinds, attacks=attacks)
     asked: list[Answer] = []
@@ -84,15 +57,7 @@ def probe_judges(
 
 
 def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard, ...]:
-    """Return the card of every judge of a study, with what probes did where there are any.
-
-    Parameters
-    ----------
-    study
-        A study that was judged.
-    result
-        What probing did.
-    """
+    """Return the card of every judge of a study, with what probes did where there are any."""
     from toolkit.stats.judge_card import judge_cards
 
     related = {role: judge.related for role, judge in study.plan.judges.items()}
@@ -101,15 +66,7 @@ def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard
 
 
 def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) -> list[Path]:
-    """Write the card of every judge of a study, as figure and table, and return the files.
-
-    Parameters
-    ----------
-    study, result
-        As in `cards_of`.
-    folder
-        Gets ``figures/`` and ``tables/``.
-    """
+    """Write the card of every judge of a study, as figure and table, and return the files."""
     from toolkit.report.captions import source_words
     from toolkit.report.judge_card import write_judge_cards
 

@@ -68,19 +68,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What probing did.
-
-    Parameters
-    ----------
-    study
-        Name of the study.
-    targets
-        The replies that were probed.
-    pairs
-        One for each judge, reply and probe.
-    new_calls, spent_aud
-        What was asked and paid now; the rest was in the ledger.
-    """
+    """What probing did."""
 
     study: str
     targets: tuple[Target, ...]
@@ -89,18 +77,7 @@ class ProbeResult:
     spent_aud: float
 
     def frame(self, score: str = STRICT) -> pd.DataFrame:
-        """Return one row a pair: run, base, judge, kind, variant, detail, original and altered score, reason.
-
-        Parameters
-        ----------
-        score
-            ``composite_strict``, ``composite`` or a dimension.
-
-        Raises
-        ------
-        InputError
-            If there is no such score.
-        """
+        """Return one row a pair: run, base, judge, kind, variant, detail, original and altered score, reason."""
         import pandas as pd
 
         known = (STRICT, "composite", *DIMENSIONS)
@@ -120,13 +97,7 @@ class ProbeResult:
         return sum(not one.answered for one in said.values())
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
-        """Return what the command line says at the end; exit code 1 where a judge did not answer.
-
-        Parameters
-        ----------
-        files
-            Files that were written besides.
-        """
+        """Return what the command line says at the end; exit code 1 where a judge did not answer."""
         shifts = self.shifts()
         bins = Counter(target.length_bin for target in self.targets)
         spread = ", ".join(f"{count} {name}" for name, count in bins.items())

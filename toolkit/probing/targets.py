@@ -58,13 +58,7 @@ def probe_targets(
     kinds: Collection[str] = KINDS,
     attacks: int | None = ATTACKS,
 ) -> tuple[Target, ...]:
-    """Return the replies that `probe_judges` would probe, with their altered versions; nothing is asked.
-
-    Parameters
-    ----------
-    plan, store, replies, seed, kinds, attacks
-        As in `probe_judges`.
-    """
+    """Return the replies that `probe_judges` would probe, with their altered versions; nothing is asked."""
     if not (plan.test.judged and plan.judges):
         raise InputError(
             f"study {plan.study.name}: no judge scores its replies (test {plan.test.name}); probe a rubric study"
@@ -93,15 +87,7 @@ def probe_targets(
 
 
 def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest, ...]:
-    """Return every request that probing sends, repairs aside, for a cost estimate before anything is sent.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    targets
-        From `probe_targets`.
-    """
+    """Return every request that probing sends, repairs aside, for a cost estimate before anything is sent."""
     found: dict[str, ModelRequest] = {}
     for target in targets:
         for spec in plan.judges_of(target.run.model).values():
@@ -118,17 +104,7 @@ def probe_requests(plan: Plan, targets: Sequence[Target]) -> tuple[ModelRequest,
 
 
 def balanced_sample(runs: Sequence[PlannedRun], size: int, seed: int) -> tuple[PlannedRun, ...]:
-    """Return a seeded sample of runs that takes models and length bins in turn, and every base as seldom as it can.
-
-    Parameters
-    ----------
-    runs
-        Runs to choose from.
-    size
-        How many; all of them where they are fewer.
-    seed
-        Of the drawing.
-    """
+    """Return a seeded sample of runs that takes models and length bins in turn, and every base as seldom as it can."""
     dice = random.Random(f"replies {seed}")
     cells: dict[tuple[str, str], list[PlannedRun]] = defaultdict(list)
     for run in dice.sample(list(runs), len(runs)):

@@ -28,20 +28,7 @@ _JUDGE: Final = Match(None, None, "needs a judge")
 
 @dataclass(frozen=True)
 class AnswerKey:
-    """The expected answer of one question.
-
-    Parameters
-    ----------
-    kind
-        ``exact``, ``number``, ``set``, ``regex``, ``json`` or ``judge``.
-    value
-        A text, a number, a tuple of texts or numbers (``set``), a pattern (``regex``), what the field holds
-        (``json``), or in words what an answer must say (``judge``).
-    tolerance
-        Largest difference that still counts, in the unit of the answer.
-    field
-        Name of the field in the JSON object; empty for the other kinds.
-    """
+    """The expected answer of one question."""
 
     kind: str
     value: Any
@@ -57,22 +44,6 @@ class AnswerKey:
 
 def answer_key(data: Any, where: str) -> AnswerKey:
     """Check a key as it stands in a question file.
-
-    Parameters
-    ----------
-    data
-        Table with ``kind``, ``value`` and, where the kind has them, ``tolerance`` and ``field``.
-    where
-        Which question, for the error.
-
-    Returns
-    -------
-    AnswerKey
-
-    Raises
-    ------
-    InputError
-        When a part is missing, unknown, of the wrong type, or a pattern does not compile.
 
     Examples
     --------
@@ -112,20 +83,6 @@ def matches(key: AnswerKey, text: str, question: str = "") -> Match:
     - ``json``: the field of the one JSON object in the reply that has it, in a fence or in prose too. A list is
       compared without its order.
     - ``judge``: undecided; ``matched`` is None.
-
-    Parameters
-    ----------
-    key
-        The expected answer.
-    text
-        The reply as received; any string.
-    question
-        The text of the question: what it names itself does not compete.
-
-    Returns
-    -------
-    Match
-        ``matched`` is None when a judge must decide, or when a regular expression could not be tried to its end.
 
     Examples
     --------

@@ -23,20 +23,6 @@ sample does not hold."""
 def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, tuple[Claim, ...]]:
     """Return the answer of such a reply as its key reads it, the prose around it, and its citations as claims.
 
-    Parameters
-    ----------
-    reply
-        The reply as received. Without one object that has both fields there is no answer in it.
-    key
-        The key of the question: one of kind json wants its field in an object.
-    facts
-        What the sample holds.
-
-    Returns
-    -------
-    tuple of str, str and tuple of Claim
-        A citation that names no packet, no column, or another value than the cell's, rounded or not, is not held.
-
     Examples
     --------
     >>> import pandas as pd

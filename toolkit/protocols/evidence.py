@@ -82,19 +82,7 @@ _METHOD: Final = re.compile(
 
 @dataclass(frozen=True)
 class Claim:
-    """One checkable thing an answer says of the sample.
-
-    Parameters
-    ----------
-    kind
-        What it is: ``address``, ``host``, ``path``, ``status``, ``port``, ``count`` and their like.
-    text
-        As it stands in the answer.
-    position
-        Where it begins in the answer, in characters.
-    held
-        Whether the sample, or the question, holds it.
-    """
+    """One checkable thing an answer says of the sample."""
 
     kind: str
     text: str
@@ -104,23 +92,6 @@ class Claim:
 
 def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> tuple[Claim, ...]:
     """Return the checkable claims of an answer and whether each is held.
-
-    Parameters
-    ----------
-    answer
-        The reply as received.
-    facts
-        What the sample holds.
-    question
-        The question: what it names is never invented, and an answer of nothing but numbers means what it asks for
-        ("How many", "status", "port").
-    known
-        Further text whose content is never invented, e.g. the values of the key.
-
-    Returns
-    -------
-    tuple of Claim
-        In the order of the answer.
 
     Examples
     --------

@@ -15,19 +15,7 @@ from toolkit.protocols.verdict import Verdict
 
 @dataclass(frozen=True)
 class OneShotContext:
-    """What the model never sees of a method, and what it sees of the sample.
-
-    Parameters
-    ----------
-    variant
-        Name of the prompt variant.
-    question
-        The question with its key.
-    csv
-        The sample as the model sees it.
-    facts
-        What the sample holds.
-    """
+    """What the model never sees of a method, and what it sees of the sample."""
 
     variant: str
     question: Question
@@ -36,19 +24,7 @@ class OneShotContext:
 
 
 def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
-    """Return one row an experiment, with its verdict and the evidence.
-
-    Parameters
-    ----------
-    annotated
-        Items as models answered them, from any number of models.
-
-    Returns
-    -------
-    pandas.DataFrame
-        method, variant, question, sample, model, repeat, verdict (missing when the experiment is incomplete),
-        matched, found, why, invented (the claims the sample does not hold, as text), run_id.
-    """
+    """Return one row an experiment, with its verdict and the evidence."""
     rows = []
     for one in annotated:
         (reply,) = one.replies

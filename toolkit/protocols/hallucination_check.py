@@ -42,17 +42,7 @@ MEETS: Final = _RULES + (
 
 @dataclass(frozen=True)
 class Said:
-    """What the judges made of one yes-or-no question.
-
-    Parameters
-    ----------
-    yes
-        What more than half of those that gave a readable answer say; ``None`` when nobody did, or they are split.
-    why
-        What each said, in short, or why there is nothing.
-    calls
-        Identities of the calls, in the order of the judges.
-    """
+    """What the judges made of one yes-or-no question."""
 
     yes: bool | None
     why: str
@@ -63,22 +53,6 @@ def check_request(
     judge: JudgeSpec, template: str, *, csv: str, question: str, answer: str, requirement: str = ""
 ) -> ModelRequest:
     """Return the request that puts one yes-or-no question about one answer to one judge.
-
-    Parameters
-    ----------
-    judge
-        Who is asked.
-    template
-        ``INVENTS`` or ``MEETS``.
-    csv, question, answer
-        The sample, the question and the reply.
-    requirement
-        What an expected answer says; for ``MEETS``.
-
-    Returns
-    -------
-    ModelRequest
-        The same for the same arguments, so that a resumed study finds the call in the ledger.
 
     Examples
     --------
@@ -102,19 +76,7 @@ def check_request(
 
 
 async def ask_judges(judges: Sequence[JudgeSpec], requests: Sequence[ModelRequest], ask: Ask) -> Said:
-    """Ask every judge its request, one after another, and say what more than half of them say.
-
-    Parameters
-    ----------
-    judges, requests
-        Who is asked, and what.
-    ask
-        Request in, kept answer out. A reached budget is raised; a model that does not answer is missing.
-
-    Returns
-    -------
-    Said
-    """
+    """Ask every judge its request, one after another, and say what more than half of them say."""
     votes: list[bool] = []
     told: list[str] = []
     for judge, request in zip(judges, requests, strict=True):

@@ -54,21 +54,7 @@ _DEFANGED: Final = re.compile(
 
 @dataclass(frozen=True)
 class Mention:
-    """One thing a text names.
-
-    Parameters
-    ----------
-    kind
-        ``address``, ``network``, ``host``, ``port``, ``path``, ``file`` or a kind of `_PATTERNS`.
-    text
-        As it is written.
-    value
-        In the form in which two mentions of one thing are equal.
-    start, end
-        Its place in the text, in characters.
-    open_end
-        Whether the text goes on with a wildcard or dots, so that only the beginning is named.
-    """
+    """One thing a text names."""
 
     kind: str
     text: str

@@ -73,15 +73,6 @@ def numbers(text: str) -> tuple[Number, ...]:
     Digits inside addresses, hosts, paths, versions, times, ordinals and identifiers are no numbers. "One" is a
     number only where there is no other: it is a pronoun more often.
 
-    Parameters
-    ----------
-    text
-        Any text.
-
-    Returns
-    -------
-    tuple of Number
-
     Examples
     --------
     >>> [n.values for n in numbers("Twelve requests, 1,024 bytes over HTTP/1.1, the 3rd one")]
@@ -102,19 +93,6 @@ def numbers_in(bare: str) -> tuple[Number, ...]:
 
 def number_matches(wanted: float, tolerance: float, text: str, question: str) -> Match:
     """Say whether an answer names one number, and that one is the wanted one.
-
-    Parameters
-    ----------
-    wanted, tolerance
-        The number and the largest difference that counts, in the unit of the answer.
-    text
-        The answer.
-    question
-        Its own numbers do not compete; a unit that it names is not converted.
-
-    Returns
-    -------
-    Match
 
     Examples
     --------

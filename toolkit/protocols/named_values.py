@@ -31,19 +31,6 @@ _Find = Callable[[str], list[tuple[str, int, int]]]
 def value_matches(wanted: str, text: str, question: str) -> Match:
     """Say whether an answer names the wanted value and none that competes with it.
 
-    Parameters
-    ----------
-    wanted
-        The value.
-    text
-        The answer.
-    question
-        What it names does not compete.
-
-    Returns
-    -------
-    Match
-
     Examples
     --------
     >>> value_matches("/login", "The client requests /login and /home.", "Which path?").why
@@ -74,19 +61,6 @@ def value_matches(wanted: str, text: str, question: str) -> Match:
 
 def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
     """Say whether an answer names exactly the wanted values, in any order and in any form of a list.
-
-    Parameters
-    ----------
-    wanted
-        The values; none at all is answered by an empty list or by "none".
-    text
-        The answer.
-    question
-        What it names does not compete in a sentence.
-
-    Returns
-    -------
-    Match
 
     Examples
     --------

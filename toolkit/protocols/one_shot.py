@@ -55,39 +55,7 @@ EXPERIMENTS: Final = "experiments"
 
 
 class OneShotTest(PromptResponseTest):
-    """N experiments of each method, scored by expected answers, unexpected answers and hallucinations.
-
-    Parameters
-    ----------
-    samples
-        Names, paths or samples to ask about; those that the questions name when not given.
-    questions
-        Questions, or the path of a question file; those that ship with the toolkit when not given.
-    only
-        Ids of the questions to ask; all of them when not given.
-    variants
-        Prompt variants, by name or as they are.
-    prompt_file
-        File in which the variants are named; the one that ships when not given.
-    weights
-        Weight of an expected answer, an unexpected answer and a hallucination.
-    confidence
-        Coverage of the intervals.
-    hallucination_judge
-        Whether the judges are asked about every answer in which the evidence found nothing invented.
-    answer_format
-        ``"text"``, or ``"evidence"``: the model cites packets, fields and values as JSON, which are looked up exactly.
-    judges
-        Who decides on answers with a key of kind judge, and on hallucination if asked to; more than half decide.
-    folder
-        Where relative paths begin: the folder of the study; the current one when not given.
-
-    Raises
-    ------
-    InputError
-        If nothing is left to ask, a variant or sample is unknown, a judge is needed and there is none, or the
-        weights cannot be used.
-    """
+    """N experiments of each method, scored by expected answers, unexpected answers and hallucinations."""
 
     name = "one_shot"
     default_repeats = 10

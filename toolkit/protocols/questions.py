@@ -20,19 +20,7 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True)
 class Question:
-    """One question about one sample.
-
-    Parameters
-    ----------
-    id
-        Its name in results.
-    sample
-        Name of a shipped sample, or the path of a CSV.
-    text
-        What is asked, with the wanted form of the answer.
-    key
-        What the expected answer is.
-    """
+    """One question about one sample."""
 
     id: str
     sample: str
@@ -61,21 +49,6 @@ class PromptVariant:
 def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
     """Read questions.
 
-    Parameters
-    ----------
-    path
-        A TOML file with one ``[[question]]`` each; those that ship with the toolkit when not given.
-
-    Returns
-    -------
-    tuple of Question
-        In the order of the file.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, a key is unknown or missing, an id is used twice, or an answer key is wrong.
-
     Examples
     --------
     >>> load_questions()[0].id
@@ -86,21 +59,6 @@ def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
 
 def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
     """Read prompt variants.
-
-    Parameters
-    ----------
-    path
-        A TOML file with one ``[[prompt]]`` each; those that ship with the toolkit when not given.
-
-    Returns
-    -------
-    tuple of PromptVariant
-        In the order of the file.
-
-    Raises
-    ------
-    InputError
-        As for `load_questions`, and when a text lacks a place or has it twice.
 
     Examples
     --------

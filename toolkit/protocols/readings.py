@@ -21,17 +21,7 @@ _DENIED: Final = re.compile(
 
 @dataclass(frozen=True)
 class Match:
-    """Whether a reply gives the expected answer.
-
-    Parameters
-    ----------
-    matched
-        Yes or no; ``None`` when this is not decided, and then ``why`` says why.
-    found
-        What was found in the reply in the place of the answer.
-    why
-        The reason in words.
-    """
+    """Whether a reply gives the expected answer."""
 
     matched: bool | None
     found: str | None

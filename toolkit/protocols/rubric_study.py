@@ -52,19 +52,7 @@ AGAIN_STRIDE: Final = 10
 
 
 class RubricStudy(PromptResponseTest):
-    """Quality of replies by length bin, as an ensemble of judges sees it.
-
-    Parameters
-    ----------
-    prompts
-        The prompts of the dataset; each becomes one test item with the prompt as its context.
-    judges
-        The ensemble; each judge has its own role, and its own ``repeat`` where models are the same.
-    rubric
-        What the judges are told.
-    manner
-        How they are asked.
-    """
+    """Quality of replies by length bin, as an ensemble of judges sees it."""
 
     name = "rubric_study"
     judged = True
@@ -173,17 +161,7 @@ class RubricStudy(PromptResponseTest):
 
 
 def judge_of_run(spec: JudgeSpec, repeat: int, again: int = 0) -> JudgeSpec:
-    """Return the judge of one repeat of a run: the same judge, with a call of its own for every time it is asked.
-
-    Parameters
-    ----------
-    spec
-        The judge.
-    repeat
-        Repeat index of the run.
-    again
-        Which time it judges that run, from 0.
-    """
+    """Return the judge of one repeat of a run: the same judge, with a call of its own for every time it is asked."""
     return replace(spec, repeat=spec.repeat + AGAIN_STRIDE * again + RUN_STRIDE * repeat)
 
 

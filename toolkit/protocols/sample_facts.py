@@ -41,17 +41,7 @@ MAX_VALUES: Final = 40
 
 @dataclass(frozen=True)
 class Facts:
-    """What one sample holds; two of the same sample are equal.
-
-    Parameters
-    ----------
-    sample
-        Name of the sample.
-    csv
-        The sample as the model sees it.
-    frame
-        The same as a frame; columns that it lacks hold nothing.
-    """
+    """What one sample holds; two of the same sample are equal."""
 
     sample: str
     csv: str = field(repr=False)

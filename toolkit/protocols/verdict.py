@@ -11,24 +11,7 @@ from toolkit.protocols.readings import Match
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one answer came to, and why.
-
-    Parameters
-    ----------
-    verdict
-        ``expected`` (I1), ``unexpected`` (I0), ``hallucinated`` (H); ``None`` when it could not be decided.
-    matched
-        Whether the answer gives what the key wants; ``None`` when that is not decided. It is kept beside the
-        verdict, because an answer may be right and invent something too.
-    found
-        What was found in the place of the answer.
-    why
-        The reasons in words, what judges said included.
-    claims
-        Every checkable claim of the answer; those not held are the evidence.
-    calls
-        Identities of the calls to judges.
-    """
+    """What one answer came to, and why."""
 
     verdict: str | None
     matched: bool | None
@@ -48,17 +31,6 @@ def decide(match: Match, claims: Sequence[Claim]) -> Verdict:
 
     An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
     a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
-
-    Parameters
-    ----------
-    match
-        What the key says.
-    claims
-        The checkable claims of the answer.
-
-    Returns
-    -------
-    Verdict
 
     Examples
     --------

@@ -14,25 +14,7 @@ from toolkit.report.style import COLUMN_MM, ModelStyle, message_figure, model_st
 
 @dataclass(frozen=True)
 class About:
-    """What the figures of one study have in common.
-
-    Parameters
-    ----------
-    n
-        Bases, answers, models, judges and repeats of the judged runs.
-    source
-        Which study and dataset version, as a sentence.
-    missing
-        How many runs have no score and why, as a sentence; empty where none is missing.
-    note
-        What every caption must say besides.
-    repeats
-        Repeats that the study asked for; None to count them.
-    models
-        Every model of the study, so that a figure which holds some of them gives them the same colours.
-    study
-        Name of the study, for the labels of its tables; empty where they are of none.
-    """
+    """What the figures of one study have in common."""
 
     n: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
@@ -43,27 +25,11 @@ class About:
     study: str = ""
 
     def styles(self, names: Iterable[str]) -> dict[str, ModelStyle]:
-        """Return the look of some of the study's models, the one they have in its every figure.
-
-        Parameters
-        ----------
-        names
-            Models that a figure holds.
-        """
+        """Return the look of some of the study's models, the one they have in its every figure."""
         return model_styles(names, among=self.models)
 
     def nothing(self, name: str, title: str, why: str) -> FigureWithCaption:
-        """Return the figure that says why there is nothing to draw; a study leaves it out and says the same.
-
-        Parameters
-        ----------
-        name
-            Stem of the figure that cannot be drawn.
-        title
-            What it would have shown.
-        why
-            What it lacks, e.g. ``no run was scored by two judges``.
-        """
+        """Return the figure that says why there is nothing to draw; a study leaves it out and says the same."""
         caption = captions.join(f"{title}: {why}.", self.missing, self.source, self.note)
         with thesis_style():
             figure = message_figure(COLUMN_MM, 40, why)
@@ -79,28 +45,7 @@ def about_study(
     repeats: int | None = None,
     note: str = "",
 ) -> About:
-    """Read from the runs of a study what its figures have in common.
-
-    Parameters
-    ----------
-    runs
-        The ``runs`` frame, one row a run.
-    study_name, dataset_version
-        For the captions; the name is read from the frame when not given.
-    repeats
-        Repeats the study asked for; counted from the frame when not given.
-    note
-        Appended to every caption.
-
-    Returns
-    -------
-    About
-
-    Examples
-    --------
-    >>> about_study(pd.DataFrame(), study_name="pilot").source
-    'Study pilot.'
-    """
+    """Read from the runs of a study what its figures have in common."""
     judged = captions.judged_runs(runs)
     return About(
         n=captions.counts(judged, repeats),

@@ -51,26 +51,7 @@ def judge_agreement(
     seed: int = 0,
     about: About | None = None,
 ) -> FigureWithCaption:
-    """Draw what each pair of judges gave the same answers, against the line of equal scores.
-
-    Parameters
-    ----------
-    judgements
-        The ``judgements`` frame, one row a judge and run.
-    reliability
-        What ``toolkit.stats.reliability`` made of the same judgements; ``None`` draws the points only.
-    key
-        Which entry of ``reliability`` belongs to the composite.
-    seed
-        Of the small shift that keeps equal pairs of scores apart; the data are not shifted.
-    about
-        What the figures of the study have in common; the name is read from the frame when not given.
-
-    Returns
-    -------
-    FigureWithCaption
-        160 mm wide (85 mm for one pair); its data has one row for each pair of judges and run.
-    """
+    """Draw what each pair of judges gave the same answers, against the line of equal scores."""
     valid = _valid(judgements)
     judges = sorted(
         valid["judge"].unique(), key=lambda j: (JUDGE_ROLES.index(j) if j in JUDGE_ROLES else 99, str(j))

@@ -33,21 +33,7 @@ _LINES: Final[Mapping[str, Literal["-", "--"]]] = {"bias": "-", "lower limit": "
 def bland_altman_figure(
     pairs: Mapping[tuple[str, str], BlandAltman] | None, about: About
 ) -> FigureWithCaption:
-    """Draw the difference of each pair of judges against their mean, a panel for each pair.
-
-    Parameters
-    ----------
-    pairs
-        From ``toolkit.stats.bland_altman.bland_altman_between_judges``, of the composite score.
-    about
-        What the figures of the study have in common.
-
-    Returns
-    -------
-    FigureWithCaption
-        160 mm wide (85 mm for one pair); its data has one row for each point (with how many answers lie there) and
-        for bias and limits of each pair.
-    """
+    """Draw the difference of each pair of judges against their mean, a panel for each pair."""
     drawn = {names: one for names, one in (pairs or {}).items() if one.bias.estimable}
     if not drawn:
         return about.nothing(NAME, TITLE, "no two judges scored three answers")

@@ -17,18 +17,7 @@ UNCORRECTED = "The intervals are not corrected for their number."
 
 
 def judged_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the runs that have a composite score, in the order of their ids.
-
-    Parameters
-    ----------
-    runs
-        The ``runs`` frame, one row a run.
-
-    Returns
-    -------
-    DataFrame
-        Succeeded and judged runs with a finite composite; possibly empty.
-    """
+    """Return the runs that have a composite score, in the order of their ids."""
     if runs.empty:
         return runs
     good = (runs["status"] == "succeeded") & runs["judged"].astype(bool) & runs["composite"].notna()
@@ -36,21 +25,7 @@ def judged_runs(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
-    """Count what a figure rests on.
-
-    Parameters
-    ----------
-    judged
-        Rows of the ``runs`` frame that are drawn.
-    repeats
-        How many repeats the study asked for; counted from the rows when not given.
-
-    Returns
-    -------
-    dict of str to int
-        bases, independent groups where bases share texts, answers, models, judges (the most that judged one answer)
-        and repeats.
-    """
+    """Count what a figure rests on."""
     if judged.empty:
         return {"bases": 0, "answers": 0, "models": 0, "judges": 0, "repeats": repeats or 0}
     return {
@@ -63,19 +38,7 @@ def counts(judged: pd.DataFrame, repeats: int | None = None) -> dict[str, int]:
 
 
 def defects_note(runs: pd.DataFrame) -> str:
-    """Say how many answers are not whole, those that count all the same and those that do not.
-
-    Parameters
-    ----------
-    runs
-        The ``runs`` frame.
-
-    Examples
-    --------
-    >>> runs = pd.DataFrame({"defect": ["truncated", "refused", None], "excluded": [False, True, False]})
-    >>> defects_note(runs)
-    '1 of 3 answers counted though truncated. 1 of 3 answers left out because refused.'
-    """
+    """Say how many answers are not whole, those that count all the same and those that do not."""
     said = []
     for excluded, words in ((False, "counted though"), (True, "left out because")):
         kinds = runs.loc[(runs["excluded"] == excluded) & runs["defect"].notna(), "defect"].value_counts()
@@ -86,18 +49,7 @@ def defects_note(runs: pd.DataFrame) -> str:
 
 
 def related_note(judgements: pd.DataFrame) -> str:
-    """Say how many judgements that count are of a judge that shares a family with the model it judged.
-
-    Parameters
-    ----------
-    judgements
-        The ``judgements`` frame.
-
-    Examples
-    --------
-    >>> related_note(pd.DataFrame({"related": [True, False, True], "failed": [False, False, True]}))
-    "1 of 2 judgements is by a judge of the judged model's own family."
-    """
+    """Say how many judgements that count are of a judge that shares a family with the model it judged."""
     counting = judgements[~judgements["failed"].astype(bool)]
     own = int(counting["related"].fillna(False).sum())
     words = f"{own} of {counted(len(counting), 'judgements')} {agreeing(own, 'are')} by a judge of the judged model's"
@@ -105,26 +57,12 @@ def related_note(judgements: pd.DataFrame) -> str:
 
 
 def n_words(n: Mapping[str, int]) -> str:
-    """Say the counts, singular where there is one.
-
-    Examples
-    --------
-    >>> n_words({"bases": 12, "answers": 36, "judges": 3, "repeats": 1})
-    'n = 12 bases, 36 answers, 3 judges, 1 repeat'
-    """
+    """Say the counts, singular where there is one."""
     return "n = " + ", ".join(counted(count, what) for what, count in n.items())
 
 
 def interval_words(estimates: Iterable[Estimate]) -> str:
-    """Say what the drawn intervals are and how they were made, or that there are none.
-
-    Examples
-    --------
-    >>> interval_words([Estimate("S", 3.0, 2.5, 3.5, method="t over 12 bases")])
-    '95% intervals: t over 12 bases.'
-    >>> interval_words([])
-    'No interval could be estimated.'
-    """
+    """Say what the drawn intervals are and how they were made, or that there are none."""
     drawn = [e for e in estimates if e.estimate is not None and e.low is not None and e.high is not None]
     kinds = list(dict.fromkeys((e.confidence, e.method) for e in drawn))
     if not kinds:
@@ -133,13 +71,7 @@ def interval_words(estimates: Iterable[Estimate]) -> str:
 
 
 def icc_interval_words(forms: Iterable[Estimate]) -> str:
-    """Say how the intervals of intraclass correlations were made, of absolute agreement apart where it differs.
-
-    Examples
-    --------
-    >>> icc_interval_words([Estimate("ICC(A,1)", 0.5, 0.1, 0.7, "new"), Estimate("ICC(C,1)", 0.6, 0.4, 0.7, "these")])
-    'ICC(A,.): 95% intervals: new. Other forms: 95% intervals: these.'
-    """
+    """Say how the intervals of intraclass correlations were made, of absolute agreement apart where it differs."""
     held = list(forms)
     first = interval_words(one for one in held if one.name.startswith("ICC(A"))
     others = interval_words(one for one in held if not one.name.startswith("ICC(A"))
@@ -147,25 +79,13 @@ def icc_interval_words(forms: Iterable[Estimate]) -> str:
 
 
 def level_words(estimates: Iterable[Estimate]) -> str:
-    """Return the heading of a column of intervals.
-
-    Examples
-    --------
-    >>> level_words([Estimate("a", 1.0), Estimate("b", None)])
-    '95% interval'
-    """
+    """Return the heading of a column of intervals."""
     levels = sorted({e.confidence for e in estimates})
     return f"{coverage(levels[0])} interval" if len(levels) == 1 else "interval"
 
 
 def estimates_n_words(estimates: Iterable[Estimate]) -> str:
-    """Say n once where all estimates agree, and its range where they differ.
-
-    Examples
-    --------
-    >>> estimates_n_words([Estimate("a", 1.0, n={"bases": 12}), Estimate("b", 1.0, n={"bases": 11})])
-    'n = 11 to 12 bases'
-    """
+    """Say n once where all estimates agree, and its range where they differ."""
     seen: dict[str, list[int]] = {}
     for one in estimates:
         for what, count in one.n.items():
@@ -178,13 +98,7 @@ def estimates_n_words(estimates: Iterable[Estimate]) -> str:
 
 
 def not_estimable_words(estimates: Iterable[Estimate]) -> str:
-    """Say how much was missing before the estimates, and which of them there is none of and why.
-
-    Examples
-    --------
-    >>> not_estimable_words([Estimate("ICC(A,1)", None, missing=2, note="one judge")])
-    'Up to 2 ratings or answers were missing. Not estimable: ICC(A,1) (one judge).'
-    """
+    """Say how much was missing before the estimates, and which of them there is none of and why."""
     told = list(estimates)
     lost = max((e.missing for e in told), default=0)
     silent = [e for e in told if e.estimate is None]
@@ -201,19 +115,7 @@ def not_estimable_words(estimates: Iterable[Estimate]) -> str:
 
 
 def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
-    """Say which estimates have no interval and why, each reason once.
-
-    Parameters
-    ----------
-    named
-        Pairs of what a result is called and the result.
-
-    Examples
-    --------
-    >>> bare = Estimate("S", 3.0, note="no interval: all 9 values are equal")
-    >>> no_interval_words([("S", bare), ("M", bare), ("L", Estimate("L", 3.0, 2.5, 3.5))])
-    'Without an interval: S, M (all 9 values are equal).'
-    """
+    """Say which estimates have no interval and why, each reason once."""
     names: dict[str, list[str]] = {}
     for name, one in named:
         if one.estimable and (one.low is None or one.high is None):
@@ -224,13 +126,7 @@ def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
 
 
 def role_words(one: Estimate) -> str:
-    """Say whether a test was named beforehand, and what of its row is adjusted for several tests.
-
-    Examples
-    --------
-    >>> role_words(Estimate("L-M", 0.3, 0.1, 0.5, p_value=0.02, correction="Holm over 2 contrasts", note="exploratory"))
-    'exploratory; p: Holm, interval: unadjusted'
-    """
+    """Say whether a test was named beforehand, and what of its row is adjusted for several tests."""
     told = [part for part in one.note.split("; ") if part in ("confirmatory", "exploratory")]
     if one.correction != "none" and one.p_value is not None:
         beside = ", interval: unadjusted" if one.low is not None else ""
@@ -239,30 +135,13 @@ def role_words(one: Estimate) -> str:
 
 
 def cut_words(low: pd.Series, high: pd.Series) -> str:
-    """Say that intervals leave the scale, where some do: what is drawn of them ends with the scale.
-
-    Parameters
-    ----------
-    low, high
-        Ends of the drawn intervals in score points, missing where there is none.
-
-    Examples
-    --------
-    >>> cut_words(pd.Series([2.0, 1.0]), pd.Series([5.5, 3.0]))
-    'Intervals that leave the scale are cut at its ends; the data have their ends.'
-    """
+    """Say that intervals leave the scale, where some do: what is drawn of them ends with the scale."""
     beyond = bool((low.astype(float) < SCALE[0]).any() or (high.astype(float) > SCALE[1]).any())
     return "Intervals that leave the scale are cut at its ends; the data have their ends." if beyond else ""
 
 
 def unpaired_words(differences: Iterable[Estimate]) -> str:
-    """Say how many bases differences within bases lack; what is missing there is bases and not answers.
-
-    Examples
-    --------
-    >>> unpaired_words([Estimate("M-S", 0.3, missing=2), Estimate("L-S", 0.4)])
-    'Up to 2 bases have no score at one of the two lengths and cannot be paired.'
-    """
+    """Say how many bases differences within bases lack; what is missing there is bases and not answers."""
     most = max((one.missing for one in differences), default=0)
     bases = f"Up to {counted(most, 'bases')} {agreeing(most, 'have')}"
     return f"{bases} no score at one of the two lengths and cannot be paired." if most else ""
@@ -276,20 +155,7 @@ def _few(names: Iterable[str]) -> str:
 
 
 def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
-    """Say how many runs are not in the figure and why; a failure is missing and never a zero.
-
-    Parameters
-    ----------
-    runs
-        All runs of the study.
-    judged
-        Those that are drawn.
-
-    Returns
-    -------
-    str
-        One sentence, empty when nothing is missing.
-    """
+    """Say how many runs are not in the figure and why; a failure is missing and never a zero."""
     if len(runs) == len(judged):
         return ""
     failed = int((runs["status"] == "failed").sum())
@@ -317,11 +183,5 @@ def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> s
 
 
 def join(*sentences: str) -> str:
-    """Join the sentences that say something.
-
-    Examples
-    --------
-    >>> join("One.", "", " Two. ")
-    'One. Two.'
-    """
+    """Join the sentences that say something."""
     return " ".join(sentence.strip() for sentence in sentences if sentence.strip())

@@ -29,20 +29,7 @@ _FACTORS: Final = {
 
 
 def variance_components_figure(found: StudyGeneralizability | None, about: About) -> FigureWithCaption:
-    """Draw the variance component of every effect of the study's design with its interval and its share.
-
-    Parameters
-    ----------
-    found
-        From ``toolkit.stats.study_generalizability``; None where no run is judged.
-    about
-        What the figures of the study have in common.
-
-    Returns
-    -------
-    FigureWithCaption
-        160 mm wide; its data has one row for each component: name, estimate, low, high, raw, share.
-    """
+    """Draw the variance component of every effect of the study's design with its interval and its share."""
     if found is None:
         return about.nothing(NAME, TITLE, "no judged runs")
     components = found.result.components
@@ -78,13 +65,7 @@ def variance_components_figure(found: StudyGeneralizability | None, about: About
 
 
 def effect_words(name: str) -> str:
-    """Return the name of an effect as a reader says it.
-
-    Examples
-    --------
-    >>> effect_words("judge x answer:base")
-    'judge × answer in base'
-    """
+    """Return the name of an effect as a reader says it."""
     return name.replace(" x ", " × ").replace(":", " in ")
 
 

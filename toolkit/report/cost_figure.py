@@ -61,21 +61,6 @@ def cost_quality(
     Where every run costs AUD 0 (a model on this machine) give a front over tokens: the axis shows tokens per run and
     the caption says so, because a column of points at zero would look like a result. `toolkit.stats.pareto` has the
     column in ``cost_column``.
-
-    Parameters
-    ----------
-    runs
-        The ``runs`` frame; ``aud_cost`` is the run's own call in AUD, judges not included.
-    found
-        From ``toolkit.stats.pareto`` of the same frame; None where no run is judged.
-    about
-        What the figures of the study have in common; read from the frame when not given.
-
-    Returns
-    -------
-    FigureWithCaption
-        85 mm wide, 160 mm with more than three models; its data has one row for each model and bin, as in
-        ``Pareto.to_frame``.
     """
     about = about or about_study(runs)
     judged = captions.judged_runs(runs)

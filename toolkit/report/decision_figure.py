@@ -29,21 +29,7 @@ _LINES: Final[dict[str, tuple[str, Literal["-", "--"], str, str]]] = {
 
 
 def decision_study_figure(found: Sequence[StudyGeneralizability], about: About) -> FigureWithCaption:
-    """Draw both coefficients against the number of judges, repeats and bases, a panel for each object and facet.
-
-    Parameters
-    ----------
-    found
-        From ``toolkit.stats.study_generalizability``, one for each object of measurement; those without a coefficient
-        are named in the caption.
-    about
-        What the figures of the study have in common.
-
-    Returns
-    -------
-    FigureWithCaption
-        A panel for each object and facet; its data has one row for each point of a curve, with AUD where known.
-    """
+    """Draw both coefficients against the number of judges, repeats and bases, a panel for each object and facet."""
     drawn = [one for one in found if len(one.decision.curves)]
     if not drawn:
         whys = [one.result.phi.note for one in found if one.result.phi.note]

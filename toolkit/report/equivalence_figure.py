@@ -43,25 +43,7 @@ def equivalence_figure(
     margin: float | None,
     about: About,
 ) -> FigureWithCaption:
-    """Draw the two one-sided tests of each pair of prompt lengths, of all models and of each.
-
-    Parameters
-    ----------
-    comparison
-        ``compare_lengths(runs, margin=margin)``; None where no run is judged.
-    by_model
-        The same by model; drawn where there are several.
-    margin
-        Margin of equivalence in score points, as the study file fixed it; None where it fixed none.
-    about
-        What the figures of the study have in common.
-
-    Returns
-    -------
-    FigureWithCaption
-        160 mm wide; its data has one row for each interval: of, contrast, difference, low, high, p_value, margin,
-        verdict, bases.
-    """
+    """Draw the two one-sided tests of each pair of prompt lengths, of all models and of each."""
     if margin is None:
         return about.nothing(NAME, TITLE, "the study file sets no analysis.equivalence_margin")
     tests = list(_tests(comparison, by_model))

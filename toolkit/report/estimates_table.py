@@ -24,36 +24,7 @@ def estimates_table(
     decimals: int = 3,
     label: str = "",
 ) -> Table:
-    """Return results as a LaTeX table with their data, the same columns for every statistic.
-
-    Parameters
-    ----------
-    name
-        Stem of the files; underscores become hyphens in the label.
-    title
-        First sentence of the caption.
-    keyed
-        Pairs of what a result is about (a dimension, a model) and the result, in the order of the rows.
-    key
-        Head of the first column; with every key empty the column is left out.
-    note, source
-        Ends of the caption: what else must be said, and which study and dataset version it is.
-    decimals
-        Digits behind the point; the data are not rounded.
-    label
-        What the thesis refers to it by; ``tab:`` and the name when not given.
-
-    Returns
-    -------
-    Table
-        ``NAME.tex`` and ``NAME.csv`` when saved; a result without an estimate keeps its row and its reason.
-
-    Examples
-    --------
-    >>> made = estimates_table("icc", "Agreement.", [("", Estimate("ICC(A,1)", 0.5, 0.25, 0.75, n={"answers": 8}))])
-    >>> "ICC(A,1)" in made.latex, float(made.data.loc[0, "low"])
-    (True, 0.25)
-    """
+    """Return results as a LaTeX table with their data, the same columns for every statistic."""
     results = [result for _, result in keyed]
     columns = ["about", "what", "estimate", "interval", "p", "test", "n"]
     rows = [

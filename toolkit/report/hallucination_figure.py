@@ -45,24 +45,7 @@ def hallucination_figure(
     note: str = "",
     source: str = "",
 ) -> FigureWithCaption:
-    """Draw a forest: one row per judge and mode, one panel per rate, baselines as vertical lines.
-
-    Parameters
-    ----------
-    deciders, baselines
-        From ``toolkit.stats.deciders``.
-    k
-        Votes on each item, for the caption.
-    note
-        Appended to the caption.
-    source
-        Which study, as a sentence.
-
-    Returns
-    -------
-    FigureWithCaption
-        As wide as a page; its data has one row for each mark and each line.
-    """
+    """Draw a forest: one row per judge and mode, one panel per rate, baselines as vertical lines."""
     everyone = (*deciders, *baselines)
     data = pd.DataFrame([_row(one, rate) for one in everyone for rate in RATES], columns=list(_COLUMNS))
     n = {
@@ -101,13 +84,7 @@ def hallucination_figure(
 
 
 def undecided_words(deciders: Sequence[Decider]) -> str:
-    """Say how many items have no decision and how many were not asked about, and what became of them.
-
-    Parameters
-    ----------
-    deciders
-        From ``toolkit.stats.deciders``.
-    """
+    """Say how many items have no decision and how many were not asked about, and what became of them."""
     left_out = [(one.found.counts.undecided, one.label) for one in deciders if one.found.counts.undecided]
     unasked = [(one.unasked, one.label) for one in deciders if one.unasked]
     return captions.join(

@@ -44,18 +44,7 @@ def hallucination_table(
     note: str = "",
     source: str = "",
 ) -> Table:
-    """Return one row per judge and mode, and per baseline: rates, agreement, cost, what could not be read.
-
-    Parameters
-    ----------
-    deciders, baselines, k, note, source
-        As in `toolkit.report.hallucination_figure.hallucination_figure`.
-
-    Returns
-    -------
-    Table
-        ``hallucination_judges.tex`` when saved; its data hold every number with its interval.
-    """
+    """Return one row per judge and mode, and per baseline: rates, agreement, cost, what could not be read."""
     everyone = (*deciders, *baselines)
     shown = pd.DataFrame([_row(one) for one in everyone], columns=list(_HEADS))
     rates = [one.found.rate("accuracy") for one in everyone]
@@ -83,20 +72,7 @@ def hallucination_table(
 
 
 def contrasts_table(contrasts: Sequence[Estimate], *, note: str = "", source: str = "") -> Table:
-    """Return the differences between accuracies with their corrected p values.
-
-    Parameters
-    ----------
-    contrasts
-        From ``toolkit.stats.deciders.compare_deciders``.
-    note, source
-        As in `hallucination_table`.
-
-    Returns
-    -------
-    Table
-        ``hallucination_contrasts.tex`` when saved.
-    """
+    """Return the differences between accuracies with their corrected p values."""
     title = "Hallucination judges: differences of accuracies on the items that both decided."
     keyed = [("accuracy", one) for one in contrasts]
     return estimates_table("hallucination_contrasts", title, keyed, key="of", note=note, source=source)
@@ -105,13 +81,7 @@ def contrasts_table(contrasts: Sequence[Estimate], *, note: str = "", source: st
 def hallucination_text(
     deciders: Sequence[Decider], baselines: Sequence[Decider], contrasts: Sequence[Estimate]
 ) -> str:
-    """Return the comparison as lines for a terminal.
-
-    Parameters
-    ----------
-    deciders, baselines, contrasts
-        From ``toolkit.stats.deciders``.
-    """
+    """Return the comparison as lines for a terminal."""
     return "\n".join(_lines(deciders, baselines, contrasts))
 
 
@@ -125,20 +95,7 @@ def write_hallucination_report(
     note: str = "",
     source: str = "",
 ) -> list[Path]:
-    """Write the figure and the tables; the same verdicts give the same bytes.
-
-    Parameters
-    ----------
-    deciders, baselines, contrasts, k, note, source
-        As above.
-    folder
-        Gets ``figures/`` and ``tables/``.
-
-    Returns
-    -------
-    list of Path
-        PDF, PNG, CSV and TXT of the figure, then TEX and CSV of each table.
-    """
+    """Write the figure and the tables; the same verdicts give the same bytes."""
     place = Path(folder)
     about: dict[str, Any] = {"note": note, "source": source}
     files = save_figure(hallucination_figure(deciders, baselines, k=k, **about), place / "figures")

@@ -38,20 +38,7 @@ _COLUMNS: Final = ("dimension", "form", "estimate", "low", "high", "answers", "j
 
 
 def icc_forest(reliability: Reliability | None, about: About) -> FigureWithCaption:
-    """Draw the six intraclass correlations of each dimension and of the composite with their intervals.
-
-    Parameters
-    ----------
-    reliability
-        From ``toolkit.stats.reliability``; None where no run is judged.
-    about
-        What the figures of the study have in common.
-
-    Returns
-    -------
-    FigureWithCaption
-        160 mm wide; its data has one row for each form and dimension, also where it is not estimable, with the reason.
-    """
+    """Draw the six intraclass correlations of each dimension and of the composite with their intervals."""
     data = _rows(reliability)
     drawn = data[data["estimate"].notna()]
     if reliability is None or drawn.empty:

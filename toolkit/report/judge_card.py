@@ -45,22 +45,7 @@ class _Panel:
 
 
 def judge_card(card: JudgeCard, *, note: str = "", source: str = "") -> FigureWithCaption:
-    """Draw everything that is known of one judge on one page.
-
-    Parameters
-    ----------
-    card
-        From ``toolkit.stats.judge_card.judge_cards``.
-    note
-        Appended to the caption.
-    source
-        Which study and dataset version, as a sentence.
-
-    Returns
-    -------
-    FigureWithCaption
-        As wide as a page; its data has one row a result: part, name, estimate, interval, n, missing, note.
-    """
+    """Draw everything that is known of one judge on one page."""
     panels = _panels(card)
     found = [estimate for panel in panels for _, estimate in panel.rows] + list(card.cost)
     with thesis_style():
@@ -83,17 +68,7 @@ def judge_card(card: JudgeCard, *, note: str = "", source: str = "") -> FigureWi
 def write_judge_cards(
     cards: Sequence[JudgeCard], folder: Path | str, *, note: str = "", source: str = "", study: str = ""
 ) -> list[Path]:
-    """Write the figure and the table of every card; the same cards give the same bytes.
-
-    Parameters
-    ----------
-    cards
-        From ``toolkit.stats.judge_card.judge_cards``.
-    folder
-        Gets ``figures/`` and ``tables/``.
-    note, source, study
-        For the captions, and for the labels of the tables the study's name.
-    """
+    """Write the figure and the table of every card; the same cards give the same bytes."""
     place = Path(folder)
     files = []
     for card in cards:
@@ -108,11 +83,6 @@ def judge_card_name(card: JudgeCard) -> str:
     """Return the stem of a card's files; one with probes has a name of its own.
 
     The figures of a study have no probes and must not overwrite the card that was paid for.
-
-    Parameters
-    ----------
-    card
-        From ``toolkit.stats.judge_card.judge_cards``.
     """
     stem = re.sub(r"[^A-Za-z0-9]+", "_", card.judge).strip("_") or "unnamed"
     return f"{CARD}_{stem}{PROBED if card.probes else ''}"

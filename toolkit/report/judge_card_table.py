@@ -27,22 +27,7 @@ _SHORT: Final = {"none": "", POINTS: "points", SLOPE_UNIT: "points per 100 token
 
 
 def judge_card_table(card: JudgeCard, name: str, *, note: str = "", source: str = "") -> Table:
-    """Return the card of one judge as a table, one row a result.
-
-    Parameters
-    ----------
-    card
-        From ``toolkit.stats.judge_card.judge_cards``.
-    name
-        Stem of its files.
-    note, source
-        Appended to the caption: what else must be said, and which study and dataset version it is.
-
-    Returns
-    -------
-    Table
-        Its data has every number unrounded.
-    """
+    """Return the card of one judge as a table, one row a result."""
     told = [found for part in (card.agreement, card.bias, card.readable, card.cost) for found in part]
     told += [found for one in card.probes for found in one.estimates]
     rows = [
@@ -85,15 +70,7 @@ def judge_card_table(card: JudgeCard, name: str, *, note: str = "", source: str 
 
 
 def with_interval(found: Estimate) -> str:
-    """Return an estimate and its interval as text, with the decimals that suit its unit.
-
-    Examples
-    --------
-    >>> with_interval(Estimate("shift", 0.256, -0.1, 0.61, unit="score points (0-5)"))
-    '0.26 [−0.10, 0.61]'
-    >>> with_interval(Estimate("cost", 0.00123456, unit="AUD"))
-    '0.00123'
-    """
+    """Return an estimate and its interval as text, with the decimals that suit its unit."""
     if found.estimate is None:
         return ""
     text = shown(found.estimate, found.unit)
@@ -107,13 +84,7 @@ def with_interval(found: Estimate) -> str:
 
 
 def shown(value: float, unit: str) -> str:
-    """Return a number with the decimals that suit its unit, and a true minus.
-
-    Examples
-    --------
-    >>> shown(1234.5, "ms"), shown(-0.0001, "score points (0-5)"), shown(0.0, "AUD")
-    ('1,234', '0.00', '0')
-    """
+    """Return a number with the decimals that suit its unit, and a true minus."""
     if unit == "AUD":
         text = f"{value:.3g}"
     elif unit in ("ms", "tokens"):

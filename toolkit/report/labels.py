@@ -25,32 +25,13 @@ _TOUCHES: Final = {"outside": 100.0, "label": 30.0, "mark": 10.0, "line": 2.0}
 
 
 def shorten(name: str, limit: int = 34) -> str:
-    r"""Return a name on one line that fits a legend.
-
-    Examples
-    --------
-    >>> shorten("a\nvery long name", 8)
-    'a very …'
-    """
+    r"""Return a name on one line that fits a legend."""
     line = _line(name)
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def shortened(names: Iterable[str], limit: int = 34) -> dict[str, str]:
-    """Return names as they fit a legend, no two of them alike: names of models often differ at their end only.
-
-    Parameters
-    ----------
-    names
-        All names that stand in one legend or axis.
-    limit
-        Letters of the longest.
-
-    Examples
-    --------
-    >>> list(shortened(["gpt-4o", "llama-3.1-70b-tuned-a", "llama-3.1-70b-tuned-b"], 12).values())
-    ['gpt-4o', 'llama…uned-a', 'llama…uned-b']
-    """
+    """Return names as they fit a legend, no two of them alike: names of models often differ at their end only."""
     plain = {name: shorten(name, limit) for name in names}
     ends = list(plain.values())
     told = [_middle_cut(n, limit) if ends.count(short) > 1 else short for n, short in plain.items()]
@@ -61,22 +42,7 @@ def shortened(names: Iterable[str], limit: int = 34) -> dict[str, str]:
 
 
 def decimals(value: float, places: int = 2, *, sign: bool = False) -> str:
-    """Return a number as a figure prints it: a true minus, and none before what rounds to zero.
-
-    Parameters
-    ----------
-    value
-        Any number.
-    places
-        Digits behind the point.
-    sign
-        Whether a number above 0 has a plus.
-
-    Examples
-    --------
-    >>> decimals(-0.126), decimals(-0.001), decimals(0.25, 1, sign=True), decimals(0.0, sign=True)
-    ('−0.13', '0.00', '+0.2', '0.00')
-    """
+    """Return a number as a figure prints it: a true minus, and none before what rounds to zero."""
     text = f"{value:{'+' * sign}.{places}f}"
     return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
 
@@ -107,27 +73,6 @@ def label_offsets(
 
     Labels are placed one after the other, each where it touches least: the border first of all, then other labels,
     marks and lines. The same marks give the same labels.
-
-    Parameters
-    ----------
-    marks
-        Centres of the marks in points from the lower left corner of the axes.
-    lines
-        Points on the lines that labels should not cross, in the same unit.
-    size
-        Width and height of the axes in points.
-    radius
-        Half of the width of a mark in points.
-
-    Returns
-    -------
-    list of tuple of float
-        Offset of the centre of each label from its mark in points.
-
-    Examples
-    --------
-    >>> [tuple(round(way) for way in offset) for offset in label_offsets([(50, 50), (44, 56)], [], (100, 100))]
-    [(6, 6), (-6, 6)]
     """
     taken: list[Place] = []
     offsets = []

@@ -48,53 +48,6 @@ def latex_table(
 
     A table that fits a page floats; a longer one is a ``longtable``. Text that is too wide for a line of 160 mm
     is broken inside of its column.
-
-    Parameters
-    ----------
-    frame
-        One row of the table a row. A tuple of two numbers is an interval, ``""`` an empty cell, and a missing
-        value ``--``.
-    caption
-        Plain text; say n in it.
-    label
-        For ``\ref``: letters, digits, ``:``, ``-`` and ``.`` only.
-    columns
-        Which columns in which order, and the heading of each; all under their own names when not given.
-    decimals
-        Decimals of the floating numbers, for all columns or for each by name (2 where it is not named); a number
-        that would print as zero and is none gets more, and so does one that would print as an end of its interval.
-    p_values
-        Columns that hold P values.
-
-    Returns
-    -------
-    str
-        The ``table`` or ``longtable`` environment, ended by a new line.
-
-    Raises
-    ------
-    InputError
-        When a column is not in the frame or the label holds another character.
-
-    Examples
-    --------
-    >>> frame = pd.DataFrame({"bin": ["S", "M"], "mean": [2.5, -1.25]})
-    >>> print(latex_table(frame, "Mean by bin (n = 2).", "tab:bins", {"bin": "Bin", "mean": "Mean"}))
-    \begin{table}[htbp]
-      \centering
-      \caption[Mean by bin]{Mean by bin (n = 2).}
-      \label{tab:bins}
-      \footnotesize
-      \begin{tabular}{lr}
-        \toprule
-        Bin & Mean \\
-        \midrule
-        S & 2.50 \\
-        M & $-$1.25 \\
-        \bottomrule
-      \end{tabular}
-    \end{table}
-    <BLANKLINE>
     """
     if not re.fullmatch(r"[A-Za-z0-9:.-]+", label):
         raise InputError(f"label {label!r} of a table: use letters, digits, ':', '-' and '.' only")

@@ -21,21 +21,7 @@ _BETWEEN: Final = 3
 
 @dataclass(frozen=True)
 class Column:
-    r"""One column of a table.
-
-    Parameters
-    ----------
-    spec
-        What stands for it in the preamble of the ``tabular``.
-    head
-        Its heading, as LaTeX.
-    cells
-        Its cells, as LaTeX; the two ends of an interval are two cells of the ``tabular``.
-    widths
-        Characters of each cell as printed, with the heading as the first.
-    spans
-        Columns of the ``tabular`` that it takes.
-    """
+    r"""One column of a table."""
 
     spec: str
     head: str
@@ -55,20 +41,7 @@ class Column:
 
 
 def column_of(values: Sequence[Any], head: str, decimals: Sequence[int], *, is_p: bool = False) -> Column:
-    """Return the column of some values: text, numbers with their points aligned, or intervals.
-
-    Parameters
-    ----------
-    values
-        Cells. A tuple of two numbers is an interval, ``""`` an empty cell, and a missing value ``--``.
-    head
-        Heading as plain text.
-    decimals
-        Decimals of each floating number. A number that would print as zero and is none gets more, up to
-        ``MOST_DECIMALS``, and the others are padded.
-    is_p
-        Whether these are P values.
-    """
+    """Return the column of some values: text, numbers with their points aligned, or intervals."""
     told = [value for value in values if not is_missing(value) and value != ""]
     if told and all(isinstance(value, tuple) for value in told):
         return _intervals(values, head, decimals)
@@ -82,15 +55,7 @@ def column_of(values: Sequence[Any], head: str, decimals: Sequence[int], *, is_p
 
 
 def fitted(columns: Sequence[Column], characters: int) -> list[Column]:
-    """Return columns that fit a line: those of long text become paragraphs that share what the others leave.
-
-    Parameters
-    ----------
-    columns
-        All columns of the table.
-    characters
-        How many characters a line of the table holds.
-    """
+    """Return columns that fit a line: those of long text become paragraphs that share what the others leave."""
     room = characters - sum(column.width + _BETWEEN for column in columns)
     if room >= 0:
         return list(columns)
@@ -112,15 +77,7 @@ def narrowest(columns: Sequence[Column]) -> int:
 
 
 def lines_of(columns: Sequence[Column], shares: Sequence[Column]) -> int:
-    """Return how many lines the rows take.
-
-    Parameters
-    ----------
-    columns
-        The columns as they were made.
-    shares
-        The same as `fitted` returned them, whose width is that of the line.
-    """
+    """Return how many lines the rows take."""
     rows = zip(*(column.widths[1:] for column in columns), strict=True)
     return sum(
         max(

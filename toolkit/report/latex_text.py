@@ -71,23 +71,6 @@ def escape(text: object) -> str:
 
     Characters of control are dropped, white space becomes one space, and a character that pdflatex cannot
     print is named by its code point instead of stopping the thesis.
-
-    Parameters
-    ----------
-    text
-        Anything; its ``str`` is used.
-
-    Returns
-    -------
-    str
-        Safe in a cell, a caption or running text.
-
-    Examples
-    --------
-    >>> print(escape("50% of $x_1 & \\input{/etc/passwd}"))
-    50\% of $\mathdollar$x\_1 \& \textbackslash{}input\{/etc/passwd\}
-    >>> escape("a\x00b \U0001f600")
-    'ab {[}U+1F600{]}'
     """
     # "{}" inside keeps "--" two hyphens and "''" two apostrophes.
     return "{}".join("".join(_escape_one(c) for c in part) for part in _LIGATURE.split(_plain(text)))
@@ -97,33 +80,12 @@ def escape_breaking(text: object) -> str:
     r"""Return text as `escape` does, with places in its long words where a line may end.
 
     A name of a model without a blank would otherwise stand out of the page.
-
-    Parameters
-    ----------
-    text
-        Anything; its ``str`` is used.
-
-    Examples
-    --------
-    >>> print(escape_breaking("of gpt-4o and meta-llama/Llama-3.3-70B"))
-    of gpt-4o and meta-\allowbreak{}llama/\allowbreak{}Llama-\allowbreak{}3.\allowbreak{}3-\allowbreak{}70B
     """
     return " ".join(_with_breaks(word) for word in _plain(text).split(" "))
 
 
 def caption_latex(caption: str) -> str:
-    r"""Return the command of a caption, of which a list of figures or tables shows the first sentence only.
-
-    Parameters
-    ----------
-    caption
-        The whole caption.
-
-    Examples
-    --------
-    >>> print(caption_latex("Cost & quality (n = 12 bases). Means over bases."))
-    \caption[Cost \& quality]{Cost \& quality (n = 12 bases). Means over bases.}
-    """
+    r"""Return the command of a caption, of which a list of figures or tables shows the first sentence only."""
     short = _FIRST_SENTENCE.split(caption.strip(), maxsplit=1)[0]
     return rf"\caption[{escape_breaking(short)}]{{{escape_breaking(caption)}}}"
 
@@ -132,40 +94,13 @@ def label_of(name: str, study: str = "") -> str:
     r"""Return what stands in ``\label`` behind its ``fig:`` or ``tab:``: the study, then the name.
 
     One thesis may hold the bundles of several studies, whose figures have the same names.
-
-    Parameters
-    ----------
-    name
-        Stem of the files of a figure or table.
-    study
-        Name of the study it is of; empty where it is of none. Names of studies are letters, digits, ``.``, ``_`` and
-        ``-``, which stay as they are, so that no two studies have one label.
-
-    Examples
-    --------
-    >>> label_of("judge_card_a"), label_of("cost_quality", "my_study")
-    ('judge-card-a', 'my_study:cost-quality')
     """
     own = re.sub(r"[^A-Za-z0-9:.-]", "-", name)
     return f"{re.sub(r'[^A-Za-z0-9._-]', '-', study)}:{own}" if study else own
 
 
 def with_study(latex: str, study: str) -> str:
-    r"""Return a table with the name of its study in its label, as `label_of` writes it.
-
-    Parameters
-    ----------
-    latex
-        From `toolkit.report.latex.latex_table`, with a label that begins ``tab:``; no text in a cell can be one,
-        because a backslash in it is escaped.
-    study
-        Name of the study; with an empty one nothing changes.
-
-    Examples
-    --------
-    >>> print(with_study(r"\label{tab:length}", "my_study"))
-    \label{tab:my_study:length}
-    """
+    r"""Return a table with the name of its study in its label, as `label_of` writes it."""
     return latex.replace(r"\label{tab:", rf"\label{{tab:{label_of('', study)}")
 
 
@@ -190,13 +125,7 @@ def _escape_one(character: str) -> str:
 
 
 def number(value: float | None, decimals: int) -> str:
-    """Return a number with fixed decimals and a true minus, so that a right-aligned column aligns the points.
-
-    Examples
-    --------
-    >>> number(-0.126, 2), number(None, 2), number(float("nan"), 2), number(-0.001, 2)
-    ('$-$0.13', '--', '--', '0.00')
-    """
+    """Return a number with fixed decimals and a true minus, so that a right-aligned column aligns the points."""
     if value is None or not math.isfinite(value):
         return MISSING
     text = f"{value:.{decimals}f}"
@@ -206,13 +135,7 @@ def number(value: float | None, decimals: int) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Return a P value with three decimals, or that it is smaller.
-
-    Examples
-    --------
-    >>> p_value(0.0004), p_value(0.03), p_value(None)
-    ('$<$0.001', '0.030', '--')
-    """
+    """Return a P value with three decimals, or that it is smaller."""
     if value is None or not math.isfinite(value):
         return MISSING
     return "$<$0.001" if value < 0.001 else f"{value:.3f}"

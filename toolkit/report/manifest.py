@@ -30,17 +30,7 @@ PACKAGES = (
 
 
 def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest of a study as plain JSON types; it holds no key and no path of the machine.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    path
-        Its study file.
-    parameters
-        What a template was called with.
-    """
+    """Return the manifest of a study as plain JSON types; it holds no key and no path of the machine."""
     study = plan.study.model_dump(
         mode="json", exclude={"output": True, "dataset": True, "judges": {"rubric"}}, exclude_none=True
     )

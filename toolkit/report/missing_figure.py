@@ -29,20 +29,7 @@ _NAMED: Final = 8
 
 
 def missing_data_figure(found: MissingData | None, about: About) -> FigureWithCaption:
-    """Draw the share of runs and judgements without a score, in all and by group, and how often each reason was given.
-
-    Parameters
-    ----------
-    found
-        From ``toolkit.stats.missing_data``; None where there is no run at all.
-    about
-        What the figures of the study have in common.
-
-    Returns
-    -------
-    FigureWithCaption
-        160 mm wide; its data has one row for each share and for each reason.
-    """
+    """Draw the share of runs and judgements without a score, in all and by group, and the count of each reason."""
     if found is None:
         return about.nothing(NAME, TITLE, "there are no runs")
     data = _rows(found)

@@ -31,18 +31,7 @@ _WORDS: Final = {
 
 
 def draw_bars(data: pd.DataFrame) -> Figure:
-    """Draw one bar a row and its score beside.
-
-    Parameters
-    ----------
-    data
-        One row a bar: label, expected, unexpected, hallucinated, missing, experiments, score, raw, low, high.
-
-    Returns
-    -------
-    Figure
-        As wide as a page; as high as it has rows.
-    """
+    """Draw one bar a row and its score beside."""
     figure = new_figure(PAGE_MM, 22 + ROW_MM * len(data))
     figure.set_layout_engine("constrained", w_pad=0.06)  # the ends of the two axes are two numbers
     bars, scores = figure.subplots(1, 2, sharey=True, width_ratios=(1.15, 1))

@@ -31,24 +31,7 @@ Scored = MethodScore | GroupScore
 def one_shot_figure(
     rows: Sequence[Scored], *, name: str = NAME, note: str = "", source: str = ""
 ) -> FigureWithCaption:
-    """Draw the three counts of each row as a bar of the whole, and its raw score with the interval beside.
-
-    Parameters
-    ----------
-    rows
-        Methods from ``score_methods``, or groups of them from ``score_groups``, one row each from above.
-    name
-        Stem of the files.
-    note
-        Appended to the caption.
-    source
-        Which study, as a sentence.
-
-    Returns
-    -------
-    FigureWithCaption
-        As wide as a page; its data has one row for each bar: label, the counts, raw, low, high.
-    """
+    """Draw the three counts of each row as a bar of the whole, and its raw score with the interval beside."""
     data = pd.DataFrame([_row(one) for one in rows], columns=list(_COLUMNS))
     n = {what: int(data[what].sum()) for what in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
     if data.empty or not n["experiments"]:
@@ -72,20 +55,7 @@ def one_shot_figure(
 def one_shot_figures(
     methods: Sequence[MethodScore], groups: Sequence[GroupScore], *, note: str = "", source: str = ""
 ) -> tuple[FigureWithCaption, ...]:
-    """Return one figure of the groups, then the methods of each variant and model, 45 a figure at most.
-
-    Parameters
-    ----------
-    methods, groups
-        From ``score_methods`` and ``score_groups``.
-    note, source
-        As in `one_shot_figure`.
-
-    Returns
-    -------
-    tuple of FigureWithCaption
-        ``one_shot``, then ``one_shot_methods_1`` and so on; each caption says whose methods it shows.
-    """
+    """Return one figure of the groups, then the methods of each variant and model, 45 a figure at most."""
     about: dict[tuple[str, str], list[MethodScore]] = {}
     for one in methods:
         about.setdefault((one.variant, one.model), []).append(one)
@@ -105,20 +75,7 @@ def one_shot_figures(
 
 
 def one_shot_table(rows: Sequence[Scored], *, name: str = NAME, note: str = "", source: str = "") -> Table:
-    """Return the counts and the raw score of each row with its interval.
-
-    Parameters
-    ----------
-    rows, note, source
-        As in `one_shot_figure`.
-    name
-        Stem of its files.
-
-    Returns
-    -------
-    Table
-        ``NAME.tex`` when saved.
-    """
+    """Return the counts and the raw score of each row with its interval."""
     shown = pd.DataFrame([_row(one) for one in rows], columns=list(_COLUMNS))
     pairs = zip(shown["low"], shown["high"], strict=True)
     shown["interval"] = pd.Series(
@@ -145,20 +102,7 @@ def one_shot_table(rows: Sequence[Scored], *, name: str = NAME, note: str = "", 
 
 
 def one_shot_comparison_table(comparison: OneShotComparison, *, note: str = "", source: str = "") -> Table:
-    """Return the paired differences between variants or models with their P values.
-
-    Parameters
-    ----------
-    comparison
-        What ``compare_one_shot`` returned.
-    note, source
-        As in `one_shot_figure`.
-
-    Returns
-    -------
-    Table
-        ``one_shot_variants.tex`` or ``one_shot_models.tex`` when saved.
-    """
+    """Return the paired differences between variants or models with their P values."""
     contrasts = comparison.contrasts
     shown = pd.DataFrame(
         [

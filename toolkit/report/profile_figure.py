@@ -38,20 +38,7 @@ _COLUMNS: Final = ("model", "length_bin", "dimension", "mean", "low", "high", "b
 
 
 def dimension_profile_figure(found: DimensionProfile | None, about: About) -> FigureWithCaption:
-    """Draw the mean of each dimension with its interval: a panel for each prompt length, a mark for each model.
-
-    Parameters
-    ----------
-    found
-        From ``toolkit.stats.dimension_profile``; None where no run is judged.
-    about
-        What the figures of the study have in common.
-
-    Returns
-    -------
-    FigureWithCaption
-        160 mm wide; its data has one row for each mark: model, length_bin, dimension, mean, low, high, bases, answers.
-    """
+    """Draw the mean of each dimension with its interval: a panel for each prompt length, a mark for each model."""
     data = _marks(found)
     if found is None or data.empty:
         return about.nothing(NAME, TITLE, "no judged runs")

@@ -51,23 +51,6 @@ def quality_by_length(
 
     The design is paired: S, M and L of one base ask for the same work, so the slope of the thin lines is the
     finding and their height is the difficulty of the base.
-
-    Parameters
-    ----------
-    runs
-        The ``runs`` frame, one row a run.
-    comparison
-        What ``compare_lengths`` made of the same frame; ``None`` draws the lines only.
-    by_model
-        ``compare_lengths(runs, by="model")``: gives the points of several models an interval too.
-    about
-        What the figures of the study have in common; read from the frame when not given.
-
-    Returns
-    -------
-    FigureWithCaption
-        85 mm wide, 160 mm with more than three models; its data has one row for each mark: ``kind`` base,
-        model or mean.
     """
     about = about or about_study(runs)
     judged = captions.judged_runs(runs)

@@ -32,24 +32,7 @@ _COLUMNS: Final = ("model", "result", "unit", "estimate", "low", "high")
 def results_figure(
     results: Sequence[tuple[str, Estimate]], *, test: str, note: str = "", source: str = ""
 ) -> FigureWithCaption:
-    """Draw every result of a test with its interval, a panel for each unit.
-
-    Parameters
-    ----------
-    results
-        Pairs of model and result, as ``toolkit.measuring.results_of`` returns them.
-    test
-        Name of the test, for the caption.
-    note
-        Appended to the caption.
-    source
-        Which study and dataset version, as a sentence.
-
-    Returns
-    -------
-    FigureWithCaption
-        As wide as a page; its data has one row for each mark: model, result, unit, estimate, low, high.
-    """
+    """Draw every result of a test with its interval, a panel for each unit."""
     found = [result for _, result in results]
     data = pd.DataFrame(
         [(model, r.name, r.unit, r.estimate, r.low, r.high) for model, r in results], columns=list(_COLUMNS)

@@ -25,25 +25,7 @@ SUFFIXES: Final = (".pdf", ".svg", ".png", ".csv", ".txt")
 
 @dataclass(frozen=True)
 class FigureWithCaption:
-    """A figure that explains itself; a notebook shows it when it is the last line of a cell.
-
-    Parameters
-    ----------
-    name
-        Stem of its files, e.g. ``quality_by_length``.
-    figure
-        The drawing, sized in millimetres.
-    caption
-        What is shown, n, what the interval is and how it was made, what is missing.
-    alt_text
-        The figure in words for who cannot see it.
-    data
-        Exactly what is drawn, one row a mark.
-    n
-        Bases, answers, models, judges and repeats that the figure rests on.
-    left_out
-        Why there is nothing to draw; empty where something is drawn.
-    """
+    """A figure that explains itself; a notebook shows it when it is the last line of a cell."""
 
     name: str
     figure: Figure
@@ -59,27 +41,7 @@ class FigureWithCaption:
 
 
 def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes:
-    """Return the figure as the bytes of a file, the same bytes for the same figure.
-
-    Parameters
-    ----------
-    figure
-        What to render.
-    kind
-        ``"pdf"``, ``"png"`` or ``"svg"``.
-    dpi
-        Pixels per inch of a PNG.
-
-    Returns
-    -------
-    bytes
-        Without a date and without the name of any program, which would differ between two renders.
-
-    Raises
-    ------
-    InputError
-        When ``kind`` is none of the three.
-    """
+    """Return the figure as the bytes of a file, the same bytes for the same figure."""
     alt_text = plain_text(figure.alt_text)  # an SVG that holds a control character is no SVG
     words: dict[str, dict[str, str | None]] = {
         "pdf": {
@@ -109,18 +71,6 @@ def save_figure(figure: FigureWithCaption, folder: Path | str) -> list[Path]:
     """Write ``NAME.pdf``, ``.svg`` and ``.png`` (300 dpi), ``.csv`` (its data) and ``.txt`` (its caption).
 
     The alt text stands inside of the pictures: Subject of the PDF, ``desc`` of the SVG, Description of the PNG.
-
-    Parameters
-    ----------
-    figure
-        What to save.
-    folder
-        Where; made when it is not there.
-
-    Returns
-    -------
-    list of Path
-        The five files, in the order of ``SUFFIXES``.
     """
     place = Path(folder)
     return [
@@ -131,17 +81,7 @@ def save_figure(figure: FigureWithCaption, folder: Path | str) -> list[Path]:
 
 
 def take_away_others(folder: Path, pattern: str, kept: Iterable[str]) -> None:
-    """Remove what an earlier call wrote under such names and this one did not: it shows what no longer holds.
-
-    Parameters
-    ----------
-    folder
-        Of the figures or the tables; it need not be there.
-    pattern
-        Which stems, e.g. ``judge_card_*``.
-    kept
-        Stems that stay.
-    """
+    """Remove what an earlier call wrote under such names and this one did not: it shows what no longer holds."""
     stay = set(kept)
     for path in sorted(folder.glob(f"{pattern}.*")):
         if path.suffix in (*SUFFIXES, ".tex") and path.stem not in stay and path.is_file():
@@ -149,11 +89,5 @@ def take_away_others(folder: Path, pattern: str, kept: Iterable[str]) -> None:
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
-    r"""Return the frame as UTF-8 CSV with the same line ends on every system.
-
-    Examples
-    --------
-    >>> csv_bytes(pd.DataFrame({"a": [1, None]}))
-    b'a\n1.0\n""\n'
-    """
+    r"""Return the frame as UTF-8 CSV with the same line ends on every system."""
     return frame.to_csv(index=False, lineterminator="\n").encode()

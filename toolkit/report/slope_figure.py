@@ -51,20 +51,6 @@ def length_slope_figure(runs: pd.DataFrame, found: LengthBias | None, about: Abo
 
     The line of the slope runs through the mean of the answers of its panel; its band is the interval of the slope,
     not that of a prediction.
-
-    Parameters
-    ----------
-    runs
-        The ``runs`` frame, one row a run.
-    found
-        From ``toolkit.stats.length_slope`` of the same frame; None where no run is judged.
-    about
-        What the figures of the study have in common.
-
-    Returns
-    -------
-    FigureWithCaption
-        A panel for each model; its data has one row for each answer, and three of each line: its ends and its middle.
     """
     judged = captions.judged_runs(runs)
     answers = judged[judged["output_tokens"].notna()] if "output_tokens" in judged else judged.iloc[:0]

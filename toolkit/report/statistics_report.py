@@ -27,29 +27,7 @@ def write_statistics(
     source: str = "",
     study: str = "",
 ) -> list[Path]:
-    """Write a table of each result, and one text with the sentence of every estimate.
-
-    Parameters
-    ----------
-    results
-        Title and result by name: any object that holds estimates, or has a ``to_frame``.
-    folder
-        Gets ``statistics/``.
-    note, source
-        For captions and text: what else must be said, and which study and dataset version it is.
-    study
-        Name of the study, for the labels of the tables.
-
-    Returns
-    -------
-    list of Path
-        ``NAME.tex`` and ``NAME.csv`` of each result, and ``sentences.txt``.
-
-    Raises
-    ------
-    InputError
-        When there is nothing to write.
-    """
+    """Write a table of each result, and one text with the sentence of every estimate."""
     if not results:
         raise InputError("statistics: no run is judged by two judges or more; judge the study first")
     place = Path(folder) / "statistics"

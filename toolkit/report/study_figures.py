@@ -42,27 +42,7 @@ LEFT_OUT: Final = "left_out.txt"
 
 @dataclass(frozen=True)
 class StudyResults:
-    """What the figures and tables of a judged study are drawn from; None where no run is judged.
-
-    Parameters
-    ----------
-    runs, judgements
-        The frames of the study, one row a run, and one a judge and run.
-    reliability
-        Agreement of the judges.
-    comparison, by_model
-        S, M and L within bases, of all models and of each.
-    margin
-        Margin of equivalence in score points; None where the study file fixed none.
-    profile, pareto, length_bias, missing
-        As in `toolkit.stats`.
-    bland_altman
-        Pair of judges to its analysis.
-    generalizability
-        One for each object of measurement; the first is that of an answer.
-    cards
-        One of each judge.
-    """
+    """What the figures and tables of a judged study are drawn from; None where no run is judged."""
 
     runs: pd.DataFrame
     judgements: pd.DataFrame
@@ -132,23 +112,7 @@ _FIGURES: Final[Mapping[str, tuple[tuple[str, ...], _Draw]]] = {
 
 
 def needed_results(only: Collection[str] = ()) -> frozenset[str]:
-    """Return the fields of `StudyResults` that figures need.
-
-    Parameters
-    ----------
-    only
-        Names of figures; all where there are none.
-
-    Raises
-    ------
-    InputError
-        When there is no figure of a name.
-
-    Examples
-    --------
-    >>> sorted(needed_results(["quality_by_length"]))
-    ['by_model', 'comparison']
-    """
+    """Return the fields of `StudyResults` that figures need."""
     if unknown := sorted(set(only) - set(_FIGURES)):
         raise InputError(
             f"figure {unknown[0]!r}: there is none of that name; use one of {', '.join(_FIGURES)}"
@@ -159,22 +123,7 @@ def needed_results(only: Collection[str] = ()) -> frozenset[str]:
 def draw_study(
     found: StudyResults, about: About, only: Collection[str] = ()
 ) -> tuple[FigureWithCaption, ...]:
-    """Draw the figures of a study; one that it cannot give has its reason in ``left_out``.
-
-    Parameters
-    ----------
-    found
-        The results of the study.
-    about
-        What its figures have in common.
-    only
-        Names of the figures to draw; all where there are none.
-
-    Returns
-    -------
-    tuple of FigureWithCaption
-        In the order in which a thesis would show them.
-    """
+    """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
     names = [name for name in _FIGURES if name in only or not only]
     return tuple(figure for name in names for figure in _FIGURES[name][1](found, about))
 
@@ -186,22 +135,6 @@ def save_drawn(
 
     The files that an earlier call wrote of a figure which is now left out are taken away: they show what no longer
     holds.
-
-    Parameters
-    ----------
-    figures
-        What was drawn.
-    folder
-        Where the files go.
-    about
-        What the figures have in common; its source and note stand under the reasons too.
-    part
-        Whether these are some of the study's figures: what was said of the others then stays.
-
-    Returns
-    -------
-    list of Path
-        The files of each figure, then ``left_out.txt`` where a figure is left out.
     """
     path = folder / LEFT_OUT
     files = [path for figure in figures if not figure.left_out for path in save_figure(figure, folder)]
@@ -223,15 +156,7 @@ def save_drawn(
 
 
 def take_away_cards(folder: Path, kept: Iterable[str]) -> None:
-    """Remove the cards of judges that the study no longer has; a card with probes was paid for and stays.
-
-    Parameters
-    ----------
-    folder
-        Of the figures or the tables.
-    kept
-        Stems that stay.
-    """
+    """Remove the cards of judges that the study no longer has; a card with probes was paid for and stays."""
     probed = (path.stem for path in folder.glob(f"{CARD}_*{PROBED}.*"))
     take_away_others(folder, f"{CARD}_*", [*kept, *probed])
 
@@ -244,13 +169,5 @@ def _reasons(path: Path) -> dict[str, str]:
 
 
 def why_left_out(files: Sequence[Path], name: str) -> str:
-    """Return why a figure was left out of the files of a study, or an empty text.
-
-    Parameters
-    ----------
-    files
-        What ``study.figures()`` returned.
-    name
-        Stem of the figure.
-    """
+    """Return why a figure was left out of the files of a study, or an empty text."""
     return next((_reasons(path).get(name, "") for path in files if path.name == LEFT_OUT), "")

@@ -21,24 +21,7 @@ from toolkit.stats.result import Estimate
 def write_figures(
     found: StudyResults, about: About, folder: Path | str, only: Collection[str] = ()
 ) -> list[Path]:
-    """Write every figure and table that a judged study can give; the same study gives the same bytes.
-
-    Parameters
-    ----------
-    found
-        The results of the study; ``None`` where it has none, and their figures and tables are then left out.
-    about
-        What every caption says.
-    folder
-        Gets ``figures/`` and ``tables/``.
-    only
-        Names of the figures to write, and no table; everything where it is empty.
-
-    Returns
-    -------
-    list of Path
-        PDF, SVG, PNG, CSV and TXT of each figure, ``left_out.txt`` where there is one, then TEX and CSV of each table.
-    """
+    """Write every figure and table that a judged study can give; the same study gives the same bytes."""
     place = Path(folder)
     files = save_drawn(draw_study(found, about, only), place / "figures", about, part=bool(only))
     if only:
@@ -64,19 +47,7 @@ def write_figures(
 def write_one_shot_figures(
     methods: Sequence[MethodScore], *, folder: Path, note: str = "", source: str = "", study: str = ""
 ) -> list[Path]:
-    """Write the figures and the tables of a one-shot test; the same experiments give the same bytes.
-
-    Parameters
-    ----------
-    methods
-        From ``toolkit.stats.one_shot_methods.score_methods``.
-    folder
-        Gets ``figures/`` and ``tables/``.
-    note, source
-        For the captions: what else must be said, and which study and dataset version it is.
-    study
-        Name of the study, for the labels of its tables.
-    """
+    """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
     groups = score_groups(methods)
     drawn = one_shot_figures(methods, groups, note=note, source=source)
     files = [path for figure in drawn for path in save_figure(figure, folder / "figures")]
@@ -94,17 +65,5 @@ def write_one_shot_figures(
 def write_test_figures(
     results: Sequence[tuple[str, Estimate]], *, test: str, folder: Path, note: str = "", source: str = ""
 ) -> list[Path]:
-    """Write the figure of a test's results; the same results give the same bytes.
-
-    Parameters
-    ----------
-    results
-        Pairs of model and result.
-    test
-        Name of the test.
-    folder
-        Gets ``figures/``.
-    note, source
-        For the caption: what else must be said, and which study and dataset version it is.
-    """
+    """Write the figure of a test's results; the same results give the same bytes."""
     return save_figure(results_figure(results, test=test, note=note, source=source), folder / "figures")

@@ -76,42 +76,13 @@ class ModelStyle:
 
 @contextmanager
 def thesis_style() -> Iterator[None]:
-    """Draw and save in the style of the thesis, and leave the user's own settings as they were.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> with thesis_style():
-    ...     matplotlib.rcParams["pdf.fonttype"]
-    42
-    """
+    """Draw and save in the style of the thesis, and leave the user's own settings as they were."""
     with style.context(["default", _RC]):  # "default" first: a user's matplotlibrc must not change a figure
         yield
 
 
 def new_figure(width_mm: float, height_mm: float) -> Figure:
-    """Return an empty figure of a size in millimetres that no window and no backend of the user knows of.
-
-    Parameters
-    ----------
-    width_mm, height_mm
-        Outer size in millimetres, e.g. ``COLUMN_MM``.
-
-    Returns
-    -------
-    Figure
-        With its own Agg canvas and constrained layout.
-
-    Raises
-    ------
-    InputError
-        When a side is not positive.
-
-    Examples
-    --------
-    >>> [round(float(side) * 25.4) for side in new_figure(85, 60).get_size_inches()]
-    [85, 60]
-    """
+    """Return an empty figure of a size in millimetres that no window and no backend of the user knows of."""
     if not (width_mm > 0 and height_mm > 0):
         raise InputError(f"figure size {width_mm} x {height_mm} mm: give two positive sides")
     figure = Figure(figsize=(width_mm / MM_PER_INCH, height_mm / MM_PER_INCH), dpi=300, layout="constrained")
@@ -124,14 +95,6 @@ def settle(figure: Figure) -> Figure:
 
     The layout of matplotlib moves a little with every drawing and with the resolution; a figure that is laid
     out again for PDF and for PNG is two figures, and the second PDF differs from the first.
-
-    Examples
-    --------
-    >>> figure = new_figure(85, 60)
-    >>> _ = figure.subplots()
-    >>> figure = settle(figure)
-    >>> type(figure.get_layout_engine()).__name__
-    'PlaceHolderLayoutEngine'
     """
     for _ in range(2):
         if (engine := figure.get_layout_engine()) is not None:
@@ -146,27 +109,6 @@ def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, M
     The hash of the name picks the colour. Two models that pick the same one are told apart by moving the
     alphabetically later one on, so up to six models differ in colour, eight in marker and forty-eight in one of the
     two.
-
-    Parameters
-    ----------
-    names
-        Names of models in the figure; repetitions do not matter.
-    among
-        All models of the study. A model that is moved on to another colour in one figure must be so in every
-        figure, also in one that lacks the model it was moved on for.
-
-    Returns
-    -------
-    dict of str to ModelStyle
-        Of the names, sorted by name.
-
-    Examples
-    --------
-    >>> model_styles(["a", "b"]) == model_styles(["b", "a", "b"])
-    True
-    >>> study = ["gpt-4o", "llama-3", "claude"]
-    >>> model_styles(["llama-3"], among=study)["llama-3"] == model_styles(study)["llama-3"]
-    True
     """
     shown = set(names)
     colours, places = len(PALETTE), len(PALETTE) * len(MARKERS)
@@ -187,24 +129,7 @@ def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, M
 
 
 def score_axis(axes: Axes, label: str = "Composite score (0–5)", *, which: str = "y") -> None:
-    """Show the whole 0-5 scale, so that no difference looks larger than it is.
-
-    Parameters
-    ----------
-    axes
-        The axes to change.
-    label
-        Text beside the axis.
-    which
-        ``"x"`` or ``"y"``.
-
-    Examples
-    --------
-    >>> axes = new_figure(85, 60).subplots()
-    >>> score_axis(axes)
-    >>> [float(end) for end in axes.get_ylim()]
-    [-0.1, 5.1]
-    """
+    """Show the whole 0-5 scale, so that no difference looks larger than it is."""
     low, high = SCALE
     ticks = [float(tick) for tick in range(int(low), int(high) + 1)]
     margin = 0.1  # a marker at 0 or 5 is drawn whole
@@ -221,13 +146,7 @@ def score_axis(axes: Axes, label: str = "Composite score (0–5)", *, which: str
 
 
 def message_figure(width_mm: float, height_mm: float, message: str) -> Figure:
-    """Return a figure that says in its middle why there is nothing to draw.
-
-    Examples
-    --------
-    >>> message_figure(85, 40, "no judged runs").axes[0].texts[0].get_text()
-    'no judged runs'
-    """
+    """Return a figure that says in its middle why there is nothing to draw."""
     figure = new_figure(width_mm, height_mm)
     axes = figure.subplots()
     axes.set_axis_off()

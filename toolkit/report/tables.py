@@ -23,19 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """A table ready for the thesis.
-
-    Parameters
-    ----------
-    name
-        Stem of its files.
-    latex
-        The whole ``table`` environment.
-    data
-        Every number of it, unrounded, one row an estimate.
-    caption
-        Its caption as plain text.
-    """
+    """A table ready for the thesis."""
 
     name: str
     latex: str
@@ -118,22 +106,7 @@ def reliability_table(reliability: Reliability, *, note: str = "", source: str =
 def forms_table(
     reliability: Reliability, key: str = "composite", *, note: str = "", source: str = ""
 ) -> Table:
-    """Return all six forms of the ICC of one score, then ICC(A,.) again with the interval for these judges.
-
-    Parameters
-    ----------
-    reliability
-        What ``toolkit.stats.reliability`` returned.
-    key
-        Which score of it.
-    note, source
-        As in `reliability_table`.
-
-    Returns
-    -------
-    Table
-        ``icc_forms.tex`` when saved.
-    """
+    """Return all six forms of the ICC of one score, then ICC(A,.) again with the interval for these judges."""
     forms, these = reliability.icc.get(key, ()), reliability.icc_these_judges.get(key, ())
     shown = pd.DataFrame(
         [{"form": e.name, "estimate": _value(e), "interval": _interval(e)} for e in (*forms, *these)],
@@ -155,22 +128,7 @@ def forms_table(
 
 
 def length_table(comparison: LengthComparison, *, note: str = "", source: str = "") -> Table:
-    """Return the means of the length bins and their paired differences, with P values and effect sizes.
-
-    Parameters
-    ----------
-    comparison
-        What ``compare_lengths`` returned.
-    note
-        Appended to the caption.
-    source
-        Which study and dataset version, as a sentence.
-
-    Returns
-    -------
-    Table
-        ``length.tex`` when saved.
-    """
+    """Return the means of the length bins and their paired differences, with P values and effect sizes."""
     blank = dict.fromkeys(("p", "d", "g", "d_interval", "role"), "")  # a mean has no test and no effect size
     shown: list[dict[str, Any]] = [
         {"what": f"Mean {e.name}", "estimate": _value(e), "interval": _interval(e)} | blank
@@ -230,22 +188,7 @@ def length_table(comparison: LengthComparison, *, note: str = "", source: str = 
 
 
 def save_table(table: Table, folder: Path | str, study: str = "") -> list[Path]:
-    r"""Write ``NAME.tex`` (to ``\input`` in the thesis) and ``NAME.csv`` (its numbers, unrounded).
-
-    Parameters
-    ----------
-    table
-        What to save.
-    folder
-        Where; made when it is not there.
-    study
-        Name of the study it is of, for its label: tables of two studies may stand in one thesis.
-
-    Returns
-    -------
-    list of Path
-        The two files.
-    """
+    r"""Write ``NAME.tex`` (to ``\input`` in the thesis) and ``NAME.csv`` (its numbers, unrounded)."""
     place = Path(folder)
     latex = with_study(table.latex, study)
     return [

@@ -20,11 +20,6 @@ def reliability_text(result: Reliability) -> str:
 
     Each judge and each pair of judges is told for the composite, or the only dimension; the other dimensions are in
     `Reliability.details`.
-
-    Parameters
-    ----------
-    result
-        What `toolkit.stats.reliability` found.
     """
     frame = result.frame()
     lines = [

@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_desk(plan: Plan, store: Store, stop: threading.Event) -> BatchDesk:
-    """Return the desk of a study in batch mode; it is to be opened in the loop that asks.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study and its open store.
-    stop
-        When set, nobody waits for a batch any longer.
-    """
+    """Return the desk of a study in batch mode; it is to be opened in the loop that asks."""
     open_client = partial(open_batch_client, folder=plan.folder)
     return BatchDesk(
         store, plan.study.name, open_client, poll_seconds=plan.study.batch_poll_seconds, stop=stop

@@ -25,25 +25,7 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True)
 class Asked:
-    """One model as a study asked it for one purpose.
-
-    Parameters
-    ----------
-    purpose
-        ``run`` or ``judge``.
-    provider, model
-        Who was asked, under the provider's own name.
-    answered_by
-        Versions that the provider says have answered, sorted.
-    first, last
-        Days of the first and of the last reply, UTC.
-    calls
-        Calls that were answered.
-    input_tokens, output_tokens
-        Tokens sent and received.
-    aud
-        What they cost.
-    """
+    """One model as a study asked it for one purpose."""
 
     purpose: str
     provider: str
@@ -65,21 +47,7 @@ class Asked:
 def asked_models(
     plan: Plan, store: Store, judge_calls: Iterable[str] = (), *, earlier: bool = True
 ) -> tuple[Asked, ...]:
-    """Return every model that answered a call of a study, models under test first, then by provider and name.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    store
-        Its open store.
-    judge_calls
-        Calls that count as judgements although another study of the same store paid for them.
-    earlier
-        Whether all other calls count that the study paid for: under settings that it no longer has, of replies that
-        were asked for again, of repairs, segments and probes; of what another study paid for, those that go with the
-        calls above, as in the frame of calls.
-    """
+    """Return every model that answered a call of a study, models under test first, then by provider and name."""
     found = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
     found |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
     if earlier:
@@ -100,13 +68,6 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
     """Return whom a study asked and who says to have answered in its place, with the calls, each pair once.
 
     A dated version of the name that was asked is no other model; nothing is dropped whoever has answered.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
     """
     calls = store.database["calls"]
     count = {"calls": {"$sum": 1}, "asked": {"$min": "$model"}, "last": {"$max": "$model"}}

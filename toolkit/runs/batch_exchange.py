@@ -32,22 +32,6 @@ async def submit(
     """Submit a batch, and return the provider's id of it.
 
     A submission that broke off may have arrived: before it is sent again the provider is asked for it.
-
-    Parameters
-    ----------
-    client
-        The batch endpoint.
-    batch, requests
-        The batch and what it holds.
-    others
-        Ids of batches that are not this one.
-    retry, stop, jitter
-        How often and how long it is tried; not again once ``stop`` is set.
-
-    Raises
-    ------
-    ModelError
-        The provider took no batch; or, with the reason ``batch_unknown``, it may have.
     """
     unsure = False
     for number in itertools.count(1):
@@ -67,22 +51,7 @@ async def submit(
 
 
 async def look(client: BatchClient, batch: OpenBatch, *, others: Collection[str]) -> bool:
-    """Ask the provider once how a batch is, note in it what is new, and return whether it exists.
-
-    Parameters
-    ----------
-    client
-        The batch endpoint.
-    batch
-        The batch; its ``batch_id`` is looked for where it is not known, its ``results`` are read once it has ended.
-    others
-        Ids of batches that are not this one.
-
-    Raises
-    ------
-    ModelError
-        Nothing could be learned.
-    """
+    """Ask the provider once how a batch is, note in it what is new, and return whether it exists."""
     if batch.batch_id is None:
         batch.batch_id = await client.find(batch.name, batch.call_ids, batch.created, others)
         if batch.batch_id is None:
@@ -103,15 +72,7 @@ async def look(client: BatchClient, batch: OpenBatch, *, others: Collection[str]
 
 
 def outcome_of(batch: OpenBatch, call_id: str) -> Result:
-    """Return what a batch that has ended brought for a call.
-
-    Parameters
-    ----------
-    batch
-        The batch, its results read.
-    call_id
-        Identity of the call.
-    """
+    """Return what a batch that has ended brought for a call."""
     found = (batch.results or {}).get(call_id)
     if found is not None:
         return found
@@ -126,15 +87,7 @@ def outcome_of(batch: OpenBatch, call_id: str) -> Result:
 
 
 def poll_failure(batch: OpenBatch, error: ModelError) -> ModelError:
-    """Return what those who wait are told when a batch cannot be asked for and asking again will not help.
-
-    Parameters
-    ----------
-    batch
-        The batch.
-    error
-        What the provider said.
-    """
+    """Return what those who wait are told when a batch cannot be asked for and asking again will not help."""
     if error.fatal_for_provider:
         return error
     if error.reason == "not_found":

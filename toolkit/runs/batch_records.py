@@ -21,31 +21,7 @@ Key = tuple[str, str, str | None]
 
 @dataclass(eq=False)
 class OpenBatch:
-    """A batch whose replies are not all in the ledger yet, with what this process has seen of it.
-
-    Parameters
-    ----------
-    key
-        Provider, model and endpoint.
-    call_ids
-        Identities of its calls.
-    name
-        Our own name of it.
-    created
-        When it was written, in seconds since 1970.
-    batch_id
-        The provider's id, ``None`` as long as it is not known.
-    kept
-        Calls whose reply is in the ledger.
-    results
-        What the provider sent, without what is kept; ``None`` until the batch has ended.
-    left
-        Calls whose reply came with the results and is not in the ledger yet.
-    failure
-        Why the provider refused the whole batch.
-    followed
-        Whether it is being submitted or polled by this process.
-    """
+    """A batch whose replies are not all in the ledger yet, with what this process has seen of it."""
 
     key: Key
     call_ids: frozenset[str]
@@ -60,15 +36,7 @@ class OpenBatch:
 
 
 async def write_batch(store: Store, study: str, batch: OpenBatch) -> None:
-    """Write a batch that is about to be submitted, and that its calls are, and return when it is on the disk.
-
-    Parameters
-    ----------
-    store, study
-        Where, and for whom.
-    batch
-        The batch.
-    """
+    """Write a batch that is about to be submitted, and that its calls are, and return when it is on the disk."""
     provider, model, endpoint = batch.key
     document = Batch(
         name=batch.name,
@@ -89,31 +57,13 @@ async def write_batch(store: Store, study: str, batch: OpenBatch) -> None:
 
 
 async def note_batch(store: Store, batch: OpenBatch, state: str) -> None:
-    """Note the state of a batch and the provider's id of it, and return when they are on the disk.
-
-    Parameters
-    ----------
-    store
-        Where.
-    batch
-        The batch.
-    state
-        ``submitted``, ``ended`` or ``lost``.
-    """
+    """Note the state of a batch and the provider's id of it, and return when they are on the disk."""
     change = {"$set": {"state": state, "batch_id": batch.batch_id}, **TOUCH}
     await store.writer.write("batches", UpdateOne({"_id": batch.name}, change), flush=True)
 
 
 def open_batches(store: Store, study: str, known: Collection[str] = ()) -> list[OpenBatch]:
-    """Return the open batches of a study, those of other processes included.
-
-    Parameters
-    ----------
-    store, study
-        Where, and of whom.
-    known
-        Names of batches to leave out.
-    """
+    """Return the open batches of a study, those of other processes included."""
     found = store.database["batches"].find({"study": study, "state": {"$in": OPEN_STATES}}, {"_id": 1})
     names = [batch["_id"] for batch in found if batch["_id"] not in known]
     batches = [

@@ -22,15 +22,7 @@ class Waiters:
         return call_id in self._futures
 
     async def wait(self, call_id: str, begin: Callable[[], None]) -> Outcome:
-        """Begin something and wait until it is told what became of a call.
-
-        Parameters
-        ----------
-        call_id
-            Identity of the call.
-        begin
-            Is called once the caller is among those who wait, so that it can be told at once.
-        """
+        """Begin something and wait until it is told what became of a call."""
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._futures[call_id].append(future)
         try:

@@ -41,25 +41,7 @@ class _Group:
 
 
 class BatchDesk:
-    """Gathers what is asked into batches and hands out their results; belongs to one event loop.
-
-    Parameters
-    ----------
-    store
-        Where batches are noted.
-    study
-        Name of the study that asks.
-    open_client
-        Opens the batch endpoint of a model, ``None`` where there is none.
-    quiet_seconds
-        A batch is submitted when nothing was added to it for so long, or when it is full.
-    poll_seconds
-        How often the provider is asked how far a batch is.
-    retry
-        How a failed submission is repeated.
-    stop
-        When set, every waiting ask ends; open batches stay open at the provider and in the store.
-    """
+    """Gathers what is asked into batches and hands out their results; belongs to one event loop."""
 
     def __init__(
         self,
@@ -99,32 +81,11 @@ class BatchDesk:
                 self._hold(batch)
 
     def holds(self, call_id: str) -> bool:
-        """Return whether an open batch, of this or an earlier process, holds a call.
-
-        Parameters
-        ----------
-        call_id
-            Identity of the call.
-        """
+        """Return whether an open batch, of this or an earlier process, holds a call."""
         return call_id in self._held
 
     async def ask(self, request: ModelRequest, spec: ModelSpec) -> ModelReply:
-        """Return the reply to a request that this process has claimed; say `kept` once it is in the ledger.
-
-        Parameters
-        ----------
-        request
-            What is asked.
-        spec
-            The model.
-
-        Raises
-        ------
-        ModelError
-            ``no_batch``: the provider has no batch endpoint. ``batch_missing``, ``batch_failed``,
-            ``batch_expired``, ``batch_cancelled``, ``batch_error`` or a reason of single calls: the batch has no
-            reply to this call and never will. One of `toolkit.runs.batch_exchange.STILL_OPEN`: it may yet have.
-        """
+        """Return the reply to a request that this process has claimed; say `kept` once it is in the ledger."""
         client = self._client(spec)
         call_id, key = request.identity(), (spec.provider, spec.model, spec.endpoint)
         if not self._watched:
@@ -144,13 +105,7 @@ class BatchDesk:
             raise
 
     async def kept(self, call_id: str) -> None:
-        """Note that a call's reply is in the ledger; with the last of them its batch is ended.
-
-        Parameters
-        ----------
-        call_id
-            Identity of the call; one that no batch holds is passed over.
-        """
+        """Note that a call's reply is in the ledger; with the last of them its batch is ended."""
         batch = self._held.get(call_id)
         if batch is None:
             return

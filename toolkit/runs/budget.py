@@ -25,19 +25,7 @@ SHARE: Final = 0.02
 
 
 class Account:
-    """A study's budget as one process uses it.
-
-    Parameters
-    ----------
-    store
-        Where the account is kept.
-    study
-        Name of the study.
-    owner
-        The process that spends.
-    budget_aud
-        Hard cap over everything the study has ever paid and may have paid, in AUD.
-    """
+    """A study's budget as one process uses it."""
 
     def __init__(self, store: Store, study: str, owner: Owner, budget_aud: float) -> None:
         self._store = store
@@ -53,13 +41,7 @@ class Account:
         self._opened = False
 
     async def reserve(self, aud: float) -> None:
-        """Set aside what a call costs at worst; waits for calls under way, which may cost less than their worst.
-
-        Raises
-        ------
-        BudgetReached
-            When nothing is under way any more and the call could pass the budget.
-        """
+        """Set aside what a call costs at worst; waits for calls under way, which may cost less than their worst."""
         while not self._fits(aud):
             async with self._asking:
                 if not self._fits(aud):

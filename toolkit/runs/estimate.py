@@ -58,32 +58,6 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     Equal requests are one call, however many runs or judgements rest on it. At worst every reply is as long as
     ``max_tokens`` allows, every one that may be asked again is, judges read all of it, and a batch brings nothing, so
     that its calls are sent singly at the full price.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    store
-        Its open store: calls that are paid for cost nothing again.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``who`` (model or judge role), ``model``, ``provider``, ``calls`` (to be asked), ``paid_calls``,
-        ``input_tokens`` (expected, of the calls to be asked), ``low_aud``, ``expected_aud``, ``worst_aud``, ``seconds``
-        (expected, without waits for a provider in trouble; missing where a batch decides), ``worst_seconds`` (known
-        for batches only) and ``basis`` (``measured`` or ``assumed`` lengths and latencies, ``paid`` where nothing is
-        to be asked). Its ``attrs`` hold ``seconds`` and ``worst_seconds`` of the whole, ``budget_aud``, ``spent_aud``,
-        ``held_aud`` (what calls under way, or left by a dead process, may cost at worst),
-        and of the models to be asked ``retired``, those whose provider announced an end, with the day and whether
-        it is past, and ``tokens_per_o200k``, those that cost something and have no public tokenizer, with the factor by
-        which their tokens are estimated; ``runs`` and ``distinct_calls`` that answer them, and ``may_share``, whether
-        replies still to come may turn out equal and share their judges' calls.
-
-    Raises
-    ------
-    PriceError
-        When a model has no price.
     """
     import pandas as pd
 
@@ -155,13 +129,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
 
 
 def estimate_summary(frame: pd.DataFrame) -> Summary:
-    """Return the estimate as the command line shows it.
-
-    Parameters
-    ----------
-    frame
-        What `estimate_frame` returned.
-    """
+    """Return the estimate as the command line shows it."""
     rows = [
         {name: None if value != value else value for name, value in row.items()}  # NaN is no JSON
         for row in frame.to_dict("records")
@@ -189,13 +157,7 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
 
 
 def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
-    """Refuse to start a study that may cost more than its threshold, within its budget, unless it was confirmed.
-
-    Raises
-    ------
-    InputError
-        Naming both amounts and how to confirm.
-    """
+    """Refuse to start a study that may cost more than its threshold, within its budget, unless it was confirmed."""
     worst = float(frame["worst_aud"].sum())
     if (budget := frame.attrs.get("budget_aud")) is not None:
         worst = min(worst, max(0.0, budget - frame.attrs["spent_aud"] - frame.attrs["held_aud"]))

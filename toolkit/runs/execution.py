@@ -63,11 +63,6 @@ def run_anywhere(main: Callable[[], Coroutine[Any, Any, R]], stop: threading.Eve
     A notebook cell has a loop running already, where ``asyncio.run`` is refused; a thread of its own works
     everywhere. The first Ctrl-C sets ``stop``, so that what is in flight, and perhaps paid for, still comes home;
     the second cancels.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After the end of the coroutine, when Ctrl-C was pressed meanwhile and nothing failed.
     """
     loop = asyncio.new_event_loop()
     outcome: list[R] = []

@@ -60,27 +60,7 @@ class Sending:
 
 
 class Gateway:
-    """Sends each call once and hands out answers that are safely in the ledger.
-
-    Parameters
-    ----------
-    ledger
-        Where calls are claimed and kept.
-    endpoints
-        The models that may be asked; those of one provider at one address share the narrowest of their limits.
-    budget_aud
-        Hard cap over everything this study has ever paid and may have paid, ``None`` for no cap.
-    retry
-        How failed attempts are repeated.
-    seed
-        Seed of the jitter.
-    stop
-        When set, nothing more is sent and a failed attempt is not repeated.
-    replay
-        Answer from the ledger only: no model is opened, nothing is sent.
-    desk
-        Where calls become batches, for endpoints that say so; what a batch does not answer is asked singly.
-    """
+    """Sends each call once and hands out answers that are safely in the ledger."""
 
     def __init__(
         self,
@@ -133,23 +113,7 @@ class Gateway:
         self._known.update(await asyncio.to_thread(self._ledger.prefetch, ids))
 
     async def ask(self, request: ModelRequest, *, purpose: str) -> Answer:
-        """Return the answer to a request: from the ledger if it is there, from the model otherwise.
-
-        Parameters
-        ----------
-        request
-            What is asked.
-        purpose
-            ``run`` or ``judge``; kept in the ledger.
-
-        Raises
-        ------
-        ModelError
-            When the model gave no reply within the retry policy; the attempts are in the ledger. Its reason is
-            ``stopped`` when nothing was sent because the study was stopped.
-        BudgetReached
-            When this call could pass the budget; nothing was sent.
-        """
+        """Return the answer to a request: from the ledger if it is there, from the model otherwise."""
         if self._replay and request.identity() not in self._known:
             await self.prefetch([request])  # another study may have paid for it
         known = self._known.get(request.identity())

@@ -14,27 +14,7 @@ from toolkit.store.rating_documents import HumanRating
 
 
 def held_of(study: str, folder: Path) -> str:
-    """Return the hash of what a store holds of a study, without making a store where there is none.
-
-    Parameters
-    ----------
-    study
-        Name of the study.
-    folder
-        Of the embedded store, where no ``MONGODB_URI`` is set.
-
-    Returns
-    -------
-    str
-        A SHA-256 in hex over the identities of all runs and judgements with the moment of their last change, of all
-        ratings by people, and over the number of its calls; the same for a study of which nothing is stored yet,
-        whether there is a store or not.
-
-    Raises
-    ------
-    StoreError
-        When the store does not answer: then nobody knows what it holds.
-    """
+    """Return the hash of what a store holds of a study, without making a store where there is none."""
     found: list[list[str]] = []
     if os.environ.get("MONGODB_URI") or folder.is_dir():
         store = open_store(folder)

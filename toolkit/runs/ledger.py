@@ -27,27 +27,7 @@ _PART: Final = 1000
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to send one call, held by this process.
-
-    Parameters
-    ----------
-    request
-        What will be sent.
-    purpose
-        ``run`` or ``judge``.
-    worst_aud
-        What the call costs at worst, in AUD.
-    at
-        When it was claimed first.
-    earlier
-        Attempts before this claim.
-    lost
-        When the owner before claimed it, if that one died with the call in flight.
-    lost_aud
-        What that attempt may have cost, in AUD.
-    inherited_aud
-        What the attempts before this claim may have cost, in AUD; without the one that was lost.
-    """
+    """The right to send one call, held by this process."""
 
     request: ModelRequest
     purpose: str
@@ -72,15 +52,7 @@ class Busy:
 
 
 class Ledger:
-    """Claims, completes and reads calls in one store.
-
-    Parameters
-    ----------
-    store
-        Where the calls live.
-    study
-        Name of the study that pays.
-    """
+    """Claims, completes and reads calls in one store."""
 
     def __init__(self, store: Store, study: str) -> None:
         self.store = store

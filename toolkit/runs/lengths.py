@@ -40,17 +40,7 @@ Three = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Experience:
-    """What replies of one model for one purpose are like.
-
-    Parameters
-    ----------
-    low, mean
-        Output tokens: the 10th percentile (or its stand-in) and the mean.
-    seconds
-        Mean latency.
-    measured
-        Whether the study's own calls say so.
-    """
+    """What replies of one model for one purpose are like."""
 
     low: float
     mean: float
@@ -73,15 +63,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokens of all calls of a row.
-
-    Parameters
-    ----------
-    calls
-        How many calls.
-    sent, got
-        Input and output tokens, low, expected and worst.
-    """
+    """Tokens of all calls of a row."""
 
     calls: int
     sent: Three
@@ -93,17 +75,7 @@ NOTHING: Final = Tokens(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
 
 def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:
-    """Return what the study's own done calls of a model were like, or what is assumed of it.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study and its open store.
-    spec
-        The model.
-    purpose
-        ``run`` or ``judge``.
-    """
+    """Return what the study's own done calls of a model were like, or what is assumed of it."""
     key = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
     found = store.database["calls"].find(
         {"study": plan.study.name, "state": "done", "purpose": purpose, **key},
@@ -122,19 +94,7 @@ def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Ex
 def run_calls(
     ahead: Iterable[Ahead], spec: ModelSpec, known: Experience, count: Callable[[str, str], int]
 ) -> Iterator[Asking]:
-    """Yield what every run that is still to be asked takes.
-
-    Parameters
-    ----------
-    ahead
-        Runs of one model; those whose reply is paid for are passed over.
-    spec
-        The model.
-    known
-        What its replies are like.
-    count
-        Text and encoding in, tokens out; one that remembers makes this fast.
-    """
+    """Yield what every run that is still to be asked takes."""
     encoding, times = spec.counted_by
     for one in ahead:
         if one.request is None:
@@ -155,21 +115,7 @@ def judge_calls(
     known: Experience,
     count: Callable[[str, str], int],
 ) -> Iterator[Asking]:
-    """Yield what one judge's calls take about each run; the rubric's words are the same for every run.
-
-    Parameters
-    ----------
-    plan, role
-        The planned study and which of its judges.
-    asked
-        The runs it has still to judge, each with the share of its calls that is still to be paid.
-    replies
-        What replies are like of each model that is still to be asked, by its name.
-    known
-        What this judge's own answers are like.
-    count
-        Text and encoding in, tokens out.
-    """
+    """Yield what one judge's calls take about each run; the rubric's words are the same for every run."""
     spec = plan.judge_models[role]
     encoding, times = spec.counted_by
     shares = {name: _shares(answerer, spec) for name, answerer in plan.models.items()}
@@ -221,18 +167,7 @@ def _doubt(spec: ModelSpec) -> float:
 
 
 def total_tokens(askings: Iterable[Asking]) -> Tokens:
-    """Return the tokens of everything together.
-
-    Parameters
-    ----------
-    askings
-        What each run or judgement takes.
-
-    Examples
-    --------
-    >>> total_tokens([Asking(1.0, (9, 9, 18), (1, 5, 8)), Asking(1.0, (1, 1, 2), (1, 5, 8))]).got
-    (2.0, 10.0, 16.0)
-    """
+    """Return the tokens of everything together."""
     sent, got, number = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0.0
     for asking in askings:
         number += asking.calls

@@ -61,23 +61,6 @@ class Limiter:
     and grow by one a round of answers (additive increase, multiplicative decrease: Chiu & Jain 1989, Jacobson 1988),
     never above the maximum. A refusal that names a time holds back everything until then. Rates are kept for every
     window of a minute, not on average.
-
-    Parameters
-    ----------
-    most
-        Requests at once at most.
-    requests_per_minute, tokens_per_minute
-        Rates; ``None`` for no limit. A request of more tokens than a minute allows goes alone.
-    minute
-        Seconds of a minute; shorter in tests.
-    clock
-        Where the time is from, in seconds.
-
-    Examples
-    --------
-    >>> limiter = Limiter(40)
-    >>> limiter.at_once
-    20
     """
 
     def __init__(
@@ -171,24 +154,7 @@ class Limiter:
         tokens: float | None = None,
         unkept: bool = False,
     ) -> None:
-        """Give a place back.
-
-        Parameters
-        ----------
-        slot
-            The place.
-        answered
-            Whether an answer came.
-        refused
-            Whether the provider refused it for its rate (429, 529).
-        retry_after
-            Seconds the provider asked to wait.
-        tokens
-            What the request really used, once that is known.
-        unkept
-            Whether it brought what is not on the disk yet: then `kept` has to be called. Requests under way and what
-            they brought are twice the maximum at most, for a kill loses them all, however slow the disk is.
-        """
+        """Give a place back."""
         self._active -= 1
         self._unkept += unkept
         if tokens is not None:

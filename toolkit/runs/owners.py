@@ -27,15 +27,7 @@ _ALIVE = "alive"
 
 
 class Owner:
-    """One process at work on one study; the lease of all its claims is one document, renewed by a heartbeat.
-
-    Parameters
-    ----------
-    store
-        Where owners are known.
-    study
-        Name of the study it works on.
-    """
+    """One process at work on one study; the lease of all its claims is one document, renewed by a heartbeat."""
 
     def __init__(self, store: Store, study: str) -> None:
         self.name = f"{this_host()}:{os.getpid()}:{_birth(os.getpid())}:{uuid.uuid4().hex[:8]}"
@@ -72,15 +64,7 @@ class Owner:
 
 
 def living(store: Store, study: str) -> set[str]:
-    """Return the owners that are at work on a study.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    """
+    """Return the owners that are at work on a study."""
     return {known["_id"] for known in store.database["owners"].find({"study": study}) if _is_alive(known)}
 
 

@@ -43,29 +43,7 @@ def plan_runs(
     seed: int,
     repeats_together: bool = False,
 ) -> tuple[PlannedRun, ...]:
-    """Return every run of a study: prompts x models x repeats, in the order in which they are asked.
-
-    Parameters
-    ----------
-    items
-        The test items.
-    models
-        Name in the study to model.
-    repeats
-        Runs per prompt and model.
-    temperature, max_tokens, top_p
-        Sampling parameters; a model that takes neither temperature nor top_p is asked without them.
-    seed
-        Seed of the study; repeat r is asked with seed + r where the provider takes one.
-    repeats_together
-        Whether all repeats of a prompt follow each other, so that a provider finds a long prompt in its cache;
-        otherwise the first repeat of every prompt comes before the second of any.
-
-    Returns
-    -------
-    tuple of PlannedRun
-        One per prompt, model and repeat.
-    """
+    """Return every run of a study: prompts x models x repeats, in the order in which they are asked."""
     prompts = [(item, prompt) for item in items for prompt in item.prompts]
     if repeats_together:
         order = [(item, prompt, repeat) for item, prompt in prompts for repeat in range(repeats)]

@@ -20,22 +20,7 @@ if TYPE_CHECKING:
 
 
 def refuse_unreachable(plan: Plan, store: Store, *, only_judge: bool = False) -> None:
-    """Refuse to ask models that are retired or lack their key; what they answered before stays as good as it was.
-
-    Parameters
-    ----------
-    plan, store
-        The planned study and its open store.
-    only_judge
-        Whether only judges are to be asked.
-
-    Raises
-    ------
-    StudyError
-        Naming each retired model that has a call still to be asked, and since when.
-    InputError
-        Naming each provider that has a call still to be asked, and the variable that holds no key for it.
-    """
+    """Refuse to ask models that are retired or lack their key; what they answered before stays as good as it was."""
     named: Mapping[tuple[str, str], ModelSpec] = {
         **({} if only_judge else {("model", name): spec for name, spec in plan.models.items()}),
         **{(role, plan.judges[role].name): spec for role, spec in plan.judge_models.items()},
@@ -61,20 +46,7 @@ def refuse_unreachable(plan: Plan, store: Store, *, only_judge: bool = False) ->
 
 
 def refuse_keyless(specs: Iterable[ModelSpec], folder: Path) -> None:
-    """Refuse to ask models without their keys, all of them in one line.
-
-    Parameters
-    ----------
-    specs
-        Models that are to be asked.
-    folder
-        Folder of the study, whose ``.env`` is read too.
-
-    Raises
-    ------
-    InputError
-        Naming each provider and its variable.
-    """
+    """Refuse to ask models without their keys, all of them in one line."""
     env = read_environment(folder)
     faults = dict.fromkeys(f"{spec.provider} {fault}" for spec in specs if (fault := key_fault(spec, env)))
     if faults:

@@ -33,21 +33,6 @@ class Progress:
 
     A step costs a microsecond: the line is made only when it is time to show it. The last line is always the final
     state, also when the work was stopped before its end.
-
-    Parameters
-    ----------
-    label
-        What is counted, e.g. ``runs``.
-    total
-        How many there are.
-    shown
-        Whether to show anything.
-    since
-        What was counted before this phase; its failures, retries and AUD are not shown again.
-    money
-        Whether to say what was spent: notebooks of a batch count that each for itself.
-    waiting
-        Says what is waited for, asked in the running event loop while no step happens.
     """
 
     def __init__(
@@ -83,13 +68,7 @@ class Progress:
                 self._look_again()
 
     def step(self, counted: Counted) -> None:
-        """Count one more done.
-
-        Parameters
-        ----------
-        counted
-            What the gateway has counted so far; read when the line is next shown.
-        """
+        """Count one more done."""
         self._done += 1
         self._counted = counted
         self._stepped = now = time.monotonic()
@@ -153,18 +132,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it.
-
-    Parameters
-    ----------
-    seconds
-        How long.
-
-    Examples
-    --------
-    >>> duration(0.2), duration(75), duration(200), duration(3 * 3600), duration(4 * 86400)
-    ('0 s', '75 s', '3 min', '3.0 h', '4.0 days')
-    """
+    """Return a time as people say it."""
     for unit, length, until, places in (("s", 1, 90, 0), ("min", 60, 5400, 0), ("h", 3600, 172_800, 1)):
         if seconds < until:
             return f"{seconds / length:.{places}f} {unit}"

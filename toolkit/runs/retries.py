@@ -12,19 +12,7 @@ UNSURE: Final = ("timeout", "connection", "malformed_body", "cancelled")
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long a call is tried: exponential backoff with full jitter under one deadline.
-
-    Parameters
-    ----------
-    attempts
-        Requests at most.
-    first_wait, longest_wait
-        The wait before the second attempt is drawn from 0 to ``first_wait`` seconds; the range doubles with every
-        attempt up to ``longest_wait`` (full jitter: Brooker 2015, AWS Architecture Blog).
-    deadline
-        Seconds of attempts and waits between them after which no further attempt begins; waiting in line for a place
-        among the provider's limits, or for the budget, is no part of them.
-    """
+    """How often and how long a call is tried: exponential backoff with full jitter under one deadline."""
 
     attempts: int = 6
     first_wait: float = 0.5

@@ -23,17 +23,7 @@ _OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered
 
 @dataclass(frozen=True)
 class Said:
-    """What one judge said of one run.
-
-    Parameters
-    ----------
-    answered
-        Whether an answer came; it is paid for, and not asked for again.
-    reason
-        Why there are no scores; ``None`` when there are.
-    calls
-        The calls that name its judgements, one for each time it judges.
-    """
+    """What one judge said of one run."""
 
     answered: bool
     reason: str | None = None
@@ -43,19 +33,7 @@ class Said:
 def judge_requests(
     plan: Plan, role: str, *, task: str, response: str, repeat: int = 0
 ) -> tuple[ModelRequest, ...]:
-    """Return every request that one judge is sent about one run, repairs left out.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    role
-        Which judge.
-    task, response
-        The prompt and the whole reply.
-    repeat
-        Repeat index of the run.
-    """
+    """Return every request that one judge is sent about one run, repairs left out."""
     return tuple(
         request
         for again in range(plan.manner.repeats)
@@ -70,15 +48,7 @@ def judge_requests(
 
 
 def calls_of_judge(plan: Plan, tokens: float) -> float:
-    """Return how many calls one judge makes about one reply, as far as its length tells, repairs left out.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    tokens
-        Length of the reply.
-    """
+    """Return how many calls one judge makes about one reply, as far as its length tells, repairs left out."""
     segments = estimate_segments(tokens) if plan.manner.focus == "per_sentence" else 0.0
     return plan.manner.repeats * (1 + segments)
 

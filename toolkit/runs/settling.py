@@ -50,15 +50,6 @@ def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, 
 
     Those are attempts that broke after they were sent, and calls that were being sent when their process died and
     that no open batch holds; without what is settled.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    alive
-        Owners at work on it; their calls under way are not unsure yet.
     """
     found: defaultdict[str, float] = defaultdict(float)
     broken = {"study": study, "unsure_aud": {"$gt": 0}}
@@ -80,24 +71,7 @@ def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, 
 
 
 def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
-    """Accept all that may have been billed as billed, or clear it, and record that; a second time changes nothing.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    billed
-        Whether it was billed: then it counts as spent, otherwise it comes off the budget.
-    note
-        How that is known.
-
-    Raises
-    ------
-    InputError
-        When a process works on the study, or the note is empty.
-    """
+    """Accept all that may have been billed as billed, or clear it, and record that; a second time changes nothing."""
     if not note.strip():
         raise InputError("--note: say how it is known, as in --note 'invoice of May shows 12 requests'")
     if living(store, study):

@@ -22,20 +22,7 @@ def processes_at_once() -> int:
 
 
 def share_of(limit: float, what: str) -> float:
-    """Return this process's part of a limit that the study sets.
-
-    Parameters
-    ----------
-    limit
-        What all processes together may send.
-    what
-        Its name in the study file, for the error.
-
-    Raises
-    ------
-    InputError
-        When the part would be less than one.
-    """
+    """Return this process's part of a limit that the study sets."""
     processes = processes_at_once()
     part = limit // processes
     if processes > 1 and part < 1:

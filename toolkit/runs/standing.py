@@ -27,31 +27,7 @@ _OF_RUN = (
 
 @dataclass(frozen=True)
 class Standing:
-    """How far one planned run is.
-
-    Parameters
-    ----------
-    run
-        The planned run.
-    status
-        ``succeeded``, ``failed``, or ``None`` when it was not asked yet.
-    failure
-        Why it failed.
-    finish_reason, output_tokens
-        How its reply ended, and its length in tokens.
-    blob_id
-        Name of the reply's text.
-    defect, policy
-        What keeps its reply from being whole, and what was done about it; see ``toolkit.runs.whole``.
-    excluded
-        Why no judge sees its reply: what keeps it from being whole, where the study leaves such a reply out and did so
-        when it came. One that it would keep or ask again by now has its judges ahead of it.
-    replaced
-        Whether judges will see another reply in its place, of a call with more tokens or with fewer.
-    said
-        What the judges said of it, by role, under the ensemble and rubric of the study as they stand; nothing where it
-        is excluded or replaced.
-    """
+    """How far one planned run is."""
 
     run: PlannedRun
     status: str | None = None
@@ -68,23 +44,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Ahead:
-    """What one run still has ahead of it.
-
-    Parameters
-    ----------
-    standing
-        The run as it stands.
-    request
-        The next request; ``None`` when its reply is paid for.
-    retries
-        How often that may be asked again, with twice the tokens each time.
-    tokens
-        Length of the reply that is there.
-    text
-        That reply, where the ledger has it and no run does.
-    judged
-        Whether judges will see the reply.
-    """
+    """What one run still has ahead of it."""
 
     standing: Standing
     request: ModelRequest | None
@@ -108,17 +68,7 @@ class Calls:
 
 
 def standings(plan: Plan, store: Store, *, reasons: bool = True) -> tuple[Standing, ...]:
-    """Return how far every run of a plan is, in the order of the plan.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    store
-        Its open store.
-    reasons
-        Whether to read why judges gave no scores; without, an answer of a run judged by all looks like scores.
-    """
+    """Return how far every run of a plan is, in the order of the plan."""
     found = {
         (run["prompt_id"], run["model"], run["repeat"]): run
         for run in store.find_by(Run, "call_id", plan.call_ids, only=_OF_RUN)
@@ -138,15 +88,7 @@ def standings(plan: Plan, store: Store, *, reasons: bool = True) -> tuple[Standi
 
 
 def runs_ahead(plan: Plan, store: Store) -> list[Ahead]:
-    """Return what every run has ahead of it, following the ledger as the study will: a reply, a retry, judges.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    store
-        Its open store.
-    """
+    """Return what every run has ahead of it, following the ledger as the study will: a reply, a retry, judges."""
     policies = plan.study.replies
     retries = policies.retries if "retry" in (policies.truncated, policies.empty) else 0
     found: dict[int, Ahead] = {}
@@ -189,13 +131,6 @@ def judge_shares(
     """Return what share of one judge's calls about each run is still to be paid, and those that are paid.
 
     Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
-
-    Parameters
-    ----------
-    plan, store, role
-        The planned study, its open store, and which of its judges.
-    ahead
-        Runs that the judge has not judged, each with a call of its own.
     """
     blobs = [one.standing.blob_id or "" for one in ahead if one.request is None and one.text is None]
     found = store.find_by(OutputBlob, "blob_id", blobs, only=("blob_id", "content"))
@@ -219,15 +154,7 @@ def judge_shares(
 
 
 def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
-    """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    """
+    """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``."""
     totals = {
         "n": {"$sum": 1},
         "aud": {"$sum": "$aud_cost"},
@@ -245,15 +172,7 @@ def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
 
 
 def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
-    """Return owner, purpose and worst cost of the calls that are under way, or that a dead process left.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    """
+    """Return owner, purpose and worst cost of the calls that are under way, or that a dead process left."""
     fields = {"state": 1, "owner": 1, "purpose": 1, "worst_aud": 1, "sent": 1}
     return list(store.database["calls"].find({"study": study, "state": "claimed"}, fields))
 

@@ -33,29 +33,7 @@ ANSWERED: Final = "answered"
 
 
 def study_status(plan: Plan, store: Store) -> dict[str, Any]:
-    """Return how far a study is, what it has spent, what is under way and what keeps failing.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    store
-        Its open store.
-
-    Returns
-    -------
-    dict
-        Plain JSON types. ``runs`` and ``judgements`` count against the plan; equal requests are paid once, so that
-        ``distinct_calls`` answer the runs. No judge sees the replies that are
-        ``excluded``, so their judgements are ``left_out`` and neither planned nor missing; ``calls`` are those that
-        ended; ``in_flight`` those under way by purpose, ``abandoned`` those that a dead process left; ``at_work``
-        whether a process works on the study; ``retried`` attempts beyond the first of each call, ``attempts`` all by
-        outcome; ``spent_aud``, with what was accepted as billed; ``unsure_aud`` of ``unsure_calls``, which may have
-        been billed besides, those of a dead process included; ``settled`` what a person settled of that;
-        ``budget_left_aud`` without what is under way at its worst; ``answered_by_others`` where another model than the
-        one asked says to have answered; ``calls_per_minute`` lately and ``seconds_left`` at that rate, ``None`` when
-        no call has ended in the last five minutes.
-    """
+    """Return how far a study is, what it has spent, what is under way and what keeps failing."""
     name, budget = plan.study.name, plan.study.budget.aud
     runs = standings(plan, store)
     succeeded = [one for one in runs if one.status == "succeeded"]
@@ -128,13 +106,7 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
 
 
 def status_summary(status: Mapping[str, Any]) -> Summary:
-    """Return the status as the command line shows it.
-
-    Parameters
-    ----------
-    status
-        What `study_status` returned.
-    """
+    """Return the status as the command line shows it."""
     runs, judgements = status["runs"], status["judgements"]
     spent = f"spent       {status['spent_aud']:.4f} AUD in {sum(status['calls'].values())} calls"
     if status["unsure_aud"]:
@@ -192,15 +164,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
 
 
 def statuses(look: Callable[[], dict[str, Any]], seconds: float | None) -> Iterator[dict[str, Any]]:
-    """Yield the status now, and again every so often until the study stands still.
-
-    Parameters
-    ----------
-    look
-        Returns the status.
-    seconds
-        Time between two looks; ``None`` looks once.
-    """
+    """Yield the status now, and again every so often until the study stands still."""
     yield (status := look())
     while seconds is not None and status["at_work"]:
         time.sleep(seconds)

@@ -12,19 +12,7 @@ _FINISHES = {"length": "truncated", "filter": "filtered", "refusal": "refused"}
 
 @dataclass(frozen=True)
 class Whole:
-    """What one run ended with.
-
-    Parameters
-    ----------
-    answer
-        The answer that counts: the last one.
-    aud_cost, attempts
-        AUD and requests of all its calls together.
-    defect
-        ``truncated``, ``empty``, ``refused`` or ``filtered``; ``None`` for a whole reply.
-    policy
-        What the study does with that defect; ``None`` for a whole reply.
-    """
+    """What one run ended with."""
 
     answer: Answer
     aud_cost: float
@@ -34,43 +22,12 @@ class Whole:
 
 
 def defect_of(reply: ModelReply) -> str | None:
-    """Return what keeps a reply from being whole: truncated, filtered, refused or empty; ``None`` when nothing does.
-
-    Parameters
-    ----------
-    reply
-        A reply, as it was kept.
-
-    Examples
-    --------
-    >>> from toolkit.models.base import Usage
-    >>> defect_of(ModelReply("Isolate the", "length", Usage(9, 3), "m"))
-    'truncated'
-    >>> defect_of(ModelReply(" ", "stop", Usage(9, 1), "m"))
-    'empty'
-    """
+    """Return what keeps a reply from being whole: truncated, filtered, refused or empty; ``None`` when nothing does."""
     return _FINISHES.get(reply.finish_reason) or (None if reply.text.strip() else "empty")
 
 
 async def ask_whole(request: ModelRequest, ask: Ask, *, policies: Mapping[str, str], retries: int) -> Whole:
-    """Ask until the reply is whole, as far as the study wants it.
-
-    Parameters
-    ----------
-    request
-        What is asked.
-    ask
-        Request in, kept answer out.
-    policies
-        For each defect ``keep``, ``retry`` or ``exclude``.
-    retries
-        How often a reply that is not whole is asked again, each time with twice ``max_tokens``.
-
-    Raises
-    ------
-    ModelError
-        When a model gave no reply.
-    """
+    """Ask until the reply is whole, as far as the study wants it."""
     answers = [await ask(request)]
     while (
         (defect := defect_of(answers[-1].reply)) and policies[defect] == "retry" and len(answers) <= retries

@@ -29,23 +29,7 @@ _LOOK: Final = 0.02  # seconds between two looks at what is running
 
 @dataclass(frozen=True)
 class Captured:
-    """What a capture wrote.
-
-    Parameters
-    ----------
-    path
-        The pcapng file.
-    packets
-        How many are in it.
-    dropped
-        How many passed the filter and were lost, because the machine was too slow.
-    seconds
-        From the first request to the end of recording.
-    command_code
-        Exit code of what was run meanwhile; ``None`` when nothing was, or when it was ended by a limit.
-    note
-        What to know before using the capture, one line; ``None`` when there is nothing.
-    """
+    """What a capture wrote."""
 
     path: Path
     packets: int
@@ -77,33 +61,6 @@ def capture(
     number of packets, or at the time, whichever comes first; a command that is still running then is ended too. The
     file stands under its name when it is complete. It holds the name of the machine's system and interface: see
     ``toolkit samples convert`` for what may leave the machine.
-
-    Parameters
-    ----------
-    target
-        The ``.pcapng`` to write; an earlier one is replaced.
-    interface
-        As ``dumpcap -D`` lists it; ``lo`` is loopback.
-    bpf
-        Capture filter; empty records everything.
-    command
-        A program and its arguments; no shell sees them. Its output is thrown away.
-    urls
-        In place of a command: ``http`` or ``https``, requested one after the other.
-    packets
-        Stop after so many.
-    seconds
-        Stop after so long, counted from the start of the command.
-
-    Returns
-    -------
-    Captured
-        The file and what to know about it.
-
-    Raises
-    ------
-    InputError
-        Without permission, interface, dumpcap or command, with a filter that is none, or when no packet came.
     """
     final = Path(target)
     asked = _command(command, urls)

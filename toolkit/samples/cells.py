@@ -19,47 +19,17 @@ _AFTER_COMMA: Final = re.compile(f",[{re.escape(''.join(sorted(_RISKY)))}]").sea
 
 
 def guard(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula.
-
-    Examples
-    --------
-    >>> guard("=cmd|' /C calc'!A0"), guard("/index.html")
-    ("'=cmd|' /C calc'!A0", '/index.html')
-    """
+    """Return a text that no spreadsheet takes for a formula."""
     return _MARK + text if text and text[0] in _RISKY else text
 
 
 def unguard(text: str) -> str:
-    """Return what ``guard`` was given.
-
-    Examples
-    --------
-    >>> unguard(guard("=1+1")), unguard(guard("'quoted'"))
-    ('=1+1', "'quoted'")
-    """
+    """Return what ``guard`` was given."""
     return text[1:] if len(text) > 1 and text[0] == _MARK and text[1] in _RISKY else text
 
 
 def csv_line(cells: Sequence[str], texts: Sequence[bool]) -> str:
-    r"""Return one line of CSV (RFC 4180, but ``\n`` at the end).
-
-    Parameters
-    ----------
-    cells
-        One a column, empty where a value is missing.
-    texts
-        Which of them are text; numbers are written as they are, or a negative time would not stay a number.
-
-    Returns
-    -------
-    str
-        With its line end; a lone empty cell is quoted, because readers skip an empty line.
-
-    Examples
-    --------
-    >>> csv_line(["-0.5", "-a, b", ""], [False, True, True])
-    '-0.5,"\'-a, b",\n'
-    """
+    r"""Return one line of CSV (RFC 4180, but ``\n`` at the end)."""
     line = ",".join(cells)
     # Hardly a line needs more than this, and there are millions.
     if (

@@ -11,21 +11,7 @@ from toolkit.errors import InputError
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a sample.
-
-    Parameters
-    ----------
-    name
-        As in the header of the CSV.
-    field
-        What tshark calls it; alternatives in the order in which they are tried.
-    dtype
-        What pandas reads it as: ``"Int64"``, ``"float64"`` or ``"string"``; missing is ``<NA>`` (``NaN`` in a float).
-    unit
-        ``"s"``, ``"byte"``, or empty where there is none.
-    meaning
-        One sentence.
-    """
+    """One column of a sample."""
 
     name: str
     field: str
@@ -75,28 +61,7 @@ NAMES: Final[tuple[str, ...]] = tuple(column.name for column in COLUMNS)
 
 
 def choose(names: Sequence[str] | None) -> tuple[Column, ...]:
-    """Return the columns of these names, in the order given; all of them for ``None``.
-
-    Parameters
-    ----------
-    names
-        Names from ``NAMES``, each once.
-
-    Returns
-    -------
-    tuple of Column
-        One a name.
-
-    Raises
-    ------
-    InputError
-        When a name is unknown or given twice, or there is none.
-
-    Examples
-    --------
-    >>> [column.field for column in choose(["number", "uri"])]
-    ['frame.number', 'http.request.uri']
-    """
+    """Return the columns of these names, in the order given; all of them for ``None``."""
     if names is None:
         return COLUMNS
     if isinstance(names, str):

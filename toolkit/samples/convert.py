@@ -28,21 +28,7 @@ _TEXTS: Final = frozenset({"host", "uri", "content_type", "user_agent"})
 
 @dataclass(frozen=True)
 class Converted:
-    """What a conversion wrote.
-
-    Parameters
-    ----------
-    files
-        The CSVs; each has its provenance beside it, with the same stem and ``.json``.
-    packets
-        Rows in all of them.
-    reader
-        ``"pyshark"`` or ``"fast"``.
-    truncated
-        Whether the capture could be read up to a point only.
-    note
-        What to know before using the tables, one line; ``None`` when there is nothing.
-    """
+    """What a conversion wrote."""
 
     files: tuple[Path, ...]
     packets: int

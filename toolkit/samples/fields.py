@@ -62,23 +62,7 @@ _QUOTING: Final = frozenset({"icmp", "icmpv6"})
 
 
 def asked_fields(version: tuple[int, ...]) -> tuple[str, ...]:
-    """Return the fields to ask tshark for.
-
-    Parameters
-    ----------
-    version
-        Of tshark, e.g. ``(4, 0, 17)``.
-
-    Returns
-    -------
-    tuple of str
-        In the order of a record. Before 4.2 a column is known by its title only, and an unknown one is silently empty.
-
-    Examples
-    --------
-    >>> asked_fields((4, 0, 17))[13], asked_fields((4, 4, 0))[13]
-    ('_ws.col.Protocol', '_ws.col.protocol')
-    """
+    """Return the fields to ask tshark for."""
     if version >= (4, 2):
         return _FIELDS
     return tuple("_ws.col.Protocol" if field == "_ws.col.protocol" else field for field in _FIELDS)
@@ -89,22 +73,6 @@ def cells_of(record: Record) -> tuple[str, ...]:
 
     Inside a tunnel the innermost packet counts, as it does for tshark's protocol: one layer a row. Of several HTTP
     messages the first counts. What an ICMP error quotes belongs to another packet and is left out.
-
-    Parameters
-    ----------
-    record
-        As both readers give it.
-
-    Returns
-    -------
-    tuple of str
-        As long as ``COLUMNS``.
-
-    Examples
-    --------
-    >>> record = ("3", "0.5", "eth:ethertype:arp", *[""] * 4, "02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff")
-    >>> cells_of((*record, *[""] * 4, "ARP", "42", *[""] * 9))[:5]
-    ('3', '0.5', '02:00:00:00:00:01', 'ff:ff:ff:ff:ff:ff', '')
     """
     layers = _layers(record[_PROTOCOLS])
     network, transport = layers.network, layers.transport
@@ -132,34 +100,12 @@ def cells_of(record: Record) -> tuple[str, ...]:
 
 
 def row_of(record: Record) -> Row:
-    """Return the same as ``cells_of`` with ``None`` where a value is missing.
-
-    Parameters
-    ----------
-    record
-        As both readers give it.
-
-    Returns
-    -------
-    tuple of str or None
-        As long as ``COLUMNS``.
-    """
+    """Return the same as ``cells_of`` with ``None`` where a value is missing."""
     return tuple(cell or None for cell in cells_of(record))
 
 
 def holds_several_messages(record: Record) -> bool:
-    """Say whether a packet holds more than one HTTP request or reply, of which a row shows the first.
-
-    Parameters
-    ----------
-    record
-        As both readers give it.
-
-    Returns
-    -------
-    bool
-        True for pipelined requests or replies that share a packet.
-    """
+    """Say whether a packet holds more than one HTTP request or reply, of which a row shows the first."""
     return SEVERAL in record[_METHOD] or SEVERAL in record[_STATUS]
 
 

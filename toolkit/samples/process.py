@@ -26,19 +26,7 @@ class DamagedCapture(InputError):
 
 @dataclass(frozen=True)
 class Tshark:
-    """A running tshark.
-
-    Parameters
-    ----------
-    capture
-        The file it reads.
-    process
-        The process.
-    output
-        Its standard output.
-    complaints
-        What it wrote to standard error.
-    """
+    """A running tshark."""
 
     capture: Path
     process: subprocess.Popen[bytes]
@@ -46,15 +34,7 @@ class Tshark:
     complaints: IO[bytes]
 
     def end(self) -> None:
-        """Wait for it to end after its output did, and raise what it complained of.
-
-        Raises
-        ------
-        DamagedCapture
-            When it could not read all of the capture.
-        InputError
-            When it crashed.
-        """
+        """Wait for it to end after its output did, and raise what it complained of."""
         code = self.process.wait()
         if code == 0:
             return
@@ -68,23 +48,7 @@ class Tshark:
 
 
 def find_program(name: str) -> str:
-    """Return the path of a program of Wireshark.
-
-    Parameters
-    ----------
-    name
-        ``"tshark"`` or ``"dumpcap"``.
-
-    Returns
-    -------
-    str
-        Where it is.
-
-    Raises
-    ------
-    InputError
-        When it is not installed.
-    """
+    """Return the path of a program of Wireshark."""
     found = shutil.which(name)
     if found is None:
         raise InputError(
@@ -94,13 +58,7 @@ def find_program(name: str) -> str:
 
 
 def tshark_version() -> tuple[int, ...]:
-    """Return the version of the installed tshark, e.g. ``(4, 0, 17)``.
-
-    Raises
-    ------
-    InputError
-        When it is not installed or does not say its version.
-    """
+    """Return the version of the installed tshark, e.g. ``(4, 0, 17)``."""
     return _version_of(find_program("tshark"))
 
 
@@ -121,43 +79,14 @@ def _version_of(path: str) -> tuple[int, ...]:
 
 
 def surroundings(home: str) -> dict[str, str]:
-    """Return the environment for a program of Wireshark: the C locale and no preferences of the user.
-
-    Parameters
-    ----------
-    home
-        An empty folder, in place of the user's: preferences, profiles and plugins would change tables.
-
-    Returns
-    -------
-    dict of str
-        For ``subprocess``.
-    """
+    """Return the environment for a program of Wireshark: the C locale and no preferences of the user."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
     return {**kept, "LC_ALL": "C", "HOME": home, "WIRESHARK_CONFIG_DIR": home}
 
 
 @contextmanager
 def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[Tshark]:
-    """Run tshark on a capture and leave no process behind, whatever happens inside the ``with``.
-
-    Parameters
-    ----------
-    arguments
-        After the program's name.
-    capture
-        The file that it reads, for messages.
-
-    Yields
-    ------
-    Tshark
-        Running.
-
-    Raises
-    ------
-    InputError
-        When there is no tshark.
-    """
+    """Run tshark on a capture and leave no process behind, whatever happens inside the ``with``."""
     program = find_program("tshark")
     with (
         tempfile.TemporaryDirectory(prefix="toolkit-tshark-") as home,
@@ -179,18 +108,7 @@ def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[Tshark]:
 
 
 def check_capture(path: Path) -> None:
-    """Raise InputError when there is no readable file, before any program is started on it.
-
-    Parameters
-    ----------
-    path
-        The capture.
-
-    Raises
-    ------
-    InputError
-        When it is not there, not a file, empty, or not readable.
-    """
+    """Raise InputError when there is no readable file, before any program is started on it."""
     if not path.exists():
         raise InputError(f"{path}: no such capture; check the path")
     if not path.is_file():
@@ -204,25 +122,7 @@ def check_capture(path: Path) -> None:
 
 
 def complaint(words: str, capture: Path) -> str:
-    r"""Return what tshark complained of as one line without its own preambles.
-
-    Parameters
-    ----------
-    words
-        Its standard error.
-    capture
-        The file it was about.
-
-    Returns
-    -------
-    str
-        Empty when it said nothing.
-
-    Examples
-    --------
-    >>> complaint('Running as user "root"\ntshark: The file "/a.pcap" appears to be cut.\n', Path("/a.pcap"))
-    'the file appears to be cut'
-    """
+    r"""Return what tshark complained of as one line without its own preambles."""
     lines = [line.strip() for line in words.splitlines()]
     lines = [
         line for line in lines if line and not line.startswith("Running as user") and set(line) - set("^~ ")
@@ -232,21 +132,5 @@ def complaint(words: str, capture: Path) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return a text that cannot break a line or steer a terminal.
-
-    Parameters
-    ----------
-    text
-        From a program, which may repeat what a file or a network says.
-
-    Returns
-    -------
-    str
-        Printable signs and single spaces.
-
-    Examples
-    --------
-    >>> one_line("two\nlines \x1b[31m")
-    'two lines [31m'
-    """
+    r"""Return a text that cannot break a line or steer a terminal."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

@@ -55,27 +55,7 @@ _ANY, _ANY_VERSION = (re.compile(f"{_COLONS}|{_DASHED_MAC}|{quad}") for quad in 
 
 @dataclass(frozen=True)
 class Pseudonyms:
-    """The mapping of one key.
-
-    Parameters
-    ----------
-    key
-        Any text; whoever has it can map an address forward and compare, so it is as secret as the capture. It is
-        never written anywhere. Take a long random one: ``openssl rand -hex 32``.
-
-    Raises
-    ------
-    InputError
-        When the key is empty.
-
-    Examples
-    --------
-    >>> p = Pseudonyms("a key for the examples")
-    >>> p.address("192.168.1.7") == p.address("192.168.1.7") != Pseudonyms("another").address("192.168.1.7")
-    True
-    >>> p.address("192.168.1.7").startswith("192.168."), p.address("127.0.0.1"), p.text("no address at all")
-    (True, '127.0.0.1', 'no address at all')
-    """
+    """The mapping of one key."""
 
     key: str
 
@@ -88,35 +68,11 @@ class Pseudonyms:
         return "Pseudonyms(key=hidden)"
 
     def address(self, text: str) -> str:
-        """Return the pseudonym of an address, or the text as it is when it is none.
-
-        Parameters
-        ----------
-        text
-            IPv4, IPv6 or MAC.
-
-        Returns
-        -------
-        str
-            Of the same kind.
-        """
+        """Return the pseudonym of an address, or the text as it is when it is none."""
         return _address(self.key, text)
 
     def text(self, text: str, *, versions: bool = False) -> str:
-        """Return a text with every address in it replaced, percent-encoded dots and colons included.
-
-        Parameters
-        ----------
-        text
-            A host, a URI, a header.
-        versions
-            Whether ``Product/1.2.3.4`` is a version, as in a user agent, and stays.
-
-        Returns
-        -------
-        str
-            The rest is untouched.
-        """
+        """Return a text with every address in it replaced, percent-encoded dots and colons included."""
         quad = _VERSION4 if versions else _IPV4
 
         def replace(found: re.Match[str]) -> str:
@@ -135,23 +91,7 @@ class Pseudonyms:
 
 
 def read_key(path: Path) -> str:
-    """Return the key in a file: its text without the white space around it.
-
-    Parameters
-    ----------
-    path
-        A file, because a key on a command line ends in the history of the shell.
-
-    Returns
-    -------
-    str
-        Not empty.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read or is empty.
-    """
+    """Return the key in a file: its text without the white space around it."""
     try:
         key = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -26,27 +26,7 @@ _ESCAPED: Final = str.maketrans({"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\
 
 
 def records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:
-    """Yield one record a packet, in the order of the capture: the same as ``toolkit.samples.tshark.records``.
-
-    Parameters
-    ----------
-    capture
-        A pcap or pcapng file.
-    display_filter
-        Wireshark's, e.g. ``"http or dns"``; only packets that pass it.
-
-    Yields
-    ------
-    tuple of str
-        One string a field of ``asked_fields``.
-
-    Raises
-    ------
-    InputError
-        When there is no tshark, no such file, or no capture in it.
-    DamagedCapture
-        After the last readable packet of a truncated or damaged capture.
-    """
+    """Yield one record a packet, in the order of the capture: the same as ``toolkit.samples.tshark.records``."""
     check_capture(capture)
     source = _file_capture(capture.absolute(), display_filter)
     with running_tshark(source.arguments, capture.absolute()) as tshark:

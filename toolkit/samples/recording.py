@@ -21,15 +21,7 @@ _PATIENCE: Final = 15.0  # seconds for dumpcap to begin, and to end
 
 
 class Dumpcap:
-    """A dumpcap that records, and the threads that take its packets and its words.
-
-    Parameters
-    ----------
-    process
-        Just started, with pipes for its output and its words.
-    sink
-        Where its packets go.
-    """
+    """A dumpcap that records, and the threads that take its packets and its words."""
 
     def __init__(self, process: subprocess.Popen[bytes], sink: IO[bytes]) -> None:
         self.process = process
@@ -89,25 +81,6 @@ def recording_into(path: Path, interface: str, bpf: str, packets: int | None) ->
 
     Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
     packet in place of recording for ever.
-
-    Parameters
-    ----------
-    path
-        The pcapng file.
-    interface, bpf
-        Where, and which packets; an empty filter takes all.
-    packets
-        How many at most.
-
-    Yields
-    ------
-    Dumpcap
-        Recording.
-
-    Raises
-    ------
-    InputError
-        When there is no dumpcap, or it does not begin.
     """
     dumpcap = find_program("dumpcap")
     limit = ["-c", str(packets)] if packets else []

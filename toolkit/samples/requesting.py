@@ -14,18 +14,7 @@ PATIENCE = 10.0  # seconds without a byte, a URL
 
 
 def request_all(urls: Sequence[str]) -> list[str]:
-    """Ask for each URL and read its reply to the end, without a proxy; an HTTP error status is a reply too.
-
-    Parameters
-    ----------
-    urls
-        ``http`` or ``https``.
-
-    Returns
-    -------
-    list of str
-        A line for each URL that gave no reply.
-    """
+    """Ask for each URL and read its reply to the end, without a proxy; an HTTP error status is a reply too."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     failed = []
     for url in urls:

@@ -22,19 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Sample:
-    """A CSV of one flow, made from a capture.
-
-    Parameters
-    ----------
-    name
-        Stem of its file.
-    csv
-        The text of the file, guards against spreadsheet formulas included.
-    frame
-        The same table without the guards; types as in ``toolkit.samples.columns``, missing is ``<NA>``.
-    about
-        Its provenance; empty when no JSON stands beside the CSV.
-    """
+    """A CSV of one flow, made from a capture."""
 
     name: str
     csv: str

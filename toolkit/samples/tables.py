@@ -18,23 +18,7 @@ _STREAM: Final = NAMES.index("stream")
 
 @contextmanager
 def staging_for(final: Path) -> Iterator[Path]:
-    """Give a hidden folder beside a file, so that moving out of it is one step; it is gone afterwards.
-
-    Parameters
-    ----------
-    final
-        The file; its folder is made when it is not there.
-
-    Yields
-    ------
-    Path
-        The empty folder.
-
-    Raises
-    ------
-    InputError
-        When the folder, or anything inside the ``with``, cannot be written.
-    """
+    """Give a hidden folder beside a file, so that moving out of it is one step; it is gone afterwards."""
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=f".{final.stem}.", dir=final.parent) as staging:
@@ -44,19 +28,7 @@ def staging_for(final: Path) -> Iterator[Path]:
 
 
 class Tables:
-    """The CSVs of one conversion, in a folder where nobody looks until they are complete.
-
-    Parameters
-    ----------
-    folder
-        Where.
-    stem
-        Of the target.
-    columns
-        Of each table.
-    per_stream
-        Whether every TCP stream has a table of its own.
-    """
+    """The CSVs of one conversion, in a folder where nobody looks until they are complete."""
 
     def __init__(self, folder: Path, stem: str, columns: Sequence[Column], per_stream: bool) -> None:
         self._folder, self._stem, self._per_stream = folder, stem, per_stream
@@ -98,20 +70,7 @@ class Tables:
 
 
 def move(staging: Path, folder: Path, stem: str) -> Path:
-    """Move a table, and its provenance after it.
-
-    Parameters
-    ----------
-    staging, folder
-        From where and to where.
-    stem
-        Of both files.
-
-    Returns
-    -------
-    Path
-        The CSV in its place.
-    """
+    """Move a table, and its provenance after it."""
     (folder / f"{stem}.json").unlink(
         missing_ok=True
     )  # killed half-way, a table has no provenance, never another's
@@ -121,15 +80,7 @@ def move(staging: Path, folder: Path, stem: str) -> Path:
 
 
 def remove_earlier_streams(final: Path, written: Mapping[str, int]) -> None:
-    """Remove the streams of an earlier conversion to the same name, which would pass for streams of this one.
-
-    Parameters
-    ----------
-    final
-        The target of the conversion.
-    written
-        What this one wrote, by the stem of its file.
-    """
+    """Remove the streams of an earlier conversion to the same name, which would pass for streams of this one."""
     for path in sorted(final.parent.glob("*.csv")):
         ours = path.stem == f"{final.stem}-other" or path.stem.removeprefix(f"{final.stem}-stream-").isdigit()
         if ours and path.stem not in written and path.with_suffix(".json").is_file():

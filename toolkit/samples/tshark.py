@@ -18,25 +18,6 @@ def records(capture: Path, display_filter: str | None = None) -> Generator[Recor
 
     A tab separates fields and a line feed packets; tshark escapes both, and the carriage return that separates
     several values, inside values.
-
-    Parameters
-    ----------
-    capture
-        A pcap or pcapng file.
-    display_filter
-        Wireshark's, e.g. ``"http or dns"``; only packets that pass it.
-
-    Yields
-    ------
-    tuple of str
-        One string a field of ``asked_fields``.
-
-    Raises
-    ------
-    InputError
-        When there is no tshark, no such file, or no capture in it.
-    DamagedCapture
-        After the last readable packet of a truncated or damaged capture.
     """
     check_capture(capture)
     fields = asked_fields(tshark_version())

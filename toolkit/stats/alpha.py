@@ -30,16 +30,6 @@ def alpha_over_judges(matrix: RatingMatrix) -> Estimate:
 
     It says how consistently the judges rank the answers; it equals ICC(C,k) and ignores that one judge is
     milder than another.
-
-    Parameters
-    ----------
-    matrix
-        Complete ratings of one dimension, targets x judges.
-
-    Returns
-    -------
-    Estimate
-        Without unit, with the interval of the jackknife over bases, or Feldt's where no base is known.
     """
     if matrix.problem:
         return _without_estimate(OVER_JUDGES, matrix.n, matrix.missing, matrix.problem)
@@ -48,21 +38,7 @@ def alpha_over_judges(matrix: RatingMatrix) -> Estimate:
 
 @dataclass(frozen=True)
 class DimensionTable:
-    """The judgements (answer x judge) that have every dimension.
-
-    Parameters
-    ----------
-    values
-        Scores, judgements x dimensions; empty where there is a problem.
-    bases
-        Base of each judgement, or its answer where no base is known: judgements of one answer are alike.
-    n, missing
-        What the table rests on, and how many scores were missing.
-    note
-        What was left out.
-    problem
-        Why nothing can be estimated, or an empty text.
-    """
+    """The judgements (answer x judge) that have every dimension."""
 
     values: np.ndarray
     bases: tuple[Any, ...]
@@ -76,11 +52,6 @@ def dimension_table(ratings: pd.DataFrame) -> DimensionTable | None:
     """Return every judgement as a row of its dimensions; None where there are fewer than two dimensions.
 
     Composites are no items. Judgements that lack a dimension are left out and counted.
-
-    Parameters
-    ----------
-    ratings
-        Columns target, judge, dimension, score and, where known, base.
     """
     items = ratings[~ratings["dimension"].isin(_COMPOSITES)]
     if items["dimension"].nunique() < 2:
@@ -128,16 +99,6 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
 
     It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
     where no base is known, because several judges score one answer.
-
-    Parameters
-    ----------
-    ratings
-        Columns target, judge, dimension, score and, where known, base.
-
-    Returns
-    -------
-    Estimate or None
-        Without unit; None where there are fewer than two dimensions.
     """
     table = dimension_table(ratings)
     if table is None:

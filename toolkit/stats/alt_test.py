@@ -59,36 +59,6 @@ def alternative_annotator_test(
     The authors suggest :math:`\varepsilon` = .2 for experts, .15 for skilled people and .1 for crowd workers, three
     people at least and 50-100 answers.
 
-    Parameters
-    ----------
-    judged
-        One row an answer with run_id and ``score`` of the judge or ensemble.
-    human
-        One row a rating with run_id, base, rater and ``score``; missing scores are left out and counted.
-    score
-        Column that is compared.
-    epsilon
-        What the judge may fall short by, 0-1; fixed beforehand.
-    level
-        False discovery rate.
-    alignment
-        ``rmse`` for scores, ``accuracy`` for categories.
-    fewest_answers
-        Answers below which a person is left out.
-    confidence
-        Coverage of the intervals.
-
-    Returns
-    -------
-    AltTest
-        Not estimable where no answer has two people and the judge, or no person has enough answers.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a person rated an answer twice, an answer has two scores of the judge, or epsilon is
-        not within 0-1.
-
     References
     ----------
     Calderon, Reichart & Dror (2025), The alternative annotator test for LLM-as-a-judge, Proceedings of ACL 2025,

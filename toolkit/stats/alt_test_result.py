@@ -13,25 +13,7 @@ from toolkit.stats.tables import estimates_frame
 
 @dataclass(frozen=True)
 class AltTest:
-    """Whether a judge may stand in for people.
-
-    Parameters
-    ----------
-    winning_rate
-        Share of the people whom the judge beats or equals, omega.
-    advantage
-        Probability that the judge is as close to the other people as one of them is, or closer, averaged over the
-        people: rho. Judges are compared by it.
-    raters
-        For each person the share of answers where the person is as close to the others or closer, less that of the
-        judge; its p value says whether this is below epsilon.
-    passed
-        Whether the judge wins against half of the people at least; None where it cannot be told.
-    epsilon, level
-        What a judge may fall short by, for being cheaper, and the false discovery rate.
-    notes
-        What was left out.
-    """
+    """Whether a judge may stand in for people."""
 
     winning_rate: Estimate
     advantage: Estimate

@@ -21,28 +21,7 @@ FRIEDMAN_METHOD: Final = "Friedman's test, F approximation (Iman & Davenport 198
 
 @dataclass(frozen=True)
 class RepeatedMeasures:
-    """One repeated-measures ANOVA over the length bins.
-
-    Parameters
-    ----------
-    f
-        The F ratio; None where it cannot be estimated, and then ``note`` says why.
-    df1, df2
-        Degrees of freedom before the correction.
-    epsilon_gg, epsilon_hf
-        Departure from sphericity after Greenhouse & Geisser and Huynh & Feldt (at most 1); 1 where there are two
-        columns.
-    p_uncorrected, p_gg, p_hf
-        P values with df1 and df2 as they are, and times either epsilon.
-    eta
-        Partial eta squared, SS(bins) / (SS(bins) + SS(error)).
-    n
-        Bases and bins.
-    missing
-        Bases left out because they lack a bin.
-    note
-        Why there is no number.
-    """
+    """One repeated-measures ANOVA over the length bins."""
 
     f: float | None
     df1: int = 0
@@ -118,23 +97,6 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> RepeatedMeasures:
     and very unequal variances, half steps, means of three judges near the ceiling) it rejects a true null at .05 in
     4.0-5.9 % from 12 bases on and in 3.2-6.0 % at 6; Greenhouse-Geisser in 2.4-5.5 %, no correction in up to 9.1 %.
 
-    Parameters
-    ----------
-    scores
-        Finite scores, n bases x k bins, k at least 2.
-    missing
-        Bases that were left out.
-
-    Returns
-    -------
-    RepeatedMeasures
-        Not estimable with fewer than three bases, or where the differences within bases do not vary.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two columns, or a value is missing or infinite.
-
     References
     ----------
     Greenhouse & Geisser (1959), Psychometrika 24, 95-112. Huynh & Feldt (1976), Journal of Educational Statistics
@@ -197,24 +159,6 @@ def friedman(scores: ArrayLike, missing: int = 0) -> Estimate:
     ties, :math:`W = Q / (n (k - 1))` and :math:`F = (n - 1) W / (1 - W)` on k - 1 and (n - 1)(k - 1) degrees of
     freedom. In the simulations of `repeated_measures` the F rejects a true null in 4.1-6.2 %, the usual chi-square for
     Q in 3.8-6.2 %; where the bins differ in variance, which the ranks see too, both reach 6.6 %.
-
-    Parameters
-    ----------
-    scores
-        Finite scores, n bases x k bins, k at least 2.
-    missing
-        Bases that were left out.
-
-    Returns
-    -------
-    Estimate
-        W (0 no order, 1 the same order in every base) with the p value and no interval; Q is in the note. Not
-        estimable with fewer than three bases, or where every base has equal scores in all bins.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two columns, or a value is missing or infinite.
 
     References
     ----------

@@ -30,29 +30,6 @@ def auc(
     mean of :math:`\psi` over all pairs; its variance is that of the cases' means of :math:`\psi` over m plus that
     of the non-cases' over n. The interval is made on the logit scale, which keeps it within 0-1.
 
-    Parameters
-    ----------
-    labels
-        Whether each item is a case.
-    scores
-        Score of each item, higher for a case; items without one (None or NaN) are left out and counted.
-    confidence
-        Coverage of the interval.
-    name
-        Name of the result.
-    clusters
-        What items share with others, e.g. their document; the error is then clustered by it.
-
-    Returns
-    -------
-    Estimate
-        Not estimable without scores of both labels; without an interval where the scores part the labels wholly.
-
-    Raises
-    ------
-    InputError
-        If the two differ in number.
-
     References
     ----------
     DeLong, DeLong & Clarke-Pearson (1988), Biometrics 44, 837-845; Qin & Hotilovac (2008), Statistical Methods in

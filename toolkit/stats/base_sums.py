@@ -15,14 +15,7 @@ from toolkit.stats.rating_matrix import NEGLIGIBLE
 
 @dataclass(frozen=True)
 class BaseSums:
-    """Sums over the answers of each base, from which every mean square follows.
-
-    Parameters
-    ----------
-    sums
-        Shape (bases, scales, judges + 3): number of answers, sum of each judge, sum of squares, and judges times the
-        sum of squared answer means; scores centred over all answers and judges of the scale.
-    """
+    """Sums over the answers of each base, from which every mean square follows."""
 
     sums: np.ndarray
 
@@ -48,24 +41,7 @@ class BaseSums:
 
 
 def base_sums(values: np.ndarray, bases: Sequence[Hashable]) -> BaseSums:
-    """Return what each base adds to the mean squares.
-
-    Parameters
-    ----------
-    values
-        Scores without a gap, targets x judges or targets x judges x scales.
-    bases
-        Base of each target.
-
-    Returns
-    -------
-    BaseSums
-
-    Raises
-    ------
-    InputError
-        If the table has another shape, a score is missing or infinite, or there is not one base per target.
-    """
+    """Return what each base adds to the mean squares."""
     table = np.asarray(values, dtype=float)
     table = table[:, :, None] if table.ndim == 2 else table
     if table.ndim != 3 or len(table) != len(bases):
@@ -99,16 +75,6 @@ def forms_of_sums(sums: np.ndarray) -> np.ndarray:
     With n answers, k judges, judge sums :math:`C_j`, squares :math:`Q` and :math:`R = k \sum_i \bar x_i^2`, the sums
     of squares are :math:`R - (\sum C_j)^2 / kn` between answers,
     :math:`\sum C_j^2 / n - (\sum C_j)^2 / kn` between judges and :math:`Q - R` within answers.
-
-    Parameters
-    ----------
-    sums
-        As in ``BaseSums``, the last axis of length k + 3.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (..., 6); NaN where a form is not estimable.
     """
     k = sums.shape[-1] - 3
     n, columns, squares, rows = sums[..., 0], sums[..., 1 : k + 1], sums[..., k + 1], sums[..., k + 2]
@@ -130,30 +96,14 @@ def forms_of_sums(sums: np.ndarray) -> np.ndarray:
 
 
 def log_f(single: np.ndarray, k: float) -> np.ndarray:
-    r"""Return :math:`\ln F` with :math:`F = (1 + (k-1)\rho) / (1 - \rho)` of a single form, NaN where F is no number.
-
-    Parameters
-    ----------
-    single
-        Single forms of the intraclass correlation.
-    k
-        Number of judges.
-    """
+    r"""Return :math:`\ln F` with :math:`F = (1 + (k-1)\rho) / (1 - \rho)` of a single form, NaN where F is none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.log((1 + (k - 1) * single) / (1 - single))
     return np.where(np.isfinite(found), found, np.nan)
 
 
 def from_log_f(log: np.ndarray, k: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the single and the average form that belong to ln F (Spearman-Brown).
-
-    Parameters
-    ----------
-    log
-        ln F.
-    k
-        Number of judges.
-    """
+    """Return the single and the average form that belong to ln F (Spearman-Brown)."""
     with np.errstate(over="ignore", invalid="ignore"):
         inverse = np.exp(-log)  # 1 / F, which underflows to 0 where F would overflow
     return (1 - inverse) / (1 + (k - 1) * inverse), 1 - inverse

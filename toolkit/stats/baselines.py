@@ -38,23 +38,6 @@ def length_decisions(labels: Sequence[bool], lengths: Sequence[float]) -> tuple[
     and the share of right decisions may come out well below one half; the area under the curve of length, which
     `toolkit.stats.deciders.baselines` gives beside it, has no such weakness.
 
-    Parameters
-    ----------
-    labels
-        Whether each item is a case.
-    lengths
-        Length of each answer, in any unit.
-
-    Returns
-    -------
-    tuple of bool or None
-        None for an item when the others are all of one label.
-
-    Raises
-    ------
-    InputError
-        If the two differ in number.
-
     Examples
     --------
     >>> length_decisions([True, True, True, False, False, False], [9, 8, 7, 3, 2, 1])

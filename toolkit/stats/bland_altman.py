@@ -31,19 +31,7 @@ _SHARE: Final = 0.95
 
 @dataclass(frozen=True)
 class BlandAltman:
-    """The differences between two judges.
-
-    Parameters
-    ----------
-    bias
-        Mean of first less second, in score points; its p value tests 0.
-    lower, upper
-        Limits within which 95 % of the differences are expected.
-    slope
-        Change of the difference per score point of the mean of the two: the proportional bias.
-    points
-        Columns mean and difference, one row an answer, to draw.
-    """
+    """The differences between two judges."""
 
     bias: Estimate
     lower: Estimate
@@ -90,30 +78,6 @@ def bland_altman(
     and 86-96 % where one base in ten splits the judges by three times as much as the others. The exact one covers
     93-97 % of normal differences, but 84-97 % with nearly half at the ceiling: there give ``range(n)`` as bases. The
     interval of the slope (CR2) covers 93-97 % throughout, where that with CR1 errors covered 80-90 % with 12 bases.
-
-    Parameters
-    ----------
-    first, second
-        Scores of the two, NaN where missing; answers that lack one are left out and counted.
-    bases
-        Base of each answer; None takes the answers as independent.
-    judges
-        Names of the two.
-    confidence
-        Coverage of the intervals.
-    scale
-        Lowest and highest score there can be; those that were given where it is not known. A limit or an end of its
-        interval that is farther off than two scores can be says so in its note.
-
-    Returns
-    -------
-    BlandAltman
-        Not estimable below three answers; limits without an interval where the differences do not vary.
-
-    Raises
-    ------
-    InputError
-        If the lengths differ or a score is infinite.
 
     References
     ----------

@@ -15,17 +15,7 @@ _TOLERANCE: Final = 1e-7
 
 @dataclass(frozen=True)
 class BlockFit:
-    """A fitted model.
-
-    Parameters
-    ----------
-    effects, covariance
-        Fixed effects, p, and their covariance, p x p.
-    variances
-        One per kernel, then the residual; a kernel's may be 0.
-    converged
-        Whether no start found a better likelihood than the other, and one of them ended at a maximum.
-    """
+    """A fitted model."""
 
     effects: np.ndarray
     covariance: np.ndarray
@@ -40,21 +30,6 @@ def fit_blocks(values: np.ndarray, here: np.ndarray, design: np.ndarray, kernels
     :math:`\sigma^2` are profiled out, and
     :math:`\sum_b \ln |V_b| + \ln |X' V^{-1} X| + (N - p) \ln r' V^{-1} r` is minimised over
     :math:`\theta_k / (1 + \theta_k) \in [0, 1)`, so that a variance of 0 is a proper end and not a failure.
-
-    Parameters
-    ----------
-    values
-        Blocks x cells; what stands where ``here`` is False is not looked at.
-    here
-        Blocks x cells of bool: which cells have a value.
-    design
-        Blocks x cells x p, of full column rank over the cells that are there.
-    kernels
-        k x cells x cells, positive semi-definite.
-
-    Returns
-    -------
-    BlockFit
 
     References
     ----------

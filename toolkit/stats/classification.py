@@ -21,17 +21,7 @@ BALANCED_METHOD: Final = "MOVER of two Wilson intervals (Zou & Donner 2008)"
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often labels and decisions met; a decision that is missing is neither right nor wrong.
-
-    Parameters
-    ----------
-    tp, fn
-        Items whose label is yes, decided yes and no.
-    tn, fp
-        Items whose label is no, decided no and yes.
-    undecided_yes, undecided_no
-        Items without a decision, by their label.
-    """
+    """How often labels and decisions met; a decision that is missing is neither right nor wrong."""
 
     tp: int
     fn: int
@@ -63,30 +53,14 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Classification:
-    """Every rate of one set of decisions.
-
-    Parameters
-    ----------
-    counts
-        What the rates rest on.
-    rates
-        accuracy, sensitivity, specificity, precision, F1, balanced accuracy, of the decided items.
-    strict
-        The same with every undecided item counted as wrong; their names say so.
-    """
+    """Every rate of one set of decisions."""
 
     counts: Confusion
     rates: tuple[Estimate, ...]
     strict: tuple[Estimate, ...]
 
     def rate(self, name: str, *, strict: bool = False) -> Estimate:
-        """Return one rate by its name, e.g. ``"sensitivity"``; of the second reading where ``strict``.
-
-        Raises
-        ------
-        InputError
-            If there is no such rate.
-        """
+        """Return one rate by its name, e.g. ``"sensitivity"``; of the second reading where ``strict``."""
         if name not in RATES:
             raise InputError(f"rate {name!r}: use one of {', '.join(RATES)}")
         return (self.strict if strict else self.rates)[RATES.index(name)]
@@ -94,22 +68,6 @@ class Classification:
 
 def confusion(labels: Sequence[bool], decisions: Sequence[bool | None]) -> Confusion:
     """Count how labels and decisions meet.
-
-    Parameters
-    ----------
-    labels
-        What is true of each item.
-    decisions
-        What was decided of it; None where nothing was.
-
-    Returns
-    -------
-    Confusion
-
-    Raises
-    ------
-    InputError
-        If the two differ in number, or a label is missing.
 
     Examples
     --------
@@ -149,26 +107,6 @@ def classify(
     of 36 + 36 and 100 + 100 items with labels drawn at random the intervals cover 94-97 % (balanced accuracy
     93-95 %); where the numbers of each label are fixed, those of F1 and precision are too wide (96 to over 99 %)
     and never too short.
-
-    Parameters
-    ----------
-    labels
-        Whether each item is a case (here: hallucinated).
-    decisions
-        What was decided; None is left out of the rates and counted, and is wrong in the second reading.
-    clusters
-        The base of each item, e.g. its document, where several items share one; every interval allows for it.
-    confidence
-        Coverage of the intervals.
-
-    Returns
-    -------
-    Classification
-
-    Raises
-    ------
-    InputError
-        If the sequences differ in length, or a label is missing.
 
     References
     ----------

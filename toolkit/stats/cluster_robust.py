@@ -22,19 +22,7 @@ _RANK: Final = 1e-9
 
 @dataclass(frozen=True)
 class Coefficient:
-    """One linear combination of regression coefficients.
-
-    Parameters
-    ----------
-    estimate, error, low, high
-        Value, standard error and interval; None where there is none, and then ``reason`` says why.
-    p_value
-        Two-sided p value that it is 0.
-    degrees
-        Degrees of freedom of the interval, seldom whole.
-    reason
-        Why there is no estimate or no interval.
-    """
+    """One linear combination of regression coefficients."""
 
     estimate: float | None
     error: float | None = None
@@ -59,30 +47,6 @@ def cluster_robust(
     pseudo-inverse root (CR2): unbiased where the errors are independent and alike. Student t has
     :math:`(\operatorname{tr} B)^2 / \operatorname{tr} B^2` degrees of freedom with
     :math:`B_{gh} = w_g' A_g (I - H)_{gh} A_h w_h` (Bell & McCaffrey).
-
-    Parameters
-    ----------
-    design
-        n rows x p columns, finite; columns may be redundant. Where every cluster has its own intercept, take the
-        cluster means out of design and outcome first; that gives the same result (Pustejovsky & Tipton, theorem 2).
-    outcome
-        n finite values.
-    clusters
-        Base of each row.
-    contrasts
-        Name to p weights.
-    confidence
-        Coverage of the intervals.
-
-    Returns
-    -------
-    dict
-        Name to coefficient; one that the design does not determine has no estimate and the reason.
-
-    Raises
-    ------
-    InputError
-        If the lengths differ, or a value is missing or infinite.
 
     References
     ----------

@@ -29,29 +29,6 @@ def clustered_slope(
 
     Where x is 0 or 1 the slope is the difference of two means.
 
-    Parameters
-    ----------
-    name, unit
-        Name and unit of the result.
-    x, y
-        Finite values of the answers.
-    clusters
-        Base of each answer.
-    missing
-        Answers that were left out.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    Estimate
-        Not estimable where there are fewer than three answers or x does not vary.
-
-    Raises
-    ------
-    InputError
-        If the lengths differ, or a value is missing or infinite.
-
     References
     ----------
     Bell & McCaffrey (2002), Survey Methodology 28, 169-181.

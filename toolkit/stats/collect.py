@@ -17,16 +17,6 @@ _EMPTY = ("result", "results")
 def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
     """Return all estimates of a result with the names of what holds them, in the order of its fields.
 
-    Parameters
-    ----------
-    result
-        An ``Estimate``, or dataclasses, mappings, tuples and lists that hold some; anything else holds none.
-
-    Returns
-    -------
-    list of (str, Estimate)
-        The name is made of fields and keys with blanks for underscores, ``""`` for an estimate by itself.
-
     Examples
     --------
     >>> [(where, one.name) for where, one in estimates_of({"by_judge": (Estimate("ICC(A,1)", 0.5),)})]

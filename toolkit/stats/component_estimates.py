@@ -24,29 +24,7 @@ _MANY_AT_AN_END: Final = 0.2
 
 @dataclass(frozen=True)
 class VarianceComponents:
-    """The variance of a score, shared out among the factors of the study.
-
-    Parameters
-    ----------
-    components
-        One result per effect, negative ones set to 0 and said so; the last is confounded with the error.
-    raw
-        Effect to component before truncation, in squared score units; None where not estimable.
-    shares
-        Effect to its part of the sum of the truncated components, 0-1.
-    degrees
-        Effect to degrees of freedom (Satterthwaite's under REML).
-    method
-        How the components were found: expected mean squares or REML.
-    notes
-        What was left out and what is unusual.
-    cautions
-        Those notes that a reader of any single number must see.
-    asked
-        The design that was asked for; that of the table lacks factors of one level.
-    table, fit, draws
-        What the components were made from, and draws of them for intervals (draws x effects, or None).
-    """
+    """The variance of a score, shared out among the factors of the study."""
 
     components: tuple[Estimate, ...]
     raw: Mapping[str, float | None]
@@ -101,20 +79,6 @@ def generalized_draws(fit: Fit, draws: int = DRAWS, seed: int = 0) -> np.ndarray
     combinations, and the quantiles of any function of them are its generalized interval. All factors are
     drawn anew, the judges too, so that three judges give the width that three judges deserve.
 
-    Parameters
-    ----------
-    fit
-        Components and mean squares.
-    draws
-        How many.
-    seed
-        Seed of the draws.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (draws, effects), not truncated; scaled like the fit.
-
     References
     ----------
     Weerahandi (1993), Journal of the American Statistical Association 88, 899-905. Hannig, Iyer & Patterson
@@ -141,26 +105,6 @@ def variance_components(
     model. With a quarter of the scores at the ceiling of the scale, lenient judges have less variance left, and
     three judges cannot show how much: components covered 85-96 % for up to 100 answers and 74-93 % for 300; with
     half at the ceiling 49-94 %. A note says so from a fifth on.
-
-    Parameters
-    ----------
-    frame
-        One row per score: a column per factor of the design, and the score (NaN where missing).
-    design
-        Factors and nesting.
-    score
-        Column of the scores.
-    seed
-        Seed of the draws.
-
-    Returns
-    -------
-    VarianceComponents
-
-    Raises
-    ------
-    InputError
-        If the frame cannot be used as it is, see ``components_table``.
 
     References
     ----------

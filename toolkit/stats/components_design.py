@@ -16,20 +16,6 @@ Effect = frozenset[str]
 class Design:
     """Which factors the scores of a study are crossed over, and which are nested in others.
 
-    Parameters
-    ----------
-    factors
-        Names of the factors, which are columns of the frame. The first is what was sampled (base or answer),
-        is nested in nothing, and is what a bootstrap resamples.
-    nested
-        Factor to all factors that it is nested in, e.g. ``{"repeat": ("base", "model")}`` where the first
-        repeat of one base and model has nothing in common with the first repeat of another.
-
-    Raises
-    ------
-    InputError
-        If a factor is named twice, is nested in an unknown one, or the first is nested.
-
     Examples
     --------
     >>> design = Design(("base", "judge", "repeat"), {"repeat": ("base",)})

@@ -16,26 +16,7 @@ from toolkit.stats.rating_matrix import NEGLIGIBLE
 
 @dataclass(frozen=True)
 class ComponentsTable:
-    """The scores of a study, one axis per factor of its design.
-
-    Parameters
-    ----------
-    values
-        Scores, one axis per factor, NaN where there is none; divided by ``scale`` and centred, which spares
-        the precision and is undone in every result.
-    design
-        The design without factors of one level.
-    scale
-        What the scores were divided by, in score units.
-    n
-        Levels of each factor of the design that was asked for, most per parent of nested ones, and the scores.
-    missing
-        Scores that the units of the study would have, and that do not exist.
-    notes
-        What was left out or could not be told apart.
-    problem
-        Why nothing can be estimated, or an empty text.
-    """
+    """The scores of a study, one axis per factor of its design."""
 
     values: np.ndarray
     design: Design
@@ -61,25 +42,6 @@ def components_table(frame: pd.DataFrame, design: Design, score: str = "score") 
 
     A missing score stays missing. A factor of which one level has scores is left out of the design, and so is
     a level without any score; both are said.
-
-    Parameters
-    ----------
-    frame
-        One row per score: a column per factor of the design, and the score (NaN where missing).
-    design
-        Factors and nesting; a nested factor may use the same names within each parent, or not.
-    score
-        Column of the scores.
-
-    Returns
-    -------
-    ComponentsTable
-
-    Raises
-    ------
-    InputError
-        If a column is missing, there are no rows, a factor is empty, a score is not a number, or two rows are
-        of the same cell.
 
     Examples
     --------

@@ -33,17 +33,6 @@ def pearson_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     ICC(A,.) measures. The interval is the jackknife over bases, or Fisher's where no base is known. In 600 simulated
     studies each of 12 to 100 bases of one or three answers, with up to nearly half of the scores at the ceiling, the
     jackknife covers 93-98 %; Fisher's interval covers 82-96 % where answers share a base and 88-95 % where they do not.
-
-    Parameters
-    ----------
-    matrix
-        Ratings of one dimension; ``matrix.pairs`` holds them with their gaps.
-
-    Returns
-    -------
-    tuple of Estimate
-        One result per pair, without unit, named ``r(judge, judge)``; ``missing`` counts the answers that one
-        of the two did not score. Empty where there are not two judges.
     """
     return _of_pairs(matrix, ("pearson",))
 
@@ -57,16 +46,6 @@ def ranks_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     neither. The interval is the jackknife over bases, or over answers where no base is known, because half-step
     scores are full of ties, for which the usual formulas are not made. In 600
     simulated studies each it covers 93-97 % (rho) and 93-97 % (tau), and 96-99 % with 12 answers of unlike bases.
-
-    Parameters
-    ----------
-    matrix
-        Ratings of one dimension; ``matrix.pairs`` holds them with their gaps.
-
-    Returns
-    -------
-    tuple of Estimate
-        Two results per pair, without unit, named ``rho(judge, judge)`` and ``tau(judge, judge)``.
 
     References
     ----------
@@ -85,30 +64,6 @@ def clustered_pearson(
     confidence: float = 0.95,
 ) -> Estimate:
     """Return Pearson's r of two sides with the same jackknife over bases as between judges.
-
-    Parameters
-    ----------
-    name
-        Name of the result.
-    x, y
-        Finite values of the answers.
-    clusters
-        Base of each answer.
-    missing
-        Answers that were left out.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    Estimate
-        Not estimable where there are fewer than three answers or a side does not vary; without an interval where
-        there are fewer than four bases, or one of them decides whether there is a correlation.
-
-    Raises
-    ------
-    InputError
-        If the lengths differ, or a value is missing or infinite.
 
     Examples
     --------
@@ -133,20 +88,6 @@ def correlation(
     x: np.ndarray, y: np.ndarray, kind: str, bases: Sequence[Hashable]
 ) -> tuple[float | None, np.ndarray]:
     """Return a correlation and its values without each base; None and NaN where a side does not vary.
-
-    Parameters
-    ----------
-    x, y
-        Finite values of the answers, shape (answers,).
-    kind
-        ``pearson``, ``spearman`` or ``kendall`` (tau-b).
-    bases
-        Base of each answer.
-
-    Returns
-    -------
-    tuple
-        The correlation, and an array with one value per base.
 
     Examples
     --------

@@ -21,29 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Decider:
-    """One judge in one mode, or one baseline, on a labelled set.
-
-    Parameters
-    ----------
-    judge, model, mode
-        Role and name of the judge and how it was asked; a baseline has its name as judge and neither of the others.
-    decisions
-        What it decided of each item of the set, in the order of the set; None where nothing.
-    found
-        Its rates.
-    kappa
-        Cohen's kappa between decisions and labels.
-    auc
-        Area under the ROC curve of its score, or of the length of the answer; None where there is no score.
-    agreement
-        Fleiss' kappa among its votes on the same item; None for a baseline.
-    aud
-        What its replies cost in AUD; None for a baseline.
-    replies, unreadable
-        How many replies were asked for, and how many gave no vote.
-    unasked
-        Items of the set that it was not asked about.
-    """
+    """One judge in one mode, or one baseline, on a labelled set."""
 
     judge: str
     model: str
@@ -102,32 +80,6 @@ def decider(
 ) -> Decider:
     """Measure one way of deciding on a labelled set.
 
-    Parameters
-    ----------
-    judge, model, mode
-        Who decided and how; see `Decider`.
-    labels
-        Whether each item of the set is a case.
-    decisions
-        What was decided of each item; None where nothing was.
-    asked
-        Whether it was asked about each item; an item it was not asked about is no undecided one. All by default.
-    bases
-        What items share with others, e.g. their question; None where each stands alone.
-    scores
-        Its score of each item, higher for a case.
-    votes
-        The votes on each item, from 0 to 1; one of exactly .5 is for neither side and counts as missing.
-    aud, unreadable
-        What its replies cost in AUD, and how many of them gave no vote.
-    confidence
-        Coverage of all intervals.
-
-    Raises
-    ------
-    InputError
-        If the sequences differ in length, or a label is missing.
-
     Examples
     --------
     >>> one = decider("primary", "gpt-4o", "cot", labels=[True, False], decisions=[True, False], aud=0.5)
@@ -163,15 +115,6 @@ def baselines(
 ) -> tuple[Decider, Decider]:
     """Return what a judge must beat on the same items: "always the majority" and "length alone".
 
-    Parameters
-    ----------
-    labels
-        Whether each item is a case.
-    lengths
-        Length of each answer; its threshold for an item is fitted to all others.
-    bases
-        As in `decider`.
-
     Examples
     --------
     >>> most, length = baselines([True, True, False, False, False], [9, 8, 3, 2, 1])
@@ -190,24 +133,7 @@ def compare_deciders(
     against: Sequence[Decider] = (),
     bases: Sequence[Hashable] | None = None,
 ) -> tuple[Estimate, ...]:
-    """Return which of two is right more often, for every pair, with p values corrected for the number of pairs.
-
-    Parameters
-    ----------
-    labels
-        Whether each item of the set is a case.
-    deciders
-        Who is compared.
-    against
-        Compare each with each of these instead of with each other.
-    bases
-        As in `decider`.
-
-    Returns
-    -------
-    tuple of Estimate
-        Differences of accuracies, see `toolkit.stats.paired_decisions.mcnemar`.
-    """
+    """Return which of two is right more often, for every pair, with p values corrected for the number of pairs."""
     pairs = [(a, b) for a in deciders for b in against] if against else list(combinations(deciders, 2))
     found = [
         mcnemar(labels, a.decisions, b.decisions, name=f"accuracy: {a.label} - {b.label}", clusters=bases)
@@ -220,15 +146,7 @@ def compare_deciders(
 
 
 def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:
-    """Return one row per judge and mode, and per baseline.
-
-    Returns
-    -------
-    pandas.DataFrame
-        judge, model, mode, n (items asked), decided, undecided, unasked; then each rate with ``_low`` and ``_high``,
-        the accuracy with undecided items counted as wrong, kappa, agreement and AUC likewise (NaN where not
-        estimable); aud, aud_per_correct, replies, unreadable, unreadable_share.
-    """
+    """Return one row per judge and mode, and per baseline."""
     import pandas as pd
 
     return pd.DataFrame([_row(one) for one in deciders])

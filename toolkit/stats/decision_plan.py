@@ -14,22 +14,7 @@ from toolkit.errors import InputError
 
 @dataclass(frozen=True)
 class Costs:
-    """What one more run and one more judgement cost.
-
-    Parameters
-    ----------
-    run, judgement
-        AUD each; 0 for local models, None where unknown.
-    runs_per_cell
-        Runs that one cell of the design takes, e.g. 3 where scores are means over S, M and L.
-    judgements_per_run
-        Times that each judge judges a run, where the design does not have them as a factor.
-
-    Raises
-    ------
-    InputError
-        If a cost is negative or not finite, or a number of runs or judgements is below 1.
-    """
+    """What one more run and one more judgement cost."""
 
     run: float | None = None
     judgement: float | None = None
@@ -46,23 +31,7 @@ class Costs:
 
 @dataclass(frozen=True)
 class DecisionPlan:
-    """The cheapest design that reaches a coefficient, or what stands in the way.
-
-    Parameters
-    ----------
-    coefficient, target
-        Which coefficient, and how much of it is wanted.
-    counts
-        Levels of each factor; empty where the target is out of reach.
-    reached, low, high
-        The coefficient of the design with its 95 % interval, None where there is none.
-    runs, judgements
-        How many there will be for all objects of measurement of the study.
-    aud
-        What they cost; None where a cost is unknown.
-    note
-        Why there is no plan or no cost.
-    """
+    """The cheapest design that reaches a coefficient, or what stands in the way."""
 
     coefficient: str
     target: float
@@ -98,16 +67,7 @@ class DecisionPlan:
 
 @dataclass(frozen=True)
 class DecisionStudy:
-    """What other designs would give.
-
-    Parameters
-    ----------
-    curves
-        One row per coefficient, facet and count, the other facets as in the study: coefficient, facet, count,
-        estimate, low, high, runs, judgements, aud.
-    plans
-        The cheapest design for the target, for Phi and for E-rho2.
-    """
+    """What other designs would give."""
 
     curves: pd.DataFrame
     plans: tuple[DecisionPlan, ...]

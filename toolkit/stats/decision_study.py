@@ -35,27 +35,6 @@ def decision_study(
     one with fewest judgements, then fewest runs. The plan holds for the estimate of the coefficient: its
     interval says how sure that is.
 
-    Parameters
-    ----------
-    result
-        Coefficients of the study with their components.
-    target
-        Wanted coefficient, above 0 and below 1.
-    costs
-        AUD of a run and of a judgement.
-    limits
-        Most levels of a facet that are looked at; 10 judges, 10 repeats and 500 bases by default.
-
-    Returns
-    -------
-    DecisionStudy
-        Without curves, and with the reason in its plans, where the coefficients are not estimable.
-
-    Raises
-    ------
-    InputError
-        If the target is not between 0 and 1, or a limit is below 1 or of a factor that is not averaged over.
-
     References
     ----------
     Brennan (2001), Generalizability Theory, section 4.1. Marcoulides & Goldstein (1990), Educational and
@@ -97,22 +76,7 @@ _COLUMNS: Final = ("coefficient", "facet", "count", "estimate", "low", "high", "
 
 
 def figure_frame(result: Generalizability, study: DecisionStudy) -> pd.DataFrame:
-    """Return what the figure of variance components and decision-study curves draws.
-
-    Parameters
-    ----------
-    result
-        Coefficients with their components.
-    study
-        Their decision study.
-
-    Returns
-    -------
-    pandas.DataFrame
-        ``part`` is ``component`` or ``curve``; ``name`` an effect or a coefficient; ``facet`` and ``count`` where
-        the part is a curve; ``estimate``, ``low``, ``high``; ``raw``, ``share`` of a component; ``aud`` of a
-        design; ``present`` marks the design of the study.
-    """
+    """Return what the figure of variance components and decision-study curves draws."""
     bars = result.components.frame()
     bars = bars.assign(part="component", name=bars["effect"], present=True)
     lines = study.curves.assign(part="curve", name=study.curves["coefficient"])

@@ -20,23 +20,6 @@ def paired_effect_size(
     the non-centralities at which the observed t would be its upper and lower quantile, divided by
     :math:`\sqrt n`.
 
-    Parameters
-    ----------
-    differences
-        One finite difference per base, two at least, not all equal.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    tuple
-        d_z, low, high, without unit; low and high are None where the distribution cannot be inverted.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two differences, one is missing or infinite, or they do not vary.
-
     References
     ----------
     Cumming & Finch (2001), Educational and Psychological Measurement 61, 532-574.
@@ -65,17 +48,6 @@ def bias_corrected(size: float, pairs: int) -> float | None:
     :math:`J(m) = \Gamma(m / 2) / \bigl(\sqrt{m / 2}\; \Gamma((m - 1) / 2)\bigr)` is exact. It moves the estimate; the
     interval of d_z is one of the population's effect and holds for both.
 
-    Parameters
-    ----------
-    size
-        d_z.
-    pairs
-        Number of differences n; of two there is no correction, and None is returned.
-
-    Returns
-    -------
-    float or None
-
     References
     ----------
     Hedges (1981), Journal of Educational Statistics 6, 107-128, equation 6e.
@@ -100,24 +72,6 @@ def average_effect_size(
     d_z can be held beside the d of unpaired studies. The interval is that of d_z times :math:`s_d / s_{av}`, which
     takes this ratio as known. In 1,500 simulated studies a setting (6 to 100 bases, correlations 0 to .95) it covers
     93.1-96.2 % for effects up to .5, and 94.9-97.5 % for an effect of 1.5, where it is wider than need be.
-
-    Parameters
-    ----------
-    first, second
-        One finite score per base each, in the same order; the difference is first less second.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    tuple
-        d_av, low, high, without unit; low and high are None where the distribution cannot be inverted.
-
-    Raises
-    ------
-    InputError
-        If the columns differ in length, hold fewer than two pairs, a value is missing or infinite, or the
-        differences do not vary.
 
     References
     ----------

@@ -39,29 +39,6 @@ def equivalence(
     standard deviation of the differences up to 1.2 margins); where they vary more it rejects less often (1.1 % at 12
     bases and 2.4 margins), never more.
 
-    Parameters
-    ----------
-    name, unit
-        Name and unit of the result.
-    differences
-        One finite difference per base.
-    margin
-        Above 0, in the unit of the differences; fixed before the scores were seen.
-    missing
-        Bases that were left out.
-    scale
-        Size of the scores the differences were made from; a spread below a tiny share of it is rounding.
-
-    Returns
-    -------
-    Estimate
-        Mean difference, its 90 % interval and the p value; the note gives the margin.
-
-    Raises
-    ------
-    InputError
-        If the margin is not a number above 0, or a difference is missing or infinite.
-
     References
     ----------
     Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
@@ -103,15 +80,6 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
 
     That *all* are equivalent needs no correction (the largest uncorrected p value is its test); that this one or
     that one is, does.
-
-    Parameters
-    ----------
-    tests
-        Results of `equivalence` with the same margin, uncorrected.
-
-    Returns
-    -------
-    tuple of Estimate
 
     References
     ----------

@@ -149,29 +149,6 @@ def mean_error_bar(
 ) -> Estimate:
     """Return the mean of values with its clustered interval, as a result.
 
-    Parameters
-    ----------
-    name, unit
-        Name and unit of the result.
-    values
-        Values; missing ones (NaN) are left out and counted.
-    bases
-        Base of each value.
-    what
-        What a value belongs to, in the plural.
-    confidence
-        Coverage of the interval; see `toolkit.stats.intervals.clustered_mean`.
-
-    Returns
-    -------
-    Estimate
-        With the p value of the test that the mean is 0, and the standard error in the note.
-
-    Raises
-    ------
-    InputError
-        If a value is infinite or the lengths differ.
-
     Examples
     --------
     >>> mean_error_bar("mean", [1.0, 2.0, None, 4.0], ["a", "a", "b", "c"]).n
@@ -217,28 +194,6 @@ def paired_difference(
     confidence: float = 0.95,
 ) -> Estimate:
     """Return the mean difference of two models over the prompts that both answered, clustered by base.
-
-    Parameters
-    ----------
-    name, unit
-        Name and unit of the result.
-    first, second
-        Value of each prompt for the two models, averaged over repeats; NaN where there is none.
-    bases
-        Base of each prompt.
-    confidence
-        Coverage of the interval; see `toolkit.stats.intervals.clustered_mean`.
-
-    Returns
-    -------
-    Estimate
-        First less second; ``missing`` counts prompts that lack one of the two. Rates have
-        `toolkit.stats.rate_difference`.
-
-    Raises
-    ------
-    InputError
-        If the lengths differ or a value is infinite.
 
     References
     ----------

@@ -30,24 +30,7 @@ _RESULTS: Final = (
 
 @dataclass(frozen=True)
 class Generalizability:
-    """How dependable the mean score of an object of measurement is.
-
-    Parameters
-    ----------
-    of
-        Factors of the object of measurement.
-    fixed
-        Factors that are not sampled: conclusions hold for their levels only.
-    counts
-        Levels of each other factor that a mean is taken over.
-    results
-        Phi, E-rho2, universe score variance, absolute and relative error variance, and the standard errors of
-        measurement (their roots, in score points) of the score as it stands and of comparisons.
-    components
-        The variance components, with their own results.
-    notes
-        What was left out and what is unusual.
-    """
+    """How dependable the mean score of an object of measurement is."""
 
     of: tuple[str, ...]
     fixed: tuple[str, ...]
@@ -110,27 +93,6 @@ def generalizability(
     ``variance_components`` the generalized ones covered 93.7-97.3 %; with a quarter of the scores at the ceiling
     92.9-96.4 % for up to 100 answers and 90.5-91.8 % for 300, with half at the ceiling 81-93 %. Bootstrap
     intervals of E-rho2 covered 75-94 %, of Phi 68-90 %: they hold for these judges only.
-
-    Parameters
-    ----------
-    components
-        The variance components.
-    of
-        Object of measurement: one factor or several, with what they are nested in.
-    fixed
-        Factors whose levels are all there is; their count is that of the study.
-    counts
-        Levels of the other factors that the mean is over; those of the study by default.
-
-    Returns
-    -------
-    Generalizability
-        Not estimable where nothing is left to generalize over, or the components are not.
-
-    Raises
-    ------
-    InputError
-        If a factor is not in the design, is both object and fixed, or a count is below 1.
 
     References
     ----------

@@ -13,11 +13,6 @@ _KNOWN = (*LENGTH_BINS, *JUDGE_ROLES)
 def in_order(names: Iterable[Any]) -> list[Any]:
     """Return each name once: length bins from short to long, judges by role, then all others by name.
 
-    Parameters
-    ----------
-    names
-        Names of groups, in any order; missing ones are left out.
-
     Examples
     --------
     >>> in_order(["L", "m2", "S", "m1", "S", None])

@@ -26,19 +26,6 @@ def icc_estimates(matrix: RatingMatrix, *, intervals: bool = True) -> tuple[Esti
 
     A form is not estimable, or has no interval, where an F ratio is 0 or infinite or a variance estimate is
     not positive; a negative correlation is kept as it is.
-
-    Parameters
-    ----------
-    matrix
-        Complete ratings, targets x judges.
-    intervals
-        Whether to ask pingouin for F intervals; the estimates are the same without.
-
-    Returns
-    -------
-    tuple of Estimate
-        Six results without unit, each with a 95 % interval where there is one, and the words of Koo & Li
-        (2016) for that interval in the note.
     """
     if matrix.problem:
         return tuple(_without_estimate(form, matrix, matrix.problem) for form in FORMS)
@@ -55,15 +42,6 @@ def agreement_words(low: float, high: float) -> str:
     """Return the words of Koo & Li (2016) for both ends of the interval of a reliability.
 
     Below .50 is poor, to .75 moderate, to .90 good, and excellent above.
-
-    Parameters
-    ----------
-    low, high
-        Ends of the interval.
-
-    Returns
-    -------
-    str
 
     Examples
     --------

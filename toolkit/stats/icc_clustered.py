@@ -39,20 +39,6 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
     percentile bootstrap over bases covers 79-88 % at 12 bases, BCa 87-92 %, and the F interval of one answer a base
     88-95 %.
 
-    Parameters
-    ----------
-    matrix
-        Complete ratings with the base of each target.
-    independent
-        The six results of ``icc_estimates`` for the same table.
-
-    Returns
-    -------
-    tuple of Estimate
-        The same six estimates with clustered intervals, then ICC(A,1) and ICC(A,k) again for these judges, which
-        their names say; empty where no base is known, or where there are fewer than four bases with one answer each,
-        for which only the F interval exists.
-
     References
     ----------
     Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. McGraw & Wong (1996).

@@ -28,19 +28,7 @@ _FARTHEST: Final = 1e6
 
 @dataclass(frozen=True)
 class IncompleteIcc:
-    """Agreement and variance components of ratings with gaps.
-
-    Parameters
-    ----------
-    icc
-        ICC(A,1), ICC(C,1), and ICC(A,m) and ICC(C,m) of the mean of m judges; those of ICC(A,.) for judges drawn anew.
-    answers, judges, residual
-        Variance components in squared score units, as estimated: one can be negative.
-    ratings_per_answer
-        m, the harmonic mean of the number of judges that scored an answer.
-    these_judges
-        ICC(A,1) and ICC(A,m) again, with the interval for these judges.
-    """
+    """Agreement and variance components of ratings with gaps."""
 
     icc: tuple[Estimate, ...]
     answers: float | None
@@ -70,18 +58,6 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
     30 of three, 100 of one, half-step scores) the interval covers 93-97 % with up to a third of the scores at the
     ceiling, and with nearly half of them there 91-98 % at 12 bases and 93-97 % above. It holds for these judges; the
     first interval of ICC(A,.) is that of ``interval_for_new_judges``.
-
-    Parameters
-    ----------
-    matrix
-        Ratings of one dimension; ``matrix.pairs`` holds them with their gaps. An answer is its own base where no base
-        is known.
-
-    Returns
-    -------
-    IncompleteIcc
-        Not estimable where judges fall into groups that share no answer, or nothing is left to tell error from
-        answers.
 
     References
     ----------
@@ -151,15 +127,6 @@ def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[fl
     or .4 (answers .61, residual .4, with and without a base x judge SD of .25) it covers 93.7-96.6 %, in half
     steps 93.6-96.3 %; it misses above rather than below. With the mean at 4.2 of 5 it covers 93-96 % (judge SD .2) and
     89-95 % (.4), for mild judges have less variance left there. The interval for these judges covers others in 50-96 %.
-
-    Parameters
-    ----------
-    sums
-        From ``sums_by_base``.
-    judges
-        How many there are.
-    k
-        Number of judges on whose ln F scale the interval is made.
 
     References
     ----------

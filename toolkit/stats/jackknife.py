@@ -54,21 +54,6 @@ def jackknife_interval(
     :math:`s^2` with those of chi squared (Satterthwaite 1946), :math:`\kappa` being the unbiased excess kurtosis of the
     :math:`z_{(g)}`, at least 0. The interval is widened to hold z where the correction would leave it out.
 
-    Parameters
-    ----------
-    whole
-        The statistic of all bases, on a scale where it is nearly normal; any shape.
-    left_out
-        The statistic without each base, shape (bases, ...).
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Low and high, of the shape of ``whole``; NaN where there are fewer than four bases, a value is not finite, or
-        no base makes a difference.
-
     References
     ----------
     Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 11. Satterthwaite (1946), Biometrics Bulletin
@@ -115,19 +100,7 @@ def with_jackknife(
     forward: Callable[[np.ndarray], np.ndarray],
     back: Callable[[np.ndarray], np.ndarray],
 ) -> Estimate:
-    """Return a result with its jackknife interval, or without one and why.
-
-    Parameters
-    ----------
-    found
-        The result; its estimate stays as it is.
-    statistic
-        From weights to one value a row.
-    bases
-        Number of bases.
-    forward, back
-        To the scale on which the statistic is nearly normal, and back; both rise.
-    """
+    """Return a result with its jackknife interval, or without one and why."""
     if found.estimate is None:
         return found
     if bases < FEWEST_BASES:

@@ -29,28 +29,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True)
 class JudgeCard:
-    """One judge as an instrument.
-
-    Parameters
-    ----------
-    judge, model
-        Its role and the name of its model.
-    agreement
-        Mean difference to the mean of the other judges on the same answers (positive: milder than they are), and
-        the correlation with it.
-    bias
-        Slopes of its score, and of its difference to the others, on the length of the reply, and how much milder it
-        is with models of its own family than with others; each alone, none adjusted for another.
-    cost
-        Means of a judgement in AUD, tokens and milliseconds; unrounded.
-    readable
-        Share of judgements that failed, and share of its replies that could be read.
-    probes
-        What altered replies did to its scores; empty where none were tried.
-    total_aud
-        What its judgements cost together, in AUD, each call once however many judgements share it; None where
-        nothing is known.
-    """
+    """One judge as an instrument."""
 
     judge: str
     model: str

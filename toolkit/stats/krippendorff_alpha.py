@@ -40,28 +40,6 @@ def krippendorff_alpha(
     half-step scores, the default interval covers 94-96 % (nominal) and 93-96 % (interval) with up to a third of the
     scores at the ceiling; with nearly half of them there 94-98 % and, at 12 bases, 90-95 % (interval).
 
-    Parameters
-    ----------
-    scores
-        Answers x judges, NaN where a rating is missing.
-    bases
-        Base of each answer; each answer by itself where it is not given.
-    level
-        Level of measurement: nominal, ordinal, interval or ratio.
-    confidence
-        Coverage of the interval, a jackknife over bases of :math:`\ln F` as for an ICC of as many judges as rate an
-        answer on average.
-
-    Returns
-    -------
-    Estimate
-        Not estimable where no answer has two ratings, or every score is the same.
-
-    Raises
-    ------
-    InputError
-        If a level is unknown, the shapes differ, a score is infinite, or one is negative at the ratio level.
-
     References
     ----------
     Krippendorff (2011), Computing Krippendorff's alpha-reliability, sections B to E.
@@ -114,19 +92,7 @@ def krippendorff_alpha(
 
 
 def alpha_of_matrix(matrix: RatingMatrix, level: Level = "interval") -> Estimate:
-    """Return Krippendorff's alpha of one dimension, from all its ratings and clustered by base where known.
-
-    Parameters
-    ----------
-    matrix
-        Ratings of one dimension; ``matrix.pairs`` holds them with their gaps.
-    level
-        As in ``krippendorff_alpha``.
-
-    Returns
-    -------
-    Estimate
-    """
+    """Return Krippendorff's alpha of one dimension, from all its ratings and clustered by base where known."""
     if matrix.pairs.empty:
         n = {"answers": len(matrix.values), "judges": len(matrix.judges)}
         why = f"not estimable: {matrix.problem or 'there is no rating'}"

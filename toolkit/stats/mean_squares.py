@@ -14,15 +14,7 @@ FORMS: Final = ("ICC(1,1)", "ICC(A,1)", "ICC(C,1)", "ICC(1,k)", "ICC(A,k)", "ICC
 
 @dataclass(frozen=True)
 class MeanSquares:
-    """Mean squares of n targets by k judges; a mean square that is only rounding is exactly 0.
-
-    Parameters
-    ----------
-    between, within, judges, error
-        Mean squares between targets, within targets, between judges, and residual, in squared score units.
-    n, k
-        Numbers of targets and judges.
-    """
+    """Mean squares of n targets by k judges; a mean square that is only rounding is exactly 0."""
 
     between: float
     within: float
@@ -39,15 +31,6 @@ class MeanSquares:
 
 def mean_squares(values: np.ndarray) -> MeanSquares:
     """Return the mean squares of a complete table, targets x judges (at least 2 x 2).
-
-    Parameters
-    ----------
-    values
-        Scores, shape (n, k), finite.
-
-    Returns
-    -------
-    MeanSquares
 
     Examples
     --------
@@ -80,16 +63,6 @@ def icc_from_mean_squares(ms: MeanSquares) -> dict[str, float | None]:
     A form is None where its denominator, an estimate of a total variance, is not positive; the formula would
     then give a number that is no correlation.
 
-    Parameters
-    ----------
-    ms
-        Mean squares.
-
-    Returns
-    -------
-    dict
-        The six forms in the order of ``FORMS``.
-
     Examples
     --------
     >>> icc = icc_from_mean_squares(MeanSquares(11.2417, 6.2639, 32.4861, 1.0194, n=6, k=4))
@@ -105,15 +78,7 @@ def icc_from_mean_squares(ms: MeanSquares) -> dict[str, float | None]:
 
 
 def icc_fractions(b: Any, w: Any, j: Any, e: Any, n: Any, k: int) -> tuple[tuple[Any, Any], ...]:
-    """Return numerator and denominator of the six forms (McGraw & Wong 1996, table 4), numbers or arrays alike.
-
-    Parameters
-    ----------
-    b, w, j, e
-        Mean squares between targets, within targets, between judges, and residual.
-    n, k
-        Numbers of targets and judges.
-    """
+    """Return numerator and denominator of the six forms (McGraw & Wong 1996, table 4), numbers or arrays alike."""
     return (
         (b - w, b + (k - 1) * w),
         (b - e, b + (k - 1) * e + k * (j - e) / n),

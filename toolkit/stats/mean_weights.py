@@ -31,19 +31,6 @@ def weights(design: Design, of: Sequence[str], fixed: Sequence[str], counts: Map
     it has the object and otherwise fixed factors only, relative error where it has the object and a random
     factor, absolute error where it has a random factor, and nothing where all its factors are fixed.
 
-    Parameters
-    ----------
-    design
-        Factors and nesting.
-    of, fixed
-        Factors of the object of measurement and fixed factors.
-    counts
-        Levels of every other factor in the decision study.
-
-    Returns
-    -------
-    Weights
-
     References
     ----------
     Brennan (2001), Generalizability Theory, section 4.1, rules 4.1.1-4.1.3, and section 4.3 for fixed facets.
@@ -63,19 +50,6 @@ def coefficients(components: np.ndarray, by: Weights) -> dict[str, np.ndarray]:
     """Return the variances and coefficients of components, for one set or many.
 
     Negative components count as 0. A coefficient is NaN where there is no variance at all.
-
-    Parameters
-    ----------
-    components
-        Shape (..., effects).
-    by
-        What each component counts for.
-
-    Returns
-    -------
-    dict
-        ``universe``, ``relative``, ``absolute``, the roots ``sem relative`` and ``sem absolute``, ``E-rho2`` and
-        ``Phi``, each of shape (...).
     """
     kept = np.maximum(components, 0.0)
     universe, relative, absolute = (kept @ one for one in (by.universe, by.relative, by.absolute))

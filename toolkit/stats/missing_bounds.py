@@ -21,16 +21,7 @@ CASES: Final = ("complete cases", "missing = worst", "missing = best", "lowest",
 
 @dataclass(frozen=True)
 class MissingBounds:
-    """The length contrasts under what could be assumed of the missing scores.
-
-    Parameters
-    ----------
-    contrasts
-        Assumption to M-S, L-M and L-S. ``lowest`` and ``highest`` are the least favourable and the most favourable
-        to each contrast: no scores within the scale could take it further.
-    missing
-        Runs without a score.
-    """
+    """The length contrasts under what could be assumed of the missing scores."""
 
     contrasts: dict[str, tuple[Estimate, ...]]
     missing: int
@@ -79,24 +70,6 @@ def missing_bounds(
     assumes nothing about why they are missing (Manski 1990). Their intervals are those of `compare_lengths` on the
     filled scores; from the low end of ``lowest`` to the high end of ``highest`` the contrast is held without any
     assumption.
-
-    Parameters
-    ----------
-    runs
-        One row a run with base, length_bin and the score, and model where there are several.
-    score
-        Column to compare.
-    scale
-        Worst and best score.
-
-    Returns
-    -------
-    MissingBounds
-
-    Raises
-    ------
-    InputError
-        As `compare_lengths`.
 
     References
     ----------

@@ -178,27 +178,6 @@ def imbalance_test(
     .05 rejected a true null in 3.4-5.1 %, and in .9 % where 12 bases with one score a cell missed 10 % of them, because
     few scores can be arranged in few ways only.
 
-    Parameters
-    ----------
-    name
-        What the levels are.
-    gone
-        Whether each score is missing.
-    levels, bases
-        Level and base of each score.
-    permutations
-        How many are drawn.
-    confidence
-        Written into the result.
-    seed
-        Of the permutations.
-
-    Returns
-    -------
-    Estimate
-        The largest difference of two shares, without an interval, and the p value. Not estimable with one level;
-        without a p value where nothing or everything is missing, or no base has two levels.
-
     References
     ----------
     Good (2005), Permutation, Parametric and Bootstrap Tests of Hypotheses, chapter 7, for blocks. Phipson & Smyth

@@ -15,19 +15,7 @@ METHOD: Final = "REML, Wald F with containment degrees of freedom"
 
 @dataclass(frozen=True)
 class TermTest:
-    """The F test of one term of the model.
-
-    Parameters
-    ----------
-    term
-        ``length``, ``length:model`` and so on.
-    f, df1, df2, p_value
-        The test; None where it cannot be made.
-    p_holm
-        P value with Holm's correction over all terms.
-    note
-        Why there is no test.
-    """
+    """The F test of one term of the model."""
 
     term: str
     f: float | None

@@ -13,22 +13,6 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     With :math:`p_{(1)} \le \dots \le p_{(m)}`, the corrected value is
     :math:`\tilde p_{(i)} = \min(1, \max_{j \le i} (m - j + 1)\, p_{(j)})`.
 
-    Parameters
-    ----------
-    p_values
-        P values; None or NaN for a test that could not be made. Such a test stays None and is not counted in
-        m.
-
-    Returns
-    -------
-    tuple of float or None
-        Corrected p values in the order given.
-
-    Raises
-    ------
-    InputError
-        If a p value is not between 0 and 1.
-
     References
     ----------
     Holm (1979), Scandinavian Journal of Statistics 6, 65-70.
@@ -56,23 +40,6 @@ def false_discovery(p_values: Sequence[float | None], dependent: bool = False) -
     With :math:`p_{(1)} \le \dots \le p_{(m)}` the corrected value is
     :math:`\tilde p_{(i)} = \min(1, \min_{j \ge i} c\, m\, p_{(j)} / j)`, where c = 1 (Benjamini & Hochberg) for
     independent tests, and :math:`c = \sum_{j=1}^m 1/j` (Benjamini & Yekutieli) whatever their dependence.
-
-    Parameters
-    ----------
-    p_values
-        P values; None or NaN for a test that could not be made. Such a test stays None and is not counted in m.
-    dependent
-        Whether the tests may depend on each other in any way.
-
-    Returns
-    -------
-    tuple of float or None
-        Corrected p values in the order given.
-
-    Raises
-    ------
-    InputError
-        If a p value is not between 0 and 1.
 
     References
     ----------

@@ -45,27 +45,6 @@ def omega_total(
     few where little supports them: with 12 answers in 3-31 % of the studies, with 12 bases of three answers in 28-91 %,
     with 30 in 70-100 %. Without this rule they covered 83-96 %.
 
-    Parameters
-    ----------
-    values
-        Scores without a gap, rows x items, finite.
-    bases
-        Base of each row.
-    name
-        Name of the result.
-    confidence
-        Coverage of the interval, a jackknife over bases of :math:`-\ln(1 - \omega)`.
-
-    Returns
-    -------
-    Estimate
-        Not estimable for two items, whose loadings no data can tell apart, or where an item does not vary.
-
-    Raises
-    ------
-    InputError
-        If a score is missing or infinite, or there is not one base per row.
-
     References
     ----------
     McDonald (1999), Test Theory, chapter 6. Harman & Jones (1966), Psychometrika 31, 351-368. Harman & Fukuda (1966),
@@ -115,17 +94,7 @@ def omega_total(
 
 
 def omega_over_judges(matrix: RatingMatrix) -> Estimate:
-    """Return omega with the judges as items and the answers as rows.
-
-    Parameters
-    ----------
-    matrix
-        Complete ratings of one dimension.
-
-    Returns
-    -------
-    Estimate
-    """
+    """Return omega with the judges as items and the answers as rows."""
     empty = Estimate(OVER_JUDGES, None, method=METHOD, n=matrix.n, missing=matrix.missing)
     if matrix.problem:
         return replace(empty, note=f"not estimable: {matrix.problem}")
@@ -135,18 +104,7 @@ def omega_over_judges(matrix: RatingMatrix) -> Estimate:
 
 
 def omega_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
-    """Return omega with the dimensions as items and every judgement (answer x judge) as a row.
-
-    Parameters
-    ----------
-    ratings
-        Columns target, judge, dimension, score and, where known, base; an answer is its own base where it is not.
-
-    Returns
-    -------
-    Estimate or None
-        None where there are fewer than two dimensions.
-    """
+    """Return omega with the dimensions as items and every judgement (answer x judge) as a row."""
     table = dimension_table(ratings)
     if table is None:
         return None

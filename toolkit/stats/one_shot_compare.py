@@ -21,18 +21,7 @@ NEEDED: Final = ("question", "variant", "model")
 
 @dataclass(frozen=True)
 class OneShotComparison:
-    """The differences between any two variants, or any two models, over the questions that both answered.
-
-    Parameters
-    ----------
-    by
-        ``variant`` or ``model``.
-    contrasts
-        Mean paired difference of every two, the earlier taken from the later, with Holm's p values; ``missing``
-        counts the questions left out because a method of theirs has no score.
-    notes
-        How methods were averaged and what was left out.
-    """
+    """The differences between any two variants, or any two models, over the questions that both answered."""
 
     by: str
     contrasts: tuple[Estimate, ...]

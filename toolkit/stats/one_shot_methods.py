@@ -68,17 +68,7 @@ class MethodScore:
 
 @dataclass(frozen=True)
 class GroupScore:
-    """What several methods came to together.
-
-    Parameters
-    ----------
-    label
-        What they have in common.
-    i1, i0, h, experiments
-        The counts of all of them, and how many experiments there should be.
-    raw, score
-        Means over the methods that are complete, with intervals over methods.
-    """
+    """What several methods came to together."""
 
     label: str
     i1: int
@@ -175,20 +165,7 @@ def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
 
 
 def method_estimates(one: MethodScore, confidence: float = 0.95) -> tuple[Estimate, Estimate]:
-    """Return the score and the raw score of one method as results.
-
-    Parameters
-    ----------
-    one
-        The method.
-    confidence
-        Coverage to name where there is no score.
-
-    Returns
-    -------
-    tuple of Estimate
-        ``score, METHOD`` and ``raw, METHOD``; the interval of the score is that of raw, cut off at 0.
-    """
+    """Return the score and the raw score of one method as results."""
     names, n = [f"{which}, {one.method}" for which in ("score", "raw")], {"experiments": one.experiments}
     if one.score is None:
         empty = [
@@ -208,24 +185,7 @@ def method_estimates(one: MethodScore, confidence: float = 0.95) -> tuple[Estima
 def overall(
     name: str, scores: Sequence[MethodScore], which: str = "raw", confidence: float = 0.95
 ) -> Estimate:
-    """Return the mean over methods, each of which counts once, with an interval over methods.
-
-    Parameters
-    ----------
-    name
-        Name of the result.
-    scores
-        The methods; incomplete ones are left out, counted and named.
-    which
-        ``raw`` or ``score``.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    Estimate
-        The interval speaks of further questions like these, and is cut off at the lowest and the highest weight.
-    """
+    """Return the mean over methods, each of which counts once, with an interval over methods."""
     whole = [one.score for one in scores if one.score is not None]
     missing = len(scores) - len(whole)
     note = "left out as incomplete: " * (missing > 0) + ", ".join(
@@ -257,27 +217,7 @@ def overall(
 def score_groups(
     scores: Sequence[MethodScore], by: Sequence[str] | None = None, confidence: float = 0.95
 ) -> tuple[GroupScore, ...]:
-    """Return what methods that have something in common came to.
-
-    Parameters
-    ----------
-    scores
-        What `score_methods` returned.
-    by
-        What they have in common; when not given, those of variant, model and sample that are not the same for all.
-    confidence
-        Coverage of the intervals.
-
-    Returns
-    -------
-    tuple of GroupScore
-        In the order in which they first occur.
-
-    Raises
-    ------
-    InputError
-        If ``by`` names something else.
-    """
+    """Return what methods that have something in common came to."""
     if by is None:
         by = [name for name in GROUPED if len({getattr(one, name) for one in scores}) > 1] or GROUPED
     if unknown := [name for name in by if name not in KEYS]:

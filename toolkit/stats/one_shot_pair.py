@@ -97,22 +97,7 @@ def outcomes_of(n: int) -> np.ndarray:
 
 @cache
 def rejected(n: int, weights: tuple[float, float, float], alpha: float) -> np.ndarray:
-    """Return for every pair of outcomes of n experiments each whether the test tells the two methods apart.
-
-    Parameters
-    ----------
-    n
-        Experiments of each method.
-    weights
-        Weight of each outcome.
-    alpha
-        Level of the test.
-
-    Returns
-    -------
-    numpy.ndarray
-        Truth values, rows and columns in the order of `outcomes_of`.
-    """
+    """Return for every pair of outcomes of n experiments each whether the test tells the two methods apart."""
     outcomes = outcomes_of(n)
     place = {tuple(outcome): index for index, outcome in enumerate(outcomes.tolist())}
     found = np.zeros((len(outcomes), len(outcomes)), dtype=bool)

@@ -39,30 +39,6 @@ def one_shot_power(
 ) -> Estimate:
     """Return how likely the exact permutation test tells two methods apart with n experiments of each.
 
-    Parameters
-    ----------
-    first, second
-        Shares of expected, unexpected and hallucinated answers, or pilot counts of them; only their ratio counts.
-    n
-        Experiments of each method.
-    weights
-        Weight of each outcome.
-    alpha
-        Level of the test.
-    seed
-        Of the simulation that is used beyond 30 experiments.
-
-    Returns
-    -------
-    Estimate
-        Exact up to 30 experiments; simulated beyond, with its 95 % interval. Shares from a pilot are taken as if
-        they were known, which is optimistic for a small pilot.
-
-    Raises
-    ------
-    InputError
-        If shares, weights, n or alpha cannot be used.
-
     Examples
     --------
     >>> round(one_shot_power((1, 0, 0), (0.5, 0.5, 0), 10).estimate, 3)
@@ -164,28 +140,6 @@ def told_apart(
     n: int = 10, *, power: float = 0.8, weights: Sequence[float] = WEIGHTS, alpha: float = 0.05
 ) -> tuple[Estimate, ...]:
     """Return what n experiments of each of two methods can tell apart at all.
-
-    Parameters
-    ----------
-    n
-        Experiments of each method, at most 30.
-    power
-        Wanted probability of telling them apart.
-    weights, alpha
-        As in `one_shot_power`.
-
-    Returns
-    -------
-    tuple of Estimate
-        The smallest observed difference of raw scores that can be significant, whatever the outcomes; then the
-        largest share of expected answers of a method that is told, with the wanted power, from one that always
-        answers as expected. Whether its other answers are unexpected or hallucinated makes no difference there: a
-        permutation of two outcomes does not see their weights.
-
-    Raises
-    ------
-    InputError
-        If n is beyond 30 or the rest cannot be used.
 
     Examples
     --------

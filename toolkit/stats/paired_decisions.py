@@ -32,29 +32,6 @@ def mcnemar(
     the correlation of the two (Newcombe's hybrid score interval without continuity correction). Where items share
     clusters both are those of `toolkit.stats.rate_difference`, whose exact test flips whole clusters.
 
-    Parameters
-    ----------
-    labels
-        What is true of each item.
-    first, second
-        Two decisions of each item; items that lack one are left out and counted as missing.
-    confidence
-        Coverage of the interval.
-    name
-        Name of the result.
-    clusters
-        What items share with others, e.g. their document.
-
-    Returns
-    -------
-    Estimate
-        First minus second, as a difference of shares.
-
-    Raises
-    ------
-    InputError
-        If the sequences differ in length.
-
     References
     ----------
     McNemar (1947), Psychometrika 12, 153-157. Newcombe (1998), Statistics in Medicine 17, 2635-2650.

@@ -27,22 +27,7 @@ _COST_UNITS: Final = {"aud_cost": "AUD", "total_tokens": "tokens"}
 
 @dataclass(frozen=True)
 class ParetoPoint:
-    """One model at one prompt length.
-
-    Parameters
-    ----------
-    model, length_bin
-        Which.
-    quality, cost
-        Mean score, and mean AUD of a run without its judges, each base counting once.
-    per_aud
-        Quality divided by cost; not estimable where runs are free.
-    on_front
-        Whether no other point is at least as good and as cheap, and better in one of the two.
-    probability
-        Share of the bootstrap resamples of bases in which the point is on the front; None below two bases. It says
-        how firm the place is; it is not a p value.
-    """
+    """One model at one prompt length."""
 
     model: str
     length_bin: str

@@ -13,18 +13,6 @@ def on_front(weights: np.ndarray, quality: np.ndarray, price: np.ndarray) -> np.
     Point i is beaten by j if :math:`q_j \ge q_i` and :math:`c_j \le c_i` with one of the two strict, where q and c are
     weighted means over the bases that have the point.
 
-    Parameters
-    ----------
-    weights
-        How often each base counts, rows x bases.
-    quality, price
-        Mean quality and cost of each base and point, bases x points; NaN in both where a base lacks the point.
-
-    Returns
-    -------
-    numpy.ndarray
-        Rows x points of bool; False for a point that no base of the row has.
-
     Examples
     --------
     >>> on_front(np.ones((1, 2)), np.array([[3.0, 4.0, 3.5], [4.0, 4.0, 3.5]]), np.array([[1.0, 2.0, 2.0]] * 2))
@@ -58,18 +46,6 @@ def front_probabilities(
 
     Bases are drawn whole, with replacement, and for all points at once, so that what a base does to two points alike
     does not part them.
-
-    Parameters
-    ----------
-    quality, price
-        As in `on_front`.
-    resamples, seed
-        Of the bootstrap.
-
-    Returns
-    -------
-    list
-        One share per point; None for a point with fewer than two bases.
 
     References
     ----------

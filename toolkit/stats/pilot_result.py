@@ -16,26 +16,7 @@ from toolkit.stats.tables import estimates_frame
 
 @dataclass(frozen=True)
 class ContrastPower:
-    """What is known of the power of one contrast of length bins.
-
-    Parameters
-    ----------
-    name
-        The contrast, e.g. ``L-S``.
-    spread
-        Standard deviation of its differences between bases, as observed.
-    between, within
-        Its variance split into true differences between bases and repeats, in squared score points, as estimated
-        (``between`` may be negative); None where no cell has repeats.
-    sd
-        Standard deviation of the differences in the study that is planned; None where it cannot be known.
-    detectable
-        Smallest effect found at this number of bases.
-    needed
-        Bases for the wanted effect; None where no effect was asked for.
-    cost
-        AUD for that many bases; None where no effect was asked for.
-    """
+    """What is known of the power of one contrast of length bins."""
 
     name: str
     spread: Estimate

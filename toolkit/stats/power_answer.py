@@ -17,13 +17,7 @@ _SLACK: Final = 1e-9
 
 @dataclass(frozen=True)
 class PowerAnswer(Estimate):
-    """A number that was computed from what is assumed, with a sentence that says both.
-
-    Parameters
-    ----------
-    words
-        The sentence for the thesis; the one of `Estimate` where it is empty.
-    """
+    """A number that was computed from what is assumed, with a sentence that says both."""
 
     words: str = ""
 
@@ -45,15 +39,6 @@ class PowerAnswer(Estimate):
 
 def unanswerable(name: str, reason: str, **fields: Any) -> PowerAnswer:
     """Return an answer without a number, and the reason.
-
-    Parameters
-    ----------
-    name
-        What was asked.
-    reason
-        Why there is no number, without the words "not estimable".
-    **fields
-        Further fields of the answer.
 
     Examples
     --------
@@ -86,37 +71,19 @@ def percent(share: float) -> str:
 
 
 def check_share(what: str, value: float) -> None:
-    """Refuse a level, power or confidence that is not between 0 and 1.
-
-    Raises
-    ------
-    InputError
-        Naming the value.
-    """
+    """Refuse a level, power or confidence that is not between 0 and 1."""
     if not (isinstance(value, int | float) and 0 < value < 1):
         raise InputError(f"power: {what} is {value!r}; give a number between 0 and 1, such as 0.05 or 0.8")
 
 
 def check_size(what: str, value: float, *, least: float = 0.0) -> None:
-    """Refuse a size, margin or count that is not a finite number above its least value.
-
-    Raises
-    ------
-    InputError
-        Naming the value.
-    """
+    """Refuse a size, margin or count that is not a finite number above its least value."""
     if not (isinstance(value, int | float) and math.isfinite(value) and value > least):
         raise InputError(f"power: {what} is {value!r}; give a finite number above {least:g}")
 
 
 def check_count(what: str, value: float, *, least: int = 2) -> None:
-    """Refuse a number of bases, judges or levels that is not finite or too small.
-
-    Raises
-    ------
-    InputError
-        Naming the value.
-    """
+    """Refuse a number of bases, judges or levels that is not finite or too small."""
     if not (isinstance(value, int | float) and math.isfinite(value) and value >= least):
         raise InputError(f"power: {what} is {value!r}; give {least} or more")
 
@@ -125,20 +92,6 @@ def smallest(
     chance: Callable[[float], float], wanted: float, least: float, most: float = MOST
 ) -> float | None:
     """Return the smallest number at which a chance that rises with it is what is wanted; None where it never is.
-
-    Parameters
-    ----------
-    chance
-        Probability at a number, rising.
-    wanted
-        Probability to reach.
-    least, most
-        Where to look.
-
-    Returns
-    -------
-    float or None
-        Not rounded: 198.15 bases are 199.
 
     Examples
     --------

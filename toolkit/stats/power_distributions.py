@@ -34,22 +34,7 @@ def t_power(degrees: float, shift: float, alpha: float) -> float:
 
 
 def over_spread(chance: Callable[[np.ndarray], np.ndarray], degrees: float, edges: Sequence[float]) -> float:
-    r"""Return the mean of a chance over :math:`q = s / \sigma`, the estimated standard deviation over the true one.
-
-    Parameters
-    ----------
-    chance
-        Probability given q.
-    degrees
-        Degrees of freedom of the estimate: :math:`q^2` is chi-square over them.
-    edges
-        Where the chance bends, so that no panel of the integration straddles a bend.
-
-    Returns
-    -------
-    float
-        To about 1e-10, between 0 and 1.
-    """
+    r"""Return the mean of a chance over :math:`q = s / \sigma`, the estimated standard deviation over the true one."""
     half = degrees / 2
     low = math.sqrt(float(special.gammaincinv(half, 1e-16)) / half)
     high = math.sqrt(float(special.gammainccinv(half, 1e-16)) / half)

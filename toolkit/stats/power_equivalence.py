@@ -29,30 +29,6 @@ def equivalence_power(
 ) -> PowerAnswer:
     """Return how likely two one-sided paired t tests over n bases declare equivalence.
 
-    Parameters
-    ----------
-    margin
-        Largest difference that is called equivalent, on either side of 0, in the unit of ``sd``; written in the
-        study beforehand.
-    sd
-        Standard deviation of the differences between bases.
-    n
-        Bases, two or more.
-    difference
-        True mean difference within bases; 0 flatters the study, so give what is expected.
-    alpha
-        Level of each test: 0.05 goes with a 90 % interval inside the margin.
-
-    Returns
-    -------
-    PowerAnswer
-        A probability; with a difference on the margin or beyond it is the chance of a false claim, alpha at most.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
-
     References
     ----------
     Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680. Phillips (1990), the same 18,
@@ -140,24 +116,6 @@ def smallest_margin(
 ) -> PowerAnswer:
     """Return the smallest margin within which n bases would declare equivalence with the wanted power.
 
-    Parameters
-    ----------
-    n, sd, difference, alpha
-        As in `equivalence_power`.
-    power
-        Wanted probability of declaring it.
-    unit
-        Unit of ``sd`` and of the result.
-
-    Returns
-    -------
-    PowerAnswer
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
-
     Examples
     --------
     >>> round(smallest_margin(50, 0.6).estimate, 4)
@@ -194,17 +152,6 @@ def tost_power(margin: float, difference: float, error: float, degrees: float, a
     Equivalence is declared where :math:`-m + t s < \hat\Delta < m - t s`; given the estimated standard error
     :math:`s = q \cdot SE` the chance is a difference of two normal probabilities, and its mean over q is taken by
     integration. This is the difference of two of Owen's Q functions.
-
-    Parameters
-    ----------
-    margin, difference
-        Margin and true difference.
-    error
-        True standard error of the estimated difference.
-    degrees
-        Degrees of freedom of its estimate.
-    alpha
-        Level of each test.
 
     Examples
     --------

@@ -116,31 +116,6 @@ def icc_bound_power(
     and (n - 1)(k - 1) degrees of freedom (n (k - 1) for ICC(1,1)), and the lower end is above the bound
     :math:`\rho_0` where :math:`F_{obs} \ge \theta_0 F_{(1 + c)/2}`.
 
-    Parameters
-    ----------
-    icc
-        Expected reliability of one judge.
-    bound
-        What the lower end of the two-sided interval is to exceed, e.g. 0.75 for "good" (Koo & Li 2016).
-    judges
-        Judges of each answer, two or more.
-    n
-        Independent answers, two or more.
-    form
-        Which reliability.
-    confidence
-        Coverage of the two-sided interval.
-
-    Returns
-    -------
-    PowerAnswer
-        A probability.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
-
     References
     ----------
     Donner & Eliasziw (1987), Statistics in Medicine 6, 441-448. Walter, Eliasziw & Donner (1998), Statistics in
@@ -177,23 +152,6 @@ def answers_for_icc_bound(
     confidence: float = 0.95,
 ) -> PowerAnswer:
     """Return how many answers put the lower end of the interval of a reliability above a bound.
-
-    Parameters
-    ----------
-    icc, bound, judges, form, confidence
-        As in `icc_bound_power`.
-    power
-        Wanted probability that it is above.
-
-    Returns
-    -------
-    PowerAnswer
-        In independent answers, not rounded. None where the reliability is not above the bound.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
 
     Examples
     --------

@@ -29,27 +29,6 @@ def paired_power(effect: float, sd: float, n: float, *, alpha: float = 0.05) -> 
     The statistic has a non-central t distribution with n - 1 degrees of freedom and non-centrality
     :math:`\delta = \sqrt n\, |\Delta| / \sigma_d`; power is :math:`P(|T| > t_{n-1, 1-\alpha/2})`.
 
-    Parameters
-    ----------
-    effect
-        True mean difference within bases, in the unit of ``sd``; with ``sd = 1`` it is d_z.
-    sd
-        Standard deviation of the differences between bases.
-    n
-        Bases, two or more.
-    alpha
-        Level of the test.
-
-    Returns
-    -------
-    PowerAnswer
-        A probability.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
-
     References
     ----------
     Cohen (1988), Statistical Power Analysis for the Behavioral Sciences, 2nd edition, section 2.3.
@@ -136,25 +115,6 @@ def detectable_effect(
 ) -> PowerAnswer:
     """Return the smallest effect that a two-sided paired t test over n bases finds with the wanted power.
 
-    Parameters
-    ----------
-    n, sd, alpha
-        As in `paired_power`.
-    power
-        Wanted probability of finding it.
-    unit
-        Unit of ``sd`` and of the result.
-
-    Returns
-    -------
-    PowerAnswer
-        Above 0; an effect below it is likely to be missed, not absent.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
-
     Examples
     --------
     >>> round(detectable_effect(100, 1.0).estimate, 4)
@@ -205,29 +165,6 @@ def paired_sample_size(
 
     :math:`n = (z_{\alpha/2} + z_\beta)^2 (\omega^2 + \sigma_A^2 / K_A + \sigma_B^2 / K_B) / \delta^2`. It uses normal
     quantiles, so that for fewer than about 50 bases `bases_needed` asks for two more, and is right.
-
-    Parameters
-    ----------
-    effect
-        Difference of the two models to be found, in score points.
-    between
-        Variance of the true differences between questions (omega squared), in squared score points.
-    within
-        Variance of a repeated answer of each model to one question, in squared score points.
-    repeats
-        Answers to each question by each model.
-    power, alpha
-        As in `bases_needed`.
-
-    Returns
-    -------
-    PowerAnswer
-        In independent questions (bases), not rounded. None for an effect of 0 or no variance.
-
-    Raises
-    ------
-    InputError
-        If a number cannot be used.
 
     References
     ----------

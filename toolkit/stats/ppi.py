@@ -24,26 +24,7 @@ NORMAL: Final = "PPI++, large-sample normal interval (Angelopoulos et al. 2024)"
 
 @dataclass(frozen=True)
 class CalibratedMean:
-    """The mean that people would give, from few of their ratings and the judges' scores of all answers.
-
-    Parameters
-    ----------
-    calibrated
-        The prediction-powered mean.
-    people, judges
-        The mean of the people's ratings alone, and of the judges' scores of all answers alone.
-    tuning
-        Weight of the judges, lambda: 0 leaves them out, 1 is the plain prediction-powered mean; None where there is
-        no estimate.
-    correlation
-        Pearson's r of people and judges over the rated answers; None where one of them does not vary.
-    answers
-        Answers that the judges scored, rated by people or not.
-    bases
-        Bases of all answers.
-    independent_error
-        Standard error were the answers independent, which tells what the bases add; None where there is none.
-    """
+    """The mean that people would give, from few of their ratings and the judges' scores of all answers."""
 
     calibrated: Estimate
     people: Estimate
@@ -111,35 +92,6 @@ def prediction_powered_mean(
 
     ("Student t" is the linearised clustered error with :math:`G_r - 1` degrees of freedom.) The normal interval is
     kept to compare with published figures.
-
-    Parameters
-    ----------
-    name
-        Name of the result.
-    human, judged
-        Ratings by people and scores by the judges of the rated answers, in the same order; a pair with a missing
-        value is left out and counted.
-    unrated
-        The judges' scores of the other answers; missing ones are left out and counted.
-    bases, unrated_bases
-        Base of each rated and of each other answer; None for both where answers stand alone.
-    tuning
-        A fixed lambda, or None to tune it.
-    interval
-        ``jackknife``, or ``normal`` for the published large-sample interval of independent answers.
-    unit, confidence
-        Unit of the scores and coverage of the interval.
-
-    Returns
-    -------
-    CalibratedMean
-        Not estimable without a rated answer or with an infinite score; without an interval where fewer than three
-        bases are rated or nothing varies.
-
-    Raises
-    ------
-    InputError
-        If lengths differ, only one side has bases, or lambda is not finite.
 
     References
     ----------

@@ -13,15 +13,7 @@ from toolkit.stats.intervals import ROUNDING
 
 @dataclass(frozen=True)
 class BaseSums:
-    """What the estimator needs of each base: one row a base, so that leaving a base out is a subtraction.
-
-    Parameters
-    ----------
-    n, y, f, yf, ff
-        Rated answers: their number, and the sums of ratings, judges' scores, their products and squares.
-    n_other, f_other, ff_other
-        Unrated answers: their number, and the sums of judges' scores and squares.
-    """
+    """What the estimator needs of each base: one row a base, so that leaving a base out is a subtraction."""
 
     n: np.ndarray
     y: np.ndarray
@@ -44,15 +36,7 @@ class BaseSums:
 
 
 def base_sums(y: np.ndarray, f: np.ndarray, u: np.ndarray, rated: np.ndarray, other: np.ndarray) -> BaseSums:
-    """Return the sums of each base.
-
-    Parameters
-    ----------
-    y, f, u
-        Ratings and judges' scores of the rated answers, judges' scores of the others; centred, to spare precision.
-    rated, other
-        Base of each rated and of each other answer, counted from 0.
-    """
+    """Return the sums of each base."""
     bases = int(max(rated.max(initial=-1), other.max(initial=-1))) + 1
     of_rated = [np.bincount(rated, weights, bases) for weights in (np.ones(len(y)), y, f, y * f, f * f)]
     of_other = [np.bincount(other, weights, bases) for weights in (np.ones(len(u)), u, u * u)]

@@ -22,19 +22,7 @@ CORRECTED: Final = "prevalence, corrected for the judge"
 
 @dataclass(frozen=True)
 class Prevalence:
-    """What a judge said of unlabelled items, and what is left of it when its errors are allowed for.
-
-    Parameters
-    ----------
-    apparent
-        Share of the decided items that were decided yes, with Wilson's interval.
-    corrected
-        The prevalence behind it, between 0 and 1.
-    raw
-        The corrected prevalence before it was clipped to 0-1; None where it is not estimable.
-    sensitivity, specificity
-        Of the judge on the labelled items.
-    """
+    """What a judge said of unlabelled items, and what is left of it when its errors are allowed for."""
 
     apparent: Estimate
     corrected: Estimate
@@ -83,33 +71,6 @@ def corrected_prevalence(
     ======================  ======  =====  =====  =====  =====  =====  =====  =====
 
     At 0 and 1 an interval can miss on one side only, so that 97.5 % are right there.
-
-    Parameters
-    ----------
-    decisions
-        What the judge decided of each unlabelled item; None is left out and counted, which is fair only where the
-        judge leaves cases undecided as often as others.
-    judge
-        The same judge's decisions on a labelled set, from `toolkit.stats.classification.confusion`. The labelled
-        items must be such as the unlabelled ones are: sensitivity and specificity are carried over.
-    confidence
-        Coverage of the interval.
-    clusters
-        Base of each decision; then the decisions count as their effective number of independent ones
-        (`toolkit.stats.shares.effective_cases`). The labelled items are taken as independent. In 1,000 simulated
-        studies each of 12 to 100 bases with 3 or 10 items that are alike, the interval then covers in 95.2-96.3 %,
-        and without the bases in 90.5-95.3 %.
-
-    Returns
-    -------
-    Prevalence
-        Not estimable where the judge is no better than guessing (Se + Sp <= 1), or where either label lacks
-        decided items.
-
-    Raises
-    ------
-    InputError
-        If there are not as many bases as decisions.
 
     References
     ----------
@@ -172,15 +133,6 @@ def corrected_prevalence(
 
 def lang_reiczigel(yes: float, n: float, judge: Confusion, confidence: float = 0.95) -> tuple[float, float]:
     """Return the interval of `corrected_prevalence` alone, within 0-1.
-
-    Parameters
-    ----------
-    yes, n
-        How many of how many unlabelled items were decided yes; fractions where n is an effective number.
-    judge
-        The judge's decisions on labelled items, with Se + Sp > 1.
-    confidence
-        Coverage of the interval.
 
     Examples
     --------

@@ -39,25 +39,7 @@ _SLACK: Final = 1e-9
 
 @dataclass(frozen=True)
 class ProbeShift:
-    """What one kind of probe does to the scores of one judge.
-
-    Parameters
-    ----------
-    judge, kind
-        Which judge and which kind of probe.
-    shift
-        Mean of altered minus original score; ``missing`` counts the pairs without both.
-    harmed
-        Share of pairs whose score moved by half a point or more in the harmful direction.
-    detected
-        Share of pairs whose score fell; for the planted error and for the control it is to be compared with, ``None``
-        for other kinds.
-    lost
-        Share of altered replies without a score among those whose original has one: a probe that makes a judge
-        unreadable has its way too.
-    missing
-        Why pairs are missing: reason to count.
-    """
+    """What one kind of probe does to the scores of one judge."""
 
     judge: str
     kind: str
@@ -113,25 +95,6 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShif
     standard error and degrees of freedom (`toolkit.stats.intervals.clustered_mean`); shares have
     Wilson's interval with an effective number of pairs (`toolkit.stats.shares`). P values test that the mean shift
     is 0 and are corrected by Holm over the kinds of probes of each judge; the control is no such test.
-
-    Parameters
-    ----------
-    pairs
-        One row a pair with judge, kind, base, original and altered score (NaN where missing), made (whether the
-        probe could be made at all) and reason (why a score is missing, empty where none is).
-    threshold
-        Score points from which a move counts.
-
-    Returns
-    -------
-    ProbeShifts
-        One entry for each judge and kind, in the order of `HARM`; a pair without both scores is missing and never a
-        shift of 0.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a kind is unknown or a base is empty.
 
     References
     ----------

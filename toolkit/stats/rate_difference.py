@@ -44,29 +44,6 @@ def rate_difference(
     a rate flips the signs of whole bases (`toolkit.stats.sign_flip`): exact, so it never exceeds its level, and is
     far below it where few bases differ.
 
-    Parameters
-    ----------
-    name, unit
-        Name and unit of the result.
-    first, second
-        Value of each prompt for the two models, averaged over repeats; from 0 to 1, or NaN.
-    bases
-        Base of each prompt.
-    answers
-        How many answers of one model the prompts stand for; as many as prompts by default.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    Estimate
-        First less second; ``missing`` counts prompts that lack one of the two.
-
-    Raises
-    ------
-    InputError
-        If the lengths differ, a value is infinite, or a rate is not between 0 and 1.
-
     References
     ----------
     Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, section 4. Zou & Donner (2008), Statistics in Medicine

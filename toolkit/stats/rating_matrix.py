@@ -15,30 +15,7 @@ NEGLIGIBLE = 1e-12
 
 @dataclass(frozen=True)
 class RatingMatrix:
-    """The ratings of one dimension that every counted judge gave.
-
-    Parameters
-    ----------
-    values
-        Scores, targets x judges, without a gap; scaled to a largest magnitude of 1 and centred, which changes
-        no intraclass correlation, alpha or Pearson correlation and spares the precision.
-    judges
-        Names of the judges, one per column.
-    bases
-        Base of each target, or None where no base is known.
-    missing
-        Ratings that targets and judges would have, and that do not exist.
-    notes
-        What was left out and what is unusual.
-    problem
-        Why nothing can be estimated, or an empty text.
-    pairs
-        Scores scaled alike, with NaN for a missing rating: all targets x all judges.
-    pair_bases
-        Base of each row of ``pairs``, or None where no base is known.
-    scale
-        What the scores were divided by, to carry a difference back to score points.
-    """
+    """The ratings of one dimension that every counted judge gave."""
 
     values: np.ndarray
     judges: tuple[str, ...]
@@ -63,17 +40,6 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
     Targets without a score from every judge are left out (complete cases), and so is a judge who gave no
     score at all; both are said. Duplicates and infinite scores are refused, because to average or drop them
     in silence, as a pivot table does, would make up data.
-
-    Parameters
-    ----------
-    ratings
-        Columns target, judge, score and, where known, base; one dimension.
-    targets, judges
-        All targets and judges of the study, so that an absent row counts as a missing rating.
-
-    Returns
-    -------
-    RatingMatrix
     """
     labels = tuple(str(judge) for judge in judges)
     duplicated = ratings.duplicated(["target", "judge"], keep="first")
@@ -128,15 +94,7 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
 
 
 def submatrix(matrix: RatingMatrix, judges: list[Any]) -> RatingMatrix:
-    """Return the table of some of the judges; answers that only others left out come back in.
-
-    Parameters
-    ----------
-    matrix
-        Ratings of one dimension.
-    judges
-        Columns of ``matrix.pairs``.
-    """
+    """Return the table of some of the judges; answers that only others left out come back in."""
     wide = (matrix.pairs[judges] * matrix.scale).rename_axis(index="target", columns="judge")
     targets = list(wide.index)
     ratings = wide.reset_index().melt("target", var_name="judge", value_name="score")

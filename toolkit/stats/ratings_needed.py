@@ -18,23 +18,7 @@ MOST: Final = 1_000_000
 
 @dataclass(frozen=True)
 class RatingsNeeded:
-    """How many answers people must rate until an interval is as narrow as wanted.
-
-    Parameters
-    ----------
-    about
-        What the interval is of.
-    width
-        Wanted width, from the low to the high end.
-    rated, width_now
-        Answers rated so far, and the width that they give; the width is None where there is no interval yet.
-    needed
-        Answers to rate in all; None where the width cannot be reached or is not estimable.
-    width_then
-        Expected width with that many, or the narrowest that can be reached; None where not estimable.
-    note
-        What it rests on, or why there is no number.
-    """
+    """How many answers people must rate until an interval is as narrow as wanted."""
 
     about: str
     width: float
@@ -81,23 +65,6 @@ def ratings_for_mean(mean: CalibratedMean, width: float) -> RatingsNeeded:
     the width, the width after that many ratings was .63 (300 and 100 bases; 80 % of studies .51-.75), .68 (30 bases,
     .52-.87) and .89 (12 bases, .64-1.17) of the first in the mean; of 30 bases 28 % and of 12 bases 68 % were told that
     no number of ratings is enough.
-
-    Parameters
-    ----------
-    mean
-        From `toolkit.stats.ppi.prediction_powered_mean`.
-    width
-        Wanted width in score points.
-
-    Returns
-    -------
-    RatingsNeeded
-        ``needed`` is None where rating every answer would not be enough: then more bases or answers are needed.
-
-    Raises
-    ------
-    InputError
-        If the width is not a positive number.
 
     References
     ----------
@@ -151,26 +118,6 @@ def ratings_for_agreement(
     with :math:`\sqrt{n / n'}`; :math:`n'` is the least for which
     :math:`\tanh(z + h') - \tanh(z - h') \le w` at the middle z of the interval (Bonett & Wright 2000 for
     correlations). Where answers share bases, it takes new bases in the same proportion.
-
-    Parameters
-    ----------
-    agreement
-        A kappa, correlation or intraclass correlation with its interval.
-    width
-        Wanted width.
-    scale
-        Where the interval is symmetric: ``fisher``, or ``plain``.
-    count
-        Which count of the result holds the answers.
-
-    Returns
-    -------
-    RatingsNeeded
-
-    Raises
-    ------
-    InputError
-        If the width is not a positive number, or the result has no such count.
 
     References
     ----------

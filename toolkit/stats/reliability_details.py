@@ -23,27 +23,7 @@ from toolkit.words import DIMENSIONS, SCALE
 
 @dataclass(frozen=True)
 class ReliabilityDetails:
-    """What more is known of the judges than ICC, alpha and Pearson; every mapping is by dimension.
-
-    Parameters
-    ----------
-    omega_over_judges
-        McDonald's omega with the judges as items.
-    omega_over_dimensions
-        The same with the dimensions as items; None where there are fewer than two.
-    krippendorff
-        Krippendorff's alpha at the interval level, from all ratings.
-    all_ratings
-        ICC from all ratings, of the dimensions in which complete cases leave answers out.
-    ranks
-        Spearman's rho and Kendall's tau-b of each pair of judges.
-    weighted_kappa
-        Quadratic weighted kappa of each pair of judges.
-    bland_altman
-        Pair of judges to bias, limits of agreement and proportional bias.
-    severity
-        Leniency of each judge, and the agreement without it.
-    """
+    """What more is known of the judges than ICC, alpha and Pearson; every mapping is by dimension."""
 
     omega_over_judges: Mapping[str, Estimate]
     omega_over_dimensions: Estimate | None
@@ -112,19 +92,7 @@ class ReliabilityDetails:
 
 
 def reliability_details(matrices: Mapping[str, RatingMatrix], ratings: pd.DataFrame) -> ReliabilityDetails:
-    """Return the finer picture of the judges, for each dimension apart.
-
-    Parameters
-    ----------
-    matrices
-        Dimension to its ratings.
-    ratings
-        The same as one row per rating: target, judge, score, and dimension and base where known.
-
-    Returns
-    -------
-    ReliabilityDetails
-    """
+    """Return the finer picture of the judges, for each dimension apart."""
     gaps = {key: matrix for key, matrix in matrices.items() if len(matrix.values) < len(matrix.pairs)}
     return ReliabilityDetails(
         omega_over_judges={key: omega_over_judges(matrix) for key, matrix in matrices.items()},

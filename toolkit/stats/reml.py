@@ -41,21 +41,6 @@ def reml(
     negative as long as the covariance stays positive definite, so on balanced data they are the ANOVA estimates.
     Where the likelihood has no maximum there, negative ones are held at 0, and the result names them.
 
-    Parameters
-    ----------
-    data
-        Scores in blocks.
-    names
-        Names of the effects, for what is said of them.
-    weights
-        How often each block counts (a bootstrap over bases), once by default.
-    start
-        Components to begin with; equal ones by default.
-
-    Returns
-    -------
-    Reml
-
     References
     ----------
     Patterson & Thompson (1971), Biometrika 58, 545-554. Searle, Casella & McCulloch (1992), Variance Components,

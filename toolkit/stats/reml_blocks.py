@@ -14,23 +14,7 @@ _CHUNK: Final = 2_000_000
 
 @dataclass(frozen=True)
 class Blocks:
-    """A table of scores as independent blocks, one per level of the first factor.
-
-    Parameters
-    ----------
-    values
-        Scores, blocks x cells, 0 where missing.
-    pattern
-        Which row of ``masks`` each block has.
-    masks
-        Patterns of cells that have a score, patterns x cells.
-    within
-        For each effect with the first factor, a matrix cells x cells that says which cells share a level.
-    across
-        Columns cells x levels for the mean (first) and the levels of the effects without the first factor.
-    spans
-        For each effect its columns in ``across``, or None where it is within blocks.
-    """
+    """A table of scores as independent blocks, one per level of the first factor."""
 
     values: np.ndarray
     pattern: np.ndarray
@@ -51,19 +35,7 @@ class State:
 
 
 def blocks(values: np.ndarray, effects: Sequence[tuple[int, ...]]) -> Blocks:
-    """Return a table of scores as blocks for ``reml``.
-
-    Parameters
-    ----------
-    values
-        Scores with one axis per factor, NaN where missing; the first axis is the one with many levels.
-    effects
-        Axes of each effect; the last has all of them and is the residual.
-
-    Returns
-    -------
-    Blocks
-    """
+    """Return a table of scores as blocks for ``reml``."""
     table = values.reshape(len(values), -1)
     there = ~np.isnan(table)
     masks, pattern = np.unique(there, axis=0, return_inverse=True)

@@ -18,11 +18,6 @@ NOISE: Final = 1e-12
 def rounded(value: float) -> str:
     """Return a number for a sentence: three decimals, or three digits where those would show next to nothing.
 
-    Parameters
-    ----------
-    value
-        Any number.
-
     Examples
     --------
     >>> rounded(2.3456), rounded(-0.0), rounded(-7e-17), rounded(0.000041234)
@@ -35,15 +30,6 @@ def rounded(value: float) -> str:
 
 def digits_apart(values: Iterable[float | None], decimals: int, most: int = 12) -> int:
     """Return the decimals at which numbers that differ are printed differently, ``decimals`` at least.
-
-    Parameters
-    ----------
-    values
-        An estimate and the ends of its interval; what there is none of is None.
-    decimals
-        Where to begin.
-    most
-        Where to give up.
 
     Examples
     --------
@@ -64,11 +50,6 @@ def digits_apart(values: Iterable[float | None], decimals: int, most: int = 12) 
 def rounded_apart(values: Sequence[float | None]) -> list[str]:
     """Return numbers for a sentence, with as many digits as print those apart that differ.
 
-    Parameters
-    ----------
-    values
-        An estimate and the ends of its interval; what there is none of is None and an empty text.
-
     Examples
     --------
     >>> rounded_apart([0.0200004, 0.0200001, 0.0200007]), rounded_apart([2.5, None, None])
@@ -84,33 +65,7 @@ def rounded_apart(values: Sequence[float | None]) -> list[str]:
 
 @dataclass(frozen=True)
 class Estimate:
-    """One number about a study with everything a reader needs to trust it; never rounded.
-
-    Parameters
-    ----------
-    name
-        What was estimated, in the field's term, e.g. ``ICC(A,1)``.
-    estimate, low, high
-        The value and its interval; ``None`` where it cannot be estimated, and then ``note`` says why.
-    method
-        How the interval was made, e.g. ``F distribution (McGraw & Wong 1996)``.
-    unit
-        Unit of the estimate, e.g. ``score points (0-5)``, ``AUD``, or ``none``.
-    n
-        What the estimate rests on, e.g. ``{"bases": 12, "answers": 36, "judges": 3}``.
-    missing
-        How many ratings or answers were missing before the estimate was made.
-    confidence
-        Coverage of the interval.
-    correction
-        Correction for multiplicity, ``none`` where one test was made.
-    p_value
-        P value of the test that belongs to the estimate, if there is one.
-    note
-        What was done to the data, or why there is no estimate.
-    degrees
-        Degrees of freedom of the interval where the data set them, seldom whole; None elsewhere.
-    """
+    """One number about a study with everything a reader needs to trust it; never rounded."""
 
     name: str
     estimate: float | None

@@ -28,17 +28,7 @@ _KEYS: Final = ("target", "judge", "repeat")
 
 @dataclass(frozen=True)
 class Retest:
-    """How far one judge repeats its own scores.
-
-    Parameters
-    ----------
-    icc
-        ICC(1,1) between the repeats of one answer.
-    sd
-        Standard deviation of the repeats of one answer: the standard error of measurement of one rating.
-    detectable
-        Smallest difference between two single ratings that exceeds this noise in 95 % of the cases.
-    """
+    """How far one judge repeats its own scores."""
 
     icc: Estimate
     sd: Estimate
@@ -64,22 +54,6 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
     the jackknife over bases, of :math:`\ln F` and of :math:`\ln w`. In 1,000 simulated studies each of two and
     three repeats, 12 to 100 bases of one and three answers and half-step scores they cover 93-97 % (ICC) and 93-97 %
     (SD) with up to a third of the scores at the ceiling, and 93-97 % and 90-98 % with nearly half of them there.
-
-    Parameters
-    ----------
-    ratings
-        Columns target, judge, repeat, score (NaN where missing), and optionally dimension and base.
-
-    Returns
-    -------
-    dict
-        (dimension, judge) to its result; the dimension is ``score`` where there is none. Answers that a judge scored
-        once say nothing about repeats; they are left out and said.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a rating occurs twice, or a score is infinite or no number.
 
     References
     ----------
@@ -119,13 +93,7 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
 
 
 def retest_frame(found: Mapping[tuple[str, str], Retest]) -> pd.DataFrame:
-    """Return one row per result of ``retest``, with its dimension and judge.
-
-    Parameters
-    ----------
-    found
-        What ``retest`` returned.
-    """
+    """Return one row per result of ``retest``, with its dimension and judge."""
     parts = [
         estimates_frame(((dimension, one) for one in result.estimates()), "dimension").assign(judge=judge)
         for (dimension, judge), result in found.items()

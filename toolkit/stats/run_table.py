@@ -32,29 +32,6 @@ def checked_runs(
     Base is the independent unit, situation that within which length bins are paired: they differ where bases share
     texts (`toolkit.stats.clusters.over_clusters`).
 
-    Parameters
-    ----------
-    runs
-        One row per run with base, length_bin (S, M or L), the score and, where there are several, model.
-    score
-        Column that becomes ``score``; missing values stay missing.
-    numbers
-        Further columns of numbers, checked like the score, under their own names.
-    labels
-        Further columns of labels, none of them empty.
-
-    Returns
-    -------
-    pandas.DataFrame
-        base, situation, model (``all`` where there is none), length_bin, score (float), then the further columns; a
-        new index.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a run is there twice, a label is empty, a length bin is unknown, or a number is not
-        finite.
-
     Examples
     --------
     >>> runs = pd.DataFrame({"base": ["b1", "b1"], "length_bin": ["S", "L"], "composite": [3, None]})

@@ -23,25 +23,6 @@ def wilson(hits: float, n: float, confidence: float = 0.95) -> tuple[float, floa
     With :math:`p = x / n` and the normal quantile :math:`z`, the ends are
     :math:`\bigl(p + z^2/2n \pm z\sqrt{p(1-p)/n + z^2/4n^2}\bigr) / (1 + z^2/n)`. It exists for 0 and for 1 too.
 
-    Parameters
-    ----------
-    hits
-        How many cases are hits; a fraction where ``n`` is an effective number.
-    n
-        How many cases there are, more than none.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    tuple of float
-        Low and high end.
-
-    Raises
-    ------
-    InputError
-        If there is no case, or more hits than cases.
-
     References
     ----------
     Wilson (1927), Journal of the American Statistical Association 22, 209-212.
@@ -67,25 +48,6 @@ def clopper_pearson(hits: int, n: int, confidence: float = 0.95) -> tuple[float,
     The ends are the shares at which so many hits or more, and so many or fewer, have a chance of
     :math:`\alpha / 2`: quantiles of beta distributions. It covers at least what it says, and mostly more (95 %
     intervals of 10 cases: 96.1-100 % over all shares), so `wilson` is the default where no guarantee is asked for.
-
-    Parameters
-    ----------
-    hits
-        How many cases are hits, a whole number.
-    n
-        How many independent cases there are, more than none.
-    confidence
-        Least coverage of the interval.
-
-    Returns
-    -------
-    tuple of float
-        Low and high end.
-
-    Raises
-    ------
-    InputError
-        If there is no case, a number is not whole, or there are more hits than cases.
 
     References
     ----------
@@ -121,31 +83,6 @@ def share(
     nothing and the clusters count as one case each. In simulations of 12 bases with 3 cases each, shares of .02 to .9,
     independent or with a correlation of .3 within a base, 95 % intervals covered 95-99 %.
 
-    Parameters
-    ----------
-    name
-        Name of the result.
-    hits
-        Whether each case is a hit; missing cases are left out before.
-    clusters
-        Cluster (base) of each case; None where cases stand alone.
-    what
-        What a case is, in the plural.
-    missing
-        How many cases are missing.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    Estimate
-        Not estimable where there is no case.
-
-    Raises
-    ------
-    InputError
-        If there are not as many clusters as cases.
-
     References
     ----------
     Dean & Pagano (2015), Journal of Survey Statistics and Methodology 3, 484-503.
@@ -179,17 +116,6 @@ def effective_cases(p: float, error: float, cases: int, groups: int, confidence:
     :math:`n_e = p(1 - p) / SE^2`, held between the number of clusters and that of cases, then divided by
     :math:`(t_{G-1} / z)^2` because the spread is itself known from G clusters only. Where all cases agree, or where
     each is its own cluster, the clusters count as one case each.
-
-    Parameters
-    ----------
-    p
-        The share, 0-1.
-    error
-        Its standard error, clustered.
-    cases, groups
-        How many cases and clusters there are.
-    confidence
-        Coverage of the interval that it is for.
 
     References
     ----------

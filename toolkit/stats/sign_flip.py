@@ -23,19 +23,7 @@ _SLACK: Final = 1e-9
 
 @dataclass(frozen=True)
 class SignFlip:
-    """A mean of paired differences with its permutation p value and interval.
-
-    Parameters
-    ----------
-    mean, low, high
-        In the unit of the differences; the ends are None where there are too few pairs for the confidence.
-    p_value
-        Two-sided.
-    method
-        How p value and interval were made.
-    reason
-        Why there is no interval; empty where there is one.
-    """
+    """A mean of paired differences with its permutation p value and interval."""
 
     mean: float
     low: float | None
@@ -54,24 +42,6 @@ def sign_flip(differences: ArrayLike, confidence: float = 0.95, seed: int = 0) -
     the interval ends at the :math:`k`-th smallest and largest of the :math:`2^n - 1` means of subsets with
     :math:`k = \lfloor 2^n \alpha / 2 \rfloor` (Hartigan's typical values). Beyond 16 pairs a seeded sample of
     patterns is used; then :math:`p = (b + 1) / (m + 1)`, because a p value is never 0.
-
-    Parameters
-    ----------
-    differences
-        One finite difference a pair, one at least.
-    confidence
-        Coverage of the interval, for differences that are symmetric about their centre.
-    seed
-        Of the sample of patterns.
-
-    Returns
-    -------
-    SignFlip
-
-    Raises
-    ------
-    InputError
-        If there is no difference, or one is missing or infinite.
 
     References
     ----------

@@ -35,31 +35,6 @@ def standard_deviation(
     / (n - 1)}\}`. The chi-square interval takes the values as normal: for differences of half-step scores at the
     ceiling it covered 92.3-93.5 % with 12 to 100 bases, this one 94.0-95.4 % (98 % with 6).
 
-    Parameters
-    ----------
-    name, unit
-        Name and unit of the result.
-    values
-        Independent finite values.
-    what
-        What a value belongs to, in the plural.
-    missing
-        How many values were left out before.
-    scale
-        Size of the numbers the values were made from, where they are differences, as in `mean_interval`.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    Estimate
-        Not estimable for fewer than two values or equal ones; without an interval for fewer than five.
-
-    Raises
-    ------
-    InputError
-        If a value is missing or infinite.
-
     References
     ----------
     Bonett (2006), Computational Statistics & Data Analysis 50, 775-782.

@@ -21,28 +21,7 @@ REML: Final = "REML"
 
 @dataclass(frozen=True)
 class Fit:
-    """Variance components before truncation, and the mean squares they come from.
-
-    Parameters
-    ----------
-    design
-        Factors and nesting of the table that was analysed.
-    levels
-        Levels of each factor.
-    raw
-        Components in the order of ``design.effects``, which may be negative; scaled like the table.
-    mean_squares
-        Independent quadratic forms in the same order: the mean squares where the table is balanced, and what
-        takes their place under REML, see ``independent_forms``.
-    degrees
-        Degrees of freedom of each, whole numbers where the table is balanced.
-    coefficients
-        Matrix (effects x effects) with mean squares = coefficients @ components in expectation.
-    method
-        ``expected mean squares`` or ``REML``.
-    problem
-        Why there are no components, or an empty text.
-    """
+    """Variance components before truncation, and the mean squares they come from."""
 
     design: Design
     levels: Mapping[str, int]
@@ -60,16 +39,6 @@ def fit_components(table: ComponentsTable) -> Fit:
     On a balanced table both give the same numbers. Neither is kept from turning negative: the ANOVA estimator
     is unbiased only so, and a negative component is information about the design.
 
-    Parameters
-    ----------
-    table
-        Scores with one axis per factor.
-
-    Returns
-    -------
-    Fit
-        With its ``problem`` where the table supports no components.
-
     References
     ----------
     Brennan (2001), Generalizability Theory, sections 3.4 and 7.2. Searle, Casella & McCulloch (1992), Variance
@@ -85,15 +54,6 @@ def ems_fit(table: ComponentsTable) -> Fit:
 
     The expected mean square of effect :math:`\alpha` is :math:`\sum_{\beta \supseteq \alpha} \sigma^2(\beta)
     \prod_{f \notin \beta} n_f` (Cornfield & Tukey 1956; Brennan 2001, equation 3.17), a triangular system.
-
-    Parameters
-    ----------
-    table
-        A complete table of scores.
-
-    Returns
-    -------
-    Fit
     """
     effects, levels = table.design.effects, table.levels
     squares, degrees = sums_of_squares(table.values, table.design)
@@ -111,18 +71,6 @@ def sums_of_squares(values: np.ndarray, design: Design) -> tuple[np.ndarray, np.
 
     The crossed sums of squares of all subsets of factors are orthogonal; that of a nested effect is the sum of
     those whose closure it is, e.g. repeat:base takes repeat and base x repeat (Brennan 2001, section 3.2).
-
-    Parameters
-    ----------
-    values
-        Finite scores, one axis per factor of the design.
-    design
-        Factors and nesting.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Sums of squares and degrees of freedom, in the order of ``design.effects``.
     """
     effects = design.effects
     where = {effect: index for index, effect in enumerate(effects)}
@@ -141,20 +89,7 @@ def sums_of_squares(values: np.ndarray, design: Design) -> tuple[np.ndarray, np.
 
 
 def expected_coefficients(effects: tuple[Effect, ...], levels: Mapping[str, int]) -> np.ndarray:
-    """Return the matrix that takes components to expected mean squares of a balanced design.
-
-    Parameters
-    ----------
-    effects
-        Effects of the design, smaller ones first.
-    levels
-        Levels of each factor.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (effects, effects), upper triangular.
-    """
+    """Return the matrix that takes components to expected mean squares of a balanced design."""
     cells = [float(np.prod([n for name, n in levels.items() if name not in effect])) for effect in effects]
     return np.array(
         [
@@ -165,17 +100,7 @@ def expected_coefficients(effects: tuple[Effect, ...], levels: Mapping[str, int]
 
 
 def reml_fit(table: ComponentsTable) -> Fit:
-    """Return the REML estimates of a table with gaps, all effects random and independent.
-
-    Parameters
-    ----------
-    table
-        A table of scores.
-
-    Returns
-    -------
-    Fit
-    """
+    """Return the REML estimates of a table with gaps, all effects random and independent."""
     effects = table.design.effects
     axes = [tuple(i for i, name in enumerate(table.design.factors) if name in effect) for effect in effects]
     found = reml(blocks(table.values, axes), [table.design.name(effect) for effect in effects])
@@ -198,18 +123,6 @@ def independent_forms(
     The covariance of the components is factored as U D U' with U unit upper triangular, so that the forms
     are inv(U) @ components, each with 2 form^2 / variance degrees of freedom (Satterthwaite 1946). In a
     balanced design they are the mean squares, divided by a constant, with their own degrees of freedom.
-
-    Parameters
-    ----------
-    components
-        Components, smaller effects first.
-    covariance
-        Their covariance, the inverse of the information.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Forms, degrees of freedom, and the coefficients with forms = coefficients @ components.
     """
     lower = np.linalg.cholesky(covariance[::-1, ::-1])[::-1, ::-1]
     coefficients = np.linalg.inv(lower / np.diag(lower))

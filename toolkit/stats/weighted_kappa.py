@@ -44,29 +44,6 @@ def weighted_kappa(
     with nearly half of the scores at the ceiling. The formula covers 93-96 % with 100 independent answers but 73-90 %
     with 12 of them: where there are few, give bases, ``range(n)`` for answers that stand alone.
 
-    Parameters
-    ----------
-    first, second
-        Scores of the two, NaN where missing; answers that lack one are left out and counted.
-    weights
-        ``linear`` or ``quadratic``.
-    bases
-        Base of each answer; None takes the answers as independent.
-    name
-        Name of the result.
-    confidence
-        Coverage of the interval.
-
-    Returns
-    -------
-    Estimate
-        Not estimable where a judge gave one score only.
-
-    Raises
-    ------
-    InputError
-        If the lengths differ or a score is infinite.
-
     References
     ----------
     Cohen (1968), Psychological Bulletin 70, 213-220. Fleiss, Cohen & Everitt (1969), Psychological Bulletin 72,
@@ -129,20 +106,7 @@ def weighted_kappa(
 def weighted_kappa_between_judges(
     matrix: RatingMatrix, weights: Literal["linear", "quadratic"] = "quadratic"
 ) -> tuple[Estimate, ...]:
-    """Return weighted kappa of each pair of judges, clustered by base (by answer where no base is known).
-
-    Parameters
-    ----------
-    matrix
-        Ratings of one dimension.
-    weights
-        As in ``weighted_kappa``.
-
-    Returns
-    -------
-    tuple of Estimate
-        Named ``weighted kappa(judge, judge)``.
-    """
+    """Return weighted kappa of each pair of judges, clustered by base (by answer where no base is known)."""
     found = []
     for first, second in combinations(matrix.pairs.columns, 2):
         bases = range(len(matrix.pairs)) if matrix.pair_bases is None else list(matrix.pair_bases)

@@ -20,30 +20,7 @@ _AT_ONCE: Final = 500  # documents
 
 
 def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[str] = ()) -> Mapping[str, int]:
-    """Write every record of a study into one file, see `toolkit.store.archive_file`.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    path
-        The file to write; complete or not there.
-    call_ids
-        Calls that count for the study although another study of the same store paid for them; those that its runs and
-        judgements name or rest on are found here.
-
-    Returns
-    -------
-    Mapping
-        Number of documents of each collection.
-
-    Raises
-    ------
-    InputError
-        When the store holds nothing of the study.
-    """
+    """Write every record of a study into one file, see `toolkit.store.archive_file`."""
     of_study = {"study": study}
     about = ("run_id", "call_id", "prompt_id", "dataset_version", "output_blob_id")
     runs = store.find_where(Run, of_study, only=about)

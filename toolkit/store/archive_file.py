@@ -56,19 +56,7 @@ Documents = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Archive:
-    """An archive that was read to its end and found whole.
-
-    Parameters
-    ----------
-    path
-        The file.
-    study
-        Name of the study.
-    counts
-        How many documents there are of each collection of ``KEYS``.
-    sums
-        SHA-256 of each part, in hex.
-    """
+    """An archive that was read to its end and found whole."""
 
     path: Path
     study: str
@@ -76,13 +64,7 @@ class Archive:
     sums: Mapping[str, str]
 
     def blocks(self, name: str) -> Iterator[Documents]:
-        """Yield the documents of a collection in their order, a few at a time; see ``BLOCK``.
-
-        Raises
-        ------
-        InputError
-            When the file is not the one any more that was found whole.
-        """
+        """Yield the documents of a collection in their order, a few at a time; see ``BLOCK``."""
         if name not in self.sums:
             return
         with _one_line(self.path), zipfile.ZipFile(self.path) as file:
@@ -92,17 +74,7 @@ class Archive:
 def pack_archive(
     study: str, parts: Mapping[str, Iterable[Mapping[str, Any]]], path: Path
 ) -> Mapping[str, int]:
-    """Write documents into an archive that is whole or not there, and return how many there are of each collection.
-
-    Parameters
-    ----------
-    study
-        Name of the study.
-    parts
-        Documents of each collection of ``KEYS``, sorted by what names them: the same documents are the same bytes.
-    path
-        The file to write.
-    """
+    """Write documents into an archive that is whole or not there, and return how many there are of each collection."""
     buffer = io.BytesIO()
     about: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": __version__, "parts": {}}
     with zipfile.ZipFile(buffer, "w") as file:
@@ -126,17 +98,6 @@ def check_archive(path: Path) -> Archive:
     """Read an archive once to its end and check everything that can be checked without a store.
 
     Only the members that an archive has are read, and nothing is unpacked onto the disk.
-
-    Parameters
-    ----------
-    path
-        A file from `pack_archive`.
-
-    Raises
-    ------
-    InputError
-        When there is no such file, or it is no archive, was damaged or changed, is of a newer toolkit, or would
-        unpack to far more than an archive does.
     """
     with _one_line(path), zipfile.ZipFile(path) as file:
         _refuse_bomb(path, file)

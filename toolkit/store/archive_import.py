@@ -62,19 +62,6 @@ def add_archive(store: Store, archive: Archive) -> Imported:
     A call that failed here gets the reply of the archive, a run or judgement the version that was changed last, a round
     of ratings its further replies. Everything is compared before the first record is written, and the ledger is written
     first: an import that is stopped half-way is finished by the same command.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    archive
-        From `toolkit.store.archive_file.check_archive`.
-
-    Raises
-    ------
-    InputError
-        When the store contradicts the archive: another reply to the same call, another text of the same prompt, another
-        rating under the same version, a run under another id, or a call that is under way.
     """
     ahead = {name: _compare(store, name, archive) for name in KEYS}
     written = {name: _write(store, name, archive) if ahead[name] else (0, 0) for name in KEYS}

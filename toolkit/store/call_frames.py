@@ -28,29 +28,7 @@ def calls_frame(
     models: Container[str] | None = None,
     judges: Container[str] | None = None,
 ) -> pd.DataFrame:
-    """Return one row a call that a study paid for, or that answers one of its runs or judges.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    names
-        The study's name of a model by purpose of the call, provider and the provider's name.
-    roles
-        Role of a judge by provider and the provider's name of its model.
-    where
-        What the documents of the calls must match, as a query of the store.
-    models, judges
-        Only calls of models with these names in the study, and of judges with these roles.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns, dtypes and units as in `toolkit.store.columns.CALLS`, oldest call first. The costs of the calls whose
-        ``paid_by`` is the study add up to what it spent.
-    """
+    """Return one row a call that a study paid for, or that answers one of its runs or judges."""
     query = dict(where or {})
     leads = _leads(store, study)
     found = store.find_where(Call, {**query, "study": study}, _NOT_OF_CALL)

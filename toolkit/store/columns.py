@@ -17,20 +17,7 @@ POINTS: Final = "points, 0-5"
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a tidy frame.
-
-    Parameters
-    ----------
-    dtype
-        pandas dtype, or one of our own words: ``bin``, ``role`` and ``dimension`` are ordered categories, ``utc`` is a
-        moment with its time zone.
-    meaning
-        What a value says.
-    unit
-        Unit of the values; empty where there is none.
-    missing
-        When a value is missing; empty for a column that has one in every row.
-    """
+    """One column of a tidy frame."""
 
     dtype: str
     meaning: str

@@ -137,13 +137,7 @@ class Store:
             return list(collection.aggregate(pipeline, batchSize=BATCH))
 
     def add_prompts(self, prompts: Sequence[DatasetPrompt]) -> None:
-        """Store prompts once per dataset version; the same id with another text is refused.
-
-        Raises
-        ------
-        StoreError
-            When a stored prompt of the same version has another text: a dataset version never changes.
-        """
+        """Store prompts once per dataset version; the same id with another text is refused."""
         stored = {
             (found["prompt_id"], found["dataset_version"]): found["text"]
             for found in self.find_by(Prompt, "prompt_id", (prompt.prompt_id for prompt in prompts))
@@ -167,15 +161,7 @@ class Store:
                 write.result()
 
     def add_rubric(self, rubric_hash: str, name: str, version: str, content: str) -> None:
-        """Store the content of a rubric once, under the hash that its judgements carry.
-
-        Parameters
-        ----------
-        rubric_hash, name, version
-            What identifies it.
-        content
-            The text that was hashed.
-        """
+        """Store the content of a rubric once, under the hash that its judgements carry."""
         if self.database["rubrics"].count_documents({"_id": rubric_hash}, limit=1):
             return
         document = Rubric(rubric_hash=rubric_hash, name=name, version=version, content=content)
@@ -241,18 +227,7 @@ def without_collecting() -> Iterator[None]:
 
 
 def open_store(folder: Path) -> Store:
-    """Open the store of a results folder, or the one that ``MONGODB_URI`` names.
-
-    Parameters
-    ----------
-    folder
-        Where the embedded server keeps its data when no ``MONGODB_URI`` is set.
-
-    Raises
-    ------
-    StoreError
-        When the server does not answer.
-    """
+    """Open the store of a results folder, or the one that ``MONGODB_URI`` names."""
     uri = os.environ.get("MONGODB_URI")
     return Store(uri, None) if uri else Store(embedded.address(folder), folder)
 

@@ -41,38 +41,14 @@ _TABLE: Final = dict.fromkeys(("frame", "column", "dtype", "unit", "meaning", "m
 
 
 def columns_of(kind: str) -> Mapping[str, Column]:
-    """Return the columns of a kind of frame.
-
-    Parameters
-    ----------
-    kind
-        ``runs``, ``judgements``, ``dimensions``, ``calls``, ``prompts``, ``experiments``, ``methods``,
-        ``measurements``, ``results`` or ``human``.
-
-    Raises
-    ------
-    InputError
-        When there is no such kind.
-    """
+    """Return the columns of a kind of frame."""
     if kind not in KINDS:
         raise InputError(f"there is no frame {kind!r}; use one of {', '.join(KINDS)}")
     return KINDS[kind]
 
 
 def describe(kind: str | None = None) -> pd.DataFrame:
-    """Return the data dictionary as a frame: frame, column, dtype, unit, meaning, and when a value is missing.
-
-    Parameters
-    ----------
-    kind
-        Which frame, as in `columns_of`; ``None`` for all of them.
-
-    Examples
-    --------
-    >>> described = describe("dimensions").set_index("column")
-    >>> described.loc["score", ["dtype", "unit", "missing"]].tolist()
-    ['float64', 'points, 0-5', 'judgement failed, never 0']
-    """
+    """Return the data dictionary as a frame: frame, column, dtype, unit, meaning, and when a value is missing."""
     rows = [
         {
             "frame": name,
@@ -89,13 +65,7 @@ def describe(kind: str | None = None) -> pd.DataFrame:
 
 
 def dtype_words(word: str) -> str:
-    """Return a dtype as a reader of the dictionary sees it.
-
-    Examples
-    --------
-    >>> dtype_words("bin"), dtype_words("utc"), dtype_words("Int64")
-    ('category: S < M < L', 'datetime64[us, UTC]', 'Int64')
-    """
+    """Return a dtype as a reader of the dictionary sees it."""
     dtype = dtype_of(word)
     if not isinstance(dtype, pd.CategoricalDtype):
         return str(dtype)
@@ -103,20 +73,7 @@ def dtype_words(word: str) -> str:
 
 
 def as_kind(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
-    """Return a frame with exactly the columns, order and dtypes of its kind.
-
-    Parameters
-    ----------
-    frame
-        A frame that has the columns.
-    kind
-        As in `columns_of`.
-
-    Raises
-    ------
-    InputError
-        When a column is missing or is one too many, or a value is not of its column's dtype.
-    """
+    """Return a frame with exactly the columns, order and dtypes of its kind."""
     types = types_of(columns_of(kind))
     odd = [*(name for name in types if name not in frame), *(name for name in frame if name not in types)]
     if odd:

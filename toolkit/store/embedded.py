@@ -35,20 +35,7 @@ again and again while they are read: half of the time that a thousand take."""
 
 
 def address(folder: Path, *, idle_seconds: float = IDLE_SECONDS) -> str:
-    """Return the ``mongodb://`` address of the server whose data is in ``folder``, starting it if needed.
-
-    Parameters
-    ----------
-    folder
-        Data folder; created when missing.
-    idle_seconds
-        How long a newly started server stays when nobody is connected.
-
-    Raises
-    ------
-    StoreError
-        When the folder cannot be written or the server does not come up.
-    """
+    """Return the ``mongodb://`` address of the server whose data is in ``folder``, starting it if needed."""
     folder = folder.resolve()
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -32,27 +32,7 @@ _KIND: Final = b"toolkit.frame"
 
 
 def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
-    """Write a tidy frame into a file that is whole or not there; the name says the format, ``.csv`` or ``.parquet``.
-
-    Parameters
-    ----------
-    frame
-        The frame.
-    path
-        The file.
-    kind
-        Name of the frame, such as ``runs``; see `toolkit.store.dictionary.columns_of`.
-
-    Returns
-    -------
-    Path
-        The file.
-
-    Raises
-    ------
-    InputError
-        When the frame is not of this kind, or the name ends otherwise.
-    """
+    """Write a tidy frame into a file that is whole or not there; the name says the format, ``.csv`` or ``.parquet``."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
@@ -72,20 +52,7 @@ def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
 
 
 def load_frame(path: Path | str, kind: str) -> pd.DataFrame:
-    """Read a tidy frame as `save_frame` wrote it, with the dtypes of its kind.
-
-    Parameters
-    ----------
-    path
-        The file, ``.csv`` or ``.parquet``.
-    kind
-        Name of the frame.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, is of another kind, or holds a value that its column cannot.
-    """
+    """Read a tidy frame as `save_frame` wrote it, with the dtypes of its kind."""
     import pyarrow as pa
 
     place = _path(path)

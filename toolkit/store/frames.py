@@ -46,28 +46,7 @@ def runs_frame(
     where: Mapping[str, Any] | None = None,
     judged: bool | None = None,
 ) -> pd.DataFrame:
-    """Return one row a run, for the runs that the given calls answered.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    call_ids
-        Identities of the calls that the study plans.
-    study
-        Name of the study.
-    clusters
-        Base to cluster, as `toolkit.prompts.dataset.clusters_of` finds them; a base that is not named is its own.
-    where
-        What else the documents of the runs must match, as a query of the store.
-    judged
-        Only runs that are judged, or only those that are not.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns, dtypes and units as in `toolkit.store.columns.RUNS`.
-    """
+    """Return one row a run, for the runs that the given calls answered."""
     query = {**(where or {}), **({"judged": True} if judged else {})}
     found = of_study(store, Run, study, "call_id", call_ids, where=query, leave_out=_NOT_OF_RUN)
     run_ids = _each(found, "run_id")
@@ -132,30 +111,7 @@ def judgements_frame(
     where: Mapping[str, Any] | None = None,
     counting_only: bool = True,
 ) -> pd.DataFrame:
-    """Return one row a judgement of the given runs under one rubric.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    runs
-        A frame from `runs_frame`.
-    rubric_hash
-        Version of the rubric.
-    judges
-        Role to model name: the ensemble of the study as it stands; judgements of others are left out.
-    where
-        What else the documents of the judgements must match, as a query of the store.
-    counting_only
-        Whether only those are wanted that the study counts as it stands; otherwise the newest of each run, judge and
-        repeat, under whatever settings.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns, dtypes and units as in `toolkit.store.columns.JUDGEMENTS`; a failed judgement has its reason and no
-        scores.
-    """
+    """Return one row a judgement of the given runs under one rubric."""
     ids = runs.loc[~runs["excluded"], "run_id"].tolist()
     study = str(runs["study"].iat[0]) if ids else ""
     query = {"rubric_hash": rubric_hash, **(where or {})}
@@ -200,18 +156,7 @@ def _newest(said: _Documents) -> list[Mapping[str, Any]]:
 
 
 def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per judgement and dimension.
-
-    Parameters
-    ----------
-    judgements
-        A frame from `judgements_frame`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns, dtypes and units as in `toolkit.store.columns.DIMENSION_SCORES`.
-    """
+    """Return one row per judgement and dimension."""
     keys = ["run_id", "base", "cluster", "length_bin", "model", "repeat", "judge", "judge_repeat"]
     ordered = judgements.sort_values(keys)
     each = ordered.loc[ordered.index.repeat(len(DIMENSIONS)), keys]
@@ -224,13 +169,7 @@ def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
 
 
 def judge_means(judgements: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a judge and run: the mean over the times it judged that run and can be read, as in the ensemble.
-
-    Parameters
-    ----------
-    judgements
-        A frame from `judgements_frame`; one without repeats is returned as it is.
-    """
+    """Return one row a judge and run: the mean over the times it judged that run and was read, as in the ensemble."""
     if not judgements["judge_repeat"].gt(0).any():
         return judgements
     scores = [*SCORES, "expected_composite"]
@@ -280,15 +219,7 @@ def of_study(
     leave_out: Iterable[str] = (),
     only: Iterable[str] = (),
 ) -> list[dict[str, Any]]:
-    """Return the documents of a study whose ``field`` is one of ``values``.
-
-    Parameters
-    ----------
-    store, document, field, values, where, leave_out, only
-        As in `toolkit.store.connection.Store.find_by`; ``study`` must be among ``only``.
-    study
-        Name of the study.
-    """
+    """Return the documents of a study whose ``field`` is one of ``values``."""
     if len(values) <= CHUNK:
         found = store.find_by(document, field, values, leave_out, only=only, where=where)
         return [one for one in found if one["study"] == study]

@@ -16,15 +16,7 @@ MEASUREMENT_TYPES = types_of(MEASUREMENTS)
 
 
 def prompts_frame(prompts: Iterable[Prompt], asked: Container[str]) -> pd.DataFrame:
-    """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text.
-
-    Parameters
-    ----------
-    prompts
-        The prompts of a dataset.
-    asked
-        Ids of those to return.
-    """
+    """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text."""
     rows = [
         {
             "test_item": prompt.base,
@@ -41,13 +33,7 @@ def prompts_frame(prompts: Iterable[Prompt], asked: Container[str]) -> pd.DataFr
 
 
 def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
-    """Return one row a measurement, columns and dtypes as in ``MEASUREMENT_TYPES``; a missing one has its reason.
-
-    Parameters
-    ----------
-    measured
-        Measured items.
-    """
+    """Return one row a measurement, columns and dtypes as in ``MEASUREMENT_TYPES``; a missing one has its reason."""
     rows = [
         {
             "test_item": one.item.item_id,

@@ -39,19 +39,7 @@ async def keep_order(
     size: int | None,
     run_ids: Sequence[str],
 ) -> None:
-    """Keep the order of a new round, or put what is new at the end of one that is there.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study, rater, rubric_hash, seed
-        What names the round.
-    size
-        How many replies the round shall have; ``None`` for all.
-    run_ids
-        The whole order; what the round has of it keeps its place.
-    """
+    """Keep the order of a new round, or put what is new at the end of one that is there."""
     round_id = digest(study, rater, rubric_hash, str(seed))
     fields = {"study": study, "rater": rater, "rubric_hash": rubric_hash, "seed": seed, "size": size}
     document = RatingRound(round_id=round_id, run_ids=list(run_ids), **fields)

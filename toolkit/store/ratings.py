@@ -33,25 +33,7 @@ UNFINISHED: Final = "unfinished"
 
 @dataclass(frozen=True)
 class Rating:
-    """What one rater said of one reply.
-
-    Parameters
-    ----------
-    study, rater, run_id
-        Whose word it is, and of which run.
-    blob_id
-        The text that was rated.
-    rubric, rubric_hash
-        Name and hash of the rubric.
-    scores
-        Score (0-5) of each dimension that the rater scored; the others are missing.
-    reasons
-        The rater's own words.
-    source
-        Where it was given.
-    version, created_at
-        Which version it is, from 1, and when it was kept; set by `keep_ratings`.
-    """
+    """What one rater said of one reply."""
 
     study: str
     rater: str
@@ -104,17 +86,7 @@ class Rating:
 
 
 def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[Rating]:
-    """Return every version of every rating of some runs under one rubric, the oldest of each first.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    run_ids
-        The runs.
-    rubric_hash
-        Version of the rubric.
-    """
+    """Return every version of every rating of some runs under one rubric, the oldest of each first."""
     found = store.find_by(HumanRating, "run_id", run_ids)
     ratings = [_rating(document) for document in found if document["rubric_hash"] == rubric_hash]
     return sorted(ratings, key=lambda rating: (rating.rater, rating.run_id, rating.version))
@@ -123,19 +95,7 @@ def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[
 def newest_ratings(
     store: Store, blobs: Mapping[str, str], rubric_hash: str, rater: str | None = None
 ) -> dict[tuple[str, str], Rating]:
-    """Return the newest rating of each rater and run, of those that are about the text the run has now.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    blobs
-        Run id to the id of its text.
-    rubric_hash
-        Version of the rubric.
-    rater
-        Only this rater.
-    """
+    """Return the newest rating of each rater and run, of those that are about the text the run has now."""
     found = all_ratings(store, blobs, rubric_hash)
     return {
         (rating.rater, rating.run_id): rating
@@ -145,20 +105,7 @@ def newest_ratings(
 
 
 async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
-    """Keep a new version of each rating, on the disk, and then the judgements that follow from them.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    ratings
-        At most one for each rater and run.
-
-    Raises
-    ------
-    StoreError
-        When one of them could not be kept.
-    """
+    """Keep a new version of each rating, on the disk, and then the judgements that follow from them."""
     left = list(ratings)
     while left:
         numbered = _numbered(store, left)

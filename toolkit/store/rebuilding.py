@@ -19,11 +19,6 @@ def copy_ledger(store: Store, into: Store) -> int:
     """Copy every answered call into an empty store, and return how many there are.
 
     Those of other studies too: a study counts calls that another one paid for.
-
-    Parameters
-    ----------
-    store, into
-        The store of the study, and the other one.
     """
     copied = 0
     calls = store.database["calls"].find({"state": "done"})
@@ -37,17 +32,6 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
     """Yield a line for every run, judgement and reply of a study that is not what the rebuilt store has.
 
     A run that failed has no reply in the ledger, so it is right not to be rebuilt.
-
-    Parameters
-    ----------
-    store
-        The store of the study.
-    rebuilt
-        A store in which the study was made again from the ledger alone.
-    study
-        Name of the study.
-    call_ids
-        Calls that the study plans.
     """
     ids = tuple(call_ids)
     kept, again = kept_documents(store, study, ids), kept_documents(rebuilt, study, ids)
@@ -62,13 +46,7 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
 
 
 def counts_of(store: Store, study: str, call_ids: Iterable[str]) -> tuple[int, int]:
-    """Return how many runs of a study the store holds, and how many judgements of them count.
-
-    Parameters
-    ----------
-    store, study, call_ids
-        As in `differing_records`.
-    """
+    """Return how many runs of a study the store holds, and how many judgements of them count."""
     kept = kept_documents(store, study, call_ids)
     return len(kept.runs), len(_judgements(kept))
 

@@ -40,23 +40,7 @@ def run_records(
     policy: str | None = None,
     texts: Container[str] = (),
 ) -> tuple[Record, ...]:
-    """Return the records of a run that was answered: its text, then the run.
-
-    Parameters
-    ----------
-    key
-        study, test, prompt_id, model, repeat and call_id: what makes a run the same run.
-    fields
-        What else the plan knows of it.
-    answer
-        The answer from the gateway that counts.
-    aud_cost, attempts
-        AUD and requests of all calls of the run, where there were more than the answer's.
-    defect, policy
-        What keeps the reply from being whole, and what the study says of a reply like this; ``None`` for a whole one.
-    texts
-        Ids of texts that are kept already: a text has one record, however many runs were answered with it.
-    """
+    """Return the records of a run that was answered: its text, then the run."""
     text, usage = answer.reply.text, answer.reply.usage
     blob_id = hashlib.sha256(text.encode()).hexdigest()
     run = {
@@ -133,19 +117,7 @@ def evaluation_fields(
     blob_id: str | None,
     bias_controls: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges.
-
-    Parameters
-    ----------
-    judgements
-        What every judge said of it.
-    ensemble_key
-        What the run was judged under; ``None`` when a judge has still to answer.
-    blob_id
-        The text that was judged: of another text of the same run, asked with more tokens, nothing is known.
-    bias_controls
-        The controls that the judges worked under.
-    """
+    """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges."""
     evaluation = ensemble_evaluation(judgements)
     means = evaluation["aggregated"]["mean_scores"]
     return {

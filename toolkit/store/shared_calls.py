@@ -17,17 +17,7 @@ _NOT_OF_REQUEST = ("text", "raw", "attempts", "failure")
 
 
 def calls_beside(store: Store, study: str, leads: Iterable[str]) -> list[str]:
-    """Return the ids of answered calls of other studies that belong to calls of this one.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    leads
-        Calls that its runs and judgements name.
-    """
+    """Return the ids of answered calls of other studies that belong to calls of this one."""
     named = set(leads)
     others = store.find_where(Call, {"study": {"$ne": study}, "state": "done"}, _NOT_OF_REQUEST)
     about: dict[str, list[Mapping[str, Any]]] = defaultdict(list)

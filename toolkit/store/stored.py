@@ -55,17 +55,7 @@ _STORED = (
 
 
 def stored_runs(store: Store, study: str, call_ids: Iterable[str]) -> dict[tuple[str, str, int], Stored]:
-    """Return the runs of a study that the given calls answer, by prompt id, model and repeat.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    study
-        Name of the study.
-    call_ids
-        Identities of the calls the study plans.
-    """
+    """Return the runs of a study that the given calls answer, by prompt id, model and repeat."""
     found = store.find_by(documents.Run, "call_id", call_ids, only=_STORED)
     return _by_key(run for run in found if run["study"] == study)
 
@@ -163,13 +153,7 @@ def stored_judgements(
 
 
 def reply_text(store: Store, run_id: str) -> str:
-    """Return the text of a run's reply.
-
-    Raises
-    ------
-    InputError
-        When there is no such run, or it failed.
-    """
+    """Return the text of a run's reply."""
     run = store.objects(documents.Run).filter(run_id=run_id).first()
     if run is None:
         raise InputError(f"run {run_id!r}: not in the store; study.runs() lists the run ids")

@@ -23,18 +23,7 @@ _CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def dtype_of(word: str) -> Any:
-    """Return the pandas dtype that a word of `toolkit.store.columns.Column` stands for.
-
-    Parameters
-    ----------
-    word
-        ``string``, ``Int64``, ``float64``, ``bool``, ``boolean``, ``utc``, ``bin``, ``role`` or ``dimension``.
-
-    Examples
-    --------
-    >>> dtype_of("bin").categories.tolist(), str(dtype_of("utc"))
-    (['S', 'M', 'L'], 'datetime64[us, UTC]')
-    """
+    """Return the pandas dtype that a word of `toolkit.store.columns.Column` stands for."""
     if word in _CATEGORIES:
         return pd.CategoricalDtype(pd.Index(_CATEGORIES[word], dtype="str"), ordered=True)
     if word == "string":
@@ -48,34 +37,13 @@ def types_of(columns: Mapping[str, Column]) -> dict[str, str]:
 
 
 def typed(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:
-    """Return rows as a frame with the columns and dtypes of a table of types, also when there are no rows.
-
-    Parameters
-    ----------
-    rows
-        One mapping a row; what it lacks is missing.
-    types
-        Column to the word for its dtype, see `dtype_of`.
-    """
+    """Return rows as a frame with the columns and dtypes of a table of types, also when there are no rows."""
     kept = list(rows)
     return typed_columns({name: [row.get(name) for row in kept] for name in types}, types)
 
 
 def typed_columns(columns: Mapping[str, Sequence[Any] | pd.Series], types: Mapping[str, str]) -> pd.DataFrame:
-    """Return columns as a frame with the dtypes of a table of types; ``None`` is missing.
-
-    Parameters
-    ----------
-    columns
-        Values by column, all of one length, or series.
-    types
-        As in `typed`; gives the order of the columns too.
-
-    Raises
-    ------
-    InputError
-        When a value is none of the categories of its column, or missing where every row has one.
-    """
+    """Return columns as a frame with the dtypes of a table of types; ``None`` is missing."""
     return pd.DataFrame({name: _array(name, columns[name], word) for name, word in types.items()})
 
 

@@ -50,17 +50,6 @@ class Record:
     """A document to be kept: written once, or changed where it is there already.
 
     An insert costs the embedded server a third of an upsert, and nearly every record is new.
-
-    Parameters
-    ----------
-    collection
-        Where it goes.
-    document
-        The whole document.
-    key
-        The fields that name it, under a unique index.
-    change
-        What an older version of it is changed by; ``None`` when all versions are the same.
     """
 
     collection: str
@@ -97,13 +86,6 @@ class BulkWriter:
     A write that is acknowledged survives the death of this process and of the server. What was paid for is also
     flushed to the disk first (``flush``), so that it survives the machine; everything else can be made again from
     the ledger.
-
-    Parameters
-    ----------
-    database
-        A pymongo database.
-    revive
-        Brings back a store that died, where that is ours to do.
     """
 
     def __init__(self, database: Database, revive: Callable[[], None] = lambda: None) -> None:
@@ -132,13 +114,6 @@ class BulkWriter:
 
         After one that could not be kept no other is written, so that nothing stands in the store whose parts are
         missing: it is made again from the ledger.
-
-        Parameters
-        ----------
-        record
-            What to keep.
-        known
-            The document as it stands in the store, where the caller has read it.
         """
         if known is None:
             self._queue.put(_Entry(record.collection, InsertOne(record.document), record=record))
@@ -148,27 +123,11 @@ class BulkWriter:
             )
 
     def post_change(self, collection: str, document_id: Any, fields: Mapping[str, Any]) -> None:
-        """Queue a change of a document behind the records that were posted before it; see `post`.
-
-        Parameters
-        ----------
-        collection
-            Where the document is.
-        document_id
-            The store's own key of it.
-        fields
-            What it holds from then on.
-        """
+        """Queue a change of a document behind the records that were posted before it; see `post`."""
         self._queue.put(_Entry(collection, UpdateOne({"_id": document_id}, {"$set": dict(fields), **TOUCH})))
 
     async def settled(self) -> None:
-        """Return when everything that was posted is kept.
-
-        Raises
-        ------
-        StoreError
-            When something was not.
-        """
+        """Return when everything that was posted is kept."""
         loop = asyncio.get_running_loop()
         future = loop.create_future()
         self._queue.put(_Entry(future=future, loop=loop))

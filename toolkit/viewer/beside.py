@@ -13,13 +13,7 @@ from toolkit.words import DIMENSIONS
 
 
 def beside_html(left: OpenRun, right: OpenRun) -> str:
-    """Return two runs side by side: facts and scores with their differences, then the texts word by word.
-
-    Parameters
-    ----------
-    left, right
-        The runs; differences are right less left.
-    """
+    """Return two runs side by side: facts and scores with their differences, then the texts word by word."""
     head = f"<th>{shown(title(left))}</th><th>{shown(title(right))}</th><th class='tv-number'>right less left</th>"
     table = (
         f"<table aria-label='Facts and scores'><thead><tr><th></th>{head}</tr></thead>"

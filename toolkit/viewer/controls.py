@@ -20,15 +20,7 @@ NARROW: Final = {"description_width": "initial"}
 
 
 class FilterControls:
-    """The controls; ``rows`` is what a notebook shows, ``wanted`` what they ask for.
-
-    Parameters
-    ----------
-    runs
-        The frame whose runs are filtered.
-    changed
-        Called after every change.
-    """
+    """The controls; ``rows`` is what a notebook shows, ``wanted`` what they ask for."""
 
     def __init__(self, runs: pd.DataFrame, changed: Callable[[Any], None]) -> None:
         self.model = _choice(runs, "Model", "model")

@@ -34,18 +34,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Differences:
-    """What two texts share.
-
-    Parameters
-    ----------
-    left, right
-        Either text in pieces; joined, they are the whole text.
-    shared
-        Twice the words of their longest common subsequence by the words of both, 0 to 1; a sign of punctuation is
-        a word. 1 for two empty texts.
-    unit
-        What was compared: ``words``, or ``lines`` where these are more than ``LARGEST``, or ``texts`` as a whole.
-    """
+    """What two texts share."""
 
     left: tuple[Piece, ...]
     right: tuple[Piece, ...]
@@ -54,19 +43,7 @@ class Differences:
 
 
 def differences(left: str, right: str) -> Differences:
-    """Compare two texts word by word; white space is kept and does not count as a difference.
-
-    Parameters
-    ----------
-    left, right
-        Any texts.
-
-    Examples
-    --------
-    >>> found = differences("Isolate the host now.", "Isolate the server now.")
-    >>> [piece.text for piece in found.left if piece.changed], found.shared
-    (['host'], 0.8)
-    """
+    """Compare two texts word by word; white space is kept and does not count as a difference."""
     unit, words = _cut(left, right)
     places = [[n for n, word in enumerate(found) if not word.isspace()] for found in words]
     compared = [[found[n] for n in at] for found, at in zip(words, places, strict=True)]

@@ -53,26 +53,7 @@ class _Shown(mistune.HTMLRenderer):
 
 
 def markdown_html(text: str, spans: Iterable[Span] = ()) -> str:
-    r"""Return a reply as HTML that draws its Markdown, with places of it marked, and that can do nothing.
-
-    Parameters
-    ----------
-    text
-        The reply as received; any string.
-    spans
-        Places to mark, in characters of the text.
-
-    Returns
-    -------
-    str
-        Tags of ``TAGS`` and ``mark`` without attributes, save the first number of a list. No link, no picture.
-        Where Markdown would hide the place of a mark, the text is shown as it was received.
-
-    Examples
-    --------
-    >>> markdown_html("1. **Isolate** it. <img src=x>\n", [(3, 18)]).replace("\n", "")
-    '<ol><li><strong><mark>Isolate</mark></strong><mark> it.</mark> &lt;img src=x&gt;</li></ol>'
-    """
+    r"""Return a reply as HTML that draws its Markdown, with places of it marked, and that can do nothing."""
     places = spans_in_order(spans)
     drawn = _drawn(_with_marks(text, places)) if len(text) <= LONGEST else None
     marked = _marked(drawn, len(places)) if drawn is not None else None

@@ -35,25 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KeptCall:
-    """A call as the ledger keeps it.
-
-    Parameters
-    ----------
-    call_id, state
-        Its identity; ``done``, ``failed`` or ``claimed``.
-    answered_by
-        What the provider called the model.
-    text
-        The reply as received; ``None`` when none came.
-    finish_reason
-        Why the reply ended.
-    input_tokens, output_tokens, aud_cost, latency_ms
-        What it took, in tokens, AUD and milliseconds.
-    attempts
-        Every request that was sent, as its outcome and milliseconds.
-    failure
-        Why there is no reply; ``None`` when there is.
-    """
+    """A call as the ledger keeps it."""
 
     call_id: str
     state: str
@@ -79,31 +61,7 @@ class JudgeSaid:
 
 @dataclass(frozen=True)
 class OpenRun:
-    """One run with everything that is known of it.
-
-    Parameters
-    ----------
-    run_id
-        Its id.
-    facts
-        Its row of the frame; what is missing is ``None``.
-    prompt
-        The prompt as it was sent.
-    reply
-        The reply as it was received; ``None`` when there is none.
-    call
-        The call that answered it; ``None`` when the ledger has none.
-    judges
-        What each judge said of it, in the order of their labels.
-    people
-        What each person said of it, in the order of their names; unfinished ratings too.
-    hidden_for
-        Raters whose running rounds hide what judges and people said; empty where none does.
-    marked
-        Places of the reply to be marked.
-    marked_as
-        What is marked, in words.
-    """
+    """One run with everything that is known of it."""
 
     run_id: str
     facts: Mapping[str, Any]
@@ -118,15 +76,7 @@ class OpenRun:
 
 
 def search_texts(study: Study, runs: pd.DataFrame) -> dict[str, str]:
-    """Return what a search looks in: ids, prompt and reply of each run, case folded, by run id.
-
-    Parameters
-    ----------
-    study
-        The study.
-    runs
-        Its runs frame.
-    """
+    """Return what a search looks in: ids, prompt and reply of each run, case folded, by run id."""
     found_blobs = study.store.find_by(
         OutputBlob, "blob_id", runs["output_blob_id"].dropna(), only=("blob_id", "content")
     )
@@ -141,22 +91,7 @@ def search_texts(study: Study, runs: pd.DataFrame) -> dict[str, str]:
 
 
 def open_runs(study: Study, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
-    """Read some runs whole, in the order of the ids.
-
-    Parameters
-    ----------
-    study
-        The study.
-    runs
-        Its runs frame, or that of `toolkit.viewer.people.with_people`, which says what must not be seen.
-    run_ids
-        Which runs.
-
-    Raises
-    ------
-    InputError
-        When a run is not in the study.
-    """
+    """Read some runs whole, in the order of the ids."""
     chosen = runs[runs["run_id"].isin(list(run_ids))]
     rows = {row["run_id"]: plain_row(row) for row in chosen.to_dict("records")}
     for run_id in run_ids:

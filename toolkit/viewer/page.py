@@ -100,19 +100,7 @@ def page_html(
     pair: tuple[OpenRun, OpenRun] | None = None,
     chosen: str = "",
 ) -> str:
-    """Return the page.
-
-    Parameters
-    ----------
-    runs
-        What stands on it.
-    name, note, dataset
-        Name and note of the study, version of its dataset.
-    pair
-        Two runs to be put side by side at the top.
-    chosen
-        How the runs were chosen, in words.
-    """
+    """Return the page."""
     how = f" ({shown(chosen)})" if chosen else ""
     about = f"{len(runs)} runs{how} of study {shown(name)}, dataset {shown(dataset)}. {shown(note)}"
     together = f"<section id='beside'>{beside_html(*pair)}</section>" if pair is not None else ""

@@ -25,13 +25,7 @@ _NUMBERS: Final = frozenset(("rep.", "composite", "judges' SD", "people", "AUD",
 
 
 def number(value: Any, digits: int = 2, unit: str = "") -> str:
-    """Return a number for people, a dash where it is missing, and never a zero for what is only small.
-
-    Examples
-    --------
-    >>> number(2.345), number(None), number(0.5, 4, "AUD"), number(0.00003, 4), number(0.0)
-    ('2.35', '–', 'AUD 0.5000', '<0.0001', '0.00')
-    """
+    """Return a number for people, a dash where it is missing, and never a zero for what is only small."""
     if value is None:
         return MISSING
     least = 10.0**-digits
@@ -40,13 +34,7 @@ def number(value: Any, digits: int = 2, unit: str = "") -> str:
 
 
 def cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the row of a run in the table of runs, as text.
-
-    Parameters
-    ----------
-    facts
-        Its row of the runs frame, or of that of `toolkit.viewer.people.with_people`, with ``None`` for what is missing.
-    """
+    """Return the row of a run in the table of runs, as text."""
     latency = facts["latency_ms"]
     return (
         str(facts["prompt_id"]),
@@ -93,17 +81,7 @@ def row_title(facts: Mapping[str, Any]) -> str:
 
 
 def scrolled(name: str, content: str, tag: str = "pre", kind: str = "") -> str:
-    """Return a text in a box that a keyboard can reach and scroll, and whose name is read out.
-
-    Parameters
-    ----------
-    name
-        What it is, as text.
-    content
-        HTML.
-    tag, kind
-        The element, and its class beside that of a text.
-    """
+    """Return a text in a box that a keyboard can reach and scroll, and whose name is read out."""
     return (
         f"<{tag} dir='auto' class='tv-text {kind}{IGNORED_BY_MATHJAX}' tabindex='0' {_OWN_KEYS} role='region' "
         f"aria-label='{shown(name)}'>{content}</{tag}>"
@@ -111,13 +89,7 @@ def scrolled(name: str, content: str, tag: str = "pre", kind: str = "") -> str:
 
 
 def run_html(run: OpenRun) -> str:
-    """Return everything that is known of a run: facts, prompt, reply, judges, calls.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return everything that is known of a run: facts, prompt, reply, judges, calls."""
     return "".join(
         (
             f"<h2>{shown(title(run))}</h2>",

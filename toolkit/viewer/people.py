@@ -38,24 +38,7 @@ _SCORES: Final = (
 
 
 def with_people(study: Study, runs: pd.DataFrame, *, blind: bool = True) -> pd.DataFrame:
-    """Return a runs frame with what people said of each run.
-
-    Parameters
-    ----------
-    study
-        The study.
-    runs
-        Its runs frame, or rows of it.
-    blind
-        Whether the scores of replies in running rounds are left out.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The same rows with ``people_composite`` (mean of the composites of all who finished their rating, 0-5, missing
-        where nobody did), ``people_count`` (how many did) and ``hidden_for``; where that names a rater, every
-        score of the row is missing.
-    """
+    """Return a runs frame with what people said of each run."""
     import pandas as pd
 
     rateable = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
@@ -79,15 +62,7 @@ def with_people(study: Study, runs: pd.DataFrame, *, blind: bool = True) -> pd.D
 
 
 def ratings_by_run(study: Study, blobs: Mapping[str, str]) -> dict[str, tuple[Rating, ...]]:
-    """Return the newest rating of each rater, unfinished ones too, by run id and in the order of their names.
-
-    Parameters
-    ----------
-    study
-        The study.
-    blobs
-        Run id to the id of the text that the run has now.
-    """
+    """Return the newest rating of each rater, unfinished ones too, by run id and in the order of their names."""
     ratings = newest_ratings(study.store, blobs, study.plan.rubric.digest)
     found: dict[str, tuple[Rating, ...]] = {}
     for (_, run_id), rating in sorted(ratings.items()):

@@ -148,13 +148,7 @@ def matching(runs: pd.DataFrame, wanted: Filter, texts: Mapping[str, str] | None
 
 
 def pages(count: int) -> int:
-    """Return how many pages so many runs take; a table without runs has one, which is empty.
-
-    Examples
-    --------
-    >>> pages(0), pages(12), pages(13)
-    (1, 1, 2)
-    """
+    """Return how many pages so many runs take; a table without runs has one, which is empty."""
     return max(1, -(-count // PAGE))
 
 
@@ -179,13 +173,7 @@ def disagreement(runs: pd.DataFrame, points: float = 1.0) -> str:
 
 
 def plain_row(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return a row of a frame with ``None`` where a value is missing.
-
-    Parameters
-    ----------
-    row
-        Column to value, as ``frame.to_dict("records")`` has it.
-    """
+    """Return a row of a frame with ``None`` where a value is missing."""
     import pandas as pd
 
     return {str(name): None if pd.isna(value) else value for name, value in row.items()}

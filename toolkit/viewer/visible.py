@@ -23,22 +23,6 @@ def visible(text: str) -> str:
 
     `toolkit.report.show.plain_text` drops such characters because a finding is read as prose. Here it matters that
     they were there: an escape or an override in a reply is a finding of its own.
-
-    Parameters
-    ----------
-    text
-        Any text, of a model for example.
-
-    Returns
-    -------
-    str
-        Whatever cannot be seen stands as ``[U+202E]``, because few fonts have pictures of controls. It holds no
-        character of private use, so the caller may put its own there.
-
-    Examples
-    --------
-    >>> visible("a\x1b[31mb\u202ec\r\nd")
-    'a[U+001B][31mb[U+202E]c\nd'
     """
     return _UNUSUAL.sub(lambda found: _sign(found[0]), text.replace("\r\n", "\n"))
 
@@ -51,24 +35,12 @@ def _sign(character: str) -> str:
 
 
 def shown(text: object) -> str:
-    """Return anything as HTML that shows it as text and does nothing else.
-
-    Examples
-    --------
-    >>> shown("<b>1 & 2</b>")
-    '&lt;b&gt;1 &amp; 2&lt;/b&gt;'
-    """
+    """Return anything as HTML that shows it as text and does nothing else."""
     return html.escape(visible(str(text)))
 
 
 def spans_in_order(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Return spans in the order in which they stand, each once, and none that reaches into the one before.
-
-    Examples
-    --------
-    >>> spans_in_order([(5, 9), (0, 3), (5, 9), (2, 4)])
-    ((0, 3), (5, 9))
-    """
+    """Return spans in the order in which they stand, each once, and none that reaches into the one before."""
     kept: list[Span] = []
     for start, end in sorted(set(spans)):
         if end > start and (not kept or start >= kept[-1][1]):
@@ -77,20 +49,7 @@ def spans_in_order(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def marked_text(text: str, spans: Iterable[Span] = ()) -> str:
-    """Return a text as it was received, as HTML, with places of it marked.
-
-    Parameters
-    ----------
-    text
-        Any text.
-    spans
-        The places to mark.
-
-    Examples
-    --------
-    >>> marked_text("Isolate it. <b>Now.</b>", [(0, 11)])
-    '<mark>Isolate it.</mark> &lt;b&gt;Now.&lt;/b&gt;'
-    """
+    """Return a text as it was received, as HTML, with places of it marked."""
     parts, at = [], 0
     for start, end in spans_in_order(spans):
         parts += [shown(text[at:start]), f"<mark>{shown(text[start:end])}</mark>"]

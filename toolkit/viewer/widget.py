@@ -30,33 +30,12 @@ WIDTHS: Final = (18, 12, 5, 4, 13, 10, 8, 8, 9, 7, 6)
 
 
 def viewer(study: Study, run_id: str | None = None) -> widgets.VBox:
-    """Return the viewer of a study.
-
-    Parameters
-    ----------
-    study
-        The study whose runs are read.
-    run_id
-        The run to open at once.
-
-    Raises
-    ------
-    InputError
-        When the study has no run yet, or not this one.
-    """
+    """Return the viewer of a study."""
     return Viewer(study, run_id).box
 
 
 class Viewer:
-    """The widgets of the viewer and what they do; ``box`` is what a notebook shows.
-
-    Parameters
-    ----------
-    study
-        The study whose runs are read.
-    run_id
-        The run to open at once.
-    """
+    """The widgets of the viewer and what they do; ``box`` is what a notebook shows."""
 
     def __init__(self, study: Study, run_id: str | None = None) -> None:
         self.study = study

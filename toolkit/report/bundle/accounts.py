@@ -25,13 +25,7 @@ _SHARED: Final = (
 
 
 def design(done: Done) -> tuple[Sentence, ...]:
-    """Return what was asked: prompts, bases and lengths, dataset, models and repeats.
-
-    Parameters
-    ----------
-    done
-        What the study did.
-    """
+    """Return what was asked: prompts, bases and lengths, dataset, models and repeats."""
     plan, study = done.plan, done.plan.study
     asked_ids = {run.prompt.prompt_id for run in plan.runs}
     items = {run.item.item_id for run in plan.runs}
@@ -98,13 +92,7 @@ def _roles(done: Done) -> list[str]:
 
 
 def missing(done: Done) -> tuple[Sentence, ...]:
-    """Return how much there is of what was planned, and why the rest is missing.
-
-    Parameters
-    ----------
-    done
-        What the study did.
-    """
+    """Return how much there is of what was planned, and why the rest is missing."""
     status = done.status
     runs, judgements, excluded = status["runs"], status["judgements"], status["excluded"]
     said = [
@@ -156,13 +144,7 @@ def missing(done: Done) -> tuple[Sentence, ...]:
 
 
 def cost(done: Done) -> tuple[Sentence, ...]:
-    """Return what the study cost, at which prices and rate of exchange.
-
-    Parameters
-    ----------
-    done
-        What the study did.
-    """
+    """Return what the study cost, at which prices and rate of exchange."""
     by = {
         purpose: sum(one.aud for one in done.paid if one.purpose == purpose) for purpose in ("run", "judge")
     }
@@ -196,13 +178,7 @@ def cost(done: Done) -> tuple[Sentence, ...]:
 
 
 def software(done: Done) -> tuple[Sentence, ...]:
-    """Return the software with its versions on the day on which the bundle was written.
-
-    Parameters
-    ----------
-    done
-        What the study did.
-    """
+    """Return the software with its versions on the day on which the bundle was written."""
     versions, commit = done.manifest["versions"], done.manifest["commit"]
     tools = [f"{name} {versions[name]}" for name in _TOOLS if versions.get(name)]
     found = packages_used(versions, done.evidence)

@@ -18,13 +18,7 @@ _FOCUS: Final = "Focus sentence prompting"
 
 
 def models(done: Done) -> tuple[Sentence, ...]:
-    """Return who answered, when, and under which sampling.
-
-    Parameters
-    ----------
-    done
-        What the study did.
-    """
+    """Return who answered, when, and under which sampling."""
     plan = done.plan
     by_model = {(one.provider, one.model): one for one in done.answers if one.purpose == "run"}
     told = "; ".join(_model(name, spec, by_model, "answer") for name, spec in plan.models.items())
@@ -49,13 +43,7 @@ def models(done: Done) -> tuple[Sentence, ...]:
 
 
 def judges(done: Done) -> tuple[Sentence, ...]:
-    """Return who judged, when, with which rubric and in which manner; nothing where nobody did.
-
-    Parameters
-    ----------
-    done
-        What the study did.
-    """
+    """Return who judged, when, with which rubric and in which manner; nothing where nobody did."""
     plan = done.plan
     if not plan.judges:
         return ()
@@ -80,13 +68,7 @@ def judges(done: Done) -> tuple[Sentence, ...]:
 
 
 def people(done: Done) -> tuple[Sentence, ...]:
-    """Return how many people rated how many answers; nothing where nobody did.
-
-    Parameters
-    ----------
-    done
-        What the study did.
-    """
+    """Return how many people rated how many answers; nothing where nobody did."""
     raters, answers = done.people
     if not raters:
         return ()

@@ -31,26 +31,7 @@ def write_bundle(
     section: Sequence[Paragraph],
     manifest: Mapping[str, Any],
 ) -> list[Path]:
-    r"""Write what turns figures and tables into a bundle; the same study gives the same bytes.
-
-    Parameters
-    ----------
-    folder
-        The bundle.
-    drawn
-        The files of figures, tables and statistics that stand in it.
-    section
-        The methods section.
-    manifest
-        From `toolkit.report.manifest.manifest`.
-
-    Returns
-    -------
-    list of Path
-        Everything in the bundle: ``drawn``, a ``.tex`` of each figure, ``preamble.tex``, ``figures.tex`` and
-        ``statistics.tex`` (which ``\input`` all), ``methods.tex`` and ``.txt``, ``references.bib`` of what they cite,
-        ``all_references.bib`` of what any bundle cites, ``bundle.tex`` and ``manifest.json``.
-    """
+    r"""Write what turns figures and tables into a bundle; the same study gives the same bytes."""
     figures, tables, statistics = (folder / name for name in ("figures", "tables", "statistics"))
     of_figures = [path for path in drawn if path.parent == figures]
     study = str(manifest["study"])

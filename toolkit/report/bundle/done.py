@@ -16,30 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Done:
-    """What a study did.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    answers
-        Models that gave the answers and the judgements of the study as it stands, from
-        `toolkit.runs.asked.asked_models`; a judge of a test without kept judgements has all its calls.
-    paid
-        All that the study paid for, calls under earlier settings too; from the same.
-    status
-        From `toolkit.runs.status.study_status`.
-    manifest
-        From `toolkit.report.manifest.manifest`.
-    evidence
-        What was calculated.
-    unscored
-        Whole answers that have no score, because too few judges scored them.
-    people
-        How many people rated answers, and how many answers they rated.
-    prices
-        Price of every model and judge by the name of the model; None where none is known any more.
-    """
+    """What a study did."""
 
     plan: Plan
     answers: Sequence[Asked]

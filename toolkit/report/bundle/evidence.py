@@ -20,38 +20,14 @@ _OF_ESTIMATES: Final = frozenset({"name", "estimate", "low", "p_value", "method"
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the files of a bundle show was calculated.
-
-    Parameters
-    ----------
-    methods
-        How every interval and P value was made, with the degrees of freedom where the data set them, and how P values
-        were corrected.
-    rows
-        ``TABLE: RESULT`` of every result that has a number.
-    columns
-        ``TABLE.COLUMN`` of every column that has a number which is not 0, or a text.
-    """
+    """What the files of a bundle show was calculated."""
 
     methods: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     columns: frozenset[str] = frozenset()
 
     def shows(self, wanted: Mapping[str, Sequence[str]]) -> bool:
-        """Return whether one of the signs of a statistic is there.
-
-        Parameters
-        ----------
-        wanted
-            ``method``: part of a method; ``row``: beginning of a row; ``column``: a column. Any one is enough.
-
-        Examples
-        --------
-        >>> Evidence(methods=("Wilson, effective n (Dean & Pagano 2015)",)).shows({"method": ["Wilson"]})
-        True
-        >>> Evidence(rows=("cost_quality: quality of Wilson at S",)).shows({"method": ["Wilson"]})
-        False
-        """
+        """Return whether one of the signs of a statistic is there."""
         return (
             any(part in method for part in wanted.get("method", ()) for method in self.methods)
             or any(row.startswith(start) for start in wanted.get("row", ()) for row in self.rows)
@@ -64,11 +40,6 @@ def evidence_of(files: Iterable[Path]) -> Evidence:
 
     Only fields count that the toolkit writes itself: methods of results that have an interval or a P value, names of
     results, columns, and the words in which a caption names the methods of its intervals.
-
-    Parameters
-    ----------
-    files
-        What ``study.figures()`` and ``study.statistics()`` wrote.
     """
     methods: dict[str, list[float]] = {}
     rows: dict[str, None] = {}

@@ -79,13 +79,7 @@ PREAMBLE: Final = r"""% In the preamble of a thesis: \input{path/to/bundle/pream
 
 
 def ordered(names: Iterable[str]) -> list[str]:
-    """Return names of figures as a thesis shows them.
-
-    Examples
-    --------
-    >>> ordered(["part_10", "cost_quality", "part_9", "quality_by_length"])
-    ['quality_by_length', 'cost_quality', 'part_9', 'part_10']
-    """
+    """Return names of figures as a thesis shows them."""
     return sorted(names, key=_place)
 
 
@@ -96,32 +90,7 @@ def _place(name: str) -> tuple[int, list[str | int]]:
 
 
 def figure_latex(name: str, caption: str, alt_text: str, study: str, *, wide: bool) -> str:
-    r"""Return the figure environment of a figure.
-
-    Parameters
-    ----------
-    name
-        Stem of its files in ``figures/``.
-    caption
-        Its caption; its first sentence is what the list of figures shows.
-    alt_text
-        The figure in words.
-    study
-        Name of the study, for its label.
-    wide
-        Whether it goes over both columns of a page that has two; where it has one that makes no difference.
-
-    Examples
-    --------
-    >>> print(figure_latex("cost_quality", "Cost & quality (n = 12 bases).", "Two marks.", "pilot", wide=False))
-    \begin{figure}[htbp]
-      \centering
-      \bundlefigure{cost_quality.pdf}{Two marks.}
-      \caption[Cost \& quality]{Cost \& quality (n = 12 bases).}
-      \label{fig:pilot:cost-quality}
-    \end{figure}
-    <BLANKLINE>
-    """
+    r"""Return the figure environment of a figure."""
     environment = "figure*" if wide else "figure"
     lines = [
         rf"\begin{{{environment}}}[htbp]",
@@ -135,39 +104,19 @@ def figure_latex(name: str, caption: str, alt_text: str, study: str, *, wide: bo
 
 
 def alt_text_of(svg: str) -> str:
-    """Return the alt text that `toolkit.report.saving` wrote into an SVG, empty where there is none.
-
-    Examples
-    --------
-    >>> alt_text_of("<svg><title>t</title><desc>a &lt; b</desc></svg>")
-    'a < b'
-    """
+    """Return the alt text that `toolkit.report.saving` wrote into an SVG, empty where there is none."""
     found = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL)
     return html.unescape(found.group(1)) if found else ""
 
 
 def is_wide(svg: str) -> bool:
-    """Return whether a figure is wider than a column of a thesis, by the first width in its SVG.
-
-    Examples
-    --------
-    >>> is_wide('<svg width="240.9pt">'), is_wide('<svg width="453.5pt">'), is_wide("")
-    (False, True, False)
-    """
+    """Return whether a figure is wider than a column of a thesis, by the first width in its SVG."""
     found = re.search(r'width="([\d.]+)pt"', svg)
     return found is not None and float(found.group(1)) / _POINTS_A_MM > COLUMN_MM + 1
 
 
 def inputs(folder: Path, paths: Sequence[str]) -> str:
-    r"""Return what takes up each file; tables that float come out before one that goes over pages.
-
-    Parameters
-    ----------
-    folder
-        The bundle.
-    paths
-        Files in it, relative to it.
-    """
+    r"""Return what takes up each file; tables that float come out before one that goes over pages."""
     told: list[str] = []
     for path in paths:
         text = (folder / path).read_text(encoding="utf-8")
@@ -182,17 +131,7 @@ def inputs(folder: Path, paths: Sequence[str]) -> str:
 
 
 def document(study: str, *, has_statistics: bool, left_out: str) -> str:
-    """Return the document that shows the whole bundle.
-
-    Parameters
-    ----------
-    study
-        Name of the study.
-    has_statistics
-        Whether there is a ``statistics.tex``.
-    left_out
-        What the study cannot give, line by line; may be empty.
-    """
+    """Return the document that shows the whole bundle."""
     appendix = [r"\section{All statistics}", r"\input{\bundlepath statistics.tex}"] if has_statistics else []
     lines = left_out.splitlines()
     items = [rf"  \item[--] {escape_breaking(line)}" for line in lines[1:] if _LEFT_OUT.match(line)]
@@ -228,11 +167,5 @@ def document(study: str, *, has_statistics: bool, left_out: str) -> str:
 
 
 def stems(paths: Iterable[Path], suffix: str) -> list[str]:
-    """Return the stems of the paths that end so.
-
-    Examples
-    --------
-    >>> stems([Path("a.pdf"), Path("a.csv")], ".pdf")
-    ['a']
-    """
+    """Return the stems of the paths that end so."""
     return [path.stem for path in paths if path.suffix == suffix]

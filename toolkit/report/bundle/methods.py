@@ -15,13 +15,7 @@ Paragraph = tuple[str, tuple[Sentence, ...]]
 
 
 def methods_section(done: Done) -> tuple[Paragraph, ...]:
-    """Return the methods section as paragraphs; what the study did not do has none.
-
-    Parameters
-    ----------
-    done
-        What the study did.
-    """
+    """Return the methods section as paragraphs; what the study did not do has none."""
     paragraphs = (
         ("Design", design(done)),
         ("Models", models(done)),
@@ -36,19 +30,7 @@ def methods_section(done: Done) -> tuple[Paragraph, ...]:
 
 
 def methods_text(paragraphs: Sequence[Paragraph]) -> str:
-    """Return the section as plain text with author and year of each reference.
-
-    Parameters
-    ----------
-    paragraphs
-        From `methods_section`.
-
-    Examples
-    --------
-    >>> print(methods_text([("Statistics", (Sentence("Holm's method was used", ("holm1979",)),))]))
-    Statistics. Holm's method was used (Holm 1979).
-    <BLANKLINE>
-    """
+    """Return the section as plain text with author and year of each reference."""
     told = []
     for heading, sentences in paragraphs:
         said = [
@@ -60,24 +42,7 @@ def methods_text(paragraphs: Sequence[Paragraph]) -> str:
 
 
 def methods_latex(paragraphs: Sequence[Paragraph]) -> str:
-    r"""Return the section as LaTeX with ``\cite`` of each reference.
-
-    Parameters
-    ----------
-    paragraphs
-        From `methods_section`.
-
-    Examples
-    --------
-    >>> print(methods_latex([("Statistics", (Sentence("d_z", ("holm1979", "wilson1927")),))]))
-    \begingroup\emergencystretch=3em
-    <BLANKLINE>
-    \paragraph{Statistics.}
-    d\_z~\cite{holm1979,wilson1927}.
-    <BLANKLINE>
-    \endgroup
-    <BLANKLINE>
-    """
+    r"""Return the section as LaTeX with ``\cite`` of each reference."""
     told = []
     for heading, sentences in paragraphs:
         said = [

@@ -37,34 +37,14 @@ _ALWAYS: Final = {"package", "cite"}
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of the methods, without its full stop.
-
-    Parameters
-    ----------
-    text
-        Plain text; what is in it of models and study files is not trusted.
-    cite
-        Keys of the references that it rests on.
-    """
+    """One sentence of the methods, without its full stop."""
 
     text: str
     cite: tuple[str, ...] = ()
 
 
 def statistics_used(evidence: Evidence) -> list[Sentence]:
-    """Return a sentence with its references for every statistic that was calculated.
-
-    Parameters
-    ----------
-    evidence
-        What the files of the bundle show.
-
-    Examples
-    --------
-    >>> shown = Evidence(methods=("Wilson", "Holm over 3 contrasts"), rows=("cost_quality: quality of TOST at S",))
-    >>> [(one.text[:6], one.cite) for one in statistics_used(shown)]
-    [('Interv', ()), ('Wilson', ('wilson1927',)), ('Holm o', ('holm1979',))]
-    """
+    """Return a sentence with its references for every statistic that was calculated."""
     told = [
         Sentence(str(one["text"]), tuple(one["cite"]))
         for one in _data("methods.toml")["statistic"]
@@ -83,20 +63,7 @@ def statistics_used(evidence: Evidence) -> list[Sentence]:
 def packages_used(
     versions: Mapping[str, str | None], evidence: Evidence
 ) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return name, version and reference of the software that analyses and figures were made with.
-
-    Parameters
-    ----------
-    versions
-        As in the manifest; a package that is not installed is left out.
-    evidence
-        What the files of the bundle show; a package that serves one statistic is named where it is there.
-
-    Examples
-    --------
-    >>> packages_used({"python": "3.11.7", "scipy": "1.17.0", "seaborn": "0.13.2"}, Evidence())
-    [('scipy', '1.17.0', ('virtanen2020',))]
-    """
+    """Return name, version and reference of the software that analyses and figures were made with."""
     return [
         (one["package"], str(versions[one["package"]]), (str(one["cite"]),))
         for one in _data("methods.toml")["software"]
@@ -105,59 +72,17 @@ def packages_used(
 
 
 def bibliography(keys: Iterable[str]) -> str:
-    """Return the BibTeX entries of the keys, each once, in the order of the alphabet.
-
-    Parameters
-    ----------
-    keys
-        What is cited.
-
-    Raises
-    ------
-    InputError
-        When a key has no reference.
-
-    Examples
-    --------
-    >>> print(bibliography(["holm1979", "holm1979"]))
-    @article{holm1979,
-      author = {Holm, Sture},
-      title = {A Simple Sequentially Rejective Multiple Test Procedure},
-      journal = {Scandinavian Journal of Statistics},
-      volume = {6},
-      number = {2},
-      pages = {65--70},
-      year = {1979}
-    }
-    <BLANKLINE>
-    """
+    """Return the BibTeX entries of the keys, each once, in the order of the alphabet."""
     return "\n".join(_entry(key, _reference(key)) for key in sorted(set(keys)))
 
 
 def known_references() -> list[str]:
-    """Return the key of every reference that a bundle of any study may cite.
-
-    Examples
-    --------
-    >>> "holm1979" in known_references()
-    True
-    """
+    """Return the key of every reference that a bundle of any study may cite."""
     return list(_data("references.toml"))
 
 
 def short_reference(key: str) -> str:
-    """Return a reference as it stands in running text.
-
-    Parameters
-    ----------
-    key
-        Key of the reference.
-
-    Examples
-    --------
-    >>> short_reference("mcgraw1996"), short_reference("fleiss1969"), short_reference("virtanen2020")
-    ('McGraw & Wong 1996', 'Fleiss, Cohen & Everitt 1969', 'Virtanen et al. 2020')
-    """
+    """Return a reference as it stands in running text."""
     fields = _reference(key)
     names = [re.sub(r"[{}]", "", one.split(",")[0]) for one in str(fields["author"]).split(" and ")]
     if "others" in names or len(names) > 3:

@@ -18,20 +18,6 @@ def write_manifest(folder: Path, about: Mapping[str, Any], files: Iterable[Path]
     """Write what a bundle was made from and the SHA-256 of its files, and remove files of an earlier bundle.
 
     Only what the manifest before names and nobody has changed since is removed.
-
-    Parameters
-    ----------
-    folder
-        The bundle.
-    about
-        From `toolkit.report.manifest.manifest`.
-    files
-        Every file that was written now.
-
-    Returns
-    -------
-    Path
-        ``manifest.json``.
     """
     sums = {path.relative_to(folder).as_posix(): _sum(path) for path in files}
     place = folder / MANIFEST
@@ -45,36 +31,12 @@ def write_manifest(folder: Path, about: Mapping[str, Any], files: Iterable[Path]
 
 
 def read_sums(manifest: Path) -> dict[str, str]:
-    """Return path and SHA-256 of every file that a manifest names.
-
-    Parameters
-    ----------
-    manifest
-        A ``manifest.json``.
-
-    Raises
-    ------
-    InputError
-        When it is no manifest of a bundle.
-    """
+    """Return path and SHA-256 of every file that a manifest names."""
     return _read(manifest)[1]
 
 
 def check_is_of(folder: Path, study: str) -> None:
-    """Make sure that a folder holds no bundle of another study, which a new one would take the place of.
-
-    Parameters
-    ----------
-    folder
-        Where a bundle is to be written.
-    study
-        The study that it is of.
-
-    Raises
-    ------
-    InputError
-        When a bundle of another study is there, or another ``manifest.json``.
-    """
+    """Make sure that a folder holds no bundle of another study, which a new one would take the place of."""
     place = folder / MANIFEST
     if place.exists() and (other := _read(place)[0]) != study:
         raise InputError(
@@ -94,18 +56,7 @@ def _read(manifest: Path) -> tuple[str, dict[str, str]]:
 
 
 def differing_files(folder: Path) -> list[str]:
-    """Return a line for every file of a bundle that is not what its manifest says.
-
-    Parameters
-    ----------
-    folder
-        The bundle.
-
-    Raises
-    ------
-    InputError
-        When its manifest cannot be read.
-    """
+    """Return a line for every file of a bundle that is not what its manifest says."""
     found = []
     for name, known in sorted(read_sums(folder / MANIFEST).items()):
         path = _inside(folder, name)
