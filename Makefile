@@ -2,12 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+TESTS ?= -m "not full"
 
-.PHONY: help setup demo test mutations lab check clean
+.PHONY: help setup demo test test-all mutations lab check clean
 
 help:
 	@echo "make demo    a whole study with a local model, no key needed, results under results/demo/"
 	@echo "make test    all tests"
+	@echo "make test-all  the same with the full counts: 20 kills, 100 mutated captures, every notebook in the browser"
 	@echo "make mutations  break each guarantee on purpose and see a test notice (minutes)"
 	@echo "make lab     JupyterLab on the notebooks"
 	@echo "make check   style, types, notebooks, docs"
@@ -28,7 +30,10 @@ test: setup
 	@bash scripts/apt_install.sh chromedriver chromium-driver
 	@bash scripts/apt_install.sh pdflatex texlive-latex-base texlive-latex-recommended
 	@bash scripts/apt_install.sh pdftotext poppler-utils
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(TESTS)
+
+test-all: TESTS :=
+test-all: test
 
 mutations: setup
 	@$(BIN)/python tests/broken_guarantees.py
