@@ -26,7 +26,7 @@ from toolkit.store import archive_file, embedded
 from toolkit.store.archive import write_archive
 from toolkit.store.archive_file import CONTENTS, KEYS, check_archive, pack_archive
 from toolkit.store.archive_import import Imported, add_archive
-from toolkit.verify.study import verify_study
+from toolkit.verify import verify_study
 from toolkit.workbench import Study
 
 ASKED = (
