@@ -17,7 +17,7 @@ from toolkit.models.prices import aud_cost, price_of
 from toolkit.runs import gateway
 from toolkit.runs.retries import RetryPolicy
 from toolkit.store.documents import Call
-from toolkit.study import Budget, Sampling
+from toolkit.study_file import Budget, Sampling
 from toolkit.workbench import Study
 
 RUNS = 240

@@ -32,7 +32,7 @@ from toolkit.store.archive_file import check_archive
 from toolkit.store.archive_import import add_archive
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Run
-from toolkit.study import Budget, Limit, ModelEntry
+from toolkit.study_file import Budget, Limit, ModelEntry
 from toolkit.workbench import Study
 
 RUNS, KILLS = 500, 20

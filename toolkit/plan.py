@@ -22,7 +22,7 @@ from toolkit.prompt_test import PromptResponseTest, TestItem
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, clusters_of, dataset_of, load_dataset
 from toolkit.runs.plan import PlannedRun, plan_runs
-from toolkit.study import ModelEntry, StudyFile
+from toolkit.study_file import ModelEntry, StudyFile
 
 STORE: Final = ".store"
 """Folder of the embedded store in a results folder."""

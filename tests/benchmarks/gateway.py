@@ -67,7 +67,7 @@ def bench_study(
     url: str, folder: Path, *, runs: int, connections: int, client: str = "openai", judge: bool = False
 ) -> Study:
     """Return a study of at least ``runs`` runs: the 12 S prompts of the demo, as often as it takes."""
-    from toolkit.study import Judge, Judges, ModelEntry, StudyFile
+    from toolkit.study_file import Judge, Judges, ModelEntry, StudyFile
     from toolkit.workbench import Study
 
     price = {"usd_per_million_input": 1.0, "usd_per_million_output": 1.0}

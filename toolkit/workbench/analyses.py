@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolkit.study import StudyFile
+from toolkit.study_file import StudyFile
 
 if TYPE_CHECKING:
     import pandas as pd

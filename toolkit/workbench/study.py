@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from toolkit.plan import Plan, make_plan
-from toolkit.study import StudyFile
-from toolkit.study_file import load_study_file
+from toolkit.study_file import StudyFile, load_study_file
 from toolkit.workbench.analyses import Snapshot
 from toolkit.workbench.frames import StudyFrames
 
