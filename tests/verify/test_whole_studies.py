@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from toolkit.stats import length
+from toolkit.study import Study
 from toolkit.verify.expected import Agreement
 from toolkit.verify.whole_studies import compared_tables, finished_study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 NAME = "judges fail and give zeros"
 

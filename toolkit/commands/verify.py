@@ -47,8 +47,8 @@ def verify(
     if (study is None) != statistics:
         raise click.UsageError("give either STUDY or --statistics: which of the two is to be verified")
     if study is not None:
+        from toolkit.study import Study
         from toolkit.verify.study import verify_study
-        from toolkit.workbench import Study
 
         return finish(verify_study(Study.load(study)), as_json)
     from toolkit.verify.command import verify_statistics

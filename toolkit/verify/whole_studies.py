@@ -16,7 +16,7 @@ from toolkit.words import DIMENSIONS, JUDGE_ROLES
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 USD: Final = (1.0, 2.0)
 """Price of a million tokens in and out, for models and judges alike."""
@@ -66,7 +66,7 @@ def finished_study(name: str, seed: int) -> Iterator[Study]:
     """
     from toolkit.store import embedded
     from toolkit.store.connection import Store
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     with tempfile.TemporaryDirectory(prefix="toolkit-verify-") as folder:
         path = Path(folder) / "study.toml"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Analyses(ABC):
-    """What can be calculated from the frames of a study; `toolkit.workbench.Study` has the frames."""
+    """What can be calculated from the frames of a study; `toolkit.study.Study` has the frames."""
 
     file: StudyFile
 
