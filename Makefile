@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= -m "not full"
 
-.PHONY: help setup demo test test-all mutations lab check clean
+.PHONY: help setup demo test test-all coverage mutations lab check clean
 
 help:
 	@echo "make demo    a whole study with a local model, no key needed, results under results/demo/"
 	@echo "make test    all tests"
 	@echo "make test-all  the same with the full counts: 20 kills, 100 mutated captures, every notebook in the browser"
+	@echo "make coverage  simulate studies with a known truth through every statistic: docs/statistics_verified.md (20 minutes)"
 	@echo "make mutations  break each guarantee on purpose and see a test notice (minutes)"
 	@echo "make lab     JupyterLab on the notebooks"
 	@echo "make check   style, types, notebooks, docs"
@@ -34,6 +35,11 @@ test: setup
 
 test-all: TESTS :=
 test-all: test
+
+STUDIES ?= 1000
+SEED ?= 20261121
+coverage: setup
+	@$(BIN)/python tests/coverage/run.py --studies $(STUDIES) --seed $(SEED)
 
 mutations: setup
 	@$(BIN)/python tests/broken_guarantees.py

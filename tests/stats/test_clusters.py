@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -20,10 +19,6 @@ from toolkit.stats.mixed_model import mixed_model
 from toolkit.stats.pareto import pareto
 from toolkit.stats.power_pilot import pilot_power
 from toolkit.stats.study_generalizability import study_generalizability
-from toolkit.verify.check import Check
-from toolkit.verify.checks_clusters import CHECKS, draw_copies
-from toolkit.verify.drawn import Model
-from toolkit.verify.runner import simulate_checks
 
 
 def study(bases: int = 12) -> pd.DataFrame:
@@ -115,24 +110,3 @@ def test_a_cluster_of_several_scenarios_takes_scenario_out_of_the_mixed_model() 
     assert [term.term for term in found.terms] == ["length", "model", "length:model"]
     assert "scenario is left out" in " ".join(found.notes)
     assert found.n["independent groups"] == 11
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
-def test_in_the_predecessors_layout_intervals_hold_and_tests_keep_their_level(check: Check) -> None:
-    """100 bases, 164 distinct texts of 300: `toolkit verify --statistics` has the shares of 1,000 studies."""
-    found = simulate_checks([check], studies=40)
-    for row in found.tallies:
-        assert (row.counted, row.failed) == (40, 0)
-        assert row.share <= 0.15 if check.kind == "test" else row.share >= 0.85, row
-
-
-def test_without_clusters_the_same_studies_find_what_is_not_there() -> None:
-    """What the clusters are for: taken as 100 bases, intervals miss the truth in a quarter of the studies."""
-    rng, held = np.random.default_rng(5), Counter[bool]()
-    for _ in range(40):
-        runs = draw_copies(rng, Model(), (0.0, 0.0, 0.0)).query("length_bin == 'S'")
-        for clustered in (True, False):
-            found = compare_models(runs if clustered else runs.drop(columns="cluster")).models[0][1]
-            held[clustered] += found.low <= 3.0 <= found.high
-    assert held[True] >= 36
-    assert held[False] <= 30

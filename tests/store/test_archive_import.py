@@ -27,7 +27,7 @@ from toolkit.store.archive import write_archive
 from toolkit.store.archive_file import CONTENTS, KEYS, check_archive, pack_archive
 from toolkit.store.archive_import import Imported, add_archive
 from toolkit.study import Study
-from toolkit.verify.study import verify_study
+from toolkit.verify import verify_study
 
 ASKED = (
     'provider = "compatible", base_url = "{url}", model = "m", '

@@ -1,4 +1,4 @@
-"""Checks of shares and counts: rates of deciders, corrected prevalence, and the one-shot test."""
+"""Rates of deciders, corrected prevalence, the one-shot test and Holm, on drawn studies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from draw import (
+    Check,
+    Outcome,
+    Setting,
+    at,
+    holds,
+    rejects,
+)
 
 from toolkit.scoring.one_shot import one_shot_score
 from toolkit.stats.classification import classify, confusion
@@ -18,19 +26,17 @@ from toolkit.stats.paired_decisions import mcnemar
 from toolkit.stats.prevalence import corrected_prevalence
 from toolkit.stats.result import Estimate
 from toolkit.stats.shares import share
-from toolkit.verify.check import Check, Outcome, Setting, holds, rejects, setting
 
 _ALIKE: Final = 0.3
-"""Correlation of two cases of one base."""
 
 
 def _alone(rng: np.random.Generator, made: Setting) -> Outcome:
-    hits = rng.random(made.count("cases")) < made.get("share")
-    return {"share": holds(share("share", hits.tolist()), made.get("share"))}
+    hits = rng.random(made["cases"]) < made["share"]
+    return {"share": holds(share("share", hits.tolist()), made["share"])}
 
 
 def _in_bases(rng: np.random.Generator, made: Setting) -> Outcome:
-    bases, p = made.count("bases"), made.get("share")
+    bases, p = made["bases"], made["share"]
     strength = 1 / _ALIKE - 1
     chance = np.repeat(rng.beta(p * strength, (1 - p) * strength, bases), 3)
     hits = rng.random(3 * bases) < chance
@@ -42,7 +48,7 @@ def _decisions(rng: np.random.Generator, labels: np.ndarray, se: float, sp: floa
 
 
 def _rates(rng: np.random.Generator, made: Setting) -> Outcome:
-    n, se, sp = made.count("items"), made.get("sensitivity"), made.get("specificity")
+    n, se, sp = made["items"], made["sensitivity"], made["specificity"]
     labels = rng.random(n) < 0.5
     found = classify(labels.tolist(), _decisions(rng, labels, se, sp).tolist())
     accuracy, precision = (se + sp) / 2, se / (se + 1 - sp)
@@ -59,7 +65,7 @@ def _rates(rng: np.random.Generator, made: Setting) -> Outcome:
 
 def _two(rng: np.random.Generator, made: Setting, better: float) -> Estimate:
     """Draw two deciders that are often right and wrong together."""
-    n = made.count("items")
+    n = made["items"]
     labels = rng.random(n) < 0.5
     hard = rng.random(n) < 0.4
     ease = np.where(hard, 0.5, 0.95)
@@ -77,10 +83,10 @@ def _no_difference(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 def _prevalence(rng: np.random.Generator, made: Setting) -> Outcome:
-    labelled, truth = made.count("labelled"), made.get("prevalence")
+    labelled, truth = made["labelled"], made["prevalence"]
     known = np.arange(2 * labelled) < labelled
     judge = confusion(known.tolist(), _decisions(rng, known, 0.9, 0.7).tolist())
-    items = rng.random(made.count("unlabelled")) < truth
+    items = rng.random(made["unlabelled"]) < truth
     found = corrected_prevalence(_decisions(rng, items, 0.9, 0.7).tolist(), judge)
     return {"prevalence": holds(found.corrected, truth)}
 
@@ -92,12 +98,12 @@ def _score(expected: int, unexpected: int, hallucinated: int) -> Any:
 
 
 def _outcomes(made: Setting) -> np.ndarray:
-    return np.array([made.get("expected"), made.get("unexpected"), made.get("hallucinated")])
+    return np.array([made["expected"], made["unexpected"], made["hallucinated"]])
 
 
 def _one_shot(rng: np.random.Generator, made: Setting) -> Outcome:
     shares = _outcomes(made)
-    found = _score(*map(int, rng.multinomial(made.count("experiments"), shares)))
+    found = _score(*map(int, rng.multinomial(made["experiments"], shares)))
     return {"raw score": bool(found.low <= float(shares @ WEIGHTS) <= found.high)}
 
 
@@ -107,7 +113,7 @@ def _pair(first: tuple[int, ...], second: tuple[int, ...]) -> Estimate:
 
 
 def _two_methods(rng: np.random.Generator, made: Setting, shares: np.ndarray) -> Estimate:
-    n = made.count("experiments")
+    n = made["experiments"]
     first, second = (tuple(map(int, rng.multinomial(n, each))) for each in (_outcomes(made), shares))
     return _pair(first, second)
 
@@ -131,7 +137,7 @@ def _answered(rng: np.random.Generator, questions: int, better: float) -> np.nda
 
 
 def _overall(rng: np.random.Generator, made: Setting) -> Outcome:
-    counts = _answered(rng, made.count("questions"), 0.0)
+    counts = _answered(rng, made["questions"], 0.0)
     methods = [
         MethodScore(f"m{n}", "v", f"q{n}", "s", "x", i1, i0, h, 10, _score(i1, i0, h))
         for n, (i1, i0, h) in enumerate(counts.tolist())
@@ -142,7 +148,7 @@ def _overall(rng: np.random.Generator, made: Setting) -> Outcome:
 
 def _variants(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three variants that answer every question equally well, whatever the question."""
-    questions = made.count("questions")
+    questions = made["questions"]
     easy = rng.beta(4, 2, questions)
     rows = [
         {"question": f"q{place}", "variant": variant, "model": "m", "raw": float(counts @ WEIGHTS) / 10}
@@ -155,7 +161,7 @@ def _variants(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 def _holm(rng: np.random.Generator, made: Setting) -> Outcome:
-    corrected = holm(rng.random(made.count("tests")).tolist())
+    corrected = holm(rng.random(made["tests"]).tolist())
     return {"any test": any(p is not None and p <= 0.05 for p in corrected)}
 
 
@@ -163,78 +169,79 @@ _COARSE: Final = (
     "Counts take few values, so coverage jumps from share to share: an exact method covers at least 95 %, Wilson's "
     "95 % on average over shares."
 )
+
 _TEN: Final = (
-    setting(experiments=10, expected=0.6, unexpected=0.2, hallucinated=0.2),
-    setting(experiments=10, expected=0.95, unexpected=0.03, hallucinated=0.02),
-    setting(experiments=30, expected=0.6, unexpected=0.2, hallucinated=0.2),
+    *at(experiments=10, expected=0.6, unexpected=0.2, hallucinated=0.2),
+    *at(experiments=10, expected=0.95, unexpected=0.03, hallucinated=0.02),
+    *at(experiments=30, expected=0.6, unexpected=0.2, hallucinated=0.2),
 )
 
 CHECKS: Final = (
     Check(
         "share, cases alone",
         "interval",
-        "toolkit.stats.shares.share",
+        "share",
         "Independent cases.",
         _alone,
-        tuple(setting(cases=cases, share=p) for cases in (12, 36, 100) for p in (0.1, 0.5, 0.9)),
+        at(cases=(12, 36, 100), share=(0.1, 0.5, 0.9)),
         _COARSE,
     ),
     Check(
         "share, clustered by base",
         "interval",
-        "toolkit.stats.shares.share",
+        "share",
         f"Three cases of each base with a correlation of {_ALIKE:g}.",
         _in_bases,
-        tuple(setting(bases=bases, share=p) for bases in (12, 30, 100) for p in (0.1, 0.5, 0.9)),
+        at(bases=(12, 30, 100), share=(0.1, 0.5, 0.9)),
         _COARSE,
     ),
     Check(
         "rates of a decider",
         "interval",
-        "toolkit.stats.classification.classify",
+        "classify",
         "Items drawn at random, half of them cases.",
         _rates,
         (
-            setting(items=72, sensitivity=0.8, specificity=0.7),
-            setting(items=200, sensitivity=0.8, specificity=0.7),
-            setting(items=72, sensitivity=0.95, specificity=0.9),
+            *at(items=72, sensitivity=0.8, specificity=0.7),
+            *at(items=200, sensitivity=0.8, specificity=0.7),
+            *at(items=72, sensitivity=0.95, specificity=0.9),
         ),
         _COARSE,
     ),
     Check(
         "two deciders",
         "interval",
-        "toolkit.stats.paired_decisions.mcnemar",
+        "mcnemar",
         "The same items, two of five of them hard for both; the first is better on hard ones.",
         _difference,
-        (setting(items=72), setting(items=200)),
+        (*at(items=72), *at(items=200)),
     ),
     Check(
         "two deciders, equally good",
         "test",
-        "toolkit.stats.paired_decisions.mcnemar",
+        "mcnemar",
         "The same, none better.",
         _no_difference,
-        (setting(items=72), setting(items=200)),
+        (*at(items=72), *at(items=200)),
         "The exact test never rejects too often and, with few discordant items, too seldom.",
     ),
     Check(
         "prevalence corrected for a judge",
         "interval",
-        "toolkit.stats.prevalence.corrected_prevalence",
+        "corrected_prevalence",
         "A judge of sensitivity .9 and specificity .7, known from as many labelled items of each kind.",
         _prevalence,
         (
-            setting(labelled=36, unlabelled=300, prevalence=0.1),
-            setting(labelled=36, unlabelled=300, prevalence=0.6),
-            setting(labelled=100, unlabelled=300, prevalence=0.1),
-            setting(labelled=100, unlabelled=300, prevalence=0.6),
+            *at(labelled=36, unlabelled=300, prevalence=0.1),
+            *at(labelled=36, unlabelled=300, prevalence=0.6),
+            *at(labelled=100, unlabelled=300, prevalence=0.1),
+            *at(labelled=100, unlabelled=300, prevalence=0.6),
         ),
     ),
     Check(
         "one-shot score",
         "interval",
-        "toolkit.scoring.one_shot.one_shot_score",
+        "one_shot_score",
         "One method; the interval extends an exact one and covers at least 95 % whatever the shares.",
         _one_shot,
         _TEN,
@@ -243,7 +250,7 @@ CHECKS: Final = (
     Check(
         "two methods of the one-shot test",
         "interval",
-        "toolkit.stats.one_shot_pair.compare_two_methods",
+        "compare_two_methods",
         "The second method expected .8, unexpected .1, hallucinated .1.",
         _pair_interval,
         _TEN[:1],
@@ -252,7 +259,7 @@ CHECKS: Final = (
     Check(
         "two methods of the one-shot test, equally good",
         "test",
-        "toolkit.stats.one_shot_pair.compare_two_methods",
+        "compare_two_methods",
         "Both methods alike.",
         _pair_test,
         _TEN[:2],
@@ -261,26 +268,26 @@ CHECKS: Final = (
     Check(
         "mean over questions of the one-shot test",
         "interval",
-        "toolkit.stats.one_shot_methods.overall",
+        "overall",
         "Ten experiments of each of the questions, which differ in how hard they are.",
         _overall,
-        (setting(questions=12), setting(questions=30)),
+        (*at(questions=12), *at(questions=30)),
     ),
     Check(
         "variants of the one-shot test, equally good",
         "test",
-        "toolkit.stats.one_shot_compare.compare_one_shot",
+        "compare_one_shot",
         "Three variants that answer every question equally well; Holm bounds the chance of any false finding.",
         _variants,
-        (setting(questions=8), setting(questions=12)),
+        (*at(questions=8), *at(questions=12)),
         "Holm's bound holds for any dependence; the contrasts depend on each other, so findings are too rare.",
     ),
     Check(
         "Holm",
         "test",
-        "toolkit.stats.multiplicity.holm",
+        "holm",
         "Independent tests of true null hypotheses.",
         _holm,
-        (setting(tests=3), setting(tests=10)),
+        (*at(tests=3), *at(tests=10)),
     ),
 )

@@ -8,16 +8,71 @@ variances and covariances by Gauss-Hermite quadrature over what two scores share
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from itertools import product
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from toolkit.stats.rating_matrix import RatingMatrix, rating_matrix
-from toolkit.verify.check import Setting
+
+NOMINAL: Final = {"interval": 0.95, "test": 0.05, "power": 0.8}
+"""How often an interval should hold the truth, a test reject what is true, and a test find what it was promised to."""
+BAND: Final = {"interval": 0.015, "test": 0.015, "power": 0.03}
+"""How far the share of simulated studies may be from nominal."""
+
+
+class Setting(dict[str, float]):
+    """One kind of study, e.g. 12 bases and 3 judges; what is not set is 0."""
+
+    def __missing__(self, name: str) -> float:
+        return 0
+
+    @property
+    def label(self) -> str:
+        """Name of the setting, e.g. ``bases 12, judges 3``."""
+        return ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.items())
+
+
+def at(**numbers: Any) -> tuple[Setting, ...]:
+    """Return every combination of the numbers, where one name may have several."""
+    each = [value if isinstance(value, tuple) else (value,) for value in numbers.values()]
+    return tuple(Setting(zip(numbers, values, strict=True)) for values in product(*each))
+
+
+BASES: Final = at(bases=(12, 30, 100))
+CEILING: Final = at(bases=(12, 30), mean=4.5)
+
+Outcome = dict[str, bool | None]
+"""Of one study: quantity to whether the interval held the truth, or the test rejected; None without one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """One statistic, how its studies are made, the settings it is tried on, and where it is known not to hold."""
+
+    name: str
+    kind: str
+    functions: str
+    truth: str
+    simulate: Callable[[np.random.Generator, Setting], Outcome]
+    settings: tuple[Setting, ...]
+    note: str = ""
+
+
+def holds(found: Any, truth: float) -> bool | None:
+    """Return whether an interval holds the truth; None where there is none."""
+    return None if found.low is None or found.high is None else bool(found.low <= truth <= found.high)
+
+
+def rejects(found: Any) -> bool | None:
+    """Return whether a test rejects at 5 %; None where it has no p value."""
+    return None if found is None or found.p_value is None else bool(found.p_value <= NOMINAL["test"])
+
 
 STEP: Final = 0.5
 TOP: Final = 5.0
@@ -32,15 +87,7 @@ LENIENCY: Final = (-0.3, 0.1, 0.2, -0.1, 0.25)
 
 @dataclass(frozen=True)
 class Model:
-    """How scores come about, in score points before rounding and cutting off.
-
-    Parameters
-    ----------
-    mean
-        Mean of all scores.
-    base, answer, judge, residual
-        Standard deviations of what bases, answers, judges and single ratings add.
-    """
+    """How scores come about, in score points before rounding and cutting off."""
 
     mean: float = 3.0
     base: float = 0.5
@@ -55,24 +102,12 @@ def model_of(made: Setting) -> Model:
 
 
 def on_scale(scores: np.ndarray) -> np.ndarray:
-    """Return scores in half points within 0-5.
-
-    Examples
-    --------
-    >>> on_scale(np.array([-0.4, 3.3, 5.2])).tolist()
-    [0.0, 3.5, 5.0]
-    """
+    """Return scores in half points within 0-5."""
     return np.clip(np.rint(scores / STEP) * STEP, 0.0, TOP)
 
 
 def mean_of(mean: np.ndarray | float, deviation: float) -> np.ndarray:
-    """Return the mean of normal scores once they are on the scale.
-
-    Examples
-    --------
-    >>> round(float(mean_of(2.5, 1.0)), 6), round(float(mean_of(5.0, 0.001)), 6)
-    (2.5, 5.0)
-    """
+    """Return the mean of normal scores once they are on the scale."""
     above = special.ndtr((np.asarray(mean)[..., None] - _EDGES) / deviation)
     return STEP * above.sum(axis=-1)
 
@@ -84,15 +119,7 @@ def variance_of(mean: float, deviation: float) -> float:
 
 
 def covariance_of(first: float, second: float, shared: float, own: float) -> float:
-    """Return the covariance of two scores on the scale that share a normal part and each have one of their own.
-
-    Parameters
-    ----------
-    first, second
-        Means of the two before they are on the scale.
-    shared, own
-        Standard deviations of the shared part and of the part each has for itself.
-    """
+    """Return the covariance of two scores on the scale that share a normal part and each have one of their own."""
     one, other = (mean_of(mean + shared * _NODES, own) for mean in (first, second))
     return float(_WEIGHTS @ (one * other) - (_WEIGHTS @ one) * (_WEIGHTS @ other))
 
@@ -107,24 +134,7 @@ def draw_ratings(
     missing: float = 0.0,
     crossed: bool = True,
 ) -> pd.DataFrame:
-    """Draw ratings: target, base, judge and score, NaN where missing.
-
-    Parameters
-    ----------
-    rng
-        Source of chance.
-    model
-        How scores come about.
-    bases, answers
-        Bases, and answers of each.
-    leniency
-        What each judge adds, in score points.
-    missing
-        Chance of a rating to be missing, whatever it is.
-    crossed
-        Whether the same judges score every answer; otherwise each rating has a judge of its own and ``leniency``
-        only says how many.
-    """
+    """Draw ratings: target, base, judge and score, NaN where missing."""
     n, k = bases * answers, len(leniency)
     level = np.repeat(rng.normal(0, model.base, bases), answers) + rng.normal(0, model.answer, n)
     said = leniency[None, :] if crossed else rng.normal(0, model.judge, (n, k))
@@ -149,21 +159,7 @@ def matrix_of(ratings: pd.DataFrame) -> RatingMatrix:
 def draw_runs(
     rng: np.random.Generator, model: Model, *, bases: int, effects: tuple[float, float, float], missing: float
 ) -> pd.DataFrame:
-    """Draw one run for each base and length bin: base, length_bin and composite, NaN where missing.
-
-    Parameters
-    ----------
-    rng
-        Source of chance.
-    model
-        How scores come about; ``answer`` and ``judge`` are not used.
-    bases
-        How many bases.
-    effects
-        What S, M and L add, in score points.
-    missing
-        Chance of a score to be missing.
-    """
+    """Draw one run for each base and length bin: base, length_bin and composite, NaN where missing."""
     level = rng.normal(0, model.base, (bases, 1)) + rng.normal(0, model.residual, (bases, 3))
     scores = on_scale(model.mean + np.array(effects)[None, :] + level)
     scores[rng.random((bases, 3)) < missing] = np.nan
@@ -237,13 +233,6 @@ def coefficients_of_these_judges(model: Model, leniency: tuple[float, ...]) -> d
     whose one-factor model fits exactly, has the loadings :math:`\lambda_1^2 = c_{12} c_{13} / c_{23}`; alpha (interval)
     is :math:`1 - (\bar v - \bar c + s_m^2) / (\bar v + s_m^2 (k - 1) / k)`; kappa of the first two with quadratic
     weights is :math:`2 c_{12} / (v_1 + v_2 + (m_1 - m_2)^2)`.
-
-    Parameters
-    ----------
-    model
-        How scores come about.
-    leniency
-        What each of three judges adds.
     """
     answer = math.hypot(model.base, model.answer)
     whole = math.hypot(answer, model.residual)

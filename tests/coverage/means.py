@@ -1,0 +1,526 @@
+"""Means and their differences, prompt length, slopes, probes, power, and bases that share texts, on drawn studies."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from draw import (
+    BASES,
+    CEILING,
+    LENIENCY,
+    NOMINAL,
+    Check,
+    Model,
+    Outcome,
+    Setting,
+    at,
+    correlation_of,
+    covariance_of,
+    draw_runs,
+    holds,
+    icc_of_these_judges,
+    mean_of,
+    model_of,
+    on_scale,
+    rejects,
+    variance_of,
+)
+from scipy import special
+
+from toolkit.stats.anova import friedman, repeated_measures
+from toolkit.stats.clustered_slope import clustered_slope
+from toolkit.stats.equivalence import equivalence
+from toolkit.stats.error_bars import compare_models, paired_difference
+from toolkit.stats.intervals import clustered_mean, mean_interval
+from toolkit.stats.length import compare_lengths
+from toolkit.stats.length_slope import LengthBias, length_bias
+from toolkit.stats.mixed_model import mixed_model
+from toolkit.stats.power_equivalence import smallest_margin
+from toolkit.stats.power_paired import detectable_effect
+from toolkit.stats.probe_shift import probe_shifts
+from toolkit.stats.rate_difference import rate_difference
+from toolkit.stats.reliability import reliability
+from toolkit.stats.result import Estimate
+from toolkit.stats.sign_flip import sign_flip
+
+_EFFECTS: Final = (0.0, 0.2, 0.5)
+
+_NONE: Final = (0.0, 0.0, 0.0)
+
+
+@cache
+def _length_truth(model: Model) -> dict[str, float]:
+    """Return the means of S, M and L, their differences, and d_z, on the scale."""
+    whole = math.hypot(model.base, model.residual)
+    before = {name: model.mean + effect for name, effect in zip("SML", _EFFECTS, strict=True)}
+    truth = {name: float(mean_of(mean, whole)) for name, mean in before.items()}
+    for one, other in (("M", "S"), ("L", "M"), ("L", "S")):
+        shared = covariance_of(before[one], before[other], model.base, model.residual)
+        spread = variance_of(before[one], whole) + variance_of(before[other], whole) - 2 * shared
+        truth[f"{one}-{other}"] = truth[one] - truth[other]
+        truth[f"d_z({one}-{other})"] = truth[f"{one}-{other}"] / math.sqrt(spread)
+    return truth
+
+
+def _lengths(rng: np.random.Generator, made: Setting) -> Outcome:
+    model = model_of(made)
+    runs = draw_runs(rng, model, bases=made["bases"], effects=_EFFECTS, missing=made["missing"])
+    found, truth = compare_lengths(runs), _length_truth(model)
+    results = (*found.per_bin, *found.contrasts, *found.effect_sizes)
+    shown = ("S", "L", "M-S", "L-S", "d_z(M-S)", "d_z(L-S)")
+    return {one.name: holds(one, truth[one.name]) for one in results if one.name in shown}
+
+
+def _no_length_effect(rng: np.random.Generator, made: Setting) -> Outcome:
+    runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=made["missing"])
+    contrasts = compare_lengths(runs).contrasts
+    alone = contrasts[2]
+    outside = None if alone.low is None or alone.high is None else not alone.low <= 0 <= alone.high
+    by_holm = [rejects(one) for one in contrasts]
+    return {
+        "L-S alone": outside,
+        "any of three, Holm": None if all(one is None for one in by_holm) else any(by_holm),
+    }
+
+
+def _clusters(rng: np.random.Generator, made: Setting) -> tuple[np.ndarray, list[int], float]:
+    """Draw scores of bases with 1 to 5 answers each, and what their mean is."""
+    model, bases = model_of(made), made["bases"]
+    sizes = 1 + np.arange(bases) % 5
+    level = np.repeat(rng.normal(0, model.base, bases), sizes) + rng.normal(0, model.residual, sizes.sum())
+    truth = float(mean_of(model.mean, math.hypot(model.base, model.residual)))
+    return on_scale(model.mean + level), np.repeat(np.arange(bases), sizes).tolist(), truth
+
+
+def _means(rng: np.random.Generator, made: Setting) -> Outcome:
+    scores, bases, truth = _clusters(rng, made)
+    first = np.flatnonzero(np.diff([-1, *bases]))
+    return {
+        "clustered mean": holds(clustered_mean(scores, bases), truth),
+        "mean of one answer a base": holds(mean_interval(scores[first]), truth),
+    }
+
+
+def _no_mean(rng: np.random.Generator, made: Setting) -> Outcome:
+    scores, bases, truth = _clusters(rng, made)
+    return {"clustered mean": rejects(clustered_mean(scores - truth, bases))}
+
+
+def _slopes(rng: np.random.Generator, made: Setting, slope: float) -> Estimate:
+    bases = made["bases"]
+    lengths = rng.normal(0, 0.7, (bases, 1)) + rng.normal(0, 0.7, (bases, 3))
+    scores = slope * lengths + rng.normal(0, 0.5, (bases, 1)) + rng.normal(0, 0.5, (bases, 3))
+    return clustered_slope("slope", lengths.ravel(), scores.ravel(), np.repeat(np.arange(bases), 3).tolist())
+
+
+def _slope(rng: np.random.Generator, made: Setting) -> Outcome:
+    return {"slope": holds(_slopes(rng, made, 0.3), 0.3)}
+
+
+def _no_slope(rng: np.random.Generator, made: Setting) -> Outcome:
+    return {"slope": rejects(_slopes(rng, made, 0.0))}
+
+
+def _differences(rng: np.random.Generator, made: Setting) -> np.ndarray:
+    """Draw symmetric paired differences with long tails, around 0."""
+    return rng.standard_t(4, made["pairs"])
+
+
+def _flips(rng: np.random.Generator, made: Setting) -> Outcome:
+    return {"mean difference": holds(sign_flip(_differences(rng, made) + 1.0), 1.0)}
+
+
+def _no_difference(rng: np.random.Generator, made: Setting) -> Outcome:
+    return {"mean difference": sign_flip(_differences(rng, made)).p_value <= 0.05}
+
+
+def _probed(rng: np.random.Generator, made: Setting, shift: float) -> pd.DataFrame:
+    bases = made["bases"]
+    base = np.repeat(np.arange(bases), 3)
+    original = 3 + np.repeat(rng.normal(0, 0.5, bases), 3)
+    moved = shift + np.repeat(rng.normal(0, 0.3, bases), 3) + rng.normal(0, 0.5, 3 * bases)
+    pairs = pd.DataFrame({"base": base, "original": original, "altered": original + moved})
+    return pairs.assign(judge="primary", kind="padded", made=True, reason="")
+
+
+def _probe(rng: np.random.Generator, made: Setting) -> Outcome:
+    (found,) = probe_shifts(_probed(rng, made, 0.3)).shifts
+    beyond = float(special.ndtr((0.3 - 0.5) / math.hypot(0.3, 0.5)))
+    return {"shift": holds(found.shift, 0.3), "moved by half a point": holds(found.harmed, beyond)}
+
+
+def _no_probe(rng: np.random.Generator, made: Setting) -> Outcome:
+    (found,) = probe_shifts(_probed(rng, made, 0.0)).shifts
+    return {"shift": rejects(found.shift)}
+
+
+_TOKENS: Final = (300.0, 500.0, 800.0)
+
+_DIRECT: Final = (0.0, 0.1, 0.2)
+
+_MARGIN: Final = 0.25
+
+
+def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
+    runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=0.0)
+    scores = runs["composite"].to_numpy().reshape(-1, 3)
+    return {
+        "repeated-measures ANOVA": rejects(repeated_measures(scores).as_estimate()),
+        "Friedman": rejects(friedman(scores)),
+    }
+
+
+def _at_the_margin(rng: np.random.Generator, made: Setting) -> Outcome:
+    differences = rng.normal(_MARGIN, 0.25, made["bases"])
+    return {"two one-sided tests": rejects(equivalence("L-S", differences, _MARGIN))}
+
+
+def _biased(rng: np.random.Generator, made: Setting, slope: float) -> LengthBias:
+    """Draw replies of two models whose length depends on the bin and the base, and scores that depend on it."""
+    bases = made["bases"]
+    shape = (bases, 2, 3)
+    length = np.array(_TOKENS) + rng.normal(0, 100, (bases, 1, 1)) + rng.normal(0, 100, shape)
+    scores = 3 + slope * length / 100 + np.array(_DIRECT)
+    scores = scores + rng.normal(0, 0.5, (bases, 1, 1)) + rng.normal(0, 0.4, shape)
+    base, model, bins = (place.ravel() for place in np.indices(shape))
+    return length_bias(
+        pd.DataFrame(
+            {
+                "base": base,
+                "model": np.array(["a", "b"])[model],
+                "length_bin": np.array(list("SML"))[bins],
+                "composite": scores.ravel(),
+                "output_tokens": length.ravel(),
+            }
+        )
+    )
+
+
+def _length_bias(rng: np.random.Generator, made: Setting) -> Outcome:
+    found, slope = _biased(rng, made, 0.1), 0.1
+    direct = _DIRECT[2] - _DIRECT[0]
+    total = direct + slope * (_TOKENS[2] - _TOKENS[0]) / 100
+    return {
+        "slope": holds(found.slope, slope),
+        "total effect L-S": holds(found.total[2], total),
+        "direct effect L-S": holds(found.direct[2], direct),
+    }
+
+
+def _no_length_bias(rng: np.random.Generator, made: Setting) -> Outcome:
+    return {"slope": rejects(_biased(rng, made, 0.0).slope)}
+
+
+def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Two models answer the same three prompts of each base; a hit is a score of four or more."""
+    model, bases = model_of(made), made["bases"]
+    level = np.repeat(rng.normal(0, model.base, bases), 3)
+    first, second = (
+        on_scale(model.mean + plus + level + rng.normal(0, model.residual, 3 * bases)) for plus in (0.3, 0.0)
+    )
+    whole, labels = math.hypot(model.base, model.residual), np.repeat(np.arange(bases), 3).tolist()
+    means = [float(mean_of(model.mean + plus, whole)) for plus in (0.3, 0.0)]
+    rates = [float(special.ndtr((model.mean + plus - 3.75) / whole)) for plus in (0.3, 0.0)]
+    scores = paired_difference("a - b", first, second, labels)
+    hits = rate_difference("a - b", first >= 4, second >= 4, labels)
+    return {
+        "difference of means": holds(scores, means[0] - means[1]),
+        "difference of rates": holds(hits, rates[0] - rates[1]),
+    }
+
+
+@cache
+def _promised(bases: int) -> tuple[float, float]:
+    """Return the effect that a paired t test finds, and the margin within which TOST finds equivalence, in 4 of 5."""
+    found = detectable_effect(bases, 1.0, power=NOMINAL["power"]).estimate
+    margin = smallest_margin(bases, 1.0, power=NOMINAL["power"]).estimate
+    return float(found or math.nan), float(margin or math.nan)
+
+
+def _power(rng: np.random.Generator, made: Setting) -> Outcome:
+    bases = made["bases"]
+    effect, margin = _promised(bases)
+    differences = rng.normal(0.0, 1.0, bases)
+    return {
+        "paired t test": rejects(mean_interval(differences + effect)),
+        "two one-sided tests": rejects(equivalence("L-S", differences, margin)),
+    }
+
+
+_COPIES: Final = 100
+
+_TEXTS: Final = {"S": 32, "M": 60, "L": 72}
+
+_MODELS: Final = ("a", "b", "c")
+
+_PLUS: Final = 0.3
+
+_OF_MODEL: Final = 0.25
+
+
+def layout(seed: int = 8) -> dict[str, np.ndarray]:
+    """Return the text that each of 100 bases has at each length, as numbers; those of S are the clusters."""
+    rng = np.random.default_rng(seed)
+    clusters = rng.permutation(np.concatenate([np.arange(32), rng.integers(0, 32, _COPIES - 32)]))
+    found = {}
+    for name, wanted in _TEXTS.items():
+        texts = clusters.copy()
+        while len(set(texts.tolist())) < wanted:
+            base = rng.integers(_COPIES)
+            if (texts == texts[base]).sum() > 1:
+                texts[base] = texts.max() + 1
+        found[name] = texts
+    return found
+
+
+def draw_copies(rng: np.random.Generator, model: Model, effects: tuple[float, float, float]) -> pd.DataFrame:
+    """Draw one run for each base, length bin and model; bases that share a text have one score of each model for it.
+
+    Situations (clusters) and texts add what they add to all models and to one; nothing of it depends on scenario, and
+    models differ by nothing else.
+    """
+    texts = layout()
+    clusters = texts["S"]
+    level = rng.normal(0, model.base, (32, 1)) + rng.normal(0, _OF_MODEL, (32, 3))
+    rows = []
+    for effect, (name, of_base) in zip(effects, texts.items(), strict=True):
+        own = rng.normal(0, model.residual, (_COPIES + 32, 1)) + rng.normal(0, _OF_MODEL, (_COPIES + 32, 3))
+        scores = on_scale(model.mean + effect + level[clusters] + own[of_base])
+        rows.append(
+            pd.DataFrame(
+                {
+                    "base": np.repeat(np.arange(_COPIES), 3),
+                    "cluster": np.repeat(clusters, 3) + 1000,
+                    "scenario": np.repeat(np.array(list("XYZ"))[clusters % 3], 3),
+                    "length_bin": name,
+                    "model": list(_MODELS) * _COPIES,
+                    "composite": scores.ravel(),
+                    "output_tokens": 300 + rng.normal(0, 50, (_COPIES + 32, 3))[of_base].ravel(),
+                }
+            )
+        )
+    return pd.concat(rows, ignore_index=True)
+
+
+def _deviation(model: Model) -> float:
+    return math.hypot(model.base, model.residual, _OF_MODEL, _OF_MODEL)
+
+
+def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
+    runs = draw_copies(rng, model_of(made), (0.0, 0.0, 0.0))
+    lengths = compare_lengths(runs, omnibus=True)
+    terms = {f"mixed model, {term.term}": rejects(term) for term in mixed_model(runs).terms}
+    return {
+        **terms,
+        "repeated-measures ANOVA": None if lengths.anova is None else rejects(lengths.anova.as_estimate()),
+        "Friedman": None if lengths.friedman is None else rejects(lengths.friedman),
+        "models a - b": rejects(compare_models(runs[runs["model"] != "c"]).differences[0]),
+        "slope on reply length": rejects(length_bias(runs).slope),
+    }
+
+
+def _effects(rng: np.random.Generator, made: Setting) -> Outcome:
+    model = model_of(made)
+    runs = draw_copies(rng, model, (0.0, _PLUS / 2, _PLUS))
+    short, long = (float(mean_of(model.mean + plus, _deviation(model))) for plus in (0.0, _PLUS))
+    lengths = compare_lengths(runs)
+    of_short = compare_models(runs[runs["length_bin"] == "S"])
+    return {
+        "mean of S": holds(lengths.per_bin[0], short),
+        "L-S": holds(lengths.contrasts[2], long - short),
+        "mean of a model, S": holds(of_short.models[0][1], short),
+    }
+
+
+def _agreement(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three judges of one model's replies to L; a text that several bases have is judged once."""
+    model, texts = model_of(made), layout()
+    of_base, clusters = texts["L"], texts["S"]
+    level = rng.normal(0, model.base, 32)[clusters] + rng.normal(0, model.answer, _COPIES + 32)[of_base]
+    error = rng.normal(0, model.residual, (_COPIES + 32, 3))[of_base]
+    scores = on_scale(model.mean + level[:, None] + np.array(LENIENCY[:3]) + error)
+    ratings = pd.DataFrame(
+        {
+            "target": np.repeat(np.arange(_COPIES), 3),
+            "base": np.repeat(np.arange(_COPIES), 3),
+            "cluster": np.repeat(clusters, 3) + 1000,
+            "judge": ["judge 0", "judge 1", "judge 2"] * _COPIES,
+            "score": scores.ravel(),
+        }
+    )
+    found = reliability(ratings)
+    icc = {one.name: one for one in found.icc["score"]}
+    truth = icc_of_these_judges(model, LENIENCY[:3])
+    return {
+        "ICC(C,1)": holds(icc["ICC(C,1)"], truth["ICC(C,1)"]),
+        "alpha over judges": holds(found.alpha_over_judges["score"], truth["ICC(C,k)"]),
+        "Pearson, two judges": holds(found.pearson["score"][0], correlation_of(model, *LENIENCY[:2])),
+    }
+
+
+_TRUTH: Final = (
+    "100 bases with 164 distinct texts of 300 (S 32, M 60, L 72), three models with one score each for a text"
+)
+
+
+CHECKS: Final = (
+    Check(
+        "prompt lengths",
+        "interval",
+        "compare_lengths",
+        "One run of each base and length bin, M 0.2 and L 0.5 points above S before rounding and cutting off.",
+        _lengths,
+        (*BASES, *CEILING, *at(bases=12, missing=0.1)),
+    ),
+    Check(
+        "prompt lengths, no effect",
+        "test",
+        "compare_lengths",
+        "The same with no difference between the bins; Holm bounds the chance of any false finding.",
+        _no_length_effect,
+        (*BASES, *CEILING, *at(bases=12, missing=0.1)),
+        "Holm's bound holds for any dependence, and the three contrasts depend on each other: any of the three is "
+        "found too seldom, which costs power and no truth.",
+    ),
+    Check(
+        "means",
+        "interval",
+        "clustered_mean, mean_interval",
+        "Bases of one to five answers.",
+        _means,
+        BASES + CEILING,
+    ),
+    Check(
+        "mean, no difference",
+        "test",
+        "clustered_mean",
+        "The same answers less their true mean.",
+        _no_mean,
+        BASES + CEILING,
+    ),
+    Check(
+        "slope, clustered by base",
+        "interval",
+        "clustered_slope",
+        "Three answers of each base whose lengths and scores both depend on the base.",
+        _slope,
+        BASES,
+    ),
+    Check(
+        "slope, none",
+        "test",
+        "clustered_slope",
+        "The same where length does nothing.",
+        _no_slope,
+        BASES,
+    ),
+    Check(
+        "paired permutation",
+        "interval",
+        "sign_flip",
+        "Differences with long tails (Student t with 4 degrees of freedom) around 1.",
+        _flips,
+        (*at(pairs=8), *at(pairs=12), *at(pairs=20)),
+    ),
+    Check(
+        "paired permutation, no difference",
+        "test",
+        "sign_flip",
+        "The same around 0.",
+        _no_difference,
+        (*at(pairs=8), *at(pairs=12), *at(pairs=20)),
+    ),
+    Check(
+        "probes of a judge",
+        "interval",
+        "probe_shifts",
+        "Three replies of each base that a probe moves by 0.3 points on average.",
+        _probe,
+        BASES,
+    ),
+    Check(
+        "probes of a judge, no shift",
+        "test",
+        "probe_shifts",
+        "The same with no shift on average.",
+        _no_probe,
+        BASES,
+    ),
+    Check(
+        "any difference between lengths, none",
+        "test",
+        "repeated_measures, friedman",
+        "One run of each base and length bin, no difference between the bins.",
+        _alike,
+        BASES + CEILING,
+    ),
+    Check(
+        "equivalence, at the margin",
+        "test",
+        "equivalence",
+        "Differences whose mean is the margin itself, where equivalence is just not true.",
+        _at_the_margin,
+        BASES,
+    ),
+    Check(
+        "length bias",
+        "interval",
+        "length_bias",
+        "Two models; the reply's length depends on bin and base, the score on length and bin.",
+        _length_bias,
+        BASES,
+    ),
+    Check(
+        "length bias, none",
+        "test",
+        "length_bias",
+        "The same where the length does nothing to the score.",
+        _no_length_bias,
+        BASES,
+    ),
+    Check(
+        "two models on the same prompts",
+        "interval",
+        "paired_difference, rate_difference",
+        "Three prompts of each base, the first model 0.3 points better; a rate is the share of scores of 4 or more.",
+        _two_models,
+        (*at(bases=12), *at(bases=30), *at(bases=12, mean=4.5)),
+    ),
+    Check(
+        "power as computed",
+        "power",
+        "detectable_effect, smallest_margin",
+        "The effect that the paired t test, and the margin that two one-sided tests, are said to find in 80 % of "
+        "studies with as many bases.",
+        _power,
+        BASES,
+    ),
+    Check(
+        "shared texts: tests",
+        "test",
+        "over_clusters",
+        f"{_TRUTH}; lengths, scenarios and models are alike",
+        _no_effects,
+        at(bases=100),
+    ),
+    Check(
+        "shared texts: means",
+        "interval",
+        "over_clusters",
+        f"{_TRUTH}; M is {_PLUS / 2:g} and L {_PLUS:g} above S before scores are rounded",
+        _effects,
+        at(bases=100),
+    ),
+    Check(
+        "shared texts: agreement",
+        "interval",
+        "over_clusters",
+        "100 bases with 72 distinct texts of L in 32 clusters, three judges; these judges over ever more answers",
+        _agreement,
+        at(bases=100),
+    ),
+)

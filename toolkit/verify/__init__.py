@@ -1,1 +1,0 @@
-"""Expected against actual: studies whose truth is known, put through the statistics and through the pipeline."""
