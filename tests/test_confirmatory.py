@@ -15,8 +15,8 @@ from toolkit.report.estimates_table import estimates_table
 from toolkit.stats.correlations import clustered_pearson
 from toolkit.stats.judge_card import judge_cards
 from toolkit.stats.result import Estimate
+from toolkit.study import Study
 from toolkit.study_file import load_study_file
-from toolkit.workbench import Study
 
 
 def with_primary(study: Study, primary: str | None) -> Study:

@@ -18,7 +18,7 @@ from toolkit.errors import InputError
 from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
 from toolkit.judges import hallucination_prompts
 from toolkit.judges.labelled import LabelledItem
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 STUDY = """
 name = "judged"

@@ -26,8 +26,8 @@ from toolkit.store import documents
 from toolkit.store.human_frames import history_frame, human_frame, ratings_with_people
 from toolkit.store.rating_rounds import RATING_DOCUMENTS, RatingRound, keep_order, stored_order
 from toolkit.store.ratings import HumanRating, Rating, keep_ratings
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 FULL = dict.fromkeys(DIMENSIONS, 4.0)
 LONG = "run_id,rater,dimension,score"

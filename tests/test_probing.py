@@ -21,8 +21,8 @@ from toolkit.probing import probe as probing
 from toolkit.probing.probe import cards_of, probe_judges, write_cards
 from toolkit.probing.targets import balanced_sample, probe_requests, probe_targets
 from toolkit.stats.probe_shift import CONTROL, HARM
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 STEPS = "Isolate the host within 15 minutes.\n\nBlock port 443/tcp at the firewall.\n\nReport it to {who}."
 

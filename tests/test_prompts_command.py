@@ -14,8 +14,8 @@ from toolkit.cli import main
 from toolkit.commands.common import finish
 from toolkit.errors import InputError, StudyError
 from toolkit.prompts.dataset import Prompt, load_dataset
+from toolkit.study import Study
 from toolkit.summary import Summary
-from toolkit.workbench import Study
 
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 

@@ -64,7 +64,7 @@ def doctor(as_json: bool) -> int:
 def estimate(study: Path, as_json: bool) -> int:
     """Say what STUDY will cost in AUD before anything is spent."""
     from toolkit.runs.estimate import estimate_summary
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     return finish(estimate_summary(Study.load(study).estimate()), as_json)
 
@@ -80,7 +80,7 @@ def estimate(study: Path, as_json: bool) -> int:
 def run(study: Path, yes: bool, limit: int | None, replay: bool, as_json: bool) -> int:
     """Ask and judge what is missing in STUDY; resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     loaded = Study.load(study)
     if not (yes or replay):
@@ -93,7 +93,7 @@ def run(study: Path, yes: bool, limit: int | None, replay: bool, as_json: bool) 
 @json_option
 def judge(study: Path, as_json: bool) -> int:
     """Fill the judgements that STUDY still lacks, without asking any run again."""
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     return finish(Study.load(study).execute(only_judge=True).summary(), as_json)
 
@@ -110,7 +110,7 @@ def judge(study: Path, as_json: bool) -> int:
 def status(study: Path, watch: float | None, as_json: bool) -> int:
     """Say how far STUDY is: done, failed, in flight, missing, time left, and what was spent."""
     from toolkit.runs.status import status_summary, statuses
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     found = statuses(Study.load(study).status, watch)
     for look in list(found)[-1:] if as_json else found:
@@ -128,7 +128,7 @@ def status(study: Path, watch: float | None, as_json: bool) -> int:
 def settle(study: Path, billed: bool, note: str, as_json: bool) -> int:
     """Count what STUDY may have been billed for calls without a reply as spent, or take it off the budget."""
     from toolkit.runs.settling import settle
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     loaded = Study.load(study)
     return finish(settle(loaded.store, loaded.name, billed=billed, note=note), as_json)
@@ -146,7 +146,7 @@ def settle(study: Path, billed: bool, note: str, as_json: bool) -> int:
 @json_option
 def figures(study: Path, bundle: str | None, as_json: bool) -> int:
     """Write every figure and table of STUDY into its output folder."""
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     loaded = Study.load(study)
     files = loaded.figures() if bundle is None else loaded.bundle(bundle or None)

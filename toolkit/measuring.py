@@ -13,7 +13,7 @@ from typing import TypeVar
 from toolkit.errors import BudgetReached, InputError, ModelError, ToolkitError
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.outcome import Outcome
-from toolkit.plan import Plan
+from toolkit.plan import Plan, PlannedRun
 from toolkit.prompt_test import (
     MeasuredTestItem,
     PromptReply,
@@ -25,7 +25,6 @@ from toolkit.prompt_test import (
 )
 from toolkit.runs.asked import answered_by_others
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.plan import PlannedRun
 from toolkit.store.connection import Store
 from toolkit.store.stored import Stored, reply_texts, stored_judgements
 

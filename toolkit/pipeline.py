@@ -18,12 +18,11 @@ from toolkit.judges.judgement import Judgement
 from toolkit.measuring import annotated_by, measure, reply_of
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.outcome import Outcome
-from toolkit.plan import Plan
+from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.access import endpoints_of, open_desk
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.plan import PlannedRun
 from toolkit.runs.preflight import refuse_unreachable
 from toolkit.runs.progress import Progress
 from toolkit.runs.whole import ask_whole

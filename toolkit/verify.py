@@ -15,7 +15,7 @@ from toolkit.report.bundle.sums import MANIFEST, differing_files
 from toolkit.summary import Summary
 
 if TYPE_CHECKING:
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 _DRAWN: Final = ("figures", "tables", "statistics")
 _BUNDLE: Final = "bundle"

@@ -15,7 +15,7 @@ import pandas as pd
 from toolkit.stats.collect import estimates_of
 from toolkit.store.frames import JUDGEMENT_TYPES, RUN_TYPES
 from toolkit.store.typed import typed
-from toolkit.study import Analysis
+from toolkit.study_file import Analysis
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, SCENARIOS
 from toolkit.workbench.analyses import Analyses
 

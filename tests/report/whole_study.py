@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toolkit.study import StudyFile
+from toolkit.study_file import StudyFile
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
 from toolkit.workbench.analyses import Snapshot
 

@@ -233,7 +233,7 @@ def test_the_quick_t_test_is_scipys():
 
 def test_a_study_answers_from_its_own_judged_runs(demo_like_study):
     """`Study.power()` on a finished study of scripted models."""
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     study = Study.load(demo_like_study)
     found = study.power(0.5)

@@ -15,8 +15,8 @@ from toolkit.commands.common import STUDY, finish, json_option
 @json_option
 def export(study: Path, out: Path, as_json: bool) -> int:
     """Write every frame of STUDY into the folder OUT: CSV, Parquet, archive, data dictionary and manifest."""
-    from toolkit.workbench import Study
-    from toolkit.workbench.exporting import export_study
+    from toolkit.export import export_study
+    from toolkit.study import Study
 
     return finish(export_study(Study.load(study), out), as_json)
 
@@ -38,6 +38,6 @@ def import_(archive: Path, into: Path, as_json: bool) -> int:
     A store that contradicts ARCHIVE (another reply to the same call, say) is left as it is. Then put the study file,
     with the rubric and dataset it names, beside RESULTS: status, figures and notebooks read the records there.
     """
-    from toolkit.workbench.exporting import import_archive
+    from toolkit.export import import_archive
 
     return finish(import_archive(archive, into), as_json)

@@ -46,7 +46,7 @@ def hallucination(
     from toolkit.asking import confirm_asking
     from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
     from toolkit.judges.labelled import read_items
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     loaded = Study.load(study)
     items = some_items(read_items(file), limit, loaded.file.seed)

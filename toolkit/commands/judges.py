@@ -36,7 +36,7 @@ def probe(study: Path, replies: int, attacks: int, figures: Path | None, yes: bo
     from toolkit.asking import confirm_asking
     from toolkit.probing.probe import probe_judges, write_cards
     from toolkit.probing.targets import probe_requests, probe_targets
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     loaded = Study.load(study)
     plan, store = loaded.plan, loaded.store

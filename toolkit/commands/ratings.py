@@ -22,7 +22,7 @@ def ratings() -> None:
 def import_file(study: Path, file: Path, rater: str | None, as_json: bool) -> int:
     """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY."""
     from toolkit.people.ratings_file import import_ratings
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     loaded = Study.load(study)
     return finish(import_ratings(loaded.plan, loaded.store, file, rater).summary(), as_json)

@@ -14,7 +14,7 @@ from toolkit.commands.common import finish, json_option
 @json_option
 def verify(study: Path, as_json: bool) -> int:
     """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference."""
+    from toolkit.study import Study
     from toolkit.verify import verify_study
-    from toolkit.workbench import Study
 
     return finish(verify_study(Study.load(study)), as_json)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
     from toolkit.stats.judge_card import JudgeCard
     from toolkit.store.connection import Store
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 
 def probe_judges(

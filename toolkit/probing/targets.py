@@ -14,8 +14,8 @@ from toolkit.judges.attacks import deal, shipped_attacks
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.probes import KINDS, Probe, probes_of
 from toolkit.models.base import ModelRequest
+from toolkit.plan import PlannedRun
 from toolkit.protocols.rubric_study import judge_of_run
-from toolkit.runs.plan import PlannedRun
 from toolkit.stats.probe_shift import CONTROL
 from toolkit.store.stored import reply_texts, stored_runs
 

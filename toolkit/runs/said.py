@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.per_sentence import estimate_segments
 from toolkit.models.base import ModelRequest
+from toolkit.plan import PlannedRun
 from toolkit.protocols.rubric_study import judge_of_run
-from toolkit.runs.plan import PlannedRun
 from toolkit.store.documents import Judgement, OutputBlob, Run
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from toolkit.study import StudyFile
+from toolkit.study_file import StudyFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Analyses(ABC):
-    """What can be calculated from the frames of a study; `toolkit.workbench.Study` has the frames."""
+    """What can be calculated from the frames of a study; `toolkit.study.Study` has the frames."""
 
     file: StudyFile
 

@@ -21,7 +21,7 @@ from toolkit.writing import write_atomically
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 ONE_SHOT_ONLY: Final = ("experiments", "methods")
 ARCHIVE: Final = "archive.zip"
