@@ -175,6 +175,7 @@ def test_the_beacon_is_regular_and_alone_in_it() -> None:
     or subprocess.run(["unshare", "--map-root-user", "--net", "true"], check=False).returncode != 0,
     reason="needs Linux with unshare, ip, dumpcap and editcap",
 )
+@pytest.mark.full
 def test_the_script_makes_a_sample_again(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, SCRIPT, tmp_path, "login_post"], check=True, timeout=60, capture_output=True

@@ -64,7 +64,7 @@ def test_the_right_types_and_no_row_lost(capture: Path, tmp_path: Path, reader: 
     frame = load_sample(tmp_path / "out.csv").frame
     assert (done.packets, done.reader, done.truncated) == (len(every_kind()), reader, False)
     assert list(frame.columns) == list(NAMES)
-    assert {str(frame[c.name].dtype) for c in COLUMNS if c.dtype == "Int64"} == {"Int64"}
+    assert {str(frame[name].dtype) for name, dtype in COLUMNS.items() if dtype == "Int64"} == {"Int64"}
     assert frame["time"].dtype == float
     assert frame["number"].tolist() == list(range(1, len(frame) + 1))
     assert frame["status"].dropna().tolist() == [200, 200]
@@ -80,7 +80,7 @@ def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path: Path, reader: st
     convert(wild_capture(tmp_path), tmp_path / "wild.csv", reader=reader)
     text = (tmp_path / "wild.csv").read_bytes().decode()
     assert "\r" not in text
-    texts = [NAMES.index(column.name) for column in COLUMNS if column.dtype == "string"]
+    texts = [NAMES.index(name) for name, dtype in COLUMNS.items() if dtype == "string"]
     rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     assert {len(row) for row in rows} == {len(NAMES)}
     assert not [row[i] for row in rows for i in texts if row[i][:1] and row[i][0] in "=+-@\t\r\n"]

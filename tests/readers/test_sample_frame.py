@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from toolkit.errors import InputError
 from toolkit.samples.sample import load_sample, shipped_samples
+from toolkit.samples.tables import guard, unguard
 
 
 def write(folder: Path, text: str, about: str | None = None) -> Path:
@@ -86,3 +89,22 @@ def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
     for about in ("{", "[]"):
         with pytest.raises(InputError, match=r"not JSON|not a provenance"):
             load_sample(write(tmp_path, "number\n1\n", about))
+
+
+@given(st.text())
+def test_what_was_guarded_comes_back(text: str) -> None:
+    """Guarding can be undone for every text, also one that begins with an apostrophe."""
+    assert unguard(guard(text)) == text
+
+
+@given(st.sampled_from("=+-@\t\r\n＝＋－＠"), st.text())
+def test_no_guarded_text_begins_like_a_formula(first: str, rest: str) -> None:
+    """A risky beginning is never the first sign of a cell."""
+    assert guard(first + rest)[0] == "'"
+
+
+@pytest.mark.parametrize("text", ["", "/index.html", "GET", "a=b", "'"])
+def test_what_is_harmless_stays_readable(text: str) -> None:
+    """Only a beginning matters; a lone apostrophe survives."""
+    assert unguard(guard(text)) == text
+    assert guard(text) == ("''" if text == "'" else text)
