@@ -160,8 +160,8 @@ def figures(study: Path, bundle: str | None, as_json: bool) -> int:
 def reliability(ratings: Path, as_json: bool) -> int:
     """Print ICC (six forms), Cronbach's alpha and Pearson for RATINGS (columns target, judge, score[, dimension])."""
     from toolkit.report.text import reliability_text
-    from toolkit.stats.ratings import read_ratings
-    from toolkit.stats.reliability import reliability as analyse
+    from toolkit.stats.agreement.ratings import read_ratings
+    from toolkit.stats.agreement.reliability import reliability as analyse
 
     result = analyse(read_ratings(ratings))
     return finish(Summary(result.to_dict(), reliability_text(result)), as_json)

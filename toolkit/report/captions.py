@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pandas as pd
 
 from toolkit.counting import agreeing, counted, coverage
-from toolkit.stats.clusters import unit_counts
+from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE
 

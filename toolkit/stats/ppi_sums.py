@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from toolkit.counting import counted
-from toolkit.stats.intervals import ROUNDING
+from toolkit.stats.result import ROUNDING
 
 
 @dataclass(frozen=True)

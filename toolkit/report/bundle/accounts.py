@@ -8,7 +8,7 @@ from toolkit.counting import agreeing, counted
 from toolkit.report.bundle.done import Done
 from toolkit.report.bundle.references import HASH, Sentence, packages_used
 from toolkit.report.bundle.wording import aud, joined, listed, reasons
-from toolkit.stats.clusters import units_words
+from toolkit.stats.inference.clusters import units_words
 
 if TYPE_CHECKING:
     from toolkit.models.prices import Price
