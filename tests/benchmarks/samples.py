@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "samples"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "readers"))
 
 from handmade import answer, dns, flow, get, pcap
 from mutations import captures_to_break, examine, mutated
