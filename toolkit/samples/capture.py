@@ -21,7 +21,7 @@ from toolkit.samples import requesting
 from toolkit.samples.process import one_line
 from toolkit.samples.recording import Dumpcap, recording_into
 from toolkit.samples.tables import staging_for
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 _SETTLE: Final = 0.5  # seconds after the command: the last FIN, and what the kernel still holds
 _LOOK: Final = 0.02  # seconds between two looks at what is running

@@ -18,7 +18,7 @@ from toolkit.samples.fields import cells_of, holds_several_messages, in_tunnel
 from toolkit.samples.process import DamagedCapture, check_capture, tshark_version
 from toolkit.samples.pseudonyms import Pseudonyms
 from toolkit.samples.tables import Tables, move, remove_earlier_streams, staging_for
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 READERS: Final = {"pyshark": pyshark_reader.records, "fast": tshark.records}
 LARGE: Final = 5_000_000  # bytes of capture from which "auto" takes the fast reader

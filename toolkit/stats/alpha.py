@@ -11,12 +11,12 @@ import pandas as pd
 import pingouin as pg
 from scipy import stats
 
-from toolkit.counting import counted
 from toolkit.stats.base_sums import base_sums, forms_of_sums
 from toolkit.stats.jackknife import with_jackknife
 from toolkit.stats.mean_squares import FORMS, mean_squares
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 OVER_JUDGES: Final = "alpha over judges"
 OVER_DIMENSIONS: Final = "alpha over dimensions"

@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.cluster_robust import METHOD as SLOPE_METHOD
 from toolkit.stats.cluster_robust import Coefficient, cluster_robust
@@ -22,6 +21,7 @@ from toolkit.stats.jackknife import FEWEST_BASES
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
 from toolkit.stats.tables import estimates_frame
+from toolkit.words import agreeing, counted
 
 UNIT: Final = "score points"
 EXACT: Final = "non-central t, answers independent (Carkeet 2015)"

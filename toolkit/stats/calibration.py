@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.alt_test import AltTest, alternative_annotator_test
 from toolkit.stats.clusters import over_clusters
@@ -20,6 +19,7 @@ from toolkit.stats.result import Estimate
 from toolkit.stats.run_table import score_unit
 from toolkit.stats.tables import estimates_frame
 from toolkit.stats.weighted_kappa import weighted_kappa
+from toolkit.words import counted
 
 
 @dataclass(frozen=True)

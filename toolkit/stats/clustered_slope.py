@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.cluster_robust import METHOD, cluster_robust
 from toolkit.stats.intervals import ROUNDING
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 
 def clustered_slope(

@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.stats.components_design import Design
 from toolkit.stats.components_table import ComponentsTable, components_table
 from toolkit.stats.result import Estimate
 from toolkit.stats.tables import estimates_frame
 from toolkit.stats.variance_components import REML, Fit, fit_components
+from toolkit.words import counted
 
 GENERALIZED: Final = "generalized interval from chi-squares of the mean squares (Weerahandi 1993)"
 DRAWS: Final = 10_000

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.components_design import Design
 from toolkit.stats.rating_matrix import NEGLIGIBLE
+from toolkit.words import counted
 
 
 @dataclass(frozen=True)

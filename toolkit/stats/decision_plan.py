@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
+from toolkit.words import counted
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import CLUSTERED, clustered_mean
@@ -22,6 +21,7 @@ from toolkit.stats.result import Estimate
 from toolkit.stats.run_table import checked_runs, score_unit
 from toolkit.stats.shares import share
 from toolkit.stats.tables import estimates_frame
+from toolkit.words import agreeing, counted
 
 RATE_UNIT: Final = "share of answers"
 

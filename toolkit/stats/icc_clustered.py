@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.stats.base_sums import base_sums, forms_of_sums, from_log_f, log_f
 from toolkit.stats.icc import with_interval
 from toolkit.stats.incomplete import NEW_JUDGES, THESE_JUDGES, interval_for_new_judges, sums_by_base
@@ -19,6 +18,7 @@ from toolkit.stats.jackknife import FEWEST_BASES, jackknife, jackknife_interval
 from toolkit.stats.mean_squares import FORMS
 from toolkit.stats.rating_matrix import RatingMatrix
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 CLUSTERED_METHOD: Final = "jackknife over bases, ln F scale, for these judges"
 _WIDEST: Final = 300.0

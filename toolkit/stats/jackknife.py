@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.stats.rating_matrix import NEGLIGIBLE
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 FEWEST_BASES: Final = 4
 """The kurtosis that sets the degrees of freedom needs four."""

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import from_log_f, log_f
 from toolkit.stats.jackknife import Weights, with_jackknife
 from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 METHOD: Final = "jackknife over bases, ln F scale"

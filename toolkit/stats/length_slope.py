@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.stats.cluster_robust import METHOD, Coefficient, cluster_robust
 from toolkit.stats.clusters import over_clusters
 from toolkit.stats.intervals import ROUNDING
@@ -18,6 +17,7 @@ from toolkit.stats.multiplicity import holm
 from toolkit.stats.result import Estimate
 from toolkit.stats.run_table import checked_runs, score_unit
 from toolkit.stats.tables import estimates_frame
+from toolkit.words import agreeing, counted
 
 TOKENS: Final = 100.0
 """The slope is per so many tokens of the reply."""

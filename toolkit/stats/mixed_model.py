@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.block_reml import BlockFit, fit_blocks
 from toolkit.stats.clusters import over_clusters
@@ -18,6 +17,7 @@ from toolkit.stats.intervals import ROUNDING
 from toolkit.stats.mixed_model_result import MixedModel, TermTest
 from toolkit.stats.multiplicity import holm
 from toolkit.stats.run_table import checked_runs
+from toolkit.words import agreeing, counted
 
 FACTORS: Final = ("length", "scenario", "model")
 _ZERO: Final = 1e-6

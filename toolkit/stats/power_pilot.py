@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.stats.clusters import mean_of_units, over_clusters
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.pilot_result import ContrastPower, PilotPower
@@ -18,6 +17,7 @@ from toolkit.stats.power_paired import bases_needed, detectable_effect
 from toolkit.stats.result import Estimate
 from toolkit.stats.run_table import checked_runs, score_unit
 from toolkit.stats.spread import standard_deviation
+from toolkit.words import agreeing, counted
 
 COSTS: Final = ("aud_cost", "judge_aud_cost")
 

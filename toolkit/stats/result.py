@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any, Final
 
-from toolkit.counting import counted, coverage
+from toolkit.words import counted, coverage
 
 NOISE: Final = 1e-12
 """What is smaller is a zero of the arithmetic of floating numbers."""

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.base_sums import from_log_f, log_f
 from toolkit.stats.clusters import over_clusters
@@ -19,6 +18,7 @@ from toolkit.stats.jackknife import FEWEST_BASES, Weights, with_jackknife
 from toolkit.stats.rating_matrix import NEGLIGIBLE
 from toolkit.stats.result import Estimate
 from toolkit.stats.tables import estimates_frame
+from toolkit.words import counted
 
 ICC_METHOD: Final = "one-way analysis of variance; jackknife over bases, ln F scale"
 SD_METHOD: Final = "one-way analysis of variance; jackknife over bases, log scale"

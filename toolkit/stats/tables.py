@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 COLUMNS = (
     "name",
