@@ -58,10 +58,24 @@ class Check:
     name: str
     kind: str
     functions: str
+    settings: tuple[Setting, ...]
     truth: str
     simulate: Callable[[np.random.Generator, Setting], Outcome]
-    settings: tuple[Setting, ...]
     note: str = ""
+
+
+CHECKS: Final[list[Check]] = []
+
+
+def check(name: str, kind: str, functions: str, settings: tuple[Setting, ...], note: str = "") -> Callable:
+    """Register a simulation, whose docstring says how its studies are made and what the truth is."""
+
+    def register(simulate: Callable[[np.random.Generator, Setting], Outcome]) -> Callable:
+        truth = " ".join((simulate.__doc__ or "").split())
+        CHECKS.append(Check(name, kind, functions, settings, truth, simulate, note))
+        return simulate
+
+    return register
 
 
 def holds(found: Any, truth: float) -> bool | None:
