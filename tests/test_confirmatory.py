@@ -12,7 +12,7 @@ import pytest
 
 from toolkit.errors import InputError, StudyError
 from toolkit.report.estimates_table import estimates_table
-from toolkit.stats.correlations import clustered_pearson
+from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.judge_card import judge_cards
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
@@ -123,7 +123,7 @@ def test_a_call_that_judgements_share_is_paid_for_once_on_the_card(demo_like_stu
 
 def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -> None:
     """Between judges and on a judge's card."""
-    from toolkit.stats.reliability import reliability
+    from toolkit.stats.agreement.reliability import reliability
 
     chance = np.random.default_rng(1)
     x = chance.normal(3, 1, 24)

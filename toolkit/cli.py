@@ -255,8 +255,8 @@ def import_(archive: Path, into: Path) -> Summary:
 def reliability(ratings: Path) -> Summary:
     """Print ICC (six forms), Cronbach's alpha and Pearson for RATINGS (columns target, judge, score[, dimension])."""
     from toolkit.report.text import reliability_text
-    from toolkit.stats.ratings import read_ratings
-    from toolkit.stats.reliability import reliability as analyse
+    from toolkit.stats.agreement.ratings import read_ratings
+    from toolkit.stats.agreement.reliability import reliability as analyse
 
     result = analyse(read_ratings(ratings))
     return Summary(result.to_dict(), reliability_text(result))

@@ -260,7 +260,7 @@ class Study(Analyses):
     def results(self) -> pd.DataFrame:
         """Return one row a result of the test and model, each with its interval."""
         from toolkit.measuring import results_of
-        from toolkit.stats.tables import estimates_frame
+        from toolkit.stats.result import estimates_frame
         from toolkit.store.dictionary import as_kind
 
         return as_kind(estimates_frame(results_of(self.plan.test, self._measured()), "model"), "results")

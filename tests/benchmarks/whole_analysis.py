@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from toolkit.stats.collect import estimates_of
+from toolkit.stats.result import estimates_of
 from toolkit.store.frames import JUDGEMENT_TYPES, RUN_TYPES
 from toolkit.store.typed import typed
 from toolkit.study_file import Analysis

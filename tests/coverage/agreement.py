@@ -32,26 +32,30 @@ from draw import (
 )
 from scipy import special
 
-from toolkit.stats.alpha import OVER_DIMENSIONS, OVER_JUDGES, alpha_over_dimensions, alpha_over_judges
+from toolkit.stats.agreement.alpha import (
+    OVER_DIMENSIONS,
+    OVER_JUDGES,
+    alpha_over_dimensions,
+    alpha_over_judges,
+)
+from toolkit.stats.agreement.bland_altman import bland_altman
+from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
+from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
+from toolkit.stats.agreement.icc_forms import icc_from_mean_squares, mean_squares
+from toolkit.stats.agreement.incomplete_icc import THESE_JUDGES, IncompleteIcc, incomplete_icc
+from toolkit.stats.agreement.krippendorff import krippendorff_alpha
+from toolkit.stats.agreement.omega import omega_total
+from toolkit.stats.agreement.retest import retest
+from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.auc import auc
-from toolkit.stats.bland_altman import bland_altman
-from toolkit.stats.component_estimates import variance_components
-from toolkit.stats.components_design import Design
-from toolkit.stats.correlations import clustered_pearson, pearson_between_judges
-from toolkit.stats.generalizability import generalizability
-from toolkit.stats.icc import icc_estimates
-from toolkit.stats.icc_clustered import clustered_icc
-from toolkit.stats.incomplete import THESE_JUDGES, IncompleteIcc, incomplete_icc
+from toolkit.stats.generalizability.components import variance_components
+from toolkit.stats.generalizability.design import Design
+from toolkit.stats.generalizability.g_study import generalizability_study
 from toolkit.stats.kappa import cohen_kappa, fleiss_kappa
-from toolkit.stats.krippendorff_alpha import krippendorff_alpha
-from toolkit.stats.mean_squares import icc_from_mean_squares, mean_squares
 from toolkit.stats.missing_data import imbalance_test
 from toolkit.stats.mixed_model import mixed_model
-from toolkit.stats.omega import omega_total
 from toolkit.stats.ppi import prediction_powered_mean
 from toolkit.stats.result import Estimate
-from toolkit.stats.retest import retest
-from toolkit.stats.severity import judge_severity
 from toolkit.stats.weighted_kappa import weighted_kappa
 
 _ITEMS: Final = 5
@@ -367,7 +371,7 @@ def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
     ratings = draw_ratings(rng, model, bases=made["answers"], leniency=leniency, missing=made["missing"])
     scores = ratings.rename(columns={"target": "answer"})
     components = variance_components(scores, _DESIGN, seed=int(rng.integers(2**31)))
-    found, truth = generalizability(components, "answer"), icc_of_drawn_judges(model, k)
+    found, truth = generalizability_study(components, "answer"), icc_of_drawn_judges(model, k)
     outcome = {
         "Phi": holds(found.phi, truth["ICC(A,k)"]),
         "E-rho2": holds(found.e_rho2, truth["ICC(C,k)"]),

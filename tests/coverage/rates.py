@@ -18,14 +18,14 @@ from draw import (
 
 from toolkit.scoring.one_shot import one_shot_score
 from toolkit.stats.classification import classify, confusion
-from toolkit.stats.multiplicity import holm
+from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.proportions import share
 from toolkit.stats.one_shot_compare import compare_one_shot
 from toolkit.stats.one_shot_methods import WEIGHTS, MethodScore, overall
 from toolkit.stats.one_shot_pair import compare_two_methods
 from toolkit.stats.paired_decisions import mcnemar
 from toolkit.stats.prevalence import corrected_prevalence
 from toolkit.stats.result import Estimate
-from toolkit.stats.shares import share
 
 _COARSE: Final = (
     "Counts take few values, so coverage jumps from share to share: an exact method covers at least 95 %, Wilson's "

@@ -13,7 +13,7 @@ from toolkit.errors import InputError
 from toolkit.judges.hallucination import HallucinationVerdict
 from toolkit.judges.hallucination_read import REASONS
 from toolkit.judges.labelled import LabelledItem
-from toolkit.stats.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
+from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
 from toolkit.stats.prevalence import Prevalence, corrected_prevalence
 from toolkit.stats.result import Estimate
 from toolkit.words import Summary
@@ -38,12 +38,12 @@ class HallucinationComparison:
     budget: str | None = None
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per judge and mode, then one per baseline; see `toolkit.stats.deciders.deciders_frame`."""
+        """Return one row per judge and mode, then one per baseline; see `deciders_frame`."""
         return deciders_frame((*self.deciders, *self.baselines))
 
     def contrasts_frame(self) -> pd.DataFrame:
         """Return one row per difference of two accuracies, with its interval and corrected p value."""
-        from toolkit.stats.tables import estimates_frame
+        from toolkit.stats.result import estimates_frame
 
         return estimates_frame([("accuracy", one) for one in self.contrasts], "of")
 

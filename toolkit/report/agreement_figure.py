@@ -30,7 +30,7 @@ from toolkit.stats.result import Estimate
 from toolkit.words import JUDGE_ROLES, agreeing, counted
 
 if TYPE_CHECKING:
-    from toolkit.stats.reliability import Reliability
+    from toolkit.stats.agreement.reliability import Reliability
 
 NAME: Final = "judge_agreement"
 TITLE: Final = "Agreement between judges"

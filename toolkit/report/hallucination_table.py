@@ -14,7 +14,7 @@ from toolkit.report.hallucination_figure import hallucination_figure, undecided_
 from toolkit.report.latex import latex_table
 from toolkit.report.saving import save_figure
 from toolkit.report.tables import Table, save_table
-from toolkit.stats.deciders import Decider, deciders_frame
+from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
 

@@ -16,8 +16,7 @@ from toolkit.report.style import PAGE_MM, message_figure, thesis_style
 from toolkit.report.tables import Table
 from toolkit.stats.one_shot_compare import OneShotComparison
 from toolkit.stats.one_shot_methods import VERDICTS, GroupScore, MethodScore, method_estimates
-from toolkit.stats.result import Estimate
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import agreeing, counted, coverage
 
 NAME: Final = "one_shot"

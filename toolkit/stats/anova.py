@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.intervals import ROUNDING
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import agreeing, counted
 
 ANOVA_METHOD: Final = "repeated-measures ANOVA, Huynh-Feldt"

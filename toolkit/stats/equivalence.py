@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.intervals import mean_interval
-from toolkit.stats.multiplicity import holm
+from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
 
@@ -83,7 +83,7 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
 
     References
     ----------
-    Berger (1982), Technometrics 24, 295-300, for the claim about all. Holm (1979), see `toolkit.stats.multiplicity`.
+    Berger (1982), Technometrics 24, 295-300, for the claim about all. Holm (1979).
 
     Examples
     --------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.stats.intervals import ROUNDING
+from toolkit.stats.result import ROUNDING
 from toolkit.words import counted
 
 

@@ -12,19 +12,19 @@ from toolkit.study_file import StudyFile
 if TYPE_CHECKING:
     import pandas as pd
 
+    from toolkit.stats.agreement.reliability import Reliability
     from toolkit.stats.calibration import Calibration
     from toolkit.stats.ceiling import Ceiling
     from toolkit.stats.dimension_profile import DimensionProfile
     from toolkit.stats.error_bars import ModelComparison
     from toolkit.stats.focus_contrast import FocusContrast
+    from toolkit.stats.generalizability.study_scores import StudyGeneralizability
     from toolkit.stats.length_result import LengthComparison
     from toolkit.stats.length_slope import LengthBias
     from toolkit.stats.missing_data import MissingData
     from toolkit.stats.mixed_model_result import MixedModel
     from toolkit.stats.pareto import Pareto
     from toolkit.stats.pilot_result import PilotPower
-    from toolkit.stats.reliability import Reliability
-    from toolkit.stats.study_generalizability import StudyGeneralizability
 
 
 class Analyses(ABC):
@@ -50,7 +50,7 @@ class Analyses(ABC):
 
     def reliability(self) -> Reliability:
         """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite."""
-        from toolkit.stats.reliability import reliability
+        from toolkit.stats.agreement.reliability import reliability
         from toolkit.store.frames import ratings_frame, repeats_frame
 
         judgements = self.judgements()
@@ -60,7 +60,7 @@ class Analyses(ABC):
         self, score: str = "composite", *, of: str = "answer", target: float = 0.90
     ) -> StudyGeneralizability:
         """Return variance components, E-rho2, Phi, and how many judges, repeats and prompts a target takes, in AUD."""
-        from toolkit.stats.study_generalizability import mean_cost, study_generalizability
+        from toolkit.stats.generalizability.study_scores import mean_cost, study_generalizability
 
         judgements = self.judgements()
         return study_generalizability(

@@ -78,7 +78,7 @@ def study_results(held: Snapshot, plan: Plan, only: Collection[str] = ()) -> Stu
         Names of the figures to be drawn: nothing is calculated that they do not need.
     """
     from toolkit.report.study_figures import StudyResults, needed_results
-    from toolkit.stats.bland_altman import bland_altman_between_judges
+    from toolkit.stats.agreement.bland_altman import bland_altman_between_judges
     from toolkit.stats.judge_card import judge_cards
     from toolkit.stats.pareto import cost_column
     from toolkit.store.frames import judge_means
