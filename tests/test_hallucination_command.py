@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from stub_server import Fault, StubServer
 
-from toolkit.cli import main
-from toolkit.commands.hallucination import MODES
+from toolkit.cli import MODES, main
 from toolkit.errors import InputError
 from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
 from toolkit.judges import hallucination_prompts

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolkit.runs.asked import others_lines
 from toolkit.stats.result import Estimate
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from toolkit.judges.labelled import LabelledItem
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
 from toolkit.stats.prevalence import Prevalence, corrected_prevalence
 from toolkit.stats.result import Estimate
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
-from toolkit.toml_file import read_toml
+from toolkit.files import read_toml
 from toolkit.words import DIMENSIONS, SCALE
 
 SHIPPED: Final = ("default", "seed-v1")

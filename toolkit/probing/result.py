@@ -14,8 +14,7 @@ from toolkit.judges.judgement import Judgement
 from toolkit.judges.probes import Probe
 from toolkit.probing.targets import Target
 from toolkit.stats.probe_shift import ProbeShifts, probe_shifts
-from toolkit.summary import Summary
-from toolkit.words import DIMENSIONS
+from toolkit.words import DIMENSIONS, Summary
 
 if TYPE_CHECKING:
     import pandas as pd

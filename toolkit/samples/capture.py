@@ -22,7 +22,7 @@ from toolkit.errors import InputError
 from toolkit.samples import request_urls
 from toolkit.samples.tables import staging_for
 from toolkit.samples.tshark import find_program, one_line, surroundings, tshark_version
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 _NAME: Final = "toolkit-dumpcap"
 _PATIENCE: Final = 15.0  # seconds for dumpcap to begin, and to end

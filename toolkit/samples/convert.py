@@ -17,7 +17,7 @@ from toolkit.samples.columns import NAMES, cells_of, choose, holds_several_messa
 from toolkit.samples.pseudonyms import Pseudonyms
 from toolkit.samples.tables import Tables, move, remove_earlier_streams, staging_for
 from toolkit.samples.tshark import DamagedCapture, check_capture, tshark_version
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 READERS: Final = {"pyshark": pyshark_reader.records, "fast": tshark.records}
 LARGE: Final = 5_000_000  # bytes of capture from which "auto" takes the fast reader

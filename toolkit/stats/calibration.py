@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.alt_test import AltTest, alternative_annotator_test
@@ -18,6 +17,7 @@ from toolkit.stats.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
 from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.stats.weighted_kappa import weighted_kappa
+from toolkit.words import counted
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 METHOD: Final = "two one-sided paired t tests over bases (TOST)"
 LEVEL: Final = 0.05

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean
@@ -21,6 +20,7 @@ from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.length import exploratory
 from toolkit.stats.rate_difference import rate_difference
 from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.words import agreeing, counted
 
 RATE_UNIT: Final = "share of answers"
 

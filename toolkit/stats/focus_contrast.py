@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
@@ -25,6 +24,7 @@ from toolkit.stats.length import (
     exploratory,
 )
 from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.words import agreeing, counted
 
 ABOUT: Final = ("base", "situation", "length_bin", "model")
 

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, TypeVar, overload
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.anova import RepeatedMeasures, friedman, repeated_measures
 from toolkit.stats.equivalence import equivalence, judged_equivalent
@@ -20,7 +19,7 @@ from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.run_table import SCORE_UNIT, checked_runs, score_unit
 from toolkit.stats.length_result import LengthComparison
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS
+from toolkit.words import LENGTH_BINS, agreeing, counted
 
 CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""

@@ -8,12 +8,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import checked_runs
 from toolkit.stats.length import CONTRASTS, compare_lengths
 from toolkit.stats.result import Estimate, estimates_frame, rounded
-from toolkit.words import SCALE
+from toolkit.words import SCALE, agreeing, counted
 
 CASES: Final = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
 

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.block_reml import BlockFit, fit_blocks
 from toolkit.stats.inference.clusters import over_clusters
@@ -18,6 +17,7 @@ from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.run_table import checked_runs
 from toolkit.stats.mixed_model_result import MixedModel, TermTest
 from toolkit.stats.result import ROUNDING
+from toolkit.words import agreeing, counted
 
 FACTORS: Final = ("length", "scenario", "model")
 _ZERO: Final = 1e-6

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import jackknife, jackknife_interval
@@ -17,7 +16,7 @@ from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.pareto_front import front_probabilities, on_front
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS
+from toolkit.words import LENGTH_BINS, counted
 
 MEAN_METHOD: Final = "Student t over bases"
 RATIO_METHOD: Final = "ratio of means over bases, jackknife of its logarithm"

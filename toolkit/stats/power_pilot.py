@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, score_unit
@@ -18,6 +17,7 @@ from toolkit.stats.pilot_result import ContrastPower, PilotPower
 from toolkit.stats.power_answer import PowerAnswer, check_count, check_share, check_size, unanswerable, whole
 from toolkit.stats.power_paired import bases_needed, detectable_effect
 from toolkit.stats.result import Estimate
+from toolkit.words import agreeing, counted
 
 COSTS: Final = ("aud_cost", "judge_aud_cost")
 

@@ -12,12 +12,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import Weights, with_jackknife
 from toolkit.stats.kappa import COHEN_METHOD, kappa_of_table, on_fisher_scale
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 CLUSTERED: Final = "jackknife over bases, Fisher z scale"
 _MOST_VALUES: Final = 200

@@ -22,7 +22,7 @@ from bson.errors import BSONError
 
 from toolkit import __version__
 from toolkit.errors import InputError
-from toolkit.writing import write_atomically
+from toolkit.files import write_atomically
 
 FORMAT: Final = "llm-security-toolkit archive 1"
 CONTENTS: Final = "archive.json"

@@ -13,7 +13,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import FEWEST_BASES
@@ -21,6 +20,7 @@ from toolkit.stats.inference.means import MeanInterval, clustered_mean
 from toolkit.stats.inference.regression import CR2_METHOD as SLOPE_METHOD
 from toolkit.stats.inference.regression import Coefficient, cluster_robust
 from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
+from toolkit.words import agreeing, counted
 
 UNIT: Final = "score points"
 EXACT: Final = "non-central t, answers independent (Carkeet 2015)"

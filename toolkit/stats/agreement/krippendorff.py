@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.icc_forms import from_log_f, log_f
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import Weights, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 METHOD: Final = "jackknife over bases, ln F scale"

@@ -9,12 +9,12 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.alpha import dimension_table
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import EachLeftOut, Weights, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 OVER_JUDGES: Final = "omega over judges"
 OVER_DIMENSIONS: Final = "omega over dimensions"

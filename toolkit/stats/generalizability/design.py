@@ -9,9 +9,9 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING
+from toolkit.words import counted
 
 Effect = frozenset[str]
 """The factors of one effect, with what they are nested in."""

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 FEWEST_BASES: Final = 4
 """The kurtosis that sets the degrees of freedom needs four."""

@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 Correction = Literal["CR0", "CR1", "CR2"]
 """Small-sample correction of a clustered standard error: none, G / (G - 1), or Bell & McCaffrey's."""

@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 CR2_METHOD: Final = "least squares, CR2 clustered by base, Satterthwaite degrees of freedom"
 _RANK: Final = 1e-9
