@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import cached_property
+from collections.abc import Callable, Collection
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from toolkit.analyses import Analyses
 from toolkit.plan import Plan, make_plan
 from toolkit.study_file import StudyFile, load_study_file
-from toolkit.workbench.analyses import Analyses, Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,21 @@ if TYPE_CHECKING:
     from toolkit.store.connection import Store
 
 
-class Study(Analyses):
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _of_frames(analysis: Callable[Concatenate[Analyses, P], R]) -> Callable[Concatenate[Study, P], R]:
+    """Return the method of a study that makes an analysis of its frames as they are now."""
+
+    @wraps(analysis)
+    def of_study(self: Study, *args: P.args, **kwargs: P.kwargs) -> R:
+        return analysis(self.frames(), *args, **kwargs)
+
+    return of_study
+
+
+class Study:
     """A study in hand: estimate it, run it, look at it, analyse it.
 
     Parameters
@@ -241,9 +255,37 @@ class Study(Analyses):
             counting_only=False,
         )
 
-    def snapshot(self) -> Snapshot:
-        """Return the frames as they are now, to calculate from without reading the store again."""
-        return Snapshot(self.file, self.runs(), self.judgements(), self.human(), self.judged_otherwise())
+    def frames(self) -> Analyses:
+        """Return every analysis of the frames as they are now: each frame is read once, and each analysis made once."""
+        held = self.file.analysis
+        return Analyses(
+            self.runs,
+            self.judgements,
+            self.human,
+            self.judged_otherwise,
+            name=self.name,
+            seed=self.file.seed,
+            margin=held.equivalence_margin,
+            primary=held.primary,
+            ceiling_share=held.ceiling_share,
+            related={role: judge.related for role, judge in self.plan.judges.items()},
+        )
+
+    reliability = _of_frames(Analyses.reliability)
+    generalizability = _of_frames(Analyses.generalizability)
+    length = _of_frames(Analyses.length)
+    length_by_model = _of_frames(Analyses.length_by_model)
+    compare_models = _of_frames(Analyses.compare_models)
+    focus = _of_frames(Analyses.focus)
+    dimension_profile = _of_frames(Analyses.dimension_profile)
+    length_bias = _of_frames(Analyses.length_bias)
+    mixed_model = _of_frames(Analyses.mixed_model)
+    pareto = _of_frames(Analyses.pareto)
+    missing = _of_frames(Analyses.missing)
+    ceiling = _of_frames(Analyses.ceiling)
+    calibration = _of_frames(Analyses.calibration)
+    power = _of_frames(Analyses.power)
+    analyses = _of_frames(Analyses.analyses)
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""
@@ -341,7 +383,7 @@ class Study(Analyses):
 
         place = Path(folder) if folder is not None else self.output
         if self.plan.test.judged:
-            return write_judged_figures(self.snapshot(), self.plan, place, only)
+            return write_judged_figures(self.frames().read(), self.plan, place, only)
         return self._test_figures(place)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
@@ -349,7 +391,7 @@ class Study(Analyses):
         from toolkit.report.statistics_report import write_statistics
         from toolkit.workbench.drawing import about_judged
 
-        held = self.snapshot()
+        held = self.frames().read()
         about = about_judged(held, self.plan)
         return write_statistics(
             held.analyses(),
