@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from ipywidgets import VBox
 
-    from toolkit.measuring import Annotated
-    from toolkit.outcome import Outcome
+    from toolkit.measure import Annotated, Outcome
     from toolkit.prompt_test import MeasuredTestItem
     from toolkit.stats.one_shot_methods import MethodScore
     from toolkit.store.connection import Store
@@ -301,7 +300,7 @@ class Study:
 
     def results(self) -> pd.DataFrame:
         """Return one row a result of the test and model, each with its interval."""
-        from toolkit.measuring import results_of
+        from toolkit.measure import results_of
         from toolkit.stats.result import estimates_frame
         from toolkit.store.dictionary import as_kind
 
@@ -335,7 +334,7 @@ class Study:
         """Return every item with its replies and what every annotator said, for each model and repeat."""
         import threading
 
-        from toolkit.measuring import annotated_items
+        from toolkit.measure import annotated_items
         from toolkit.runs.execution import run_anywhere
         from toolkit.store.stored import stored_runs
 
@@ -344,7 +343,7 @@ class Study:
         return run_anywhere(lambda: annotated_items(plan, plan.runs, self.store, stored), threading.Event())
 
     def _measured(self) -> list[MeasuredTestItem]:
-        from toolkit.measuring import measured_items
+        from toolkit.measure import measured_items
 
         return measured_items(self.plan.test, self.annotations())
 
@@ -408,7 +407,7 @@ class Study:
         return bundle_study(self, folder)
 
     def _test_figures(self, folder: Path) -> list[Path]:
-        from toolkit.measuring import results_of
+        from toolkit.measure import results_of
         from toolkit.report.captions import defects_note, source_words
         from toolkit.report.study_report import write_one_shot_figures, write_test_figures
 
