@@ -70,15 +70,14 @@ class HallucinationComparison:
 
     def figures(self, folder: Path | str) -> list[Path]:
         """Write the figure and the table into a folder, and return the paths."""
-        from toolkit.report.hallucination_table import write_hallucination_report
+        from toolkit.report.plots.hallucination import write_hallucination_report
 
         return write_hallucination_report(
             self.deciders,
             self.baselines,
             self.contrasts,
             k=self.k,
-            source=f"Study {self.study}.",
-            note=self.note,
+            end=f"Study {self.study}. {self.note}".strip(),
             folder=folder,
         )
 
@@ -102,7 +101,7 @@ class HallucinationComparison:
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what the command line says at the end, and which files were written."""
-        from toolkit.report.hallucination_table import hallucination_text
+        from toolkit.report.plots.hallucination import hallucination_text
 
         hallucinated = sum(bool(item.hallucinated) for item in self.items)
         fields: dict[str, Any] = {
