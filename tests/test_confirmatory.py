@@ -106,7 +106,7 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     assert found.difference.n == {"bases": 2, "runs": 12, "judgements": 36}
     means = [frame.groupby("base")["composite"].mean().mean() for frame in (on, off)]
     assert found.difference.estimate == pytest.approx(means[0] - means[1])
-    assert {"models", "focus"} <= set(study.snapshot().analyses())
+    assert {"models", "focus"} <= set(study.frames().analyses())
     study.store.close()
 
 

@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 from stub_server import Fault, StubServer
 
-from toolkit.asking import confirm_asking
 from toolkit.cli import cli
 from toolkit.errors import BudgetReached, InputError
 from toolkit.judges.attacks import shipped_attacks
 from toolkit.judges.probes import KINDS
+from toolkit.pipeline import confirm_asking
 from toolkit.probing import probe as probing
 from toolkit.probing.probe import cards_of, probe_judges, write_cards
 from toolkit.probing.targets import balanced_sample, probe_requests, probe_targets

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit import __version__
 from toolkit.errors import ToolkitError
 from toolkit.viewer.visible import visible
-from toolkit.words import Summary
+from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
     from toolkit.judges.hallucination_prompts import Mode
@@ -42,7 +41,7 @@ _JSON = click.Option(
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
-@click.version_option(__version__, prog_name="toolkit")
+@click.version_option(VERSION, prog_name="toolkit")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Evaluate language models on security work: ask, keep, judge, analyse."""
@@ -325,9 +324,9 @@ def hallucination(
     yes: bool,
 ) -> Summary:
     """Compare the judges of a study on the labelled set FILE: a path, or "security", which ships."""
-    from toolkit.asking import confirm_asking
     from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
     from toolkit.judges.labelled import read_items
+    from toolkit.pipeline import confirm_asking
     from toolkit.study import Study
 
     loaded = Study.load(study)
@@ -353,7 +352,7 @@ def hallucination(
 @_YES
 def probe(study: Path, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
-    from toolkit.asking import confirm_asking
+    from toolkit.pipeline import confirm_asking
     from toolkit.probing.probe import probe_judges, write_cards
     from toolkit.probing.targets import probe_requests, probe_targets
     from toolkit.study import Study

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+VERSION: Final = "0.1.0"
 DIMENSIONS: Final = (
     "technical_accuracy",
     "actionability",

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from toolkit.asking import ask_study
 from toolkit.errors import BudgetReached, InputError
 from toolkit.hallucination.comparison import HallucinationComparison, comparison_of
 from toolkit.judges.ask import JudgeSpec
@@ -16,6 +15,7 @@ from toolkit.judges.hallucination import HallucinationVerdict, hallucination_req
 from toolkit.judges.hallucination_prompts import MODES, Mode
 from toolkit.judges.labelled import LabelledItem
 from toolkit.models.base import Ask, ModelRequest
+from toolkit.pipeline import ask_study
 from toolkit.runs.execution import each
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit.asking import ask_study
 from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.judgement import Judgement, judge
 from toolkit.judges.probes import KINDS
 from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.pipeline import ask_study
 from toolkit.probing.result import Pair, ProbeResult
 from toolkit.probing.targets import ATTACKS, REPLIES, Target, asked_as, probe_requests, probe_targets
 
