@@ -13,7 +13,7 @@ import pytest
 from toolkit.errors import InputError, StudyError
 from toolkit.report.estimates_table import estimates_table
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.judge_card import judge_cards
+from toolkit.stats.agreement.judge_card import judge_cards
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.study_file import load_study_file

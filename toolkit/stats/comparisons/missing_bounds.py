@@ -10,7 +10,7 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import checked_runs
-from toolkit.stats.length import CONTRASTS, compare_lengths
+from toolkit.stats.prompt_length.contrasts import CONTRASTS, compare_lengths
 from toolkit.stats.result import Estimate, estimates_frame, rounded
 from toolkit.words import SCALE, agreeing, counted
 

@@ -12,13 +12,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
+from toolkit.stats.comparisons.rate_difference import rate_difference
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import checked_runs, score_unit
-from toolkit.stats.length import exploratory
-from toolkit.stats.rate_difference import rate_difference
+from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import agreeing, counted
 

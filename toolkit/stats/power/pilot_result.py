@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.stats.power_answer import PowerAnswer
-from toolkit.stats.power_paired import detectable_effect
+from toolkit.stats.power.answer import PowerAnswer
+from toolkit.stats.power.paired import detectable_effect
 from toolkit.stats.result import Estimate, estimates_frame
 
 

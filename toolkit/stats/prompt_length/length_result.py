@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.stats.anova import RepeatedMeasures
+from toolkit.stats.prompt_length.omnibus import RepeatedMeasures
 from toolkit.stats.result import Estimate, estimates_frame
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.classification import Confusion
+from toolkit.stats.detection.rates import Confusion
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import effective_cases, share
 from toolkit.stats.result import Estimate

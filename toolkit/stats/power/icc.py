@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.power_answer import (
+from toolkit.stats.power.answer import (
     PowerAnswer,
     check_count,
     check_share,

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.ppi import CalibratedMean
+from toolkit.stats.human.ppi import CalibratedMean
 from toolkit.stats.result import Estimate
 
 MOST: Final = 1_000_000
@@ -72,7 +72,7 @@ def ratings_for_mean(mean: CalibratedMean, width: float) -> RatingsNeeded:
 
     Examples
     --------
-    >>> from toolkit.stats.ppi import prediction_powered_mean
+    >>> from toolkit.stats.human.ppi import prediction_powered_mean
     >>> people, same = [4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5]
     >>> others = [4, 4.5, 3.5, 5, 3, 4, 4.5, 3.5] * 12
     >>> ratings_for_mean(prediction_powered_mean("mean", people, same, others), 0.6).more

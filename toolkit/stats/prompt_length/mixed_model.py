@@ -15,7 +15,7 @@ from toolkit.stats.generalizability.block_reml import BlockFit, fit_blocks
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.run_table import checked_runs
-from toolkit.stats.mixed_model_result import MixedModel, TermTest
+from toolkit.stats.prompt_length.mixed_model_result import MixedModel, TermTest
 from toolkit.stats.result import ROUNDING
 from toolkit.words import agreeing, counted
 

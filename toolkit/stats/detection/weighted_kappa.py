@@ -14,8 +14,8 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.ratings import RatingMatrix
+from toolkit.stats.detection.kappa import COHEN_METHOD, kappa_of_table, on_fisher_scale
 from toolkit.stats.inference.jackknife import Weights, with_jackknife
-from toolkit.stats.kappa import COHEN_METHOD, kappa_of_table, on_fisher_scale
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 

@@ -11,7 +11,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.sign_flip import sign_flip
-from toolkit.stats.one_shot_methods import UNIT
+from toolkit.stats.one_shot.methods import UNIT
 from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import agreeing, counted
 

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.alt_test_result import AltTest
+from toolkit.stats.human.alt_test_result import AltTest
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.multiplicity import false_discovery

@@ -13,7 +13,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.regression import CR2_METHOD, Coefficient, cluster_robust
 from toolkit.stats.inference.run_table import checked_runs, score_unit
-from toolkit.stats.length import CONTRASTS, exploratory
+from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
 from toolkit.words import agreeing, counted
 

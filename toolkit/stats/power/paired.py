@@ -7,7 +7,7 @@ from typing import Final
 
 from scipy import special
 
-from toolkit.stats.power_answer import (
+from toolkit.stats.power.answer import (
     PowerAnswer,
     check_count,
     check_share,
@@ -17,7 +17,7 @@ from toolkit.stats.power_answer import (
     unanswerable,
     whole,
 )
-from toolkit.stats.power_distributions import t_power
+from toolkit.stats.power.distributions import t_power
 
 EXACT: Final = "exact, non-central t distribution"
 MILLER: Final = "normal approximation (Miller 2024, section 5)"

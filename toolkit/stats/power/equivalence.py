@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.power_answer import (
+from toolkit.stats.power.answer import (
     PowerAnswer,
     check_count,
     check_share,
@@ -19,7 +19,7 @@ from toolkit.stats.power_answer import (
     unanswerable,
     whole,
 )
-from toolkit.stats.power_distributions import over_spread
+from toolkit.stats.power.distributions import over_spread
 
 METHOD: Final = "exact, bivariate non-central t distribution (Phillips 1990)"
 

@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.comparisons.missing_bounds import MissingBounds, missing_bounds
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import in_order
-from toolkit.stats.missing_bounds import MissingBounds, missing_bounds
 from toolkit.stats.result import Estimate, estimates_frame
 
 TEST: Final = "permutation within bases"

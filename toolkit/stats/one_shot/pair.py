@@ -11,7 +11,7 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.scoring.one_shot import one_shot_score
-from toolkit.stats.one_shot_methods import UNIT, WEIGHTS
+from toolkit.stats.one_shot.methods import UNIT, WEIGHTS
 from toolkit.stats.result import Estimate
 
 PAIR_METHOD: Final = "exact permutation test; interval from the two single ones (MOVER, Zou & Donner 2008)"

@@ -12,10 +12,10 @@ import pandas as pd
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, score_unit
-from toolkit.stats.length import CONTRASTS
-from toolkit.stats.pilot_result import ContrastPower, PilotPower
-from toolkit.stats.power_answer import PowerAnswer, check_count, check_share, check_size, unanswerable, whole
-from toolkit.stats.power_paired import bases_needed, detectable_effect
+from toolkit.stats.power.answer import PowerAnswer, check_count, check_share, check_size, unanswerable, whole
+from toolkit.stats.power.paired import bases_needed, detectable_effect
+from toolkit.stats.power.pilot_result import ContrastPower, PilotPower
+from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate
 from toolkit.words import agreeing, counted
 
@@ -37,7 +37,7 @@ def pilot_power(
 
     The variance of a base's difference, averaged over its m models with K repeats of each prompt, is
     :math:`\omega^2 + (\sigma_a^2 + \sigma_b^2) / (m K)`: the first part takes bases, the second repeats. Power is that
-    of the paired t test (`toolkit.stats.power_paired`) at level alpha / 3 for three contrasts, the level at which
+    of the paired t test (`toolkit.stats.power.paired`) at level alpha / 3 for three contrasts, the level at which
     Holm's first step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
     power "at the observed effect" is its p value in other words (Hoenig & Heisey 2001).
 

@@ -14,7 +14,7 @@ from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import checked_runs, score_unit
-from toolkit.stats.length import (
+from toolkit.stats.prompt_length.contrasts import (
     AVERAGE_EFFECT_METHOD,
     CORRECTED_METHOD,
     EFFECT_METHOD,

@@ -10,13 +10,13 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.alt_test import AltTest, alternative_annotator_test
+from toolkit.stats.detection.weighted_kappa import weighted_kappa
+from toolkit.stats.human.alt_test import AltTest, alternative_annotator_test
+from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
+from toolkit.stats.human.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import in_order, score_unit
-from toolkit.stats.ppi import CalibratedMean, prediction_powered_mean
-from toolkit.stats.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
 from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.stats.weighted_kappa import weighted_kappa
 from toolkit.words import counted
 
 

@@ -10,8 +10,8 @@ from typing import Final
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats.comparisons.rate_difference import rate_difference
 from toolkit.stats.inference.proportions import wilson
-from toolkit.stats.rate_difference import rate_difference
 from toolkit.stats.result import Estimate
 
 METHOD: Final = "exact McNemar test; interval of Newcombe (1998), method 10"
@@ -30,7 +30,7 @@ def mcnemar(
     Of the :math:`b + c` items that one of the two has right and the other wrong, b is binomial with share 1/2 where
     the two are equally good; p is two-sided. The interval puts the two Wilson intervals together and allows for
     the correlation of the two (Newcombe's hybrid score interval without continuity correction). Where items share
-    clusters both are those of `toolkit.stats.rate_difference`, whose exact test flips whole clusters.
+    clusters both are those of `toolkit.stats.comparisons.rate_difference`, whose exact test flips whole clusters.
 
     References
     ----------

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.comparisons.pareto_front import front_probabilities, on_front
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import jackknife, jackknife_interval
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import checked_runs, score_unit
-from toolkit.stats.pareto_front import front_probabilities, on_front
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, counted
 
