@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.models import ModelComparison
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
     from toolkit.stats.human.calibration import Calibration
-    from toolkit.stats.power.pilot_result import PilotPower
+    from toolkit.stats.power.pilot import PilotPower
+    from toolkit.stats.prompt_length.contrasts import LengthComparison
     from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
-    from toolkit.stats.prompt_length.length_result import LengthComparison
-    from toolkit.stats.prompt_length.mixed_model_result import MixedModel
+    from toolkit.stats.prompt_length.mixed_model import MixedModel
     from toolkit.stats.prompt_length.reply_length import LengthBias
 
     Frame = pd.DataFrame | Callable[[], pd.DataFrame]

@@ -48,9 +48,8 @@ from toolkit.stats.agreement.omega import omega_total
 from toolkit.stats.agreement.retest import retest
 from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.comparisons.missing_data import imbalance_test
-from toolkit.stats.detection.auc import auc
-from toolkit.stats.detection.kappa import cohen_kappa, fleiss_kappa
-from toolkit.stats.detection.weighted_kappa import weighted_kappa
+from toolkit.stats.detection.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
+from toolkit.stats.detection.rates import auc
 from toolkit.stats.generalizability.components import variance_components
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import generalizability_study

@@ -33,8 +33,7 @@ from scipy import special
 
 from toolkit.stats.agreement.probe_shift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
-from toolkit.stats.comparisons.models import compare_models, paired_difference
-from toolkit.stats.comparisons.rate_difference import rate_difference
+from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
 from toolkit.stats.inference.means import clustered_mean, mean_interval
 from toolkit.stats.inference.regression import clustered_slope
 from toolkit.stats.inference.sign_flip import sign_flip

@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.comparisons.models import compare_models, mean_error_bar, paired_difference
-from toolkit.stats.comparisons.rate_difference import rate_difference
+from toolkit.stats.comparisons.models import (
+    compare_models,
+    mean_error_bar,
+    paired_difference,
+    rate_difference,
+)
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import clopper_pearson, share
 

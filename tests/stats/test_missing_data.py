@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.comparisons.missing_bounds import CASES, missing_bounds
-from toolkit.stats.comparisons.missing_data import imbalance_test, missing_data
+from toolkit.stats.comparisons.missing_data import CASES, imbalance_test, missing_bounds, missing_data
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 
 

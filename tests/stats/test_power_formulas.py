@@ -14,8 +14,7 @@ from scipy import integrate, stats
 from statsmodels.stats.power import TTestPower
 
 from toolkit.errors import InputError
-from toolkit.stats.power.answer import smallest, whole
-from toolkit.stats.power.distributions import f_power, t_power
+from toolkit.stats.power.answer import f_power, smallest, t_power, whole
 from toolkit.stats.power.equivalence import equivalence_bases, equivalence_power, smallest_margin, tost_power
 from toolkit.stats.power.icc import answers_for_icc_bound, answers_for_icc_width, icc_bound_power
 from toolkit.stats.power.paired import bases_needed, detectable_effect, paired_power, paired_sample_size

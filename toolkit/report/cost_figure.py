@@ -59,7 +59,7 @@ def cost_quality(
     """Draw mean quality against the mean cost of a run, one point for each model and length bin, with the front.
 
     Where every run costs AUD 0 (a model on this machine) give a front over tokens: the axis shows tokens per run and
-    the caption says so, because a column of points at zero would look like a result. `toolkit.stats.comparisons.cost_quality` has the
+    the caption says so, because a column of points at zero would look like a result. `toolkit.stats.pareto` has the
     column in ``cost_column``.
     """
     about = about or about_study(runs)

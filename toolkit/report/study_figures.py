@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from toolkit.stats.comparisons.cost_quality import Pareto
     from toolkit.stats.comparisons.missing_data import MissingData
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
+    from toolkit.stats.prompt_length.contrasts import LengthComparison
     from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
-    from toolkit.stats.prompt_length.length_result import LengthComparison
     from toolkit.stats.prompt_length.reply_length import LengthBias
 
 LEFT_OUT: Final = "left_out.txt"

@@ -3,21 +3,61 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.human.alt_test_result import AltTest
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.multiplicity import false_discovery
 from toolkit.stats.inference.proportions import effective_cases, wilson
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import counted
+
+
+@dataclass(frozen=True)
+class AltTest:
+    """Whether a judge may stand in for people."""
+
+    winning_rate: Estimate
+    advantage: Estimate
+    raters: tuple[Estimate, ...]
+    passed: bool | None
+    epsilon: float
+    level: float
+    notes: tuple[str, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per result (columns of ``toolkit.stats.result``)."""
+        rows = [("judge", self.winning_rate), ("judge", self.advantage)]
+        return estimates_frame([*rows, *(("person", one) for one in self.raters)], "about")
+
+    def sentence(self) -> str:
+        """Return the verdict in words ready for the thesis."""
+        if self.passed is None:
+            return self.winning_rate.sentence()
+        verdict = "may stand in for" if self.passed else "may not stand in for"
+        return (
+            f"The judge {verdict} the people by the alternative annotator test (epsilon = {self.epsilon:g}, "
+            f"false discovery rate {self.level:g}): {self.winning_rate.sentence()} {self.advantage.sentence()}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain JSON types."""
+        return {
+            "winning_rate": self.winning_rate.to_dict(),
+            "advantage": self.advantage.to_dict(),
+            "raters": [one.to_dict() for one in self.raters],
+            "passed": self.passed,
+            "epsilon": self.epsilon,
+            "level": self.level,
+            "notes": list(self.notes),
+        }
+
 
 METHOD: Final = "t over bases, clustered; one-sided test of Calderon, Reichart & Dror (2025)"
 ADVANTAGE_METHOD: Final = "Wilson, effective n (Dean & Pagano 2015)"

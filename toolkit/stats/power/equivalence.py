@@ -14,12 +14,12 @@ from toolkit.stats.power.answer import (
     check_count,
     check_share,
     check_size,
+    over_spread,
     percent,
     smallest,
     unanswerable,
     whole,
 )
-from toolkit.stats.power.distributions import over_spread
 
 METHOD: Final = "exact, bivariate non-central t distribution (Phillips 1990)"
 

@@ -13,8 +13,8 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.scoring.one_shot import one_shot_score
 from toolkit.stats.inference.proportions import clopper_pearson
+from toolkit.stats.one_shot.compare import outcomes_of, pair_p_value, rejected
 from toolkit.stats.one_shot.methods import UNIT, WEIGHTS
-from toolkit.stats.one_shot.pair import outcomes_of, pair_p_value, rejected
 from toolkit.stats.result import Estimate
 
 ENUMERATED_UP_TO: Final = 30

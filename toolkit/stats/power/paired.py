@@ -14,10 +14,10 @@ from toolkit.stats.power.answer import (
     check_size,
     percent,
     smallest,
+    t_power,
     unanswerable,
     whole,
 )
-from toolkit.stats.power.distributions import t_power
 
 EXACT: Final = "exact, non-central t distribution"
 MILLER: Final = "normal approximation (Miller 2024, section 5)"
