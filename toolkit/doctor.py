@@ -86,7 +86,7 @@ def _tshark() -> Finding:
 
 def _keys() -> list[Finding]:
     from toolkit.models.catalogue import model_names, model_spec
-    from toolkit.models.keys import read_environment
+    from toolkit.models.registry import read_environment
 
     environment = read_environment()
     names = {model_spec(name).api_key_env for name in model_names()} - {None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -155,9 +155,8 @@ def _take_away_cards(folder: Path, kept: Iterable[str]) -> None:
     take_away_others(folder, f"{CARD}_*", [*kept, *probed])
 
 
-def write_statistics(of: Analyses, about: About, folder: Path | str) -> list[Path]:
-    """Write a table of each analysis, and one text with the sentence of every estimate."""
-    results: dict[str, tuple[str, Any]] = of.analyses()
+def write_statistics(results: Mapping[str, tuple[str, Any]], about: About, folder: Path | str) -> list[Path]:
+    """Write a table of each result, and one text with the sentence of every estimate."""
     if not results:
         raise InputError("statistics: no run is judged by two judges or more; judge the study first")
     place = Path(folder) / "statistics"

@@ -182,12 +182,12 @@ def forest(
     size: float = 5,
     clip: bool = True,
 ) -> None:
-    """Draw estimates with their intervals, one above the other; what has no interval has a mark alone."""
+    """Draw estimates with their intervals, one above the other; an interval ends with the axis."""
     for place, (value, low, high) in zip(
         up, marks[["estimate", "low", "high"]].itertuples(index=False), strict=True
     ):
         if pd.notna(low) and pd.notna(high):
-            axes.plot([low, high], [place, place], color=look.color, linewidth=width, clip_on=clip, zorder=2)
+            axes.plot([low, high], [place, place], color=look.color, linewidth=width, zorder=2)
         if pd.notna(value):
             axes.plot(
                 [value],
@@ -219,10 +219,9 @@ def legend(
     figure: Figure, handles: Sequence[Artist], *, columns: int = 1, where: str = "upper", **more: Any
 ) -> None:
     """Put the legend outside of the panels."""
+    look: dict[str, Any] = {"loc": f"outside {where} center", "ncols": columns, "borderaxespad": 0.2, **more}
     if handles:
-        figure.legend(
-            handles=list(handles), loc=f"outside {where} center", ncols=columns, borderaxespad=0.2, **more
-        )
+        figure.legend(handles=list(handles), **look)
 
 
 def model_handles(styles: Mapping[str, ModelStyle], limit: int = 34) -> list[Line2D]:
@@ -335,3 +334,8 @@ def _is_outside(at: np.ndarray, size: tuple[float, float]) -> bool:
 
 def _near(at: np.ndarray, others: np.ndarray, reach: float) -> int:
     return int((np.abs(others - at).max(axis=1) < reach).sum()) if len(others) else 0
+
+
+def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
+    """Give the rows of a frame with their columns as attributes, which may be of any type."""
+    yield from frame.itertuples(index=False)

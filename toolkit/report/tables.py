@@ -18,7 +18,7 @@ from toolkit.stats.result import Estimate, estimates_frame
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability
-    from toolkit.stats.length import LengthComparison
+    from toolkit.stats.prompt_length.contrasts import LengthComparison
 
 _TERMS: Final = {"term": "Term", "f": "F", "p_value": "p", "p_holm": "p (Holm over all terms)"}
 

@@ -29,7 +29,7 @@ from toolkit.report.style import (
     score_axis,
     settle,
 )
-from toolkit.stats.pareto import Pareto, cost_column
+from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
 
 _LOG_FROM: Final = 8.0
 """A ratio of largest to smallest cost above which a linear axis would press the cheap models together."""

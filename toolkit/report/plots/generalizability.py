@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -23,6 +23,7 @@ from toolkit.report.style import (
     legend,
     new_figure,
     row_axis,
+    rows_of,
     settle,
 )
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
@@ -69,9 +70,7 @@ def variance_components(of: Analyses, about: About) -> FigureWithCaption:
         captions.not_estimable_words(one for one in components.components if not one.estimable),
         about.end,
     )
-    said = "; ".join(
-        f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})" for row in data.itertuples(index=False)
-    )
+    said = "; ".join(f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})" for row in rows_of(data))
     alt_text = f"Horizontal bars of the variance components in squared score points, with intervals: {said}."
     return FigureWithCaption("variance_components", figure, caption, alt_text, data, about.n)
 
@@ -93,8 +92,8 @@ def _draw_components(data: pd.DataFrame) -> tuple[Figure, list[str]]:
     total = float(data["estimate"].sum())
     highest = float(data[["estimate", "high"]].max().max())
     end = 1.04 * min(highest, _WIDEST * total) if total > 0 else 1.0
-    cut = []
-    for up, row in enumerate(data.iloc[::-1].itertuples(index=False)):
+    cut: list[str] = []
+    for up, row in enumerate(rows_of(data.iloc[::-1])):
         axes.barh(up, row.estimate, height=0.55, color=GREY, edgecolor=INK, linewidth=0.6, zorder=1)
         if pd.notna(row.low) and pd.notna(row.high):
             axes.plot([row.low, min(row.high, end)], [up, up], color=INK, linewidth=1.2, zorder=2)
@@ -188,7 +187,13 @@ def _panel(axes: Axes, data: pd.DataFrame) -> None:
                 axes.plot(own["count"], own[end], color=color, linestyle=line, linewidth=0.6, zorder=2)
         axes.plot(own["count"], own["estimate"], color=color, linestyle=line, linewidth=1.3, zorder=3)
         here = own[own["present"]]
-        mark = {"linestyle": "none", "color": color, "marker": marker, "markersize": 5.5, "zorder": 4}
+        mark: dict[str, Any] = {
+            "linestyle": "none",
+            "color": color,
+            "marker": marker,
+            "markersize": 5.5,
+            "zorder": 4,
+        }
         axes.plot(here["count"], here["estimate"], **mark)
     axes.set_ylim(0, 1.02)
     axes.set_xlim(left=0)

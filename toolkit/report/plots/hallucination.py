@@ -22,6 +22,7 @@ from toolkit.report.style import (
     model_styles,
     new_figure,
     row_axis,
+    rows_of,
     settle,
     shortened,
     thesis_style,
@@ -96,7 +97,7 @@ def hallucination_figure(
         captions.not_estimable_words([rate for one in deciders for rate in _silent(one)]),
         end,
     )
-    said = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in drawn.itertuples())
+    said = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in rows_of(drawn))
     return FigureWithCaption(NAME, figure, caption, f"Marks with intervals in three panels: {said}.", data, n)
 
 
@@ -144,7 +145,7 @@ def _draw(
     for axes, rate in zip(panels, RATES, strict=True):
         own = drawn[drawn["rate"] == rate]
         for (label, model), marks in own[own["row"].isin(rows)].groupby(["row", "model"], sort=False):
-            forest(axes, marks, [rows.index(label)] * len(marks), styles[model])
+            forest(axes, marks, [rows.index(label)] * len(marks), styles[str(model)])
         for label, line in zip(lines, _LINES, strict=False):
             for value in own.loc[own["row"] == label, "estimate"]:
                 axes.axvline(value, color=GREY, linestyle=line, linewidth=1.0, zorder=0.5)

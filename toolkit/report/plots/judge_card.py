@@ -29,8 +29,8 @@ from toolkit.report.style import (
     thesis_style,
 )
 from toolkit.report.tables import Table, make_table, save_table
-from toolkit.stats.judge_card import SLOPE_UNIT, JudgeCard
-from toolkit.stats.probe_shift import POINTS, ProbeShift
+from toolkit.stats.agreement.judge_card import SLOPE_UNIT, JudgeCard
+from toolkit.stats.agreement.probe_shift import POINTS, ProbeShift
 from toolkit.stats.result import Estimate, estimates_frame, rounded_apart
 
 CARD: Final = "judge_card"

@@ -30,6 +30,7 @@ from toolkit.report.style import (
     model_handles,
     new_figure,
     row_axis,
+    rows_of,
     score_axis,
     settle,
     shorten,
@@ -239,7 +240,7 @@ def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) ->
         sizes = (_POINT * answers * min(1.0, _LARGEST / (_POINT * float(answers.max())))).clip(lower=2.0)
         marks: dict[str, Any] = {"color": INK, "alpha": 0.45, "linewidth": 0, "zorder": 2, "clip_on": False}
         axes.scatter(points["mean"], points["difference"], s=sizes, **marks)
-        for row in own[own["kind"] != "point"].itertuples():
+        for row in rows_of(own[own["kind"] != "point"]):
             width = 1.4 if row.kind == "bias" else 1.1
             axes.axhline(row.difference, color=INK, linestyle=_LINES[row.kind], linewidth=width)
             if pd.notna(row.low) and pd.notna(row.high):
@@ -300,7 +301,7 @@ def icc_forest(of: Analyses, about: About) -> FigureWithCaption:
     )
     said = "; ".join(
         f"{row.dimension.replace('_', ' ')}, {row.form} {decimals(row.estimate)}"
-        for row in drawn[drawn["form"].isin(_FORMS)].itertuples()
+        for row in rows_of(drawn[drawn["form"].isin(_FORMS)])
     )
     alt_text = f"Forest of intraclass correlations with intervals in two panels, one judge and the mean of all: {said}."
     return FigureWithCaption("icc_forest", _draw_icc(data, low), caption, alt_text, data, about.n)

@@ -26,7 +26,7 @@ from toolkit.report.style import (
     shorten,
     shortened,
 )
-from toolkit.stats.missing_data import MissingData
+from toolkit.stats.comparisons.missing_data import MissingData
 from toolkit.stats.result import Estimate
 
 _ROW_MM: Final = 4.8

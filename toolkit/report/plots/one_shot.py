@@ -28,8 +28,8 @@ from toolkit.report.style import (
     thesis_style,
 )
 from toolkit.report.tables import Table, corrections_words, interval_of, make_table, save_table
-from toolkit.stats.one_shot_compare import OneShotComparison, compare_one_shot
-from toolkit.stats.one_shot_methods import (
+from toolkit.stats.one_shot.compare import OneShotComparison, compare_one_shot
+from toolkit.stats.one_shot.methods import (
     VERDICTS,
     GroupScore,
     MethodScore,

@@ -30,6 +30,7 @@ from toolkit.report.style import (
     model_handles,
     new_figure,
     row_axis,
+    rows_of,
     score_axis,
     settle,
     shorten,
@@ -93,7 +94,7 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
         about.note,
     )
     means = data[data["kind"] == "mean"]
-    said = "; ".join(f"{row.length_bin} {row.composite:.2f}" for row in means.itertuples()) or "not estimated"
+    said = "; ".join(f"{row.length_bin} {row.composite:.2f}" for row in rows_of(means)) or "not estimated"
     alt_text = (
         "Line chart of the composite score from 0 to 5 against prompt length S, M and L, one line for each "
         f"of {counted(n['bases'], 'bases')}. Means: {said}."
@@ -232,7 +233,7 @@ def equivalence(of: Analyses, about: About) -> FigureWithCaption:
         about.end,
     )
     said = "; ".join(
-        f"{row.of}, {row.contrast}: {decimals(row.difference)}, {row.verdict}" for row in data.itertuples()
+        f"{row.of}, {row.contrast}: {decimals(row.difference)}, {row.verdict}" for row in rows_of(data)
     )
     alt_text = f"Differences with intervals against a band of ±{margin:g} score points: {said}."
     return FigureWithCaption("equivalence", figure, caption, alt_text, data, about.n)
@@ -261,7 +262,7 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, about: About) -> tuple[
         axes.axvline(0, color=GREY, linewidth=0.6, zorder=1)
         look = styles.get(name, ModelStyle(INK, "o", "-"))
         forest(axes, own.rename(columns={"difference": "estimate"}), range(len(own)), look, width=1.6)
-        for up, one in enumerate(own.itertuples()):
+        for up, one in enumerate(rows_of(own)):
             interval = f" [{decimals(one.low)}, {decimals(one.high)}]" if pd.notna(one.low) else ""
             beside(axes, up, f"{one.verdict}: {decimals(one.difference)}{interval}", 1.015)
         row_axis(axes, [str(contrast).replace("-", "−") for contrast in own["contrast"]])
@@ -298,7 +299,7 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
     )
     said = "; ".join(
         f"{row.model} {row.length_bin} {row.dimension.replace('_', ' ')} {row.mean:.2f}"
-        for row in data.itertuples()
+        for row in rows_of(data)
     )
     alt_text = f"Marks with intervals on a scale from 0 to 5, one row for each dimension: {said}."
     return FigureWithCaption(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -22,7 +24,7 @@ from toolkit.report.style import (
     settle,
     shortened,
 )
-from toolkit.stats.length_slope import TOKENS
+from toolkit.stats.prompt_length.reply_length import TOKENS
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
 
@@ -114,7 +116,7 @@ def _panel(axes: Axes, data: pd.DataFrame, look: ModelStyle) -> None:
         markersize=size, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
     )  # fmt: skip
     if line["low"].notna().all():
-        band = {"color": INK, "alpha": 0.15, "linewidth": 0, "zorder": 3}
+        band: dict[str, Any] = {"color": INK, "alpha": 0.15, "linewidth": 0, "zorder": 3}
         axes.fill_between(line["output_tokens"], line["low"], line["high"], **band)
     axes.plot(line["output_tokens"], line["composite"], color=INK, linewidth=1.6, zorder=4)
 

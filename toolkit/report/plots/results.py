@@ -21,6 +21,7 @@ from toolkit.report.style import (
     model_handles,
     model_styles,
     new_figure,
+    rows_of,
     settle,
     shortened,
     thesis_style,
@@ -43,8 +44,8 @@ def results_figure(results: Sequence[tuple[str, Estimate]], *, test: str, end: s
     missing = captions.not_estimable_words(found)
     if drawn.empty:
         caption = captions.join(f"Results of {test}: none could be estimated.", missing, end)
-        drawn = nothing_drawn(NAME, caption, "no result could be estimated", size=(PAGE_MM, 30))
-        return replace(drawn, data=data, n=n)
+        nothing = nothing_drawn(NAME, caption, "no result could be estimated", size=(PAGE_MM, 30))
+        return replace(nothing, data=data, n=n)
     with thesis_style():
         figure, broken = _draw(drawn, data["model"])
     caption = captions.join(
@@ -56,7 +57,7 @@ def results_figure(results: Sequence[tuple[str, Estimate]], *, test: str, end: s
         missing,
         end,
     )
-    said = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in drawn.itertuples())
+    said = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in rows_of(drawn))
     return FigureWithCaption(NAME, figure, caption, f"Marks with intervals: {said}.", data, n)
 
 
