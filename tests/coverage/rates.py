@@ -16,7 +16,7 @@ from draw import (
     rejects,
 )
 
-from toolkit.scoring.one_shot import one_shot_score
+from toolkit.scoring import one_shot_score
 from toolkit.stats.classification import classify, confusion
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.proportions import share
