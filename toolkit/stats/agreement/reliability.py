@@ -21,9 +21,9 @@ from toolkit.stats.agreement.omega import omega_over_dimensions, omega_over_judg
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
 from toolkit.stats.agreement.retest import Retest, retest
 from toolkit.stats.agreement.severity import Severity, judge_severity
+from toolkit.stats.detection.kappa import weighted_kappa_between_judges
 from toolkit.stats.inference.clusters import in_groups, over_clusters
 from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.stats.weighted_kappa import weighted_kappa_between_judges
 from toolkit.words import DIMENSIONS, SCALE
 
 
