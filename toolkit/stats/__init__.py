@@ -87,7 +87,7 @@ _WHERE = {
         "decider",
         "deciders_frame",
     ),
-    "toolkit.stats.detection.kappa": (
+    "toolkit.stats.agreement.kappa": (
         "cohen_kappa",
         "fleiss_kappa",
         "weighted_kappa",

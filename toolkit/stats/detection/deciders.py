@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from toolkit.errors import InputError
-from toolkit.stats.detection.kappa import cohen_kappa, fleiss_kappa
+from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
 from toolkit.stats.detection.rates import RATES, Classification, auc, classify, mcnemar
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.result import Estimate

@@ -10,7 +10,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.detection.kappa import weighted_kappa
+from toolkit.stats.agreement.kappa import weighted_kappa
 from toolkit.stats.human.alt_test import AltTest, alternative_annotator_test
 from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.human.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
