@@ -17,7 +17,7 @@ from toolkit.models.base import ModelRequest
 from toolkit.plan import PlannedRun
 from toolkit.protocols.rubric_study import judge_of_run
 from toolkit.stats.agreement.probe_shift import CONTROL
-from toolkit.store.stored import reply_texts, stored_runs
+from toolkit.store.records import reply_texts, stored_runs
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
