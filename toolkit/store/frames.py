@@ -11,7 +11,7 @@ import pandas as pd
 from toolkit.judges.judgement import judge_label
 from toolkit.prompt_test import MeasuredTestItem
 from toolkit.prompts.dataset import Prompt
-from toolkit.scoring.composite import composite_strict
+from toolkit.scoring import composite_strict
 from toolkit.store import documents
 from toolkit.store.columns import DIMENSION_SCORES, JUDGEMENTS, MEASUREMENTS, PLACE, PROMPTS, RUNS, SCORES
 from toolkit.store.columns import HUMAN as HUMAN_COLUMNS
