@@ -13,9 +13,8 @@ from typing import Final
 
 from toolkit.errors import StudyError, ToolkitError
 from toolkit.finding import find_test, make_test, parameters_of
-from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.judgement import judgement_requests
-from toolkit.judges.manner import Manner
+from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.prompt_test import PromptResponseTest, TestItem

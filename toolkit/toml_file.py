@@ -5,9 +5,13 @@ from __future__ import annotations
 import tomllib
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from toolkit.errors import InputError
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
@@ -30,3 +34,21 @@ def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> 
         RecursionError,
     ) as error:  # also a number of 5,000 digits, lists in lists without an end
         raise InputError(f"{where}: not valid TOML: {' '.join(str(error).split())[:200]}") from None
+
+
+def checked(model: type[M], data: Any, where: str) -> M:
+    """Return what a file holds as a model of pydantic; its first fault is one line that says where it stands."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        loc, said = first["loc"], first["msg"].removeprefix("Value error, ")
+        if first["type"] in ("missing", "extra_forbidden"):
+            said = (
+                f"key {loc[-1]!r} is missing; add it"
+                if first["type"] == "missing"
+                else f"unknown key {loc[-1]!r}"
+            )
+            loc = loc[:-1]
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)
+        raise InputError(f"{where}{', ' if place else ''}{place}: {said}") from None

@@ -10,7 +10,7 @@ import click
 from toolkit.commands.common import finish, json_option
 
 if TYPE_CHECKING:
-    from toolkit.judges.hallucination_prompts import Mode
+    from toolkit.judges.hallucination import Mode
 
 MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them would make --help slow
 
@@ -44,8 +44,8 @@ def hallucination(
 ) -> int:
     """Compare the judges of a study on the labelled set FILE: a path, or "security", which ships."""
     from toolkit.asking import confirm_asking
-    from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
-    from toolkit.judges.labelled import read_items
+    from toolkit.judge_checks import compare_hallucination, comparison_requests
+    from toolkit.judges.labelled import read_items, some_items
     from toolkit.workbench import Study
 
     loaded = Study.load(study)

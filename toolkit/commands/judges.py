@@ -34,14 +34,14 @@ def judges() -> None:
 def probe(study: Path, replies: int, attacks: int, figures: Path | None, yes: bool, as_json: bool) -> int:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.asking import confirm_asking
-    from toolkit.probing.probe import probe_judges, write_cards
-    from toolkit.probing.targets import probe_requests, probe_targets
+    from toolkit.judge_checks import probe_bench, probe_judges, probe_targets, write_cards
+    from toolkit.judges.probes import probe_requests
     from toolkit.workbench import Study
 
     loaded = Study.load(study)
     plan, store = loaded.plan, loaded.store
     if not yes:
         targets = probe_targets(plan, store, replies=replies, attacks=attacks)
-        confirm_asking(plan, store, probe_requests(plan, targets))
+        confirm_asking(plan, store, probe_requests(probe_bench(plan), targets))
     result = probe_judges(plan, store, replies=replies, attacks=attacks)
     return finish(result.summary(write_cards(loaded, result, figures) if figures else ()), as_json)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.per_sentence import estimate_segments
 from toolkit.models.base import ModelRequest
-from toolkit.protocols.rubric_study import judge_of_run
 from toolkit.runs.plan import PlannedRun
 from toolkit.store.documents import Judgement, OutputBlob, Run
 
@@ -38,7 +37,7 @@ def judge_requests(
         request
         for again in range(plan.manner.repeats)
         for request in judgement_requests(
-            judge_of_run(plan.judges[role], repeat, again),
+            plan.judges[role].of_run(repeat, again),
             plan.rubric,
             task=task,
             response=response,
@@ -111,7 +110,7 @@ def _first_calls(plan: Plan, role: str, run: PlannedRun, response: str) -> list[
     """Return the calls that name the judgements of a run by one judge: the first call of each time it judges."""
     return [
         judgement_requests(
-            judge_of_run(plan.judges[role], run.repeat, again),
+            plan.judges[role].of_run(run.repeat, again),
             plan.rubric,
             task=run.prompt.text,
             response=response,
