@@ -1,4 +1,4 @@
-"""Check that the README is true: its files exist, its commands exist and are all there, its Python compiles.
+"""Check that README and docs are true: what they name exists, and every command is documented.
 
 Run by ``make check``; prints one line per untruth and exits 1 when there is any. Notebooks must be stripped too.
 """
@@ -19,24 +19,22 @@ PATHS = re.compile(r"(?:docs|templates|notebooks|toolkit|scripts|tests)/[\w./-]+
 
 def untruths() -> list[str]:
     """Return what is wrong, one line each."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    wrong = [
-        f"README.md names {path}, which is not there"
-        for path in PATHS.findall(readme)
-        if not (ROOT / path).exists()
-    ]
-    named = set(re.findall(r"^\| `toolkit (\w+)", readme, flags=re.MULTILINE))
-    wrong += [
-        f"README.md documents `toolkit {name}`, which does not exist"
-        for name in sorted(named - set(cli.commands))
-    ]
-    wrong += [f"README.md does not document `toolkit {name}`" for name in sorted(set(cli.commands) - named)]
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
-    said = set(re.findall(r"^make (\w+)|`make (\w+)`", readme, flags=re.MULTILINE))
-    calls = {first or second for first, second in said}
-    wrong += [f"README.md says `make {name}`, the Makefile does not" for name in sorted(calls - targets)]
-    for code in re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL):
-        compile(code, "README.md", "exec")
+    pages = {page: page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    wrong = []
+    for page, text in pages.items():
+        links = [page.parent / link for link in re.findall(r"\]\((?!http)([^)#]+)", text)]
+        gone = [
+            path for path in [*links, *(ROOT / path for path in PATHS.findall(text))] if not path.exists()
+        ]
+        wrong += [f"{page.name} names {path.name}, which is not there" for path in gone]
+        calls = set(re.findall(r"(?:^|`)make ([\w-]+)", text, flags=re.MULTILINE))
+        wrong += [
+            f"{page.name} says `make {name}`, the Makefile does not" for name in sorted(calls - targets)
+        ]
+    named = set(re.findall(r"^\| `toolkit (\w+)", pages[ROOT / "docs" / "running.md"], flags=re.MULTILINE))
+    for name in sorted(named ^ set(cli.commands)):
+        wrong.append(f"docs/running.md and the commands of toolkit do not agree on `toolkit {name}`")
     if (ROOT / "docs" / "data_dictionary.md").read_text(encoding="utf-8") != dictionary_text():
         wrong.append("docs/data_dictionary.md is stale; run python scripts/write_dictionary.py")
     for path in sorted([*ROOT.glob("templates/*.ipynb"), *ROOT.glob("notebooks/*.ipynb")]):

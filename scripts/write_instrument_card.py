@@ -15,7 +15,7 @@ from toolkit.prompt_test import PromptReply
 from toolkit.protocols.answers import AnswerKey
 from toolkit.protocols.one_shot import OneShotTest
 from toolkit.protocols.questions import Question, load_questions
-from toolkit.stats.shares import clopper_pearson
+from toolkit.stats.inference.proportions import clopper_pearson
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "one_shot_instrument.md"

@@ -166,7 +166,7 @@ MUTATIONS = (
     ),
     Mutation(
         "no key is kept",
-        "toolkit/models/failures.py",
+        "toolkit/models/transport.py",
         'text = message if not key else message.replace(key, "[key]")',
         "text = message",
         "tests/test_canary.py::test_a_key_in_a_refusal_is_in_no_file_and_no_output",

@@ -12,7 +12,7 @@ from small_study import CTI_ONLY, STUDY
 
 from toolkit.store import embedded
 from toolkit.store.connection import Store, open_store
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")

@@ -11,8 +11,8 @@ from pathlib import Path
 from toolkit.models.tokens import count_tokens
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store import embedded
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 ATTACKS = {
     "script": "<script>document.title = 'OWNED'</script>",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from toolkit.store import embedded
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 STUDY = """
 name = "small"

@@ -18,7 +18,7 @@ from waiting import is_heard_out, wait_for
 from toolkit.runs import access
 from toolkit.runs.batches import BatchDesk
 from toolkit.store.documents import Call
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from toolkit.models.prices import aud_cost, price_of
 from toolkit.runs import gateway
 from toolkit.runs.retries import RetryPolicy
 from toolkit.store.documents import Call
-from toolkit.study import Budget, Sampling
-from toolkit.workbench import Study
+from toolkit.study import Study
+from toolkit.study_file import Budget, Sampling
 
 RUNS = 240
 MAX_TOKENS = 60

@@ -16,8 +16,8 @@ from toolkit.models.prices import aud_cost, price_of
 from toolkit.runs import gateway
 from toolkit.runs.retries import UNSURE, RetryPolicy
 from toolkit.store.documents import Call, Run
-from toolkit.study import Judges, ModelEntry, StudyFile
-from toolkit.workbench import Study
+from toolkit.study import Study
+from toolkit.study_file import Judges, ModelEntry, StudyFile
 
 RUNS = 2000
 SHARES = {  # issue 3, "Chaos"

@@ -15,7 +15,7 @@ from toolkit.runs import gateway
 from toolkit.runs.retries import RetryPolicy
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 PRICE = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
 OWN = '''

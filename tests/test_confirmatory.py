@@ -12,11 +12,11 @@ import pytest
 
 from toolkit.errors import InputError, StudyError
 from toolkit.report.estimates_table import estimates_table
-from toolkit.stats.correlations import clustered_pearson
+from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.judge_card import judge_cards
 from toolkit.stats.result import Estimate
+from toolkit.study import Study
 from toolkit.study_file import load_study_file
-from toolkit.workbench import Study
 
 
 def with_primary(study: Study, primary: str | None) -> Study:
@@ -106,7 +106,7 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     assert found.difference.n == {"bases": 2, "runs": 12, "judgements": 36}
     means = [frame.groupby("base")["composite"].mean().mean() for frame in (on, off)]
     assert found.difference.estimate == pytest.approx(means[0] - means[1])
-    assert {"models", "focus"} <= set(study.snapshot().analyses())
+    assert {"models", "focus"} <= set(study.frames().analyses())
     study.store.close()
 
 
@@ -123,7 +123,7 @@ def test_a_call_that_judgements_share_is_paid_for_once_on_the_card(demo_like_stu
 
 def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -> None:
     """Between judges and on a judge's card."""
-    from toolkit.stats.reliability import reliability
+    from toolkit.stats.agreement.reliability import reliability
 
     chance = np.random.default_rng(1)
     x = chance.normal(3, 1, 24)

@@ -12,8 +12,8 @@ from test_pipeline import REASONED, is_judge
 
 from toolkit.errors import StudyError
 from toolkit.store.documents import Judgement, OutputBlob, Rubric, Run
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
-from toolkit.workbench import Study
 
 REPLY = "1. Block 192.0.2.7 at the firewall. 2. Keep the logs. The port is 443, e.g. HTTPS. Ask the owner."
 

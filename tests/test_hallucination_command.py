@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from stub_server import Fault, StubServer
 
-from toolkit.cli import main
-from toolkit.commands.hallucination import MODES
+from toolkit.cli import MODES, main
 from toolkit.errors import InputError
 from toolkit.judge_checks import compare_hallucination, comparison_requests
 from toolkit.judges import hallucination as hallucination_prompts
 from toolkit.judges.labelled import LabelledItem, some_items
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 STUDY = """
 name = "judged"

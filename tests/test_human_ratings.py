@@ -20,14 +20,14 @@ from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.people.rating import Round, next_reply, open_round, rate, rateable_replies
 from toolkit.people.ratings_file import import_ratings
+from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.people import compare_with_people
-from toolkit.stats.reliability import reliability
 from toolkit.store import documents
 from toolkit.store.human_frames import history_frame, human_frame, ratings_with_people
 from toolkit.store.rating_rounds import RATING_DOCUMENTS, RatingRound, keep_order, stored_order
 from toolkit.store.ratings import HumanRating, Rating, keep_ratings
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 FULL = dict.fromkeys(DIMENSIONS, 4.0)
 LONG = "run_id,rater,dimension,score"

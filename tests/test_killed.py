@@ -32,8 +32,8 @@ from toolkit.store.archive_file import check_archive
 from toolkit.store.archive_import import add_archive
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Run
-from toolkit.study import Budget, Limit, ModelEntry
-from toolkit.workbench import Study
+from toolkit.study import Study
+from toolkit.study_file import Budget, Limit, ModelEntry
 
 RUNS, KILLS = 500, 20
 LATENCY = 0.05
@@ -44,7 +44,7 @@ STARTED = 1.0
 # Each process is forked from one that has imported everything, and so begins its work in a tenth of a second.
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["__main__", "pytest", "aiohttp.web", "openai", "tiktoken", "toolkit.workbench", "toolkit.pipeline"]
+    ["__main__", "pytest", "aiohttp.web", "openai", "tiktoken", "toolkit.study", "toolkit.pipeline"]
 )
 
 

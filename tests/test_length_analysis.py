@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import StudyError
+from toolkit.study import Study
 from toolkit.study_file import load_study_file
-from toolkit.workbench import Study
 
 
 def load(folder: Path, text: str) -> object:

@@ -11,7 +11,7 @@ from toolkit.judge_checks import compare_hallucination
 from toolkit.judges.hallucination import MODES, Mode
 from toolkit.judges.labelled import LabelledItem
 from toolkit.models.local import start_local_server
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 pytestmark = pytest.mark.model
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -11,9 +11,9 @@ import pytest
 from stub_server import Fault, StubServer
 
 from toolkit.errors import InputError, StudyError
-from toolkit.finding import SHIPPED, find_test
+from toolkit.prompt_test import SHIPPED, find_test
 from toolkit.store.documents import Prompt, Run
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 OWN = '''
 """Does the model know its ports?"""

@@ -17,8 +17,8 @@ from toolkit.errors import PriceError
 from toolkit.store import records
 from toolkit.store.connection import open_store
 from toolkit.store.documents import Judgement, OutputBlob, Run
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 SCORES = "{" + ", ".join(f'"{name}": 4.0' for name in DIMENSIONS) + "}"
 REASONED = '{"reasons": "Sound.", ' + SCORES[1:]

@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from stub_server import Fault, StubServer
 
 from toolkit import judge_checks as probing
-from toolkit.asking import confirm_asking
 from toolkit.cli import cli
 from toolkit.errors import BudgetReached, InputError
 from toolkit.judge_checks import (
@@ -26,9 +25,10 @@ from toolkit.judge_checks import (
 )
 from toolkit.judges.alterations import shipped_attacks
 from toolkit.judges.probes import KINDS, probe_requests
+from toolkit.pipeline import confirm_asking
 from toolkit.stats.probe_shift import CONTROL, HARM
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 STEPS = "Isolate the host within 15 minutes.\n\nBlock port 443/tcp at the firewall.\n\nReport it to {who}."
 

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from toolkit.cli import main
-from toolkit.commands.common import finish
 from toolkit.errors import InputError, StudyError
 from toolkit.prompts.dataset import Prompt, load_dataset
-from toolkit.summary import Summary
-from toolkit.workbench import Study
+from toolkit.study import Study
+from toolkit.words import Summary
 
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 
@@ -214,9 +213,14 @@ def test_ten_thousand_prompts(check: Callable, tmp_path: Path, monkeypatch: pyte
     assert sorted(asked) == ["cl100k_base"] * len(many) + ["o200k_base"] * len(many)
 
 
-def test_what_a_command_prints_does_not_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_command_prints_does_not_act_on_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor does a name that is no UTF-8, such as that of a folder, stop it on a strict terminal."""
-    assert finish(Summary({}, "a\x1b[31m caf\udce9\n\tb"), as_json=False) == 0
+    said = Summary({}, "a\x1b[31m caf\udce9\n\tb")
+    monkeypatch.setattr("toolkit.prompts.check.check_summary", lambda *_, **__: said)
+    with pytest.raises(SystemExit, match="0"):
+        main(["prompts", "check", "demo"])
     assert capsys.readouterr().out == "a[U+001B][31m caf[U+DCE9]\n\tb\n"
 
 

@@ -14,8 +14,8 @@ from toolkit.people.desk import STEPS, Desk, plain, rating_desk, typed_scores
 from toolkit.people.rating import open_round
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.human_frames import human_frame
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ from stub_server import StubServer
 from test_pipeline import REASONED, is_judge, stub_study
 
 from toolkit.errors import StudyError
+from toolkit.study import Study
 from toolkit.study_file import load_study_file
-from toolkit.workbench import Study
 
 
 def cut_off(below: int) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from toolkit.cli import cli
 from toolkit.prompts.dataset import Prompt, load_dataset
 from toolkit.report.bundle.evidence import Evidence
 from toolkit.report.bundle.methods import methods_section, methods_text
-from toolkit.stats.collect import estimates_of
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, estimates_of
 from toolkit.store import embedded
 from toolkit.workbench.bundling import what_was_done
 

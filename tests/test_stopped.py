@@ -19,7 +19,7 @@ from waiting import wait_for
 from toolkit.runs import execution
 from toolkit.runs.execution import run_anywhere
 from toolkit.store.documents import Call
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 LONE = """
 name = "lone"

@@ -9,8 +9,8 @@ import pytest
 from rated_study import clear_of_people, finished_study
 
 from toolkit.people.rating import next_reply, open_round, rate
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 
 @pytest.fixture(scope="module")

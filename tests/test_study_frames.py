@@ -21,7 +21,7 @@ from toolkit.store.documents import Call, Judgement, OutputBlob, Run
 from toolkit.store.frame_files import load_frame
 from toolkit.store.frames import runs_frame
 from toolkit.store.typed import dtype_of
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 ONE_SHOT = """
 name = "shots"

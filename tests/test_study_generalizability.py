@@ -1,4 +1,4 @@
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 
 def test_a_study_says_how_far_its_scores_generalize(demo_like_study):

@@ -17,8 +17,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from toolkit.study import Study
 from toolkit.viewer.page import write_page
-from toolkit.workbench import Study
 
 NOTEBOOK = Path(__file__).resolve().parents[1] / "notebooks" / "02_read_answers.ipynb"
 ALIVE = (

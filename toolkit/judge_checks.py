@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolkit.asking import ask_study
 from toolkit.errors import BudgetReached, InputError
 from toolkit.judges.alterations import deal, shipped_attacks
 from toolkit.judges.hallucination import (
@@ -39,22 +38,22 @@ from toolkit.judges.probes import (
 )
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.pipeline import ask_study
+from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.execution import each
-from toolkit.runs.plan import PlannedRun
-from toolkit.stats.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
+from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
 from toolkit.stats.prevalence import Prevalence, corrected_prevalence
 from toolkit.stats.probe_shift import CONTROL
 from toolkit.stats.result import Estimate
 from toolkit.store.stored import reply_texts, stored_runs
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.plan import Plan
     from toolkit.stats.judge_card import JudgeCard
     from toolkit.store.connection import Store
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 REPLIES: Final = 12
 """Replies that are probed by default."""
@@ -292,12 +291,12 @@ class HallucinationComparison:
     budget: str | None = None
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per judge and mode, then one per baseline; see `toolkit.stats.deciders.deciders_frame`."""
+        """Return one row per judge and mode, then one per baseline; see `deciders_frame`."""
         return deciders_frame((*self.deciders, *self.baselines))
 
     def contrasts_frame(self) -> pd.DataFrame:
         """Return one row per difference of two accuracies, with its interval and corrected p value."""
-        from toolkit.stats.tables import estimates_frame
+        from toolkit.stats.result import estimates_frame
 
         return estimates_frame([("accuracy", one) for one in self.contrasts], "of")
 

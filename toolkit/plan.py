@@ -5,26 +5,53 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from toolkit.errors import StudyError, ToolkitError
-from toolkit.finding import find_test, make_test, parameters_of
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
+from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
-from toolkit.prompt_test import PromptResponseTest, TestItem
+from toolkit.prompt_test import (
+    PromptResponseTest,
+    PromptWithContext,
+    TestItem,
+    find_test,
+    make_test,
+    parameters_of,
+)
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, clusters_of, dataset_of, load_dataset
-from toolkit.runs.plan import PlannedRun, plan_runs
-from toolkit.study import ModelEntry, StudyFile
+from toolkit.study_file import ModelEntry, StudyFile
 
 STORE: Final = ".store"
 """Folder of the embedded store in a results folder."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run to be: a prompt of a test item, a model, a repeat, and the request."""
+
+    item: TestItem
+    prompt: PromptWithContext
+    model: str
+    repeat: int
+    request: ModelRequest
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What names this run within its study: prompt, model and repeat."""
+        return self.prompt.prompt_id, self.model, self.repeat
+
+    @cached_property
+    def call_id(self) -> str:
+        """The identity of the call that answers this run."""
+        return self.request.identity()
 
 
 @dataclass(frozen=True)
@@ -128,16 +155,7 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         judges, judge_models = {}, {}
     items = _items(test)
     dataset = dataset or dataset_of(test.name, items)
-    runs = plan_runs(
-        items,
-        models,
-        repeats=study.repeats,
-        temperature=study.sampling.temperature,
-        max_tokens=study.sampling.max_tokens,
-        top_p=study.sampling.top_p,
-        seed=study.seed,
-        repeats_together=test.repeats_together,
-    )
+    runs = _planned_runs(study, models, items, together=test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
 
 
@@ -161,6 +179,39 @@ def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:
     if not any(item.prompts for item in items):
         raise StudyError(f"test {test.name}: make_test_items returned no prompt")
     return items
+
+
+def _planned_runs(
+    study: StudyFile, models: Mapping[str, ModelSpec], items: Iterable[TestItem], *, together: bool
+) -> tuple[PlannedRun, ...]:
+    """Return prompts x models x repeats in the order in which they are asked, each with its request."""
+    prompts = [(item, prompt) for item in items for prompt in item.prompts]
+    if together:
+        order = [(item, prompt, repeat) for item, prompt in prompts for repeat in range(study.repeats)]
+    else:
+        order = [(item, prompt, repeat) for repeat in range(study.repeats) for item, prompt in prompts]
+    sampling = study.sampling
+    return tuple(
+        PlannedRun(
+            item=item,
+            prompt=prompt,
+            model=name,
+            repeat=repeat,
+            request=ModelRequest(
+                provider=spec.provider,
+                model=spec.model,
+                messages=(Message("user", prompt.text),),
+                temperature=sampling.temperature if spec.sampling_supported else None,
+                max_tokens=sampling.max_tokens,
+                top_p=sampling.top_p if spec.sampling_supported else None,
+                seed=study.seed + repeat if spec.seed_supported else None,
+                endpoint=spec.endpoint,
+                repeat=repeat,
+            ),
+        )
+        for name, spec in models.items()
+        for item, prompt, repeat in order
+    )
 
 
 def spec_of(entry: ModelEntry) -> ModelSpec:

@@ -1,233 +1,428 @@
-"""What a study file says, as typed, checked, frozen objects: the one place where defaults live."""
+"""`Study`: what a notebook holds in hand. Every method is one call of a function that stands elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from toolkit.analyses import Analyses
+from toolkit.plan import Plan, make_plan
+from toolkit.study_file import StudyFile, load_study_file
 
-from toolkit.words import JUDGE_ROLES, SCENARIOS
+if TYPE_CHECKING:
+    import pandas as pd
+    from ipywidgets import VBox
 
-LengthBin = Literal["S", "M", "L"]
-Scenario = Literal["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"]
-Provider = Literal["openai", "anthropic", "groq", "compatible", "local", "scripted"]
-Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    from toolkit.measure import Annotated, Outcome
+    from toolkit.prompt_test import MeasuredTestItem
+    from toolkit.stats.one_shot_methods import MethodScore
+    from toolkit.store.connection import Store
 
 
-class ModelEntry(_Strict):
-    """A model of the study: a known name, or a server of one's own described in full.
+P = ParamSpec("P")
+R = TypeVar("R")
 
-    Everything except ``name`` overrides what the catalogue knows of that name.
+
+def _of_frames(analysis: Callable[Concatenate[Analyses, P], R]) -> Callable[Concatenate[Study, P], R]:
+    """Return the method of a study that makes an analysis of its frames as they are now."""
+
+    @wraps(analysis)
+    def of_study(self: Study, *args: P.args, **kwargs: P.kwargs) -> R:
+        return analysis(self.frames(), *args, **kwargs)
+
+    return of_study
+
+
+class Study:
+    """A study in hand: estimate it, run it, look at it, analyse it.
+
+    Parameters
+    ----------
+    file
+        The checked study file.
+    path
+        Where it was read from.
+
+    Examples
+    --------
+    ``study = Study.load("templates/demo.toml"); study.run(); study.runs()``, or
+    ``with Study.load("templates/demo.toml") as study: ...``, which leaves no connection open.
     """
 
-    name: str
-    provider: Provider | None = None
-    model: str | None = None
-    family: str | None = None
-    encoding: Literal["o200k_base", "cl100k_base"] | None = None
-    tokens_per_o200k: float | None = Field(None, ge=0.1, le=10)
-    base_url: str | None = None
-    api_key_env: str | None = None
-    structured: bool | None = None
-    logprobs: bool | None = None
-    seed_supported: bool | None = None
-    sampling_supported: bool | None = None
-    context_tokens: int | None = Field(None, ge=1)
-    gguf: Path | None = None
-    replies: tuple[str, ...] | None = None
-    usd_per_million_input: float | None = Field(None, ge=0)
-    usd_per_million_output: float | None = Field(None, ge=0)
-    concurrency: int | None = Field(None, ge=1, le=1000)
+    def __init__(self, file: StudyFile, path: Path) -> None:
+        self.file = file
+        self.path = path
 
-    @field_validator("base_url")
     @classmethod
-    def _holds_no_password(cls, value: str | None) -> str | None:
-        if value and "@" in urlsplit(value).netloc:
-            raise ValueError(
-                "an address with a user name or password would stand in every call, manifest and archive; leave them "
-                "out and name the variable that holds the key by api_key_env"
-            )
-        return value
+    def load(cls, path: str | Path) -> Study:
+        """Read and check a study file; raises ``StudyError`` in one line when something is wrong with it."""
+        return cls(*load_study_file(path))
 
-    def overrides(self) -> dict[str, Any]:
-        """Return what the study says beyond the name, for `toolkit.models.catalogue.model_spec`."""
-        return self.model_dump(exclude_none=True, exclude={"name", "concurrency", "specialization"})
-
-
-class Sampling(_Strict):
-    """How the models under test are asked (seed 002, section 1.2)."""
-
-    temperature: float = Field(0.2, ge=0, le=2)
-    max_tokens: int = Field(2000, ge=1)
-    top_p: float | None = Field(None, gt=0, le=1)
-
-
-class Judge(ModelEntry):
-    """One judge of the ensemble; its speciality is recorded, its weight is equal."""
-
-    specialization: str = ""
-
-
-class Judges(_Strict):
-    """The ensemble and how it is asked (seed 002, section 4.2)."""
-
-    rubric: str = "default"
-    temperature: float = Field(0.1, ge=0, le=2)
-    max_tokens: int = Field(1000, ge=1)
-    repeats: int = Field(1, ge=1, le=50)
-    repair: bool = True
-    expected_scores: bool = False
-    shuffle_dimensions: bool = False
-    related: Literal["mark", "exclude"] = "mark"
-    primary: Judge | None = Judge(
-        name="gpt-4-turbo", specialization="technical accuracy and compliance alignment"
-    )
-    secondary: Judge | None = Judge(name="claude-3-5-haiku", specialization="actionability and clarity")
-    tertiary: Judge | None = Judge(name="llama-3.3-70b", specialization="risk awareness and relevance")
-
-    @field_validator(*JUDGE_ROLES, mode="before")
-    @classmethod
-    def _name_is_enough(cls, value: Any) -> Any:
-        return None if value is False else _named(value)  # TOML has no null
-
-    def by_role(self) -> dict[str, Judge]:
-        """Return the judges that are set, in the order of their roles."""
-        judges = {role: getattr(self, role) for role in JUDGE_ROLES}
-        return {role: judge for role, judge in judges.items() if judge is not None}
-
-
-class BiasControls(_Strict):
-    """Controls that apply to S, M and L alike, or the instrument changes with the treatment (DESIGN decision 8)."""
-
-    fsp_enabled: bool = False
-    fsp_mode: Literal["listed", "per_sentence"] = "listed"
-    fsp_sentences: int = Field(5, ge=1, le=20)
-    length_normalization: bool = False
-
-    @model_validator(mode="after")
-    def _has_an_effect(self) -> BiasControls:
-        if self.length_normalization and not (self.fsp_enabled and self.fsp_mode == "per_sentence"):
-            raise ValueError(
-                "length_normalization counts findings per 100 tokens, which only per_sentence has; set "
-                'fsp_enabled = true and fsp_mode = "per_sentence", or leave it out'
-            )
+    def __enter__(self) -> Self:
         return self
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-class Budget(_Strict):
-    """What the study may spend, all calls together."""
+    def close(self) -> None:
+        """Close the store if it is open; the next question opens it again, and one that nobody holds closes itself."""
+        if store := self.__dict__.pop("store", None):
+            store.close()
 
-    aud: float | None = Field(None, gt=0)
-    confirm_above_aud: float = Field(10.0, ge=0)
+    def __repr__(self) -> str:
+        """Say what the study asks."""
+        models = ", ".join(entry.name for entry in self.file.models)
+        judged = f", judged by {len(self.plan.judges)}" if self.plan.test.judged else ""
+        return f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}{judged}"
 
+    @property
+    def name(self) -> str:
+        """Name of the study."""
+        return self.file.name
 
-class Replies(_Strict):
-    """What becomes of a reply that is not whole: it is marked, and never scored as if it were.
+    @property
+    def note(self) -> str:
+        """What every caption of this study must say besides its numbers."""
+        return self.plan.note
 
-    ``keep`` has it judged as it is, ``exclude`` keeps it unjudged, ``retry`` asks again with twice ``max_tokens``,
-    up to ``retries`` times, and excludes it when it still is not whole.
-    """
+    @property
+    def output(self) -> Path:
+        """Folder of figures, tables and manifests."""
+        return self.plan.output
 
-    truncated: Literal["keep", "retry", "exclude"] = "exclude"
-    empty: Literal["retry", "exclude"] = "exclude"
-    refused: Literal["keep", "exclude"] = "exclude"
-    filtered: Literal["keep", "exclude"] = "exclude"
-    retries: int = Field(2, ge=1, le=5)
+    @cached_property
+    def plan(self) -> Plan:
+        """Every run of the study, before anything is sent."""
+        return make_plan(self.file, self.path.parent)
 
+    @cached_property
+    def store(self) -> Store:
+        """The open store."""
+        from toolkit.store.connection import open_store
 
-class Limit(_Strict):
-    """What one provider may be sent: requests at once, and requests and tokens a minute."""
+        return open_store(self.plan.store_folder)
 
-    concurrency: int | None = Field(None, ge=1, le=1000)
-    requests_per_minute: float | None = Field(None, gt=0)
-    tokens_per_minute: float | None = Field(None, gt=0)
+    def estimate(self) -> pd.DataFrame:
+        """Return what is still to be asked and what it will cost, per model and judge, in AUD."""
+        from toolkit.runs.estimate import estimate_frame
 
+        return estimate_frame(self.plan, self.store)
 
-class Analysis(_Strict):
-    """What the analysis is held to, written down before there is a score.
+    def run(self, *, progress: bool = True, limit: int | None = None, replay: bool = False) -> dict[str, Any]:
+        """Ask and judge what is missing, and return the status; a finished study makes no call.
 
-    ``equivalence_margin`` is the difference in score points below which two lengths count as equal; without it
-    equivalence is not tested. Above ``ceiling_share`` of scores at an end of the scale the analysis warns. ``primary``
-    is the one confirmatory contrast; everything else is exploratory.
-    """
+        Parameters
+        ----------
+        progress
+            Whether to show progress.
+        limit
+            Ask at most this many of the planned runs.
+        replay
+            Make every run and judgement again from the ledger, with no network.
+        """
+        return self.execute(progress=progress, limit=limit, replay=replay).to_dict()
 
-    primary: Literal["M-S", "L-M", "L-S"] | None = None
-    equivalence_margin: float | None = Field(None, gt=0, allow_inf_nan=False)
-    ceiling_share: float = Field(0.3, gt=0, le=1)
+    def execute(
+        self,
+        *,
+        progress: bool = True,
+        limit: int | None = None,
+        only_judge: bool = False,
+        replay: bool = False,
+    ) -> Outcome:
+        """Do what `run` does and return the outcome as an object; ``only_judge`` fills judgements alone."""
+        from toolkit.pipeline import run_plan
 
+        return run_plan(
+            self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
+        )
 
-class StudyFile(_Strict):
-    """Everything a researcher decides before the first call."""
+    def status(self) -> dict[str, Any]:
+        """Return how far the study is: runs and judgements done, failed and missing, and AUD spent."""
+        from toolkit.runs.status import study_status
 
-    name: Slug
-    dataset: str = "demo"
-    accept_flaws: tuple[str, ...] = ()
-    scenarios: tuple[Scenario, ...] = SCENARIOS
-    length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
-    test: str = "rubric_study"
-    options: Mapping[str, Any] = Field(default_factory=dict)
-    models: tuple[ModelEntry, ...] = Field(min_length=1)
-    repeats: int = Field(1, ge=1, le=1000)
-    seed: int = Field(20250107, ge=0, lt=2**31)
-    concurrency: int = Field(10, ge=1, le=1000)
-    mode: Literal["single", "batch"] = "single"
-    batch_poll_seconds: float = Field(60.0, gt=0)
-    timeout_seconds: float | None = Field(None, gt=0)
-    output: Path | None = None
-    note: str = ""
-    replies: Replies = Replies()
-    limits: Mapping[Provider, Limit] = Field(default_factory=dict)
-    sampling: Sampling = Sampling()
-    judges: Judges = Judges()
-    bias_controls: BiasControls = BiasControls()
-    budget: Budget = Budget()
-    analysis: Analysis = Analysis()
+        return study_status(self.plan, self.store)
 
-    @field_validator("accept_flaws")
-    @classmethod
-    def _flaws_are_known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        from toolkit.prompts.check import KINDS
+    def runs(self, **filters: Any) -> pd.DataFrame:
+        """Return one row a run, of all or of those that filters name; ``study.dictionary("runs")`` has its columns.
 
-        if unknown := [kind for kind in value if kind not in KINDS]:
-            raise ValueError(f"unknown flaw {unknown[0]!r}, allowed are {', '.join(KINDS)}")
-        return value
+        Parameters
+        ----------
+        **filters
+            A value or a list of values for model, scenario, category, base, length_bin, prompt_id, repeat or status;
+            True or False for judged. They are part of what the store is asked, so that no other runs are read; only
+            with ``judged=False`` the judged ones are read too, and left out here.
 
-    @field_validator("models", mode="before")
-    @classmethod
-    def _names_are_enough(cls, value: Any) -> Any:
-        return [_named(item) for item in value] if isinstance(value, list | tuple) else value
+        Raises
+        ------
+        InputError
+            When a filter or a value of it is unknown; the line names those that are not.
+        """
+        from toolkit.filters import select_runs
+        from toolkit.store.frames import runs_frame
 
-    @model_validator(mode="after")
-    def _primary_is_compared(self) -> StudyFile:
-        absent = [
-            name for name in (self.analysis.primary or "").split("-") if name and name not in self.length_bins
-        ]
-        if absent:
-            raise ValueError(
-                f"analysis.primary: {self.analysis.primary} compares {absent[0]}, which is not in length_bins; "
-                "add it there or name another contrast"
+        chosen = select_runs(self.plan, filters)
+        return runs_frame(
+            self.store,
+            chosen.call_ids,
+            study=self.plan.study.name,
+            clusters=self.plan.clusters,
+            where=chosen.where,
+            judged=chosen.judged,
+        )
+
+    def judgements(self, **filters: Any) -> pd.DataFrame:
+        """Return one row a judgement of the ensemble and rubric of this study.
+
+        Parameters
+        ----------
+        **filters
+            As in `runs`, and a value or a list of values for judge (its role) or judge_model; True or False for failed.
+
+        Raises
+        ------
+        InputError
+            As `runs`.
+        """
+        from toolkit.filters import select_judgements
+        from toolkit.store.frames import judgements_frame
+
+        of_runs, where = select_judgements(self.plan, filters)
+        judges = {role: judge.name for role, judge in self.plan.judges.items()}
+        return judgements_frame(
+            self.store, self.runs(**of_runs), rubric_hash=self.plan.rubric.digest, judges=judges, where=where
+        )
+
+    def dimensions(self, **filters: Any) -> pd.DataFrame:
+        """Return one row per judgement and dimension; filters as in `judgements`."""
+        from toolkit.store.frames import dimensions_frame
+
+        return dimensions_frame(self.judgements(**filters))
+
+    def calls(self, **filters: Any) -> pd.DataFrame:
+        """Return one row a call that this study paid for or rests on: runs, judges, retries, repairs, sentences.
+
+        Parameters
+        ----------
+        **filters
+            A value or a list of values for purpose (run or judge), state, model or role.
+
+        Raises
+        ------
+        InputError
+            As `runs`.
+        """
+        from toolkit.filters import names_of_models, roles_of_models, select_calls
+        from toolkit.store.call_frames import calls_frame
+
+        chosen = select_calls(self.plan, filters)
+        return calls_frame(
+            self.store,
+            study=self.plan.study.name,
+            names=names_of_models(self.plan),
+            roles=roles_of_models(self.plan),
+            where=chosen.where,
+            models=chosen.models,
+            judges=chosen.roles,
+        )
+
+    def dictionary(self, kind: str | None = None) -> pd.DataFrame:
+        """Return what every column of a frame is: dtype, unit, meaning, when missing; of all frames by default."""
+        from toolkit.store.dictionary import describe
+
+        return describe(kind)
+
+    def human(self) -> pd.DataFrame:
+        """Return one row a rating by a person: the newest of each rater and run, under the rubric of this study."""
+        from toolkit.store.human_frames import human_frame
+
+        return human_frame(self.store, self.runs(), self.plan.rubric.digest)
+
+    def judged_otherwise(self) -> pd.DataFrame:
+        """Return one row a judgement of the same runs on the other side of focus sentence prompting: on, or off."""
+        from toolkit.store.frames import judgements_frame
+
+        off = self.plan.manner.focus == "off"
+        return judgements_frame(
+            self.store,
+            self.runs(),
+            rubric_hash=self.plan.rubric.digest,
+            judges={role: judge.name for role, judge in self.plan.judges.items()},
+            where={"focus": {"$in": ["listed", "per_sentence"]} if off else "off"},
+            counting_only=False,
+        )
+
+    def frames(self) -> Analyses:
+        """Return every analysis of the frames as they are now: each frame is read once, and each analysis made once."""
+        held = self.file.analysis
+        return Analyses(
+            self.runs,
+            self.judgements,
+            self.human,
+            self.judged_otherwise,
+            name=self.name,
+            seed=self.file.seed,
+            margin=held.equivalence_margin,
+            primary=held.primary,
+            ceiling_share=held.ceiling_share,
+            related={role: judge.related for role, judge in self.plan.judges.items()},
+        )
+
+    reliability = _of_frames(Analyses.reliability)
+    generalizability = _of_frames(Analyses.generalizability)
+    length = _of_frames(Analyses.length)
+    length_by_model = _of_frames(Analyses.length_by_model)
+    compare_models = _of_frames(Analyses.compare_models)
+    focus = _of_frames(Analyses.focus)
+    dimension_profile = _of_frames(Analyses.dimension_profile)
+    length_bias = _of_frames(Analyses.length_bias)
+    mixed_model = _of_frames(Analyses.mixed_model)
+    pareto = _of_frames(Analyses.pareto)
+    missing = _of_frames(Analyses.missing)
+    ceiling = _of_frames(Analyses.ceiling)
+    calibration = _of_frames(Analyses.calibration)
+    power = _of_frames(Analyses.power)
+    analyses = _of_frames(Analyses.analyses)
+
+    def prompts(self) -> pd.DataFrame:
+        """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""
+        from toolkit.store.item_frames import prompts_frame
+
+        return prompts_frame(self.plan.dataset.prompts, {run.prompt.prompt_id for run in self.plan.runs})
+
+    def measurements(self) -> pd.DataFrame:
+        """Return one row a measurement: a number about one test item, with its unit, or why it is missing."""
+        from toolkit.store.item_frames import measurements_frame
+
+        return measurements_frame(self._measured())
+
+    def results(self) -> pd.DataFrame:
+        """Return one row a result of the test and model, each with its interval."""
+        from toolkit.measure import results_of
+        from toolkit.stats.result import estimates_frame
+        from toolkit.store.dictionary import as_kind
+
+        return as_kind(estimates_frame(results_of(self.plan.test, self._measured()), "model"), "results")
+
+    def experiments(self) -> pd.DataFrame:
+        """Return one row an experiment of the one-shot test: its verdict, what was found, and the evidence."""
+        from toolkit.errors import InputError
+        from toolkit.protocols.experiments import experiments_frame
+
+        if self.plan.test.name != "one_shot":
+            raise InputError(
+                f"study {self.name}: test {self.plan.test.name} has no experiments; only one_shot has"
             )
-        return self
+        return experiments_frame(one.found for one in self.annotations())
 
-    def limit(self, provider: str) -> Limit:
-        """Return what the study says a provider may be sent; nothing where it says nothing."""
-        return next((limit for name, limit in self.limits.items() if name == provider), Limit())
+    def methods(self) -> pd.DataFrame:
+        """Return one row a method of the one-shot test: I1, I0, H, N, the score and its interval."""
+        from toolkit.stats.one_shot_methods import methods_frame
+        from toolkit.store.dictionary import as_kind
 
-    @model_validator(mode="after")
-    def _names_differ(self) -> StudyFile:
-        names = [entry.name for entry in self.models]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"models: {twice[0]!r} is named twice; give each model its own name")
-        return self
+        return as_kind(methods_frame(self._scored()), "methods")
 
+    def _scored(self) -> tuple[MethodScore, ...]:
+        from toolkit.stats.one_shot_methods import score_methods
 
-def _named(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
+        test: Any = self.plan.test
+        return score_methods(self.experiments(), test.weights, test.confidence)
+
+    def annotations(self) -> list[Annotated]:
+        """Return every item with its replies and what every annotator said, for each model and repeat."""
+        import threading
+
+        from toolkit.measure import annotated_items
+        from toolkit.runs.execution import run_anywhere
+        from toolkit.store.stored import stored_runs
+
+        plan = self.plan
+        stored = stored_runs(self.store, self.name, plan.call_ids)
+        return run_anywhere(lambda: annotated_items(plan, plan.runs, self.store, stored), threading.Event())
+
+    def _measured(self) -> list[MeasuredTestItem]:
+        from toolkit.measure import measured_items
+
+        return measured_items(self.plan.test, self.annotations())
+
+    def view(self, run_id: str | None = None) -> VBox:
+        """Return the answer viewer for a notebook, opened at a run where one is given; see `toolkit.viewer`."""
+        from toolkit.viewer.widget import viewer
+
+        return viewer(self, run_id)
+
+    def reply(self, run_id: str) -> str:
+        """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
+        from toolkit.store.stored import reply_text
+
+        return reply_text(self.store, run_id)
+
+    def prompt(self, prompt_id: str) -> str:
+        """Return the text of a prompt."""
+        from toolkit.errors import InputError
+
+        for prompt in self.plan.dataset.prompts:
+            if prompt.prompt_id == prompt_id:
+                return prompt.text
+        raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
+
+    def figures(self, folder: Path | str | None = None, only: Collection[str] = ()) -> list[Path]:
+        """Write every figure and table that the study can give, say which it cannot, and return the paths.
+
+        Parameters
+        ----------
+        folder
+            Gets ``figures/`` and ``tables/``; the output folder of the study by default.
+        only
+            Names of figures of a judged study, e.g. ``["quality_by_length"]``: these alone are calculated and written.
+        """
+        from toolkit.workbench.drawing import write_judged_figures
+
+        place = Path(folder) if folder is not None else self.output
+        if self.plan.test.judged:
+            return write_judged_figures(self.frames().read(), self.plan, place, only)
+        return self._test_figures(place)
+
+    def statistics(self, folder: Path | str | None = None) -> list[Path]:
+        """Write every statistic of the study as a table and as a sentence, and return the paths."""
+        from toolkit.report.statistics_report import write_statistics
+        from toolkit.workbench.drawing import about_judged
+
+        held = self.frames().read()
+        about = about_judged(held, self.plan)
+        return write_statistics(
+            held.analyses(),
+            folder=Path(folder) if folder is not None else self.output,
+            note=about.note,
+            source=about.source,
+            study=self.name,
+        )
+
+    def bundle(self, folder: Path | str | None = None) -> list[Path]:
+        """Write the thesis bundle, which compiles as it is, and return its paths; see `toolkit.workbench.bundling`."""
+        from toolkit.workbench.bundling import bundle_study
+
+        return bundle_study(self, folder)
+
+    def _test_figures(self, folder: Path) -> list[Path]:
+        from toolkit.measure import results_of
+        from toolkit.report.captions import defects_note, source_words
+        from toolkit.report.study_report import write_one_shot_figures, write_test_figures
+
+        runs, test = self.runs(), self.plan.test
+        note = " ".join(words for words in (self.note, defects_note(runs)) if words)
+        source = source_words(runs, self.name, self.plan.dataset.version)
+        if test.name == "one_shot":
+            return write_one_shot_figures(
+                self._scored(), folder=folder, note=note, source=source, study=self.name
+            )
+        results = results_of(test, self._measured())
+        return write_test_figures(results, test=test.name, folder=folder, note=note, source=source)
+
+    def manifest(self, **parameters: Any) -> dict[str, Any]:
+        """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""
+        from toolkit.report.manifest import manifest
+
+        return manifest(self.plan, self.path, parameters)

@@ -1,27 +1,247 @@
-"""Read and check a study file.
-
-A study file is TOML. Paths in it are relative to the file itself, so it means the same from a shell, a notebook
-and papermill.
-"""
+"""The study file: typed, checked, frozen objects, how they are read, and the one place where defaults live."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError, StudyError
-from toolkit.study import ModelEntry, StudyFile
-from toolkit.toml_file import read_toml
+from toolkit.files import read_toml
+from toolkit.words import JUDGE_ROLES, SCENARIOS
+
+LengthBin = Literal["S", "M", "L"]
+Scenario = Literal["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"]
+Provider = Literal["openai", "anthropic", "groq", "compatible", "local", "scripted"]
+Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelEntry(_Strict):
+    """A model of the study: a known name, or a server of one's own described in full.
+
+    Everything except ``name`` overrides what the catalogue knows of that name.
+    """
+
+    name: str
+    provider: Provider | None = None
+    model: str | None = None
+    family: str | None = None
+    encoding: Literal["o200k_base", "cl100k_base"] | None = None
+    tokens_per_o200k: float | None = Field(None, ge=0.1, le=10)
+    base_url: str | None = None
+    api_key_env: str | None = None
+    structured: bool | None = None
+    logprobs: bool | None = None
+    seed_supported: bool | None = None
+    sampling_supported: bool | None = None
+    context_tokens: int | None = Field(None, ge=1)
+    gguf: Path | None = None
+    replies: tuple[str, ...] | None = None
+    usd_per_million_input: float | None = Field(None, ge=0)
+    usd_per_million_output: float | None = Field(None, ge=0)
+    concurrency: int | None = Field(None, ge=1, le=1000)
+
+    @field_validator("base_url")
+    @classmethod
+    def _holds_no_password(cls, value: str | None) -> str | None:
+        if value and "@" in urlsplit(value).netloc:
+            raise ValueError(
+                "an address with a user name or password would stand in every call, manifest and archive; leave them "
+                "out and name the variable that holds the key by api_key_env"
+            )
+        return value
+
+    def overrides(self) -> dict[str, Any]:
+        """Return what the study says beyond the name, for `toolkit.models.catalogue.model_spec`."""
+        return self.model_dump(exclude_none=True, exclude={"name", "concurrency", "specialization"})
+
+
+class Sampling(_Strict):
+    """How the models under test are asked (seed 002, section 1.2)."""
+
+    temperature: float = Field(0.2, ge=0, le=2)
+    max_tokens: int = Field(2000, ge=1)
+    top_p: float | None = Field(None, gt=0, le=1)
+
+
+class Judge(ModelEntry):
+    """One judge of the ensemble; its speciality is recorded, its weight is equal."""
+
+    specialization: str = ""
+
+
+class Judges(_Strict):
+    """The ensemble and how it is asked (seed 002, section 4.2)."""
+
+    rubric: str = "default"
+    temperature: float = Field(0.1, ge=0, le=2)
+    max_tokens: int = Field(1000, ge=1)
+    repeats: int = Field(1, ge=1, le=50)
+    repair: bool = True
+    expected_scores: bool = False
+    shuffle_dimensions: bool = False
+    related: Literal["mark", "exclude"] = "mark"
+    primary: Judge | None = Judge(
+        name="gpt-4-turbo", specialization="technical accuracy and compliance alignment"
+    )
+    secondary: Judge | None = Judge(name="claude-3-5-haiku", specialization="actionability and clarity")
+    tertiary: Judge | None = Judge(name="llama-3.3-70b", specialization="risk awareness and relevance")
+
+    @field_validator(*JUDGE_ROLES, mode="before")
+    @classmethod
+    def _name_is_enough(cls, value: Any) -> Any:
+        return None if value is False else _named(value)  # TOML has no null
+
+    def by_role(self) -> dict[str, Judge]:
+        """Return the judges that are set, in the order of their roles."""
+        judges = {role: getattr(self, role) for role in JUDGE_ROLES}
+        return {role: judge for role, judge in judges.items() if judge is not None}
+
+
+class BiasControls(_Strict):
+    """Controls that apply to S, M and L alike, or the instrument changes with the treatment (DESIGN decision 8)."""
+
+    fsp_enabled: bool = False
+    fsp_mode: Literal["listed", "per_sentence"] = "listed"
+    fsp_sentences: int = Field(5, ge=1, le=20)
+    length_normalization: bool = False
+
+    @model_validator(mode="after")
+    def _has_an_effect(self) -> BiasControls:
+        if self.length_normalization and not (self.fsp_enabled and self.fsp_mode == "per_sentence"):
+            raise ValueError(
+                "length_normalization counts findings per 100 tokens, which only per_sentence has; set "
+                'fsp_enabled = true and fsp_mode = "per_sentence", or leave it out'
+            )
+        return self
+
+
+class Budget(_Strict):
+    """What the study may spend, all calls together."""
+
+    aud: float | None = Field(None, gt=0)
+    confirm_above_aud: float = Field(10.0, ge=0)
+
+
+class Replies(_Strict):
+    """What becomes of a reply that is not whole: it is marked, and never scored as if it were.
+
+    ``keep`` has it judged as it is, ``exclude`` keeps it unjudged, ``retry`` asks again with twice ``max_tokens``,
+    up to ``retries`` times, and excludes it when it still is not whole.
+    """
+
+    truncated: Literal["keep", "retry", "exclude"] = "exclude"
+    empty: Literal["retry", "exclude"] = "exclude"
+    refused: Literal["keep", "exclude"] = "exclude"
+    filtered: Literal["keep", "exclude"] = "exclude"
+    retries: int = Field(2, ge=1, le=5)
+
+
+class Limit(_Strict):
+    """What one provider may be sent: requests at once, and requests and tokens a minute."""
+
+    concurrency: int | None = Field(None, ge=1, le=1000)
+    requests_per_minute: float | None = Field(None, gt=0)
+    tokens_per_minute: float | None = Field(None, gt=0)
+
+
+class Analysis(_Strict):
+    """What the analysis is held to, written down before there is a score.
+
+    ``equivalence_margin`` is the difference in score points below which two lengths count as equal; without it
+    equivalence is not tested. Above ``ceiling_share`` of scores at an end of the scale the analysis warns. ``primary``
+    is the one confirmatory contrast; everything else is exploratory.
+    """
+
+    primary: Literal["M-S", "L-M", "L-S"] | None = None
+    equivalence_margin: float | None = Field(None, gt=0, allow_inf_nan=False)
+    ceiling_share: float = Field(0.3, gt=0, le=1)
+
+
+class StudyFile(_Strict):
+    """Everything a researcher decides before the first call."""
+
+    name: Slug
+    dataset: str = "demo"
+    accept_flaws: tuple[str, ...] = ()
+    scenarios: tuple[Scenario, ...] = SCENARIOS
+    length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
+    test: str = "rubric_study"
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    models: tuple[ModelEntry, ...] = Field(min_length=1)
+    repeats: int = Field(1, ge=1, le=1000)
+    seed: int = Field(20250107, ge=0, lt=2**31)
+    concurrency: int = Field(10, ge=1, le=1000)
+    mode: Literal["single", "batch"] = "single"
+    batch_poll_seconds: float = Field(60.0, gt=0)
+    timeout_seconds: float | None = Field(None, gt=0)
+    output: Path | None = None
+    note: str = ""
+    replies: Replies = Replies()
+    limits: Mapping[Provider, Limit] = Field(default_factory=dict)
+    sampling: Sampling = Sampling()
+    judges: Judges = Judges()
+    bias_controls: BiasControls = BiasControls()
+    budget: Budget = Budget()
+    analysis: Analysis = Analysis()
+
+    @field_validator("accept_flaws")
+    @classmethod
+    def _flaws_are_known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        from toolkit.prompts.check import KINDS
+
+        if unknown := [kind for kind in value if kind not in KINDS]:
+            raise ValueError(f"unknown flaw {unknown[0]!r}, allowed are {', '.join(KINDS)}")
+        return value
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _names_are_enough(cls, value: Any) -> Any:
+        return [_named(item) for item in value] if isinstance(value, list | tuple) else value
+
+    @model_validator(mode="after")
+    def _primary_is_compared(self) -> StudyFile:
+        absent = [
+            name for name in (self.analysis.primary or "").split("-") if name and name not in self.length_bins
+        ]
+        if absent:
+            raise ValueError(
+                f"analysis.primary: {self.analysis.primary} compares {absent[0]}, which is not in length_bins; "
+                "add it there or name another contrast"
+            )
+        return self
+
+    def limit(self, provider: str) -> Limit:
+        """Return what the study says a provider may be sent; nothing where it says nothing."""
+        return next((limit for name, limit in self.limits.items() if name == provider), Limit())
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> StudyFile:
+        names = [entry.name for entry in self.models]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"models: {twice[0]!r} is named twice; give each model its own name")
+        return self
+
+
+def _named(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
 
 Entry = TypeVar("Entry", bound=ModelEntry)
 
 
 def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
-    r"""Read and check a study file."""
+    """Read and check a study file; paths in it are relative to the file itself."""
     file = Path(path).expanduser()
     if not file.exists():
         raise StudyError(f"{path}: no such study file; start from one in templates/")
@@ -42,7 +262,7 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((file.parent / rubric).resolve())
-    from toolkit.finding import find_test
+    from toolkit.prompt_test import find_test
 
     try:
         test = find_test(study.test, file.parent)

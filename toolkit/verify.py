@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 from toolkit.errors import InputError
 from toolkit.plan import STORE
 from toolkit.report.bundle.sums import MANIFEST, differing_files
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 if TYPE_CHECKING:
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 _DRAWN: Final = ("figures", "tables", "statistics")
 _BUNDLE: Final = "bundle"

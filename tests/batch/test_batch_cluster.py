@@ -24,7 +24,7 @@ from toolkit.batch.worker import Order
 from toolkit.errors import InputError, ToolkitError
 from toolkit.store import embedded
 from toolkit.store.documents import Call, Run
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 STUDY = """
 name = "{name}"

@@ -18,7 +18,7 @@ from toolkit.runs.held import held_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, Run, utc_now
 from toolkit.store.rating_documents import HumanRating
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 
 def reading(path: Path, said: object = None) -> Path:

@@ -26,10 +26,10 @@ ASKED_PEAK_MB: Mapping[str, float | None] = {"export": None, "import": 250.0, "i
 
 def child(what: str, home: Path, place: Path) -> None:
     """Do one job in this process and print what it took as JSON."""
+    from toolkit.export import import_archive
     from toolkit.plan import STORE
     from toolkit.store.archive import write_archive
     from toolkit.store.connection import open_store
-    from toolkit.workbench.exporting import import_archive
 
     archive = place / "frames.zip"
     before, started = own_cost(), time.perf_counter()

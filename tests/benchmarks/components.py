@@ -17,10 +17,9 @@ from statistics import median
 import numpy as np
 import pandas as pd
 
-from toolkit.stats.components_design import Design
-from toolkit.stats.components_table import components_table
-from toolkit.stats.study_generalizability import study_generalizability
-from toolkit.stats.variance_components import fit_components
+from toolkit.stats.generalizability.components import fit_components
+from toolkit.stats.generalizability.design import Design, components_table
+from toolkit.stats.generalizability.study_scores import study_generalizability
 
 ASKED_SECONDS = 0.050
 DESIGN = Design(("answer", "judge", "repeat"))

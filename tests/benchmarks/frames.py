@@ -27,7 +27,7 @@ from gateway import Limit, surroundings
 from server import own_cost, store_cost
 
 if TYPE_CHECKING:
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 ASKED_FRAME = 2.0  # issue 7
 _REASONS = "The reply names the host, isolates it and says who is told; it does not say for how long. " * 4
@@ -47,8 +47,8 @@ WORK: Mapping[str, Callable[[Study], Any]] = {
 
 def frames_study(folder: Path, runs: int) -> Study:
     """Return a study of at least ``runs`` runs, judged by three: the 36 prompts of the demo, as often as it takes."""
-    from toolkit.study import Judge, Judges, ModelEntry, StudyFile
-    from toolkit.workbench import Study
+    from toolkit.study import Study
+    from toolkit.study_file import Judge, Judges, ModelEntry, StudyFile
 
     judges = [Judge(name=f"judge-{letter}", provider="scripted") for letter in "abc"]
     file = StudyFile(

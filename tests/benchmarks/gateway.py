@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from server import JUDGE, loopback, own_cost, seen
 
 if TYPE_CHECKING:
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 ASKED_OF_DEFAULT = {10: 1.0, 100: 0.9}  # issue 3: wall of ours / bare client, by connections
 ASKED_OF_AIOHTTP = 1.25  # the same against the client on aiohttp
@@ -67,8 +67,8 @@ def bench_study(
     url: str, folder: Path, *, runs: int, connections: int, client: str = "openai", judge: bool = False
 ) -> Study:
     """Return a study of at least ``runs`` runs: the 12 S prompts of the demo, as often as it takes."""
-    from toolkit.study import Judge, Judges, ModelEntry, StudyFile
-    from toolkit.workbench import Study
+    from toolkit.study import Study
+    from toolkit.study_file import Judge, Judges, ModelEntry, StudyFile
 
     price = {"usd_per_million_input": 1.0, "usd_per_million_output": 1.0}
     served = {"provider": "compatible", "base_url": f"{url}/v1", **price}

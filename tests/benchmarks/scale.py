@@ -25,7 +25,7 @@ from gateway import Limit, bench_study, surroundings
 from server import loopback, own_cost, seen, store_cost
 
 if TYPE_CHECKING:
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 ASKED_GROWTH = 11.0  # issue 3: within 10 % of ten times 1,000
 ASKED_PEAK_MB = 250.0

@@ -11,10 +11,10 @@ from draw import (
     BASES,
     CEILING,
     LENIENCY,
-    Check,
     Outcome,
     Setting,
     at,
+    check,
     coefficients_of_these_judges,
     components_of_drawn_judges,
     correlation_of,
@@ -32,32 +32,50 @@ from draw import (
 )
 from scipy import special
 
-from toolkit.stats.alpha import OVER_DIMENSIONS, OVER_JUDGES, alpha_over_dimensions, alpha_over_judges
+from toolkit.stats.agreement.alpha import (
+    OVER_DIMENSIONS,
+    OVER_JUDGES,
+    alpha_over_dimensions,
+    alpha_over_judges,
+)
+from toolkit.stats.agreement.bland_altman import bland_altman
+from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
+from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
+from toolkit.stats.agreement.icc_forms import icc_from_mean_squares, mean_squares
+from toolkit.stats.agreement.incomplete_icc import THESE_JUDGES, IncompleteIcc, incomplete_icc
+from toolkit.stats.agreement.krippendorff import krippendorff_alpha
+from toolkit.stats.agreement.omega import omega_total
+from toolkit.stats.agreement.retest import retest
+from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.auc import auc
-from toolkit.stats.bland_altman import bland_altman
-from toolkit.stats.component_estimates import variance_components
-from toolkit.stats.components_design import Design
-from toolkit.stats.correlations import clustered_pearson, pearson_between_judges
-from toolkit.stats.generalizability import generalizability
-from toolkit.stats.icc import icc_estimates
-from toolkit.stats.icc_clustered import clustered_icc
-from toolkit.stats.incomplete import THESE_JUDGES, IncompleteIcc, incomplete_icc
+from toolkit.stats.generalizability.components import variance_components
+from toolkit.stats.generalizability.design import Design
+from toolkit.stats.generalizability.g_study import generalizability_study
 from toolkit.stats.kappa import cohen_kappa, fleiss_kappa
-from toolkit.stats.krippendorff_alpha import krippendorff_alpha
-from toolkit.stats.mean_squares import icc_from_mean_squares, mean_squares
 from toolkit.stats.missing_data import imbalance_test
 from toolkit.stats.mixed_model import mixed_model
-from toolkit.stats.omega import omega_total
 from toolkit.stats.ppi import prediction_powered_mean
 from toolkit.stats.result import Estimate
-from toolkit.stats.retest import retest
-from toolkit.stats.severity import judge_severity
 from toolkit.stats.weighted_kappa import weighted_kappa
 
 _ITEMS: Final = 5
 
 
+@check(
+    "judges, answers independent",
+    "interval",
+    "icc_estimates, alpha_over_judges, pearson_between_judges",
+    (
+        *at(answers=(12, 30, 100), judges=3),
+        *at(answers=30, judges=5),
+        *at(answers=30, judges=3, mean=4.5),
+        *at(answers=30, judges=3, missing=0.05),
+    ),
+)
 def _independent(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Judges are drawn anew for every study, each answer has its own base; ICC and alpha of the scores after
+    rounding and cutting off, Pearson of the two judges drawn.
+    """
     model, k = model_of(made), made["judges"]
     leniency = rng.normal(0, model.judge, k)
     ratings = draw_ratings(rng, model, bases=made["answers"], leniency=leniency, missing=made["missing"])
@@ -69,7 +87,18 @@ def _independent(rng: np.random.Generator, made: Setting) -> Outcome:
     return outcome
 
 
+@check(
+    "one-way ICC",
+    "interval",
+    "icc_estimates",
+    (
+        *at(answers=12, judges=3),
+        *at(answers=30, judges=3),
+        *at(answers=30, judges=3, mean=4.5),
+    ),
+)
 def _one_way(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Every rating has a judge of its own, as the one-way model says."""
     model, k = model_of(made), made["judges"]
     ratings = draw_ratings(rng, model, bases=made["answers"], leniency=np.zeros(k), crossed=False)
     truth = icc_of_drawn_judges(model, k)
@@ -77,7 +106,23 @@ def _one_way(rng: np.random.Generator, made: Setting) -> Outcome:
     return {one.name: holds(one, truth[one.name]) for one in found if "1," in one.name}
 
 
+@check(
+    "ICC, clustered by base",
+    "interval",
+    "clustered_icc",
+    (
+        *at(bases=12, judges=3),
+        *at(bases=30, judges=3),
+        *at(bases=100, judges=3),
+        *at(bases=12, judges=3, mean=4.5),
+        *at(bases=30, judges=3, mean=4.5),
+        *at(bases=30, judges=3, missing=0.05),
+    ),
+)
 def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base, the same judges in every study: what the ICC of these judges comes to with
+    ever more bases.
+    """
     model, leniency = model_of(made), LENIENCY[: made["judges"]]
     ratings = draw_ratings(
         rng,
@@ -92,7 +137,24 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
     return {name: holds(found[fixed[name]], truth[name]) for name in truth}
 
 
+@check(
+    "ICC(A,1), judges drawn anew, clustered by base",
+    "interval",
+    "clustered_icc, interval_for_new_judges",
+    (
+        *at(bases=(12, 30, 100), judges=3, judge_SD=(0.2, 0.4)),
+        *at(bases=12, answers=9, judges=3, judge_SD=0.4),
+        *at(bases=30, judges=2, judge_SD=0.4),
+        *at(bases=30, judges=5, judge_SD=0.4),
+        *at(bases=30, judges=3, judge_SD=0.4, mean=4.5),
+    ),
+    note="The interval for these judges misses others: it says how far these agree, and therefore stands second. At a "
+    "ceiling lenient judges have less variance left, which three judges cannot show.",
+)
 def _drawn_anew(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base unless the setting says so; judges are drawn anew for every study; ICC(A,1) of
+    the scores after rounding and cutting off.
+    """
     model, k = model_of(made), made["judges"]
     leniency = rng.normal(0, model.judge, k)
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=made.get("answers", 3), leniency=leniency)
@@ -109,7 +171,14 @@ def _clustered_forms(ratings: pd.DataFrame) -> dict[str, Estimate]:
     return {one.name: one for one in found}
 
 
+@check(
+    "correlation of two judges, clustered by base",
+    "interval",
+    "clustered_pearson",
+    (*at(bases=12), *at(bases=30), *at(bases=100), *at(bases=30, mean=4.5)),
+)
 def _clustered_correlation(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base, two judges."""
     model = model_of(made)
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(LENIENCY[:2]))
     one, other = ratings["score"].to_numpy().reshape(-1, 2).T
@@ -117,7 +186,14 @@ def _clustered_correlation(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"r": holds(found, correlation_of(model, *LENIENCY[:2]))}
 
 
+@check(
+    "alpha over dimensions",
+    "interval",
+    "alpha_over_dimensions",
+    (*at(judgements=36), *at(judgements=108), *at(judgements=36, mean=4.5)),
+)
 def _over_dimensions(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Five dimensions of independent judgements that measure one thing and each something of its own."""
     model, n = model_of(made), made["judgements"]
     level = rng.normal(0, model.base, (n, 1)) + rng.normal(0, model.residual, (n, _ITEMS))
     ratings = pd.DataFrame(
@@ -149,7 +225,18 @@ def _kappa_of(share: float, right: float) -> float:
     return (agree - chance) / (1 - chance)
 
 
+@check(
+    "kappa",
+    "interval",
+    "cohen_kappa, fleiss_kappa",
+    (
+        *at(items=36, share=0.5, right=0.85),
+        *at(items=100, share=0.5, right=0.85),
+        *at(items=100, share=0.2, right=0.9),
+    ),
+)
 def _kappas(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Raters who are each right with one chance, independently given what is true of the item."""
     share, right, n = made["share"], made["right"], made["items"]
     votes, truth = _votes(rng, n, 5, share, right), _kappa_of(share, right)
     return {
@@ -158,7 +245,14 @@ def _kappas(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check(
+    "area under the ROC curve",
+    "interval",
+    "auc",
+    (*at(items=36, apart=1.0), *at(items=100, apart=1.0), *at(items=100, apart=2.0)),
+)
 def _area(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Normal scores of cases and non-cases, half of each."""
     n, apart = made["items"], made["apart"]
     labels = np.arange(n) < n // 2
     scores = rng.normal(labels * apart, 1.0)
@@ -168,7 +262,9 @@ def _area(rng: np.random.Generator, made: Setting) -> Outcome:
 _ALL: Final = 300
 
 
+@check("ICC, three judges of five", "interval", "incomplete_icc", BASES + CEILING)
 def _three_of_five(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base, each scored by three of the same five judges, drawn at random."""
     found = _incomplete(rng, made, np.array(LENIENCY))
     truth = icc_of_these_judges(model_of(made), LENIENCY)
     return {
@@ -177,7 +273,14 @@ def _three_of_five(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check(
+    "ICC, three judges of five drawn anew",
+    "interval",
+    "incomplete_icc",
+    (*at(bases=12, judge_SD=0.4), *at(bases=30, judge_SD=0.4), *at(bases=100, judge_SD=0.2)),
+)
 def _three_of_new_five(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The same, and the five judges are drawn anew for every study."""
     model = model_of(made)
     found = _incomplete(rng, made, rng.normal(0, model.judge, len(LENIENCY)))
     return {"ICC(A,1)": holds(found.icc[0], icc_of_drawn_judges(model, len(LENIENCY))["ICC(A,1)"])}
@@ -189,7 +292,16 @@ def _incomplete(rng: np.random.Generator, made: Setting, leniency: np.ndarray) -
     return incomplete_icc(matrix_of(ratings[(order < 3).ravel()]))
 
 
+@check(
+    "other coefficients of agreement, clustered by base",
+    "interval",
+    "omega_total, krippendorff_alpha, weighted_kappa",
+    BASES + CEILING,
+)
 def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base, the same three judges in every study; weighted kappa (quadratic) of two of
+    them.
+    """
     model, leniency = model_of(made), LENIENCY[:3]
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
     values, bases = ratings["score"].to_numpy().reshape(-1, 3), ratings["base"].tolist()[::3]
@@ -202,8 +314,20 @@ def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
     return {name: holds(one, truth[name]) for name, one in found.items()}
 
 
+@check(
+    "mean calibrated against people",
+    "interval",
+    "prediction_powered_mean",
+    (
+        *at(rated=20),
+        *at(rated=50),
+        *at(rated=30, bases=30),
+        *at(rated=30, bases=12),
+        *at(rated=30, mean=4.5),
+    ),
+)
 def _calibrated(rng: np.random.Generator, made: Setting) -> Outcome:
-    """People rate some of 300 answers, the judges all; the judges are too mild by half a point."""
+    """People rate some of 300 answers and the judges all of them, half a point too mildly."""
     mean, rated, bases = made.get("mean", 3.0), made["rated"], made.get("bases", _ALL)
     base = np.arange(_ALL) % bases
     quality = rng.normal(0, 0.5, bases)[base] + rng.normal(0, 0.5, _ALL)
@@ -226,13 +350,28 @@ def _calibrated(rng: np.random.Generator, made: Setting) -> Outcome:
 _DESIGN: Final = Design(("answer", "judge"))
 
 
+@check(
+    "generalizability, new judges",
+    "interval",
+    "variance_components, generalizability",
+    (
+        *at(answers=12, judges=3),
+        *at(answers=30, judges=3),
+        *at(answers=100, judges=3),
+        *at(answers=30, judges=3, mean=4.5),
+    ),
+    note="Generalized intervals rest on the normal model: at a ceiling lenient judges have less variance left.",
+)
 def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Answers x judges, the judges drawn anew for every study; what the components are after rounding and
+    cutting off.
+    """
     model, k = model_of(made), made["judges"]
     leniency = rng.normal(0, model.judge, k)
     ratings = draw_ratings(rng, model, bases=made["answers"], leniency=leniency, missing=made["missing"])
     scores = ratings.rename(columns={"target": "answer"})
     components = variance_components(scores, _DESIGN, seed=int(rng.integers(2**31)))
-    found, truth = generalizability(components, "answer"), icc_of_drawn_judges(model, k)
+    found, truth = generalizability_study(components, "answer"), icc_of_drawn_judges(model, k)
     outcome = {
         "Phi": holds(found.phi, truth["ICC(A,k)"]),
         "E-rho2": holds(found.e_rho2, truth["ICC(C,k)"]),
@@ -242,7 +381,11 @@ def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
     return outcome | {name: holds(one, value) for name, one, value in parts}
 
 
+@check("limits of agreement", "interval", "bland_altman", BASES + CEILING)
 def _limits(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base, the same two judges in every study; limits of the differences on the
+    scale.
+    """
     model = model_of(made)
     leniency = LENIENCY[:2]
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
@@ -261,7 +404,9 @@ def _limits(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check("leniency of judges", "interval", "judge_severity", (*at(bases=12), *at(bases=12, mean=4.5)))
 def _lenient(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base, the same three judges in every study."""
     model, leniency = model_of(made), LENIENCY[:3]
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
     whole = math.hypot(model.base, model.answer, model.residual)
@@ -270,13 +415,23 @@ def _lenient(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"leniency beside the others": holds(found, means[0] - (means[1] + means[2]) / 2)}
 
 
+@check(
+    "leniency of judges, none",
+    "test",
+    "judge_severity",
+    (*at(bases=12), *at(bases=30)),
+    note="The three differences add up to zero, so any of them is found too seldom.",
+)
 def _even_judges(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three judges of whom none is milder; Holm bounds the chance of any false finding."""
     ratings = draw_ratings(rng, model_of(made), bases=made["bases"], answers=3, leniency=np.zeros(3))
     found = [rejects(one) for one in judge_severity(matrix_of(ratings)).leniency.values()]
     return {"any of three judges": any(found)}
 
 
+@check("the same judge twice", "interval", "retest", (*at(bases=12), *at(bases=30), *at(bases=12, mean=4.5)))
 def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base, each scored twice by one judge."""
     model = model_of(made)
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.zeros(2))
     ratings = ratings.rename(columns={"judge": "repeat"}).assign(judge="primary")
@@ -290,8 +445,16 @@ def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check(
+    "terms of the mixed model, none",
+    "test",
+    "mixed_model",
+    (*at(bases=12), *at(bases=30), *at(bases=30, missing=0.1)),
+)
 def _terms(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Draw scores of two models and three scenarios in which nothing has an effect but bases and chance."""
+    """Two models, three scenarios and three length bins without any effect; bases differ, and react to models
+    and lengths.
+    """
     bases, shape = made["bases"], (made["bases"], 2, 3)
     scores = 3 + rng.normal(0, 0.5, (bases, 1, 1)) + rng.normal(0, 0.2, (bases, 2, 1))
     scores = scores + rng.normal(0, 0.2, (bases, 1, 3)) + rng.normal(0, 0.4, shape)
@@ -309,213 +472,18 @@ def _terms(rng: np.random.Generator, made: Setting) -> Outcome:
     return {one.term: rejects(one) for one in mixed_model(runs).terms}
 
 
+@check(
+    "missing scores, alike everywhere",
+    "test",
+    "imbalance_test",
+    (*at(bases=12), *at(bases=30)),
+    note="A permutation test of few missing scores has few arrangements, and rejects too seldom rather than too often.",
+)
 def _gaps(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three scores of each base and length bin, missing more often in hard bases and alike in every bin."""
     bases = made["bases"]
     hard = np.repeat(rng.beta(2, 8, bases), 9)
     gone = rng.random(9 * bases) < hard
     levels, labels = np.tile(np.repeat(list("SML"), 3), bases), np.repeat(np.arange(bases), 9)
     found = imbalance_test("bin", gone, levels, labels, permutations=999, seed=int(rng.integers(2**31)))
     return {"missing alike in every bin": rejects(found)}
-
-
-CHECKS: Final = (
-    Check(
-        "judges, answers independent",
-        "interval",
-        "icc_estimates, alpha_over_judges, pearson_between_judges",
-        "Judges are drawn anew for every study, each answer has its own base; ICC and alpha of the scores after "
-        "rounding and cutting off, Pearson of the two judges drawn.",
-        _independent,
-        (
-            *at(answers=(12, 30, 100), judges=3),
-            *at(answers=30, judges=5),
-            *at(answers=30, judges=3, mean=4.5),
-            *at(answers=30, judges=3, missing=0.05),
-        ),
-    ),
-    Check(
-        "one-way ICC",
-        "interval",
-        "icc_estimates",
-        "Every rating has a judge of its own, as the one-way model says.",
-        _one_way,
-        (
-            *at(answers=12, judges=3),
-            *at(answers=30, judges=3),
-            *at(answers=30, judges=3, mean=4.5),
-        ),
-    ),
-    Check(
-        "ICC, clustered by base",
-        "interval",
-        "clustered_icc",
-        "Three answers of each base, the same judges in every study: what the ICC of these judges comes to with ever "
-        "more bases.",
-        _clustered,
-        (
-            *at(bases=12, judges=3),
-            *at(bases=30, judges=3),
-            *at(bases=100, judges=3),
-            *at(bases=12, judges=3, mean=4.5),
-            *at(bases=30, judges=3, mean=4.5),
-            *at(bases=30, judges=3, missing=0.05),
-        ),
-    ),
-    Check(
-        "ICC(A,1), judges drawn anew, clustered by base",
-        "interval",
-        "clustered_icc, interval_for_new_judges",
-        "Three answers of each base unless the setting says so; judges are drawn anew for every study; ICC(A,1) of the "
-        "scores after rounding and cutting off.",
-        _drawn_anew,
-        (
-            *at(bases=(12, 30, 100), judges=3, judge_SD=(0.2, 0.4)),
-            *at(bases=12, answers=9, judges=3, judge_SD=0.4),
-            *at(bases=30, judges=2, judge_SD=0.4),
-            *at(bases=30, judges=5, judge_SD=0.4),
-            *at(bases=30, judges=3, judge_SD=0.4, mean=4.5),
-        ),
-        "The interval for these judges misses others: it says how far these agree, and therefore stands second. At a "
-        "ceiling lenient judges have less variance left, which three judges cannot show.",
-    ),
-    Check(
-        "correlation of two judges, clustered by base",
-        "interval",
-        "clustered_pearson",
-        "Three answers of each base, two judges.",
-        _clustered_correlation,
-        (*at(bases=12), *at(bases=30), *at(bases=100), *at(bases=30, mean=4.5)),
-    ),
-    Check(
-        "alpha over dimensions",
-        "interval",
-        "alpha_over_dimensions",
-        "Five dimensions of independent judgements that measure one thing and each something of its own.",
-        _over_dimensions,
-        (*at(judgements=36), *at(judgements=108), *at(judgements=36, mean=4.5)),
-    ),
-    Check(
-        "kappa",
-        "interval",
-        "cohen_kappa, fleiss_kappa",
-        "Raters who are each right with one chance, independently given what is true of the item.",
-        _kappas,
-        (
-            *at(items=36, share=0.5, right=0.85),
-            *at(items=100, share=0.5, right=0.85),
-            *at(items=100, share=0.2, right=0.9),
-        ),
-    ),
-    Check(
-        "area under the ROC curve",
-        "interval",
-        "auc",
-        "Normal scores of cases and non-cases, half of each.",
-        _area,
-        (*at(items=36, apart=1.0), *at(items=100, apart=1.0), *at(items=100, apart=2.0)),
-    ),
-    Check(
-        "ICC, three judges of five",
-        "interval",
-        "incomplete_icc",
-        "Three answers of each base, each scored by three of the same five judges, drawn at random.",
-        _three_of_five,
-        BASES + CEILING,
-    ),
-    Check(
-        "ICC, three judges of five drawn anew",
-        "interval",
-        "incomplete_icc",
-        "The same, and the five judges are drawn anew for every study.",
-        _three_of_new_five,
-        (*at(bases=12, judge_SD=0.4), *at(bases=30, judge_SD=0.4), *at(bases=100, judge_SD=0.2)),
-    ),
-    Check(
-        "other coefficients of agreement, clustered by base",
-        "interval",
-        "omega_total, krippendorff_alpha, weighted_kappa",
-        "Three answers of each base, the same three judges in every study; weighted kappa (quadratic) of two of them.",
-        _coefficients,
-        BASES + CEILING,
-    ),
-    Check(
-        "mean calibrated against people",
-        "interval",
-        "prediction_powered_mean",
-        "People rate some of 300 answers and the judges all of them, half a point too mildly.",
-        _calibrated,
-        (
-            *at(rated=20),
-            *at(rated=50),
-            *at(rated=30, bases=30),
-            *at(rated=30, bases=12),
-            *at(rated=30, mean=4.5),
-        ),
-    ),
-    Check(
-        "generalizability, new judges",
-        "interval",
-        "variance_components, generalizability",
-        "Answers x judges, the judges drawn anew for every study; what the components are after rounding and cutting "
-        "off.",
-        _new_judges,
-        (
-            *at(answers=12, judges=3),
-            *at(answers=30, judges=3),
-            *at(answers=100, judges=3),
-            *at(answers=30, judges=3, mean=4.5),
-        ),
-        "Generalized intervals rest on the normal model: at a ceiling lenient judges have less variance left.",
-    ),
-    Check(
-        "limits of agreement",
-        "interval",
-        "bland_altman",
-        "Three answers of each base, the same two judges in every study; limits of the differences on the scale.",
-        _limits,
-        BASES + CEILING,
-    ),
-    Check(
-        "leniency of judges",
-        "interval",
-        "judge_severity",
-        "Three answers of each base, the same three judges in every study.",
-        _lenient,
-        (*at(bases=12), *at(bases=12, mean=4.5)),
-    ),
-    Check(
-        "leniency of judges, none",
-        "test",
-        "judge_severity",
-        "Three judges of whom none is milder; Holm bounds the chance of any false finding.",
-        _even_judges,
-        (*at(bases=12), *at(bases=30)),
-        "The three differences add up to zero, so any of them is found too seldom.",
-    ),
-    Check(
-        "the same judge twice",
-        "interval",
-        "retest",
-        "Three answers of each base, each scored twice by one judge.",
-        _twice,
-        (*at(bases=12), *at(bases=30), *at(bases=12, mean=4.5)),
-    ),
-    Check(
-        "terms of the mixed model, none",
-        "test",
-        "mixed_model",
-        "Two models, three scenarios and three length bins without any effect; bases differ, and react to models and "
-        "lengths.",
-        _terms,
-        (*at(bases=12), *at(bases=30), *at(bases=30, missing=0.1)),
-    ),
-    Check(
-        "missing scores, alike everywhere",
-        "test",
-        "imbalance_test",
-        "Three scores of each base and length bin, missing more often in hard bases and alike in every bin.",
-        _gaps,
-        (*at(bases=12), *at(bases=30)),
-        "A permutation test of few missing scores has few arrangements, and rejects too seldom rather than too often.",
-    ),
-)

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from toolkit.stats.rating_matrix import RatingMatrix, rating_matrix
+from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
 
 NOMINAL: Final = {"interval": 0.95, "test": 0.05, "power": 0.8}
 """How often an interval should hold the truth, a test reject what is true, and a test find what it was promised to."""
@@ -58,10 +58,24 @@ class Check:
     name: str
     kind: str
     functions: str
+    settings: tuple[Setting, ...]
     truth: str
     simulate: Callable[[np.random.Generator, Setting], Outcome]
-    settings: tuple[Setting, ...]
     note: str = ""
+
+
+CHECKS: Final[list[Check]] = []
+
+
+def check(name: str, kind: str, functions: str, settings: tuple[Setting, ...], note: str = "") -> Callable:
+    """Register a simulation, whose docstring says how its studies are made and what the truth is."""
+
+    def register(simulate: Callable[[np.random.Generator, Setting], Outcome]) -> Callable:
+        truth = " ".join((simulate.__doc__ or "").split())
+        CHECKS.append(Check(name, kind, functions, settings, truth, simulate, note))
+        return simulate
+
+    return register
 
 
 def holds(found: Any, truth: float) -> bool | None:

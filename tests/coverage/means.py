@@ -13,11 +13,11 @@ from draw import (
     CEILING,
     LENIENCY,
     NOMINAL,
-    Check,
     Model,
     Outcome,
     Setting,
     at,
+    check,
     correlation_of,
     covariance_of,
     draw_runs,
@@ -31,11 +31,13 @@ from draw import (
 )
 from scipy import special
 
+from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.anova import friedman, repeated_measures
-from toolkit.stats.clustered_slope import clustered_slope
 from toolkit.stats.equivalence import equivalence
 from toolkit.stats.error_bars import compare_models, paired_difference
-from toolkit.stats.intervals import clustered_mean, mean_interval
+from toolkit.stats.inference.means import clustered_mean, mean_interval
+from toolkit.stats.inference.regression import clustered_slope
+from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.length import compare_lengths
 from toolkit.stats.length_slope import LengthBias, length_bias
 from toolkit.stats.mixed_model import mixed_model
@@ -43,9 +45,7 @@ from toolkit.stats.power_equivalence import smallest_margin
 from toolkit.stats.power_paired import detectable_effect
 from toolkit.stats.probe_shift import probe_shifts
 from toolkit.stats.rate_difference import rate_difference
-from toolkit.stats.reliability import reliability
 from toolkit.stats.result import Estimate
-from toolkit.stats.sign_flip import sign_flip
 
 _EFFECTS: Final = (0.0, 0.2, 0.5)
 
@@ -66,7 +66,9 @@ def _length_truth(model: Model) -> dict[str, float]:
     return truth
 
 
+@check("prompt lengths", "interval", "compare_lengths", (*BASES, *CEILING, *at(bases=12, missing=0.1)))
 def _lengths(rng: np.random.Generator, made: Setting) -> Outcome:
+    """One run of each base and length bin, M 0.2 and L 0.5 points above S before rounding and cutting off."""
     model = model_of(made)
     runs = draw_runs(rng, model, bases=made["bases"], effects=_EFFECTS, missing=made["missing"])
     found, truth = compare_lengths(runs), _length_truth(model)
@@ -75,7 +77,16 @@ def _lengths(rng: np.random.Generator, made: Setting) -> Outcome:
     return {one.name: holds(one, truth[one.name]) for one in results if one.name in shown}
 
 
+@check(
+    "prompt lengths, no effect",
+    "test",
+    "compare_lengths",
+    (*BASES, *CEILING, *at(bases=12, missing=0.1)),
+    note="Holm's bound holds for any dependence, and the three contrasts depend on each other: any of the three is "
+    "found too seldom, which costs power and no truth.",
+)
 def _no_length_effect(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The same with no difference between the bins; Holm bounds the chance of any false finding."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=made["missing"])
     contrasts = compare_lengths(runs).contrasts
     alone = contrasts[2]
@@ -96,7 +107,9 @@ def _clusters(rng: np.random.Generator, made: Setting) -> tuple[np.ndarray, list
     return on_scale(model.mean + level), np.repeat(np.arange(bases), sizes).tolist(), truth
 
 
+@check("means", "interval", "clustered_mean, mean_interval", BASES + CEILING)
 def _means(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Bases of one to five answers."""
     scores, bases, truth = _clusters(rng, made)
     first = np.flatnonzero(np.diff([-1, *bases]))
     return {
@@ -105,7 +118,9 @@ def _means(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check("mean, no difference", "test", "clustered_mean", BASES + CEILING)
 def _no_mean(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The same answers less their true mean."""
     scores, bases, truth = _clusters(rng, made)
     return {"clustered mean": rejects(clustered_mean(scores - truth, bases))}
 
@@ -117,11 +132,15 @@ def _slopes(rng: np.random.Generator, made: Setting, slope: float) -> Estimate:
     return clustered_slope("slope", lengths.ravel(), scores.ravel(), np.repeat(np.arange(bases), 3).tolist())
 
 
+@check("slope, clustered by base", "interval", "clustered_slope", BASES)
 def _slope(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three answers of each base whose lengths and scores both depend on the base."""
     return {"slope": holds(_slopes(rng, made, 0.3), 0.3)}
 
 
+@check("slope, none", "test", "clustered_slope", BASES)
 def _no_slope(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The same where length does nothing."""
     return {"slope": rejects(_slopes(rng, made, 0.0))}
 
 
@@ -130,11 +149,15 @@ def _differences(rng: np.random.Generator, made: Setting) -> np.ndarray:
     return rng.standard_t(4, made["pairs"])
 
 
+@check("paired permutation", "interval", "sign_flip", (*at(pairs=8), *at(pairs=12), *at(pairs=20)))
 def _flips(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Differences with long tails (Student t with 4 degrees of freedom) around 1."""
     return {"mean difference": holds(sign_flip(_differences(rng, made) + 1.0), 1.0)}
 
 
+@check("paired permutation, no difference", "test", "sign_flip", (*at(pairs=8), *at(pairs=12), *at(pairs=20)))
 def _no_difference(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The same around 0."""
     return {"mean difference": sign_flip(_differences(rng, made)).p_value <= 0.05}
 
 
@@ -147,13 +170,17 @@ def _probed(rng: np.random.Generator, made: Setting, shift: float) -> pd.DataFra
     return pairs.assign(judge="primary", kind="padded", made=True, reason="")
 
 
+@check("probes of a judge", "interval", "probe_shifts", BASES)
 def _probe(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three replies of each base that a probe moves by 0.3 points on average."""
     (found,) = probe_shifts(_probed(rng, made, 0.3)).shifts
     beyond = float(special.ndtr((0.3 - 0.5) / math.hypot(0.3, 0.5)))
     return {"shift": holds(found.shift, 0.3), "moved by half a point": holds(found.harmed, beyond)}
 
 
+@check("probes of a judge, no shift", "test", "probe_shifts", BASES)
 def _no_probe(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The same with no shift on average."""
     (found,) = probe_shifts(_probed(rng, made, 0.0)).shifts
     return {"shift": rejects(found.shift)}
 
@@ -165,7 +192,9 @@ _DIRECT: Final = (0.0, 0.1, 0.2)
 _MARGIN: Final = 0.25
 
 
+@check("any difference between lengths, none", "test", "repeated_measures, friedman", BASES + CEILING)
 def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
+    """One run of each base and length bin, no difference between the bins."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=0.0)
     scores = runs["composite"].to_numpy().reshape(-1, 3)
     return {
@@ -174,7 +203,9 @@ def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check("equivalence, at the margin", "test", "equivalence", BASES)
 def _at_the_margin(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Differences whose mean is the margin itself, where equivalence is just not true."""
     differences = rng.normal(_MARGIN, 0.25, made["bases"])
     return {"two one-sided tests": rejects(equivalence("L-S", differences, _MARGIN))}
 
@@ -200,7 +231,9 @@ def _biased(rng: np.random.Generator, made: Setting, slope: float) -> LengthBias
     )
 
 
+@check("length bias", "interval", "length_bias", BASES)
 def _length_bias(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Two models; the reply's length depends on bin and base, the score on length and bin."""
     found, slope = _biased(rng, made, 0.1), 0.1
     direct = _DIRECT[2] - _DIRECT[0]
     total = direct + slope * (_TOKENS[2] - _TOKENS[0]) / 100
@@ -211,12 +244,22 @@ def _length_bias(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check("length bias, none", "test", "length_bias", BASES)
 def _no_length_bias(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The same where the length does nothing to the score."""
     return {"slope": rejects(_biased(rng, made, 0.0).slope)}
 
 
+@check(
+    "two models on the same prompts",
+    "interval",
+    "paired_difference, rate_difference",
+    (*at(bases=12), *at(bases=30), *at(bases=12, mean=4.5)),
+)
 def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Two models answer the same three prompts of each base; a hit is a score of four or more."""
+    """Three prompts of each base, the first model 0.3 points better; a rate is the share of scores of 4 or
+    more.
+    """
     model, bases = model_of(made), made["bases"]
     level = np.repeat(rng.normal(0, model.base, bases), 3)
     first, second = (
@@ -241,7 +284,11 @@ def _promised(bases: int) -> tuple[float, float]:
     return float(found or math.nan), float(margin or math.nan)
 
 
+@check("power as computed", "power", "detectable_effect, smallest_margin", BASES)
 def _power(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The effect that the paired t test, and the margin that two one-sided tests, are said to find in 80 % of
+    studies with as many bases.
+    """
     bases = made["bases"]
     effect, margin = _promised(bases)
     differences = rng.normal(0.0, 1.0, bases)
@@ -310,7 +357,11 @@ def _deviation(model: Model) -> float:
     return math.hypot(model.base, model.residual, _OF_MODEL, _OF_MODEL)
 
 
+@check("shared texts: tests", "test", "over_clusters", at(bases=100))
 def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
+    """100 bases with 164 distinct texts of 300 (S 32, M 60, L 72), three models with one score each for a text;
+    lengths, scenarios and models are alike
+    """
     runs = draw_copies(rng, model_of(made), (0.0, 0.0, 0.0))
     lengths = compare_lengths(runs, omnibus=True)
     terms = {f"mixed model, {term.term}": rejects(term) for term in mixed_model(runs).terms}
@@ -323,7 +374,11 @@ def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check("shared texts: means", "interval", "over_clusters", at(bases=100))
 def _effects(rng: np.random.Generator, made: Setting) -> Outcome:
+    """100 bases with 164 distinct texts of 300 (S 32, M 60, L 72), three models with one score each for a text;
+    M is 0.15 and L 0.3 above S before scores are rounded
+    """
     model = model_of(made)
     runs = draw_copies(rng, model, (0.0, _PLUS / 2, _PLUS))
     short, long = (float(mean_of(model.mean + plus, _deviation(model))) for plus in (0.0, _PLUS))
@@ -336,8 +391,11 @@ def _effects(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check("shared texts: agreement", "interval", "over_clusters", at(bases=100))
 def _agreement(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Three judges of one model's replies to L; a text that several bases have is judged once."""
+    """100 bases with 72 distinct texts of L in 32 clusters, three judges; these judges over ever more
+    answers
+    """
     model, texts = model_of(made), layout()
     of_base, clusters = texts["L"], texts["S"]
     level = rng.normal(0, model.base, 32)[clusters] + rng.normal(0, model.answer, _COPIES + 32)[of_base]
@@ -364,163 +422,4 @@ def _agreement(rng: np.random.Generator, made: Setting) -> Outcome:
 
 _TRUTH: Final = (
     "100 bases with 164 distinct texts of 300 (S 32, M 60, L 72), three models with one score each for a text"
-)
-
-
-CHECKS: Final = (
-    Check(
-        "prompt lengths",
-        "interval",
-        "compare_lengths",
-        "One run of each base and length bin, M 0.2 and L 0.5 points above S before rounding and cutting off.",
-        _lengths,
-        (*BASES, *CEILING, *at(bases=12, missing=0.1)),
-    ),
-    Check(
-        "prompt lengths, no effect",
-        "test",
-        "compare_lengths",
-        "The same with no difference between the bins; Holm bounds the chance of any false finding.",
-        _no_length_effect,
-        (*BASES, *CEILING, *at(bases=12, missing=0.1)),
-        "Holm's bound holds for any dependence, and the three contrasts depend on each other: any of the three is "
-        "found too seldom, which costs power and no truth.",
-    ),
-    Check(
-        "means",
-        "interval",
-        "clustered_mean, mean_interval",
-        "Bases of one to five answers.",
-        _means,
-        BASES + CEILING,
-    ),
-    Check(
-        "mean, no difference",
-        "test",
-        "clustered_mean",
-        "The same answers less their true mean.",
-        _no_mean,
-        BASES + CEILING,
-    ),
-    Check(
-        "slope, clustered by base",
-        "interval",
-        "clustered_slope",
-        "Three answers of each base whose lengths and scores both depend on the base.",
-        _slope,
-        BASES,
-    ),
-    Check(
-        "slope, none",
-        "test",
-        "clustered_slope",
-        "The same where length does nothing.",
-        _no_slope,
-        BASES,
-    ),
-    Check(
-        "paired permutation",
-        "interval",
-        "sign_flip",
-        "Differences with long tails (Student t with 4 degrees of freedom) around 1.",
-        _flips,
-        (*at(pairs=8), *at(pairs=12), *at(pairs=20)),
-    ),
-    Check(
-        "paired permutation, no difference",
-        "test",
-        "sign_flip",
-        "The same around 0.",
-        _no_difference,
-        (*at(pairs=8), *at(pairs=12), *at(pairs=20)),
-    ),
-    Check(
-        "probes of a judge",
-        "interval",
-        "probe_shifts",
-        "Three replies of each base that a probe moves by 0.3 points on average.",
-        _probe,
-        BASES,
-    ),
-    Check(
-        "probes of a judge, no shift",
-        "test",
-        "probe_shifts",
-        "The same with no shift on average.",
-        _no_probe,
-        BASES,
-    ),
-    Check(
-        "any difference between lengths, none",
-        "test",
-        "repeated_measures, friedman",
-        "One run of each base and length bin, no difference between the bins.",
-        _alike,
-        BASES + CEILING,
-    ),
-    Check(
-        "equivalence, at the margin",
-        "test",
-        "equivalence",
-        "Differences whose mean is the margin itself, where equivalence is just not true.",
-        _at_the_margin,
-        BASES,
-    ),
-    Check(
-        "length bias",
-        "interval",
-        "length_bias",
-        "Two models; the reply's length depends on bin and base, the score on length and bin.",
-        _length_bias,
-        BASES,
-    ),
-    Check(
-        "length bias, none",
-        "test",
-        "length_bias",
-        "The same where the length does nothing to the score.",
-        _no_length_bias,
-        BASES,
-    ),
-    Check(
-        "two models on the same prompts",
-        "interval",
-        "paired_difference, rate_difference",
-        "Three prompts of each base, the first model 0.3 points better; a rate is the share of scores of 4 or more.",
-        _two_models,
-        (*at(bases=12), *at(bases=30), *at(bases=12, mean=4.5)),
-    ),
-    Check(
-        "power as computed",
-        "power",
-        "detectable_effect, smallest_margin",
-        "The effect that the paired t test, and the margin that two one-sided tests, are said to find in 80 % of "
-        "studies with as many bases.",
-        _power,
-        BASES,
-    ),
-    Check(
-        "shared texts: tests",
-        "test",
-        "over_clusters",
-        f"{_TRUTH}; lengths, scenarios and models are alike",
-        _no_effects,
-        at(bases=100),
-    ),
-    Check(
-        "shared texts: means",
-        "interval",
-        "over_clusters",
-        f"{_TRUTH}; M is {_PLUS / 2:g} and L {_PLUS:g} above S before scores are rounded",
-        _effects,
-        at(bases=100),
-    ),
-    Check(
-        "shared texts: agreement",
-        "interval",
-        "over_clusters",
-        "100 bases with 72 distinct texts of L in 32 clusters, three judges; these judges over ever more answers",
-        _agreement,
-        at(bases=100),
-    ),
 )

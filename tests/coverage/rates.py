@@ -8,34 +8,57 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from draw import (
-    Check,
     Outcome,
     Setting,
     at,
+    check,
     holds,
     rejects,
 )
 
 from toolkit.scoring.one_shot import one_shot_score
 from toolkit.stats.classification import classify, confusion
-from toolkit.stats.multiplicity import holm
+from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.proportions import share
 from toolkit.stats.one_shot_compare import compare_one_shot
 from toolkit.stats.one_shot_methods import WEIGHTS, MethodScore, overall
 from toolkit.stats.one_shot_pair import compare_two_methods
 from toolkit.stats.paired_decisions import mcnemar
 from toolkit.stats.prevalence import corrected_prevalence
 from toolkit.stats.result import Estimate
-from toolkit.stats.shares import share
+
+_COARSE: Final = (
+    "Counts take few values, so coverage jumps from share to share: an exact method covers at least 95 %, Wilson's "
+    "95 % on average over shares."
+)
+
+_TEN: Final = (
+    *at(experiments=10, expected=0.6, unexpected=0.2, hallucinated=0.2),
+    *at(experiments=10, expected=0.95, unexpected=0.03, hallucinated=0.02),
+    *at(experiments=30, expected=0.6, unexpected=0.2, hallucinated=0.2),
+)
 
 _ALIKE: Final = 0.3
 
 
+@check(
+    "share, cases alone", "interval", "share", at(cases=(12, 36, 100), share=(0.1, 0.5, 0.9)), note=_COARSE
+)
 def _alone(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Independent cases."""
     hits = rng.random(made["cases"]) < made["share"]
     return {"share": holds(share("share", hits.tolist()), made["share"])}
 
 
+@check(
+    "share, clustered by base",
+    "interval",
+    "share",
+    at(bases=(12, 30, 100), share=(0.1, 0.5, 0.9)),
+    note=_COARSE,
+)
 def _in_bases(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Three cases of each base with a correlation of 0.3."""
     bases, p = made["bases"], made["share"]
     strength = 1 / _ALIKE - 1
     chance = np.repeat(rng.beta(p * strength, (1 - p) * strength, bases), 3)
@@ -47,7 +70,19 @@ def _decisions(rng: np.random.Generator, labels: np.ndarray, se: float, sp: floa
     return rng.random(len(labels)) < np.where(labels, se, 1 - sp)
 
 
+@check(
+    "rates of a decider",
+    "interval",
+    "classify",
+    (
+        *at(items=72, sensitivity=0.8, specificity=0.7),
+        *at(items=200, sensitivity=0.8, specificity=0.7),
+        *at(items=72, sensitivity=0.95, specificity=0.9),
+    ),
+    note=_COARSE,
+)
 def _rates(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Items drawn at random, half of them cases."""
     n, se, sp = made["items"], made["sensitivity"], made["specificity"]
     labels = rng.random(n) < 0.5
     found = classify(labels.tolist(), _decisions(rng, labels, se, sp).tolist())
@@ -74,15 +109,37 @@ def _two(rng: np.random.Generator, made: Setting, better: float) -> Estimate:
     return mcnemar(labels.tolist(), first.tolist(), second.tolist())
 
 
+@check("two deciders", "interval", "mcnemar", (*at(items=72), *at(items=200)))
 def _difference(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The same items, two of five of them hard for both; the first is better on hard ones."""
     return {"difference of accuracies": holds(_two(rng, made, 0.3), 0.4 * 0.3)}
 
 
+@check(
+    "two deciders, equally good",
+    "test",
+    "mcnemar",
+    (*at(items=72), *at(items=200)),
+    note="The exact test never rejects too often and, with few discordant items, too seldom.",
+)
 def _no_difference(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The same, none better."""
     return {"McNemar": rejects(_two(rng, made, 0.0))}
 
 
+@check(
+    "prevalence corrected for a judge",
+    "interval",
+    "corrected_prevalence",
+    (
+        *at(labelled=36, unlabelled=300, prevalence=0.1),
+        *at(labelled=36, unlabelled=300, prevalence=0.6),
+        *at(labelled=100, unlabelled=300, prevalence=0.1),
+        *at(labelled=100, unlabelled=300, prevalence=0.6),
+    ),
+)
 def _prevalence(rng: np.random.Generator, made: Setting) -> Outcome:
+    """A judge of sensitivity .9 and specificity .7, known from as many labelled items of each kind."""
     labelled, truth = made["labelled"], made["prevalence"]
     known = np.arange(2 * labelled) < labelled
     judge = confusion(known.tolist(), _decisions(rng, known, 0.9, 0.7).tolist())
@@ -101,7 +158,15 @@ def _outcomes(made: Setting) -> np.ndarray:
     return np.array([made["expected"], made["unexpected"], made["hallucinated"]])
 
 
+@check(
+    "one-shot score",
+    "interval",
+    "one_shot_score",
+    _TEN,
+    note="Conservative on purpose: ten experiments have few outcomes, and none may be covered too seldom.",
+)
 def _one_shot(rng: np.random.Generator, made: Setting) -> Outcome:
+    """One method; the interval extends an exact one and covers at least 95 % whatever the shares."""
     shares = _outcomes(made)
     found = _score(*map(int, rng.multinomial(made["experiments"], shares)))
     return {"raw score": bool(found.low <= float(shares @ WEIGHTS) <= found.high)}
@@ -121,12 +186,28 @@ def _two_methods(rng: np.random.Generator, made: Setting, shares: np.ndarray) ->
 _BETTER: Final = np.array([0.8, 0.1, 0.1])
 
 
+@check(
+    "two methods of the one-shot test",
+    "interval",
+    "compare_two_methods",
+    _TEN[:1],
+    note="Made from two exact intervals, and as conservative.",
+)
 def _pair_interval(rng: np.random.Generator, made: Setting) -> Outcome:
+    """The second method expected .8, unexpected .1, hallucinated .1."""
     truth = float((_BETTER - _outcomes(made)) @ WEIGHTS)
     return {"difference": holds(_two_methods(rng, made, _BETTER), truth)}
 
 
+@check(
+    "two methods of the one-shot test, equally good",
+    "test",
+    "compare_two_methods",
+    _TEN[:2],
+    note="The exact test never rejects too often and, with few outcomes, too seldom.",
+)
 def _pair_test(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Both methods alike."""
     return {"difference": rejects(_two_methods(rng, made, _outcomes(made)))}
 
 
@@ -136,7 +217,11 @@ def _answered(rng: np.random.Generator, questions: int, better: float) -> np.nda
     return np.array([rng.multinomial(10, (p, 0.6 * (1 - p), 0.4 * (1 - p))) for p in easy])
 
 
+@check(
+    "mean over questions of the one-shot test", "interval", "overall", (*at(questions=12), *at(questions=30))
+)
 def _overall(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Ten experiments of each of the questions, which differ in how hard they are."""
     counts = _answered(rng, made["questions"], 0.0)
     methods = [
         MethodScore(f"m{n}", "v", f"q{n}", "s", "x", i1, i0, h, 10, _score(i1, i0, h))
@@ -146,8 +231,15 @@ def _overall(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"mean raw score": holds(overall("mean", methods), truth)}
 
 
+@check(
+    "variants of the one-shot test, equally good",
+    "test",
+    "compare_one_shot",
+    (*at(questions=8), *at(questions=12)),
+    note="Holm's bound holds for any dependence; the contrasts depend on each other, so findings are too rare.",
+)
 def _variants(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Three variants that answer every question equally well, whatever the question."""
+    """Three variants that answer every question equally well; Holm bounds the chance of any false finding."""
     questions = made["questions"]
     easy = rng.beta(4, 2, questions)
     rows = [
@@ -160,134 +252,8 @@ def _variants(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"any of three, Holm": any(found)}
 
 
+@check("Holm", "test", "holm", (*at(tests=3), *at(tests=10)))
 def _holm(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Independent tests of true null hypotheses."""
     corrected = holm(rng.random(made["tests"]).tolist())
     return {"any test": any(p is not None and p <= 0.05 for p in corrected)}
-
-
-_COARSE: Final = (
-    "Counts take few values, so coverage jumps from share to share: an exact method covers at least 95 %, Wilson's "
-    "95 % on average over shares."
-)
-
-_TEN: Final = (
-    *at(experiments=10, expected=0.6, unexpected=0.2, hallucinated=0.2),
-    *at(experiments=10, expected=0.95, unexpected=0.03, hallucinated=0.02),
-    *at(experiments=30, expected=0.6, unexpected=0.2, hallucinated=0.2),
-)
-
-CHECKS: Final = (
-    Check(
-        "share, cases alone",
-        "interval",
-        "share",
-        "Independent cases.",
-        _alone,
-        at(cases=(12, 36, 100), share=(0.1, 0.5, 0.9)),
-        _COARSE,
-    ),
-    Check(
-        "share, clustered by base",
-        "interval",
-        "share",
-        f"Three cases of each base with a correlation of {_ALIKE:g}.",
-        _in_bases,
-        at(bases=(12, 30, 100), share=(0.1, 0.5, 0.9)),
-        _COARSE,
-    ),
-    Check(
-        "rates of a decider",
-        "interval",
-        "classify",
-        "Items drawn at random, half of them cases.",
-        _rates,
-        (
-            *at(items=72, sensitivity=0.8, specificity=0.7),
-            *at(items=200, sensitivity=0.8, specificity=0.7),
-            *at(items=72, sensitivity=0.95, specificity=0.9),
-        ),
-        _COARSE,
-    ),
-    Check(
-        "two deciders",
-        "interval",
-        "mcnemar",
-        "The same items, two of five of them hard for both; the first is better on hard ones.",
-        _difference,
-        (*at(items=72), *at(items=200)),
-    ),
-    Check(
-        "two deciders, equally good",
-        "test",
-        "mcnemar",
-        "The same, none better.",
-        _no_difference,
-        (*at(items=72), *at(items=200)),
-        "The exact test never rejects too often and, with few discordant items, too seldom.",
-    ),
-    Check(
-        "prevalence corrected for a judge",
-        "interval",
-        "corrected_prevalence",
-        "A judge of sensitivity .9 and specificity .7, known from as many labelled items of each kind.",
-        _prevalence,
-        (
-            *at(labelled=36, unlabelled=300, prevalence=0.1),
-            *at(labelled=36, unlabelled=300, prevalence=0.6),
-            *at(labelled=100, unlabelled=300, prevalence=0.1),
-            *at(labelled=100, unlabelled=300, prevalence=0.6),
-        ),
-    ),
-    Check(
-        "one-shot score",
-        "interval",
-        "one_shot_score",
-        "One method; the interval extends an exact one and covers at least 95 % whatever the shares.",
-        _one_shot,
-        _TEN,
-        "Conservative on purpose: ten experiments have few outcomes, and none may be covered too seldom.",
-    ),
-    Check(
-        "two methods of the one-shot test",
-        "interval",
-        "compare_two_methods",
-        "The second method expected .8, unexpected .1, hallucinated .1.",
-        _pair_interval,
-        _TEN[:1],
-        "Made from two exact intervals, and as conservative.",
-    ),
-    Check(
-        "two methods of the one-shot test, equally good",
-        "test",
-        "compare_two_methods",
-        "Both methods alike.",
-        _pair_test,
-        _TEN[:2],
-        "The exact test never rejects too often and, with few outcomes, too seldom.",
-    ),
-    Check(
-        "mean over questions of the one-shot test",
-        "interval",
-        "overall",
-        "Ten experiments of each of the questions, which differ in how hard they are.",
-        _overall,
-        (*at(questions=12), *at(questions=30)),
-    ),
-    Check(
-        "variants of the one-shot test, equally good",
-        "test",
-        "compare_one_shot",
-        "Three variants that answer every question equally well; Holm bounds the chance of any false finding.",
-        _variants,
-        (*at(questions=8), *at(questions=12)),
-        "Holm's bound holds for any dependence; the contrasts depend on each other, so findings are too rare.",
-    ),
-    Check(
-        "Holm",
-        "test",
-        "holm",
-        "Independent tests of true null hypotheses.",
-        _holm,
-        (*at(tests=3), *at(tests=10)),
-    ),
-)

@@ -6,6 +6,7 @@ import math
 import re
 import warnings
 from collections import Counter
+from dataclasses import replace
 
 import draw
 import means
@@ -36,7 +37,7 @@ def failing(rng: np.random.Generator, _: Setting) -> dict:
 
 
 def check(simulate, name: str = "one") -> Check:
-    return Check(name, "interval", "none", "None.", simulate, at(values=5))
+    return Check(name, "interval", "none", at(values=5), "None.", simulate)
 
 
 def test_a_known_wrong_interval_is_found_to_miss_by_as_much_as_theory_says():
@@ -66,7 +67,7 @@ def test_errors_and_warnings_fail_the_row_and_studies_without_an_interval_leave_
 )
 def test_verdicts_have_the_bounds_that_are_printed(kind, hits, verdict):
     """93.5-96.5 %, 3.5-6.5 % and 77-83 %, ends included."""
-    one = Check("c", kind, "f", "", failing, at(n=1))
+    one = Check("c", kind, "f", at(n=1), "", failing)
     assert run.Tally(one, one.settings[0], "q", 1000, 1000, hits).verdict == verdict
 
 
@@ -145,7 +146,7 @@ def test_the_page_names_every_check_and_its_functions():
 @pytest.mark.parametrize("one", run.CHECKS, ids=lambda one: one.name)
 def test_the_page_is_true_to_a_fresh_run(one):
     """The first setting of each check: the page's rows, and its shares within five standard errors."""
-    first = Check(one.name, one.kind, one.functions, one.truth, one.simulate, one.settings[:1])
+    first = replace(one, settings=one.settings[:1])
     fresh, label, printed = run.verify([first], FEW.get(one.name, 40)), one.settings[0].label, page_rows()
     assert {row.quantity for row in fresh} == {q for n, made, q in printed if (n, made) == (one.name, label)}
     for row in fresh:

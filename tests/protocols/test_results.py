@@ -6,7 +6,7 @@ import pytest
 
 from toolkit.prompt_test import MeasuredTestItem, Measurement, TestItem
 from toolkit.protocols.results import mean_result
-from toolkit.stats.intervals import clustered_mean
+from toolkit.stats.inference.means import clustered_mean
 
 
 def measured(*values: float | None, repeats: int = 1) -> list[MeasuredTestItem]:

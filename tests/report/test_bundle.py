@@ -20,7 +20,7 @@ from toolkit.report.estimates_table import estimates_table
 from toolkit.report.tables import save_table
 from toolkit.stats.result import Estimate
 from toolkit.store import embedded
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 UNCONFIRMED = {"marcoulides1990", "weerahandi1993"}
 HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 ש س x̧̂ \end{document}"

@@ -15,7 +15,7 @@ from toolkit.report.hallucination_table import (
     write_hallucination_report,
 )
 from toolkit.report.style import PAGE_MM
-from toolkit.stats.deciders import Decider, baselines, compare_deciders, decider
+from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider
 
 LABELS = [True, False] * 36
 JUDGES = (("primary", "gpt-4-turbo"), ("secondary", "claude-3-5-haiku"), ("tertiary", "llama-3.3-70b"))

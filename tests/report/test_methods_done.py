@@ -17,9 +17,9 @@ from toolkit.report.bundle.asking import people
 from toolkit.report.bundle.evidence import Evidence, evidence_of
 from toolkit.report.bundle.methods import methods_section, methods_text
 from toolkit.report.statistics_report import write_statistics
-from toolkit.study import Replies
+from toolkit.study import Study
+from toolkit.study_file import Replies
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 from toolkit.workbench.bundling import what_was_done
 
 PRICED = '{ name = "scripted", usd_per_million_input = 1.0, usd_per_million_output = 2.0 }'

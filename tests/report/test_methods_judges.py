@@ -7,7 +7,7 @@ from pathlib import Path
 
 from toolkit.report.bundle.evidence import Evidence
 from toolkit.report.bundle.methods import methods_section, methods_text
-from toolkit.workbench import Study
+from toolkit.study import Study
 from toolkit.workbench.bundling import what_was_done
 
 

@@ -10,7 +10,7 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.report.statistics_report import write_statistics
 from toolkit.stats.result import Estimate
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 
 def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_estimate(

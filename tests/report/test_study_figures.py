@@ -25,7 +25,7 @@ from toolkit.report.show import show_figure
 from toolkit.report.study_figures import LEFT_OUT, draw_study, save_drawn
 from toolkit.report.study_report import write_figures
 from toolkit.report.style import PALETTE, model_styles
-from toolkit.stats.reliability import ROW_ORDER
+from toolkit.stats.agreement.reliability import ROW_ORDER
 from toolkit.words import DIMENSIONS
 from toolkit.workbench.drawing import about_judged, study_results
 

@@ -15,8 +15,8 @@ from toolkit.models.tokens import count_tokens
 from toolkit.prompts.dataset import load_dataset
 from toolkit.runs.estimate import confirm_needed
 from toolkit.runs.lengths import EXPECTED_REPLY_TOKENS
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 PRICE = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
 VERDICT = json.dumps(dict.fromkeys(DIMENSIONS, 3))

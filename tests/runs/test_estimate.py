@@ -17,8 +17,8 @@ from toolkit.models.tokens import count_tokens
 from toolkit.runs.endpoint import Endpoint, most_tokens, worst_aud
 from toolkit.runs.estimate import confirm_needed, estimate_summary
 from toolkit.runs.lengths import EXPECTED_JUDGE_TOKENS, EXPECTED_REPLY_TOKENS, EXPECTED_SECONDS, LOW_SHARE
+from toolkit.study import Study
 from toolkit.words import JUDGE_ROLES
-from toolkit.workbench import Study
 
 PRICE = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
 PRICED = f'models = [{{ name = "scripted", {PRICE} }}]'

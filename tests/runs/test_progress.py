@@ -21,8 +21,8 @@ from waiting import wait_for
 from toolkit.runs import endpoint, progress
 from toolkit.runs.limits import Limiter
 from toolkit.runs.progress import Progress, duration
-from toolkit.study import Limit
-from toolkit.workbench import Study
+from toolkit.study import Study
+from toolkit.study_file import Limit
 
 
 @dataclass

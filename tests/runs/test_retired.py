@@ -10,7 +10,7 @@ import pytest
 
 from toolkit.errors import StudyError
 from toolkit.runs.estimate import estimate_summary
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 DAY = "2026-01-31"
 

@@ -19,7 +19,7 @@ from toolkit.runs.owners import Owner
 from toolkit.runs.standing import calls_by_state
 from toolkit.runs.status import status_summary, statuses
 from toolkit.store.documents import utc_now
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from toolkit.errors import InputError
+from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.alt_test import alternative_annotator_test
 from toolkit.stats.calibration import calibrate
-from toolkit.stats.correlations import clustered_pearson
 from toolkit.stats.ppi import prediction_powered_mean
 from toolkit.stats.weighted_kappa import weighted_kappa
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolkit.errors import InputError
 from toolkit.stats.ceiling import ceiling
-from toolkit.stats.shares import share
+from toolkit.stats.inference.proportions import share
 
 
 def scores(seed=1, top=0.4) -> pd.DataFrame:

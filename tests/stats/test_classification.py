@@ -16,9 +16,15 @@ from statsmodels.stats.proportion import proportion_confint
 
 from toolkit.errors import InputError
 from toolkit.stats.auc import auc
-from toolkit.stats.baselines import length_decisions, majority_decisions
 from toolkit.stats.classification import RATES, STRICT, Confusion, classify, confusion
-from toolkit.stats.deciders import baselines, compare_deciders, decider, deciders_frame
+from toolkit.stats.detection.deciders import (
+    baselines,
+    compare_deciders,
+    decider,
+    deciders_frame,
+    length_decisions,
+    majority_decisions,
+)
 from toolkit.stats.paired_decisions import mcnemar
 
 LABELS = [True] * 8 + [False] * 8

@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.stats.collect import estimates_of
 from toolkit.stats.dimension_profile import dimension_profile
 from toolkit.stats.error_bars import compare_models
 from toolkit.stats.focus_contrast import focus_contrast
+from toolkit.stats.generalizability.study_scores import study_generalizability
 from toolkit.stats.length import compare_lengths
 from toolkit.stats.length_slope import length_bias
 from toolkit.stats.mixed_model import mixed_model
 from toolkit.stats.pareto import pareto
 from toolkit.stats.power_pilot import pilot_power
-from toolkit.stats.study_generalizability import study_generalizability
+from toolkit.stats.result import estimates_of
 
 
 def study(bases: int = 12) -> pd.DataFrame:

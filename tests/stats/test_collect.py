@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolkit.stats.collect import estimates_of
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, estimates_of
 
 ONE, TWO = Estimate("one", 1.0), Estimate("two", None, note="not estimable: nothing there")
 

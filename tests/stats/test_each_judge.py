@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.incomplete import incomplete_icc
-from toolkit.stats.intervals import clustered_mean
-from toolkit.stats.multiplicity import holm
-from toolkit.stats.rating_matrix import rating_matrix
-from toolkit.stats.reliability import reliability
-from toolkit.stats.retest import retest, retest_frame
-from toolkit.stats.severity import judge_severity
+from toolkit.stats.agreement.incomplete_icc import incomplete_icc
+from toolkit.stats.agreement.ratings import rating_matrix
+from toolkit.stats.agreement.reliability import reliability
+from toolkit.stats.agreement.retest import retest, retest_frame
+from toolkit.stats.agreement.severity import judge_severity
+from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.multiplicity import holm
 
 
 def scores_of(seed=1, bases=12, answers=3, judges=3) -> np.ndarray:

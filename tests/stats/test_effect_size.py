@@ -3,7 +3,7 @@ import pytest
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.effect_size import average_effect_size, paired_effect_size
+from toolkit.stats.inference.effect_size import average_effect_size, paired_effect_size
 
 
 @pytest.mark.parametrize("shift", [-2.0, 0.0, 0.5, 5.0])

@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.component_estimates import variance_components
-from toolkit.stats.components_design import Design
-from toolkit.stats.decision_plan import Costs
-from toolkit.stats.decision_study import decision_study, figure_frame
-from toolkit.stats.generalizability import Generalizability, generalizability
-from toolkit.stats.icc import icc_estimates
-from toolkit.stats.rating_matrix import rating_matrix
-from toolkit.stats.study_generalizability import study_generalizability
+from toolkit.stats.agreement.icc import icc_estimates
+from toolkit.stats.agreement.ratings import rating_matrix
+from toolkit.stats.generalizability.components import variance_components
+from toolkit.stats.generalizability.d_study import Costs, decision_study, figure_frame
+from toolkit.stats.generalizability.design import Design
+from toolkit.stats.generalizability.g_study import Generalizability, generalizability_study
+from toolkit.stats.generalizability.study_scores import study_generalizability
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "brennan_2001.json").read_text("utf-8"))
 SHROUT = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text("utf-8"))
@@ -87,7 +86,7 @@ def test_the_tables_of_brennan_give_the_printed_coefficients():
         ),
     ]
     for name, frame, design, of, close, wide in cases:
-        found = generalizability(variance_components(frame, design), of)
+        found = generalizability_study(variance_components(frame, design), of)
         assert found.e_rho2.estimate == pytest.approx(GOLDEN[name]["E_rho2"], abs=close)
         assert found.phi.estimate == pytest.approx(GOLDEN[name]["Phi"], abs=wide)
 
@@ -95,7 +94,7 @@ def test_the_tables_of_brennan_give_the_printed_coefficients():
 def test_one_facet_gives_the_published_intraclass_correlations():
     components = variance_components(one_facet(SHROUT["ratings"]), ONE_FACET)
     for count, form in ((4, "k"), (1, "1")):
-        found = generalizability(components, "answer", counts={"judge": count})
+        found = generalizability_study(components, "answer", counts={"judge": count})
         assert found.e_rho2.estimate == pytest.approx(SHROUT["icc"][f"ICC(C,{form})"], abs=1e-6)
         assert found.phi.estimate == pytest.approx(SHROUT["icc"][f"ICC(A,{form})"], abs=1e-6)
         # The F interval of ICC(C,.) is exact, and the generalized one the same up to 10,000 draws.
@@ -112,7 +111,7 @@ def test_one_facet_gives_the_published_intraclass_correlations():
 def test_one_facet_is_the_intraclass_correlation_unless_a_component_is_negative(table):
     frame = one_facet(np.array(table) / 2)
     components = variance_components(frame, ONE_FACET)
-    found = generalizability(components, "answer")
+    found = generalizability_study(components, "answer")
     ratings = frame.rename(columns={"answer": "target"})
     names = sorted(ratings["target"].unique()), sorted(ratings["judge"].unique())
     matrix = rating_matrix(ratings, *names)
@@ -150,7 +149,7 @@ def test_all_results_are_finite_and_in_order():
 
 def test_errors_shrink_as_the_counts_of_the_decision_study_grow():
     result = study_generalizability(judgements(), of="model").result
-    more = generalizability(result.components, "model", counts={"base": 12, "judge": 6, "repeat": 4})
+    more = generalizability_study(result.components, "model", counts={"base": 12, "judge": 6, "repeat": 4})
     few, many = ({one.name: one.estimate for one in found.results} for found in (result, more))
     raw = {name: max(value, 0.0) for name, value in result.components.raw.items()}
     expected = (
@@ -170,7 +169,7 @@ def test_errors_shrink_as_the_counts_of_the_decision_study_grow():
 
 def test_a_fixed_factor_moves_its_interaction_to_what_is_measured():
     components = study_generalizability(judgements(), of="base").result.components
-    random, fixed = (generalizability(components, "base", fixed=one) for one in ((), ("model",)))
+    random, fixed = (generalizability_study(components, "base", fixed=one) for one in ((), ("model",)))
     raw = {name: max(value, 0.0) for name, value in components.raw.items()}
     first, second = ({one.name: one.estimate for one in found.results} for found in (random, fixed))
     assert first["universe score variance"] == pytest.approx(raw["base"])
@@ -211,7 +210,7 @@ def test_scores_of_models_are_means_over_bins_and_a_mean_lacks_no_bin():
 def test_the_cheapest_plan_is_the_cheapest_of_all_designs():
     found = study_generalizability(judgements(), of="model", target=0.7, run_aud=0.05, judgement_aud=0.01)
     plan = found.decision.plans[0]
-    one = generalizability(found.result.components, "model", counts=plan.counts).phi
+    one = generalizability_study(found.result.components, "model", counts=plan.counts).phi
     assert (one.estimate, one.low, one.high) == pytest.approx((plan.reached, plan.low, plan.high))
     base, judge, repeat = (plan.counts[name] for name in ("base", "judge", "repeat"))
     assert (plan.runs, plan.judgements) == (3 * 2 * base * repeat, 3 * 2 * base * repeat * judge)
@@ -307,7 +306,7 @@ def test_one_judge_is_said_in_the_coefficient_itself():
     assert "one judge only" in found.phi.note
     assert "One judge only" in found.phi.sentence()
     with pytest.raises(InputError, match="one only"):
-        generalizability(found.components, "model", counts={"judge": 3})
+        generalizability_study(found.components, "model", counts={"judge": 3})
     nothing = study_generalizability(judgements(judges=1)).result
     assert "no factor of several levels" in nothing.phi.note
 
@@ -320,7 +319,7 @@ def test_no_score_at_all_is_not_estimable():
 
 
 def test_answers_that_judges_cannot_tell_apart_have_a_coefficient_of_zero():
-    found = generalizability(
+    found = generalizability_study(
         variance_components(one_facet([[1, 2], [2, 1], [1, 2], [2, 1]]), ONE_FACET), "answer"
     )
     assert found.components.raw["answer"] < 0
@@ -346,15 +345,15 @@ def test_bad_input_is_refused_in_one_line():
             study_generalizability(whole.assign(base=[None, *whole["base"][1:]]), of=of)
     components = variance_components(one_facet(SHROUT["ratings"]), ONE_FACET)
     with pytest.raises(InputError, match="not in the design"):
-        generalizability(components, "model")
+        generalizability_study(components, "model")
     with pytest.raises(InputError, match="fixed as well"):
-        generalizability(components, "answer", fixed=("answer",))
+        generalizability_study(components, "answer", fixed=("answer",))
     with pytest.raises(InputError, match="below 1"):
-        generalizability(components, "answer", counts={"judge": 0})
+        generalizability_study(components, "answer", counts={"judge": 0})
     with pytest.raises(InputError, match="not a factor"):
-        generalizability(components, "answer", counts={"answer": 3})
+        generalizability_study(components, "answer", counts={"answer": 3})
     with pytest.raises(InputError, match="limit"):
-        decision_study(generalizability(components, "answer"), limits={"base": 3})
+        decision_study(generalizability_study(components, "answer"), limits={"base": 3})
 
 
 def test_the_order_of_rows_and_the_names_of_judges_change_nothing():
@@ -388,7 +387,7 @@ def test_intervals_hold_the_truth_in_simulated_studies():
             math.sqrt(one) * rng.normal(size=shape)
             for one, shape in zip(truth, ((12, 1), (1, 3), (12, 3)), strict=True)
         )
-        found = generalizability(
+        found = generalizability_study(
             variance_components(one_facet(3 + answers + leniency + noise), ONE_FACET), "answer"
         )
         hits.append((found.phi.low <= phi <= found.phi.high, found.e_rho2.low <= e_rho2 <= found.e_rho2.high))

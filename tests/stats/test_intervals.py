@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.intervals import clustered_mean, mean_interval
+from toolkit.stats.inference.means import clustered_mean, mean_interval
 
 GOLDEN = json.loads(
     (Path(__file__).parents[1] / "golden" / "clustered_error_miller_2024.json").read_text("utf-8")

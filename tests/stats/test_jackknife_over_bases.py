@@ -8,9 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.stats.base_sums import base_sums, forms_of_sums, from_log_f, log_f
-from toolkit.stats.jackknife import jackknife_interval
-from toolkit.stats.mean_squares import FORMS, icc_from_mean_squares, mean_squares
+from toolkit.stats.agreement.icc_forms import (
+    FORMS,
+    base_sums,
+    forms_of_sums,
+    from_log_f,
+    icc_from_mean_squares,
+    log_f,
+    mean_squares,
+)
+from toolkit.stats.inference.jackknife import jackknife_interval
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text("utf-8"))
 

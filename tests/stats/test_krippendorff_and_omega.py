@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from statsmodels.multivariate.factor import Factor
 
 from toolkit.errors import InputError
-from toolkit.stats.krippendorff_alpha import krippendorff_alpha
-from toolkit.stats.omega import omega_over_dimensions, omega_total
+from toolkit.stats.agreement.krippendorff import krippendorff_alpha
+from toolkit.stats.agreement.omega import omega_over_dimensions, omega_total
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "krippendorff_2011.json").read_text("utf-8"))
 LEVELS = ("nominal", "ordinal", "interval", "ratio")
@@ -52,8 +52,8 @@ def test_alpha_with_gaps_is_that_of_the_krippendorff_package(seed, level):
 
 
 def test_the_interval_is_the_jackknife_of_the_package_over_bases():
-    from toolkit.stats.base_sums import log_f
-    from toolkit.stats.jackknife import jackknife_interval
+    from toolkit.stats.agreement.icc_forms import log_f
+    from toolkit.stats.inference.jackknife import jackknife_interval
 
     scores, bases = gappy(3, answers=24), np.repeat(np.arange(8), 3)
     for level in ("ordinal", "interval"):

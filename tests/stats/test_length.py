@@ -10,9 +10,9 @@ from scipy import stats
 from toolkit.errors import InputError
 from toolkit.stats.anova import friedman, repeated_measures
 from toolkit.stats.equivalence import equivalence
+from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.length import compare_lengths
-from toolkit.stats.multiplicity import holm
-from toolkit.stats.tables import COLUMNS
+from toolkit.stats.result import COLUMNS
 
 
 def study(bases=8, models=("m1", "m2"), repeats=2, seed=4) -> pd.DataFrame:

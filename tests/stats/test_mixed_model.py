@@ -13,7 +13,7 @@ from scipy import stats
 
 from toolkit.errors import InputError
 from toolkit.stats.anova import repeated_measures
-from toolkit.stats.block_reml import fit_blocks
+from toolkit.stats.generalizability.block_reml import fit_blocks
 from toolkit.stats.mixed_model import mixed_model
 
 

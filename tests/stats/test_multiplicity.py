@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from toolkit.errors import InputError
-from toolkit.stats.multiplicity import false_discovery, holm
+from toolkit.stats.inference.multiplicity import false_discovery, holm
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "holm_1979.json").read_text("utf-8"))
 

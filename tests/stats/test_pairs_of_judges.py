@@ -13,9 +13,9 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
 from toolkit.errors import InputError
-from toolkit.stats.bland_altman import bland_altman
+from toolkit.stats.agreement.bland_altman import bland_altman
+from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.kappa import cohen_kappa, kappa_of_table
-from toolkit.stats.reliability import reliability
 from toolkit.stats.weighted_kappa import weighted_kappa
 
 FOLDER = Path(__file__).parents[1] / "golden"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.jackknife import jackknife_interval
+from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.pareto import pareto
 from toolkit.stats.pareto_front import front_probabilities, on_front
 

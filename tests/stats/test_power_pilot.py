@@ -11,10 +11,10 @@ import pytest
 from scipy import special, stats
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.means import standard_deviation
 from toolkit.stats.length import compare_lengths
 from toolkit.stats.power_paired import bases_needed, detectable_effect
 from toolkit.stats.power_pilot import pilot_power
-from toolkit.stats.spread import standard_deviation
 
 
 def pilot(bases: int = 20, repeats: int = 2, models: int = 2, seed: int = 1) -> pd.DataFrame:
@@ -233,7 +233,7 @@ def test_the_quick_t_test_is_scipys():
 
 def test_a_study_answers_from_its_own_judged_runs(demo_like_study):
     """`Study.power()` on a finished study of scripted models."""
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
     study = Study.load(demo_like_study)
     found = study.power(0.5)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.intervals import clustered_mean
+from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.ppi import CalibratedMean, prediction_powered_mean
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ppi_angelopoulos_2024.json").read_text("utf-8"))

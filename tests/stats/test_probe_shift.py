@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.stats.intervals import clustered_mean
-from toolkit.stats.multiplicity import holm
+from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.probe_shift import CONTROL, HARM, probe_shifts
 
 

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.stats.correlations import correlation, ranks_between_judges
-from toolkit.stats.rating_matrix import rating_matrix
+from toolkit.stats.agreement.correlations import correlation, ranks_between_judges
+from toolkit.stats.agreement.ratings import rating_matrix
 
 ORACLES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.stats.ratings import read_ratings
+from toolkit.stats.agreement.ratings import read_ratings
 
 
 def written(folder: Path, text: str) -> Path:

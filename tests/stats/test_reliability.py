@@ -15,15 +15,12 @@ from scipy import stats
 
 from toolkit.cli import cli
 from toolkit.errors import InputError
-from toolkit.stats.icc import F_METHOD, agreement_words, icc_estimates
-from toolkit.stats.icc_clustered import CLUSTERED_METHOD, clustered_icc
-from toolkit.stats.incomplete import NEW_JUDGES, THESE_JUDGES
-from toolkit.stats.mean_squares import FORMS, mean_squares
-from toolkit.stats.rating_matrix import rating_matrix
-from toolkit.stats.ratings import read_ratings
-from toolkit.stats.reliability import ROW_ORDER, Reliability, reliability
-from toolkit.stats.result import Estimate
-from toolkit.stats.tables import COLUMNS
+from toolkit.stats.agreement.icc import CLUSTERED_METHOD, F_METHOD, clustered_icc, icc_estimates
+from toolkit.stats.agreement.icc_forms import FORMS, agreement_words, mean_squares
+from toolkit.stats.agreement.incomplete_icc import NEW_JUDGES, THESE_JUDGES
+from toolkit.stats.agreement.ratings import rating_matrix, read_ratings
+from toolkit.stats.agreement.reliability import ROW_ORDER, Reliability, reliability
+from toolkit.stats.result import COLUMNS, Estimate
 from toolkit.words import DIMENSIONS
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text("utf-8"))

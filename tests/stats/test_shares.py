@@ -7,7 +7,7 @@ import pytest
 from statsmodels.stats.proportion import proportion_confint
 
 from toolkit.errors import InputError
-from toolkit.stats.shares import CLUSTERED_METHOD, METHOD, share, wilson
+from toolkit.stats.inference.proportions import CLUSTERED_METHOD, METHOD, share, wilson
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (1, 1), (0, 10), (10, 10), (3, 7), (8, 10), (150, 1000)])

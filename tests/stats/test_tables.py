@@ -1,5 +1,4 @@
-from toolkit.stats.result import Estimate
-from toolkit.stats.tables import COLUMNS, estimates_frame
+from toolkit.stats.result import COLUMNS, Estimate, estimates_frame
 
 
 def test_a_missing_number_is_nan_and_the_columns_are_numbers():

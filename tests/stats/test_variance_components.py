@@ -10,10 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.component_estimates import VarianceComponents, variance_components
-from toolkit.stats.components_design import Design
-from toolkit.stats.components_table import ComponentsTable, components_table
-from toolkit.stats.variance_components import EMS, REML, ems_fit, fit_components, reml_fit
+from toolkit.stats.generalizability.components import (
+    EMS,
+    REML,
+    VarianceComponents,
+    ems_fit,
+    fit_components,
+    reml_fit,
+    variance_components,
+)
+from toolkit.stats.generalizability.design import ComponentsTable, Design, components_table
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "brennan_2001.json").read_text("utf-8"))
 CROSSED = Design(("answer", "judge", "repeat"))
@@ -193,8 +199,7 @@ def test_reml_is_a_maximum_of_the_likelihood_written_out_in_full():
 
 
 def test_a_weight_of_two_is_the_same_block_twice():
-    from toolkit.stats.reml import reml
-    from toolkit.stats.reml_blocks import blocks
+    from toolkit.stats.generalizability.reml import blocks, reml
 
     rng = np.random.default_rng(8)
     values = rng.normal(size=(7, 3)) + rng.normal(size=(7, 1))

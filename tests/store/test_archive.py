@@ -15,7 +15,7 @@ from toolkit.store.archive import write_archive
 from toolkit.store.archive_file import KEYS, check_archive
 from toolkit.store.archive_import import Imported, add_archive
 from toolkit.store.connection import Store
-from toolkit.workbench import Study
+from toolkit.study import Study
 
 
 def read_archive(store: Store, path: Path) -> Imported:

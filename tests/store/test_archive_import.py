@@ -26,8 +26,8 @@ from toolkit.store import archive_file, embedded
 from toolkit.store.archive import write_archive
 from toolkit.store.archive_file import CONTENTS, KEYS, check_archive, pack_archive
 from toolkit.store.archive_import import Imported, add_archive
+from toolkit.study import Study
 from toolkit.verify import verify_study
-from toolkit.workbench import Study
 
 ASKED = (
     'provider = "compatible", base_url = "{url}", model = "m", '
@@ -363,7 +363,7 @@ def test_a_bad_file_leaves_no_store_behind(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from toolkit.store.writer import BulkWriter
-from toolkit.workbench.exporting import import_archive
+from toolkit.export import import_archive
 left, write = [40], BulkWriter._write
 def some(self, name, flush, operations):
     left[0] -= len(operations)

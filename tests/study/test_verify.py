@@ -11,8 +11,8 @@ import pytest
 
 from toolkit.cli import main
 from toolkit.report.saving import write_atomically
+from toolkit.study import Study
 from toolkit.verify import verify_study
-from toolkit.workbench import Study
 
 
 @pytest.fixture

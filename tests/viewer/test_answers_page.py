@@ -14,11 +14,11 @@ import pytest
 from hostile_study import hostile_study
 
 from toolkit.errors import InputError
+from toolkit.study import Study
 from toolkit.viewer import page as page_module
 from toolkit.viewer.model import OpenRun, open_runs
 from toolkit.viewer.page import POLICY, page_html, write_page
 from toolkit.viewer.people import with_people
-from toolkit.workbench import Study
 
 OURS = {
     *(

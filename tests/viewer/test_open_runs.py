@@ -11,10 +11,10 @@ from hostile_study import REPLY, hostile_study
 
 from toolkit.errors import InputError
 from toolkit.store import embedded
+from toolkit.study import Study
 from toolkit.viewer.beside import beside_html
 from toolkit.viewer.model import OpenRun, open_runs, search_texts
 from toolkit.viewer.parts import cells, run_html
-from toolkit.workbench import Study
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from toolkit.errors import InputError
 from toolkit.people.rating import open_round, rate
 from toolkit.people.ratings_file import import_ratings
 from toolkit.people.running import running_rounds
+from toolkit.study import Study
 from toolkit.viewer.beside import beside_html
 from toolkit.viewer.model import OpenRun, open_runs
 from toolkit.viewer.page import write_page
@@ -22,7 +23,6 @@ from toolkit.viewer.people import with_people
 from toolkit.viewer.table import Filter, matching
 from toolkit.viewer.widget import Viewer
 from toolkit.words import DIMENSIONS
-from toolkit.workbench import Study
 
 REMARK = "Too mild: <script>document.title='OWNED'</script> \x1b[31m$5"
 

@@ -8,9 +8,9 @@ import pytest
 from rated_study import finished_study
 
 from toolkit.errors import InputError
+from toolkit.study import Study
 from toolkit.viewer import widget
 from toolkit.viewer.widget import Viewer
-from toolkit.workbench import Study
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import Ask, ModelRequest
 from toolkit.stats.probe_shift import CONTROL, ProbeShifts, probe_shifts
-from toolkit.summary import Summary
-from toolkit.words import DIMENSIONS
+from toolkit.words import DIMENSIONS, Summary
 
 if TYPE_CHECKING:
     import pandas as pd

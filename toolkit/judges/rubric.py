@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from toolkit.errors import InputError
-from toolkit.toml_file import checked, read_toml
+from toolkit.files import checked, read_toml
 from toolkit.words import DIMENSIONS, SCALE
 
 SHIPPED: Final = ("default", "seed-v1")

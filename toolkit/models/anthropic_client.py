@@ -26,8 +26,8 @@ class AnthropicModel:
     def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
         self._spec = spec
         self._key = key
-        self._limits = limits
-        self._client = anthropic.AsyncAnthropic(
+        self.limits = limits
+        self.client = anthropic.AsyncAnthropic(
             # Given even where none is wanted: without it the client looks for credentials of its own.
             api_key=key or "none",
             base_url=spec.base_url,
@@ -43,17 +43,17 @@ class AnthropicModel:
         """Send one request, without retries."""
         # `post` and not `messages.create`: that one takes no temperature any more, and warns at every call of
         # a model that is past its date.
-        sent = self._client.post(
+        sent = self.client.post(
             "/v1/messages", cast_to=httpx2.Response, body=request_body(self._spec, request)
         )
         raw = await json_reply(
-            sent, sdk=anthropic, spec=self._spec, key=self._key, seconds=self._limits.seconds
+            sent, sdk=anthropic, spec=self._spec, key=self._key, seconds=self.limits.seconds
         )
         return from_anthropic_message(self._spec, request, raw)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self.client.close()
 
 
 def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:

@@ -23,8 +23,8 @@ class OpenAIModel:
     def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
         self._spec = spec
         self._key = key
-        self._limits = limits
-        self._client = openai.AsyncOpenAI(
+        self.limits = limits
+        self.client = openai.AsyncOpenAI(
             # The client insists on a key; servers that want none ignore this word.
             api_key=key or "none",
             base_url=spec.base_url,
@@ -34,21 +34,21 @@ class OpenAIModel:
         )
         if spec.provider != "openai":
             # Read from OPENAI_ORG_ID and OPENAI_PROJECT_ID, and nobody else's business.
-            self._client.organization = None
-            self._client.project = None
+            self.client.organization = None
+            self.client.project = None
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Send one request, without retries."""
         # `post` and not `chat.completions.create`: the body is kept as it came, nothing is built from it.
-        sent = self._client.post(
+        sent = self.client.post(
             "/chat/completions", cast_to=httpx2.Response, body=request_body(self._spec, request)
         )
-        raw = await json_reply(sent, sdk=openai, spec=self._spec, key=self._key, seconds=self._limits.seconds)
+        raw = await json_reply(sent, sdk=openai, spec=self._spec, key=self._key, seconds=self.limits.seconds)
         return from_chat_completion(self._spec, request, raw)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self.client.close()
 
 
 def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:

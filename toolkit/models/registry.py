@@ -1,16 +1,19 @@
-"""From a description of a model to one that can be asked; a client is imported when it is first needed."""
+"""From a description of a model to one that can be asked; keys come from the environment or a ``.env`` alone."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from toolkit.errors import StudyError
+from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Model
-from toolkit.models.batches import BatchClient
 from toolkit.models.catalogue import ModelSpec
-from toolkit.models.keys import api_key, read_environment
+
+if TYPE_CHECKING:
+    from toolkit.models.batches import BatchClient
 
 BATCH_PROVIDERS = ("openai", "anthropic")
 """Providers with a batch endpoint; the others are asked singly in batch mode too."""
@@ -56,16 +59,12 @@ def open_batch_client(
     spec: ModelSpec, *, env: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> BatchClient | None:
     """Return the batch endpoint of a model, or ``None`` where its provider has none; nothing is sent."""
-    match spec.provider:
-        case "openai":
-            from toolkit.models.batch_openai import OpenAIBatches
+    if spec.provider not in BATCH_PROVIDERS:
+        return None
+    from toolkit.models.batches import AnthropicBatches, OpenAIBatches
 
-            return OpenAIBatches(spec, key=_key(spec, env, folder))
-        case "anthropic":
-            from toolkit.models.batch_anthropic import AnthropicBatches
-
-            return AnthropicBatches(spec, key=_key(spec, env, folder))
-    return None
+    batches = OpenAIBatches if spec.provider == "openai" else AnthropicBatches
+    return batches(spec, key=_key(spec, env, folder))
 
 
 def default_concurrency(spec: ModelSpec, others: int = 10) -> int:
@@ -75,3 +74,48 @@ def default_concurrency(spec: ModelSpec, others: int = 10) -> int:
 
 def _key(spec: ModelSpec, env: Mapping[str, str] | None, folder: Path | None) -> str | None:
     return api_key(spec, read_environment(folder) if env is None else env)
+
+
+def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
+    """Return the variables that keys are looked up in, without changing the process's own environment."""
+    from dotenv import dotenv_values
+
+    merged: dict[str, str] = {}
+    for folder in (study_folder, Path.cwd()):
+        path = None if folder is None else Path(folder) / ".env"
+        if path is None or not path.is_file():
+            continue
+        try:
+            # Without interpolation: a key may hold a dollar sign.
+            values = dotenv_values(path, interpolate=False)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"{path} cannot be read ({type(error).__name__}): make it a readable UTF-8 file"
+            ) from None
+        merged |= {name: value for name, value in values.items() if value}
+    # An exported but empty variable must not hide the file's.
+    return merged | {name: value for name, value in os.environ.items() if value.strip() or name not in merged}
+
+
+def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None) -> str | None:
+    """Return the key of a model's provider."""
+    env = read_environment() if env is None else env
+    if fault := key_fault(spec, env):
+        raise InputError(
+            f"model {spec.name!r} {fault}: export it, or write {spec.api_key_env}=... into a .env file in the working "
+            "folder or beside the study"
+        )
+    return env[spec.api_key_env].strip() if spec.api_key_env else None
+
+
+def key_fault(spec: ModelSpec, env: Mapping[str, str]) -> str | None:
+    """Return what a model lacks of its key, in words that follow its name; ``None`` where nothing is wrong."""
+    if spec.api_key_env is None:
+        return None
+    key = env.get(spec.api_key_env, "").strip()
+    if not key:
+        return f"needs {spec.api_key_env}"
+    # Checked here because the error a client raises about such a header carries the whole key.
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        return f"needs {spec.api_key_env}, which is not a key now: it holds spaces or characters no key has"
+    return None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from toolkit.models.base import ModelReply, ModelRequest, Usage
 from toolkit.models.catalogue import ModelSpec
-from toolkit.models.failures import body_failure
 from toolkit.models.tokens import count_tokens
+from toolkit.models.transport import body_failure
 
 _MOST = 2**40
 """Tokens that no reply has: a server that counts more does not count, and the store holds no such number."""
@@ -22,17 +21,6 @@ _ANTHROPIC_FINISH = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-
-
-def json_object(spec: ModelSpec, content: bytes) -> dict[str, Any]:
-    """Return the JSON object of a reply's body, whatever content type it was sent under."""
-    try:
-        raw = json.loads(content)
-    except (ValueError, RecursionError):
-        raise body_failure(spec, f"of {len(content)} bytes is not JSON, or broke off") from None
-    if not isinstance(raw, dict):
-        raise body_failure(spec, "is JSON but no object")
-    return raw
 
 
 def from_chat_completion(spec: ModelSpec, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:

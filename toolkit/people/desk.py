@@ -19,7 +19,7 @@ from toolkit.report.show import plain_text
 from toolkit.words import DIMENSIONS, SCALE
 
 if TYPE_CHECKING:
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 STEP: Final = 0.5
 STEPS: Final = tuple(SCALE[0] + STEP * i for i in range(int((SCALE[1] - SCALE[0]) / STEP) + 1))

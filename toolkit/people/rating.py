@@ -16,9 +16,8 @@ from itertools import chain, zip_longest
 from typing import Any, Final
 
 from toolkit.errors import InputError
-from toolkit.plan import Plan
+from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.execution import run_anywhere
-from toolkit.runs.plan import PlannedRun
 from toolkit.scoring.values import on_scale
 from toolkit.store.connection import Store
 from toolkit.store.rating_rounds import keep_order, known_raters, stored_order

@@ -13,7 +13,6 @@ from typing import Final
 
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Ask
@@ -49,6 +48,7 @@ from toolkit.stats.one_shot_methods import (
     overall,
     score_methods,
 )
+from toolkit.words import agreeing, counted
 
 EXPERIMENTS: Final = "experiments"
 

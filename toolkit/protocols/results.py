@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolkit.prompt_test import MeasuredTestItem, Result
-from toolkit.stats.intervals import clustered_mean
+from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import Estimate
 
 

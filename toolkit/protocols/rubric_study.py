@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement, judge, judge_label
@@ -30,10 +29,10 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
 )
 from toolkit.prompts.dataset import clusters_of
-from toolkit.stats.clusters import over_clusters
+from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.length import compare_lengths
 from toolkit.stats.result import Estimate
-from toolkit.words import DIMENSIONS, LENGTH_BINS
+from toolkit.words import DIMENSIONS, LENGTH_BINS, counted
 
 if TYPE_CHECKING:
     from toolkit.prompts.dataset import Prompt

@@ -16,7 +16,7 @@ from toolkit.report.about import About
 from toolkit.report.labels import decimals, shorten
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import COLUMN_MM, GREY, INK, PAGE_MM, new_figure, score_axis, settle, thesis_style
-from toolkit.stats.bland_altman import BlandAltman
+from toolkit.stats.agreement.bland_altman import BlandAltman
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE
 

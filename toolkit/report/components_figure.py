@@ -11,7 +11,7 @@ from toolkit.report import captions
 from toolkit.report.about import About
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import GREY, INK, PAGE_MM, new_figure, settle, thesis_style
-from toolkit.stats.study_generalizability import StudyGeneralizability
+from toolkit.stats.generalizability.study_scores import StudyGeneralizability
 
 NAME: Final = "variance_components"
 TITLE: Final = "Variance components"

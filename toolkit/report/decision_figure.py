@@ -15,8 +15,8 @@ from toolkit.report import captions
 from toolkit.report.about import About
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import COLUMN_MM, GREY, INK, PAGE_MM, new_figure, settle, thesis_style
-from toolkit.stats.mean_weights import E_RHO2, PHI
-from toolkit.stats.study_generalizability import StudyGeneralizability
+from toolkit.stats.generalizability.g_study import E_RHO2, PHI
+from toolkit.stats.generalizability.study_scores import StudyGeneralizability
 
 NAME: Final = "decision_study"
 TITLE: Final = "Decision study"

@@ -9,8 +9,7 @@ import pandas as pd
 from toolkit.report import captions
 from toolkit.report.latex import latex_table
 from toolkit.report.tables import Table
-from toolkit.stats.result import Estimate
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
 
 
 def estimates_table(

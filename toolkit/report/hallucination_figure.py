@@ -24,7 +24,7 @@ from toolkit.report.style import (
     settle,
     thesis_style,
 )
-from toolkit.stats.deciders import Decider
+from toolkit.stats.detection.deciders import Decider
 from toolkit.stats.result import Estimate
 
 NAME: Final = "hallucination_judges"

@@ -17,7 +17,7 @@ from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import GREY, INK, PAGE_MM, new_figure, settle, thesis_style
 
 if TYPE_CHECKING:
-    from toolkit.stats.reliability import Reliability
+    from toolkit.stats.agreement.reliability import Reliability
 
 NAME: Final = "icc_forest"
 TITLE: Final = "Intraclass correlations of the judges"

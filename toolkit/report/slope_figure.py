@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from toolkit.counting import counted
 from toolkit.report import captions
 from toolkit.report.about import About
 from toolkit.report.labels import decimals, shortened
@@ -29,6 +28,7 @@ from toolkit.report.style import (
 )
 from toolkit.stats.length_slope import TOKENS, LengthBias
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 NAME: Final = "length_slope"
 TITLE: Final = "Length of the reply and score"

@@ -14,7 +14,7 @@ from toolkit.report.estimates_table import estimates_table
 from toolkit.report.latex import latex_table
 from toolkit.report.saving import write_atomically
 from toolkit.report.tables import Table, save_table
-from toolkit.stats.collect import estimates_of
+from toolkit.stats.result import estimates_of
 
 _HEADS: Final = {"term": "Term", "f": "F", "p_value": "p", "p_holm": "p (Holm over all terms)"}
 

@@ -26,15 +26,15 @@ from toolkit.report.saving import FigureWithCaption, save_figure, take_away_othe
 from toolkit.report.slope_figure import length_slope_figure
 
 if TYPE_CHECKING:
-    from toolkit.stats.bland_altman import BlandAltman
+    from toolkit.stats.agreement.bland_altman import BlandAltman
+    from toolkit.stats.agreement.reliability import Reliability
     from toolkit.stats.dimension_profile import DimensionProfile
+    from toolkit.stats.generalizability.study_scores import StudyGeneralizability
     from toolkit.stats.judge_card import JudgeCard
     from toolkit.stats.length_result import LengthComparison
     from toolkit.stats.length_slope import LengthBias
     from toolkit.stats.missing_data import MissingData
     from toolkit.stats.pareto import Pareto
-    from toolkit.stats.reliability import Reliability
-    from toolkit.stats.study_generalizability import StudyGeneralizability
 
 LEFT_OUT: Final = "left_out.txt"
 """File that names the figures a study cannot give, and why."""

@@ -13,12 +13,11 @@ from toolkit.report import captions
 from toolkit.report.latex import latex_table
 from toolkit.report.latex_text import with_study
 from toolkit.report.saving import csv_bytes, write_atomically
-from toolkit.stats.result import Estimate
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
 
 if TYPE_CHECKING:
+    from toolkit.stats.agreement.reliability import Reliability
     from toolkit.stats.length import LengthComparison
-    from toolkit.stats.reliability import Reliability
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def reliability_table(reliability: Reliability, *, note: str = "", source: str =
     Parameters
     ----------
     reliability
-        What ``toolkit.stats.reliability`` returned.
+        What ``toolkit.stats.agreement.reliability`` returned.
     note
         Appended to the caption.
     source

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import estimates_frame
 
 if TYPE_CHECKING:
-    from toolkit.stats.reliability import Reliability
+    from toolkit.stats.agreement.reliability import Reliability
 
 DIGITS = 4
 

@@ -16,7 +16,7 @@ from toolkit.store.connection import Store
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
-    from toolkit.study import ModelEntry
+    from toolkit.study_file import ModelEntry
 
 
 def open_desk(plan: Plan, store: Store, stop: threading.Event) -> BatchDesk:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from toolkit.counting import counted
 from toolkit.store.documents import Call
 from toolkit.store.shared_calls import calls_beside
+from toolkit.words import counted
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan

@@ -34,7 +34,7 @@ from toolkit.runs.progress import duration
 from toolkit.runs.said import judge_requests
 from toolkit.runs.settling import settled_aud, settlements
 from toolkit.runs.standing import Ahead, calls_by_state, claimed_calls, judge_shares, runs_ahead
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.errors import InputError, StudyError
 from toolkit.models.catalogue import ModelSpec
-from toolkit.models.keys import key_fault, read_environment
+from toolkit.models.registry import key_fault, read_environment
 from toolkit.runs.estimate import estimate_frame
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.per_sentence import estimate_segments
 from toolkit.models.base import ModelRequest
-from toolkit.runs.plan import PlannedRun
+from toolkit.plan import PlannedRun
 from toolkit.store.documents import Judgement, OutputBlob, Run
 
 if TYPE_CHECKING:

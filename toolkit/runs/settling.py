@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from pymongo.errors import DuplicateKeyError
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.runs.batch_records import open_batches
 from toolkit.runs.ledger import was_sent
 from toolkit.runs.owners import living
 from toolkit.runs.standing import claimed_calls
 from toolkit.store.documents import utc_now
-from toolkit.summary import Summary
+from toolkit.words import Summary, counted
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store

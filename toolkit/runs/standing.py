@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from toolkit.judges.judgement import judge_label
 from toolkit.models.base import ModelRequest
+from toolkit.plan import PlannedRun
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.plan import PlannedRun
 from toolkit.runs.said import Said, failure_reasons, judge_requests, said_of
 from toolkit.runs.whole import defect_of
 from toolkit.store.documents import OutputBlob, Run

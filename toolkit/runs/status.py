@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from toolkit.counting import counted
 from toolkit.runs.asked import answered_by_others, others_lines
 from toolkit.runs.ledger import was_sent
 from toolkit.runs.lengths import EXPECTED_REPLY_TOKENS
@@ -18,7 +17,7 @@ from toolkit.runs.said import calls_of_judge
 from toolkit.runs.settling import settled_aud, settled_words, settlements, unsure_calls
 from toolkit.runs.standing import Calls, Standing, calls_by_state, claimed_calls, standings
 from toolkit.store.documents import utc_now
-from toolkit.summary import Summary
+from toolkit.words import Summary, counted
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from scipy import optimize, special, stats
 
-from toolkit.counting import counted, coverage
 from toolkit.errors import InputError
+from toolkit.words import counted, coverage
 
 METHOD: Final = (
     "Clopper-Pearson carried to three outcomes by Dirichlet quantiles (Learned-Miller & Thomas 2019)"

@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.alt_test_result import AltTest
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.intervals import clustered_mean
-from toolkit.stats.multiplicity import false_discovery
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.multiplicity import false_discovery
+from toolkit.stats.inference.proportions import effective_cases, wilson
 from toolkit.stats.result import Estimate
-from toolkit.stats.shares import effective_cases, wilson
+from toolkit.words import counted
 
 METHOD: Final = "t over bases, clustered; one-sided test of Calderon, Reichart & Dror (2025)"
 ADVANTAGE_METHOD: Final = "Wilson, effective n (Dean & Pagano 2015)"

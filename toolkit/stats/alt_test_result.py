@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.stats.result import Estimate
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class AltTest:
     notes: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``)."""
+        """Return one row per result (columns of ``toolkit.stats.result``)."""
         rows = [("judge", self.winning_rate), ("judge", self.advantage)]
         return estimates_frame([*rows, *(("person", one) for one in self.raters)], "about")
 

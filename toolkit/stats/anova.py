@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
-from toolkit.stats.intervals import ROUNDING
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import agreeing, counted
 
 ANOVA_METHOD: Final = "repeated-measures ANOVA, Huynh-Feldt"
 FRIEDMAN_METHOD: Final = "Friedman's test, F approximation (Iman & Davenport 1980)"

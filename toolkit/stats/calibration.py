@@ -8,18 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
+from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.alt_test import AltTest, alternative_annotator_test
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.correlations import clustered_pearson
-from toolkit.stats.groups import in_order
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.run_table import in_order, score_unit
 from toolkit.stats.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
-from toolkit.stats.result import Estimate
-from toolkit.stats.run_table import score_unit
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.stats.weighted_kappa import weighted_kappa
+from toolkit.words import counted
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Calibration:
     notes: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``) with what it is about."""
+        """Return one row per result (columns of ``toolkit.stats.result``) with what it is about."""
         rows = [(f"mean, {group}", one.calibrated) for group, one in self.means.items()]
         rows += [("agreement", one) for one in self.agreement]
         for judge, test in self.alt_tests.items():

@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.groups import in_order
-from toolkit.stats.result import Estimate
-from toolkit.stats.shares import share
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.proportions import share
+from toolkit.stats.inference.run_table import in_order
+from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import SCALE
 
 _EQUAL = 1e-9
@@ -39,7 +38,7 @@ class Ceiling:
     limit: float
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``) with its group."""
+        """Return one row per result (columns of ``toolkit.stats.result``) with its group."""
         return estimates_frame(((group, one) for group, pair in self.shares.items() for one in pair), "group")
 
     def sentence(self) -> str:
@@ -88,7 +87,7 @@ def ceiling(
     scale
         Lowest and highest score.
     confidence
-        Coverage of the intervals, which are clustered by base (see `toolkit.stats.shares.share`).
+        Coverage of the intervals, which are clustered by base (see `toolkit.stats.inference.proportions.share`).
 
     Returns
     -------

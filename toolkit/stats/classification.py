@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.proportions import share
 from toolkit.stats.result import Estimate
-from toolkit.stats.shares import share
 
 RATES: Final = ("accuracy", "sensitivity", "specificity", "precision", "F1", "balanced accuracy")
 """Names of the rates, in the order in which they are reported."""

@@ -7,12 +7,10 @@ from typing import Any, Final
 
 import pandas as pd
 
-from toolkit.stats.clusters import mean_of_units, over_clusters
-from toolkit.stats.groups import in_order
-from toolkit.stats.intervals import mean_interval
-from toolkit.stats.result import Estimate
-from toolkit.stats.run_table import checked_runs, score_unit
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.inference.clusters import mean_of_units, over_clusters
+from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.inference.run_table import checked_runs, in_order, score_unit
+from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import DIMENSIONS
 
 METHOD: Final = "Student t over bases"
@@ -41,7 +39,7 @@ class DimensionProfile:
     means: tuple[DimensionMean, ...]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per mean (columns of ``toolkit.stats.tables``) with its model and length bin."""
+        """Return one row per mean (columns of ``toolkit.stats.result``) with its model and length bin."""
         frame = estimates_frame(((one.dimension, one.mean) for one in self.means), "dimension")
         frame.insert(0, "model", [one.model for one in self.means])
         frame.insert(1, "length_bin", [one.length_bin for one in self.means])
@@ -89,7 +87,7 @@ def dimension_profile(
     Raises
     ------
     InputError
-        As `toolkit.stats.run_table.checked_runs`.
+        As `toolkit.stats.inference.run_table.checked_runs`.
 
     Examples
     --------

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
-from toolkit.stats.intervals import mean_interval
-from toolkit.stats.multiplicity import holm
+from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 METHOD: Final = "two one-sided paired t tests over bases (TOST)"
 LEVEL: Final = 0.05
@@ -83,7 +83,7 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
 
     References
     ----------
-    Berger (1982), Technometrics 24, 295-300, for the claim about all. Holm (1979), see `toolkit.stats.multiplicity`.
+    Berger (1982), Technometrics 24, 295-300, for the claim about all. Holm (1979).
 
     Examples
     --------

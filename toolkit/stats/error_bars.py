@@ -11,17 +11,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.intervals import CLUSTERED, clustered_mean
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.proportions import share
+from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.length import exploratory
-from toolkit.stats.multiplicity import holm
 from toolkit.stats.rate_difference import rate_difference
-from toolkit.stats.result import Estimate
-from toolkit.stats.run_table import checked_runs, score_unit
-from toolkit.stats.shares import share
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.words import agreeing, counted
 
 RATE_UNIT: Final = "share of answers"
 
@@ -46,7 +45,7 @@ class ModelComparison:
     notes: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``) with what it compares."""
+        """Return one row per result (columns of ``toolkit.stats.result``) with what it compares."""
         return estimates_frame(self._rows(), "comparison")
 
     def sentence(self) -> str:

@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
-from toolkit.stats.clusters import mean_of_units, over_clusters
-from toolkit.stats.effect_size import average_effect_size, bias_corrected, paired_effect_size
-from toolkit.stats.intervals import mean_interval
+from toolkit.stats.inference.clusters import mean_of_units, over_clusters
+from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
+from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.length import (
     AVERAGE_EFFECT_METHOD,
     CORRECTED_METHOD,
@@ -23,9 +23,8 @@ from toolkit.stats.length import (
     compare_lengths,
     exploratory,
 )
-from toolkit.stats.result import Estimate
-from toolkit.stats.run_table import checked_runs, score_unit
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.words import agreeing, counted
 
 ABOUT: Final = ("base", "situation", "length_bin", "model")
 
@@ -53,7 +52,7 @@ class FocusContrast:
     notes: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``) with its kind as ``comparison``."""
+        """Return one row per result (columns of ``toolkit.stats.result``) with its kind as ``comparison``."""
         return estimates_frame(self._rows(), "comparison")
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite"
 
     A judge's repeats are averaged; the difference is taken within run and judge, so that a judge who failed on one
     side does not pass for an effect; then judges, runs, models and bins are averaged within each base, and Student t
-    over bases gives the interval (`toolkit.stats.intervals.mean_interval`). Each bin weighs the same in a base.
+    over bases gives the interval (`toolkit.stats.inference.means.mean_interval`). Each bin weighs the same in a base.
     The 95 % interval covered in 94.0 % of 1,000 simulated studies of 12 bases, two models and three judges.
 
     Parameters

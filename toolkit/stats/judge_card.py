@@ -10,14 +10,13 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.clustered_slope import clustered_slope
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.correlations import clustered_pearson
-from toolkit.stats.intervals import CLUSTERED, clustered_mean
+from toolkit.stats.agreement.correlations import clustered_pearson
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.proportions import share
+from toolkit.stats.inference.regression import clustered_slope
 from toolkit.stats.probe_shift import POINTS, ProbeShift, ProbeShifts
-from toolkit.stats.result import Estimate
-from toolkit.stats.shares import share
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
 
 PER_TOKENS: Final = 100
 SLOPE_UNIT: Final = f"{POINTS} per {PER_TOKENS} tokens of reply"
@@ -41,7 +40,7 @@ class JudgeCard:
     total_aud: float | None = None
 
     def frame(self) -> pd.DataFrame:
-        """Return one row a result (columns of ``toolkit.stats.tables``) with its part of the card, judge and model."""
+        """Return one row a result (columns of ``toolkit.stats.result``) with its part of the card, judge and model."""
         frame = estimates_frame(self._rows(), "part")
         frame.insert(0, "judge", self.judge)
         frame.insert(1, "model", self.model)

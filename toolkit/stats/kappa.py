@@ -10,7 +10,7 @@ import numpy as np
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.intervals import clustered_mean
+from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import Estimate
 
 COHEN_METHOD: Final = "Fisher z, standard error of Fleiss, Cohen & Everitt (1969)"

@@ -9,18 +9,17 @@ from typing import Any, Final, Literal, TypeVar, overload
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.anova import RepeatedMeasures, friedman, repeated_measures
-from toolkit.stats.clusters import mean_of_units, over_clusters
-from toolkit.stats.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.equivalence import equivalence, judged_equivalent
-from toolkit.stats.intervals import MeanInterval, mean_interval
+from toolkit.stats.inference.clusters import mean_of_units, over_clusters
+from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
+from toolkit.stats.inference.means import MeanInterval, mean_interval
+from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.run_table import SCORE_UNIT, checked_runs, score_unit
 from toolkit.stats.length_result import LengthComparison
-from toolkit.stats.multiplicity import holm
 from toolkit.stats.result import Estimate
-from toolkit.stats.run_table import SCORE_UNIT, checked_runs, score_unit
-from toolkit.words import LENGTH_BINS
+from toolkit.words import LENGTH_BINS, agreeing, counted
 
 CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""

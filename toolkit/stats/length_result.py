@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 
 from toolkit.stats.anova import RepeatedMeasures
-from toolkit.stats.result import Estimate
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class LengthComparison:
     equivalence: tuple[Estimate, ...] = ()
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``) with its kind as the comparison."""
+        """Return one row per result (columns of ``toolkit.stats.result``) with its kind as the comparison."""
         return estimates_frame(self._rows(), "comparison")
 
     def to_dict(self) -> dict[str, Any]:

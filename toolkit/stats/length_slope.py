@@ -9,15 +9,13 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
-from toolkit.stats.cluster_robust import METHOD, Coefficient, cluster_robust
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.intervals import ROUNDING
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.regression import CR2_METHOD, Coefficient, cluster_robust
+from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.length import CONTRASTS, exploratory
-from toolkit.stats.multiplicity import holm
-from toolkit.stats.result import Estimate
-from toolkit.stats.run_table import checked_runs, score_unit
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
+from toolkit.words import agreeing, counted
 
 TOKENS: Final = 100.0
 """The slope is per so many tokens of the reply."""
@@ -45,7 +43,7 @@ class LengthBias:
     notes: tuple[str, ...]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``) with its kind as ``effect``."""
+        """Return one row per result (columns of ``toolkit.stats.result``) with its kind as ``effect``."""
         return estimates_frame(self._rows(), "effect")
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,7 +77,7 @@ def length_bias(
     Total: :math:`y = \alpha_{base} + \gamma_{model \times bin} + e`; direct: the same plus
     :math:`\beta \cdot` reply length. An effect of a bin is the mean over the models of the difference of their
     :math:`\gamma`; :math:`\beta` is the slope. Both use the same runs, those with a score and a length, so that they
-    differ by nothing but :math:`\beta`. Standard errors are CR2 clustered by base (`toolkit.stats.cluster_robust`).
+    differ by nothing but :math:`\beta`. Standard errors are CR2 clustered by base.
     Simulated 95 % intervals (slopes that differ between bases, 1 to 3 models, half steps near the ceiling, a tenth
     missing) covered, at 12 to 100 bases, slope 94.0-96.7 %, total 93.8-95.4 %, direct 94.2-96.2 %; at 6 bases and two
     models 94.7, 94.8 and 95.7 %.
@@ -102,7 +100,7 @@ def length_bias(
     Raises
     ------
     InputError
-        As `toolkit.stats.run_table.checked_runs`.
+        As `toolkit.stats.inference.run_table.checked_runs`.
 
     References
     ----------
@@ -144,7 +142,7 @@ def length_bias(
     empty = Estimate(
         "",
         None,
-        method=METHOD,
+        method=CR2_METHOD,
         unit=unit,
         n={"bases": len(set(bases)), "answers": len(used)},
         missing=missing,

@@ -8,13 +8,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
-from toolkit.stats.clusters import over_clusters
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.run_table import checked_runs
 from toolkit.stats.length import CONTRASTS, compare_lengths
-from toolkit.stats.result import Estimate, rounded
-from toolkit.stats.run_table import checked_runs
-from toolkit.stats.tables import estimates_frame
-from toolkit.words import SCALE
+from toolkit.stats.result import Estimate, estimates_frame, rounded
+from toolkit.words import SCALE, agreeing, counted
 
 CASES: Final = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
 
@@ -27,7 +25,7 @@ class MissingBounds:
     missing: int
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``) with its assumption."""
+        """Return one row per result (columns of ``toolkit.stats.result``) with its assumption."""
         return estimates_frame(
             ((case, one) for case, found in self.contrasts.items() for one in found), "assumption"
         )

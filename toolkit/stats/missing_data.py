@@ -9,13 +9,12 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.groups import in_order
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.proportions import share
+from toolkit.stats.inference.run_table import in_order
 from toolkit.stats.missing_bounds import MissingBounds, missing_bounds
-from toolkit.stats.multiplicity import holm
-from toolkit.stats.result import Estimate
-from toolkit.stats.shares import share
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
 
 TEST: Final = "permutation within bases"
 PERMUTATIONS: Final = 9_999
@@ -48,7 +47,7 @@ class MissingData:
     bounds: MissingBounds
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``)."""
+        """Return one row per result (columns of ``toolkit.stats.result``)."""
         rows = [("all", one) for one in self.overall]
         rows += [(column, one) for column, found in self.shares.items() for one in found]
         return estimates_frame([*rows, *(("imbalance", one) for one in self.imbalance)], "missing by")
@@ -102,7 +101,7 @@ def missing_data(
     Raises
     ------
     InputError
-        If a column is missing, a base is empty, or the runs cannot be compared (`toolkit.stats.run_table`).
+        If a column is missing, a base is empty, or the runs cannot be compared (`toolkit.stats.inference.run_table`).
 
     Examples
     --------

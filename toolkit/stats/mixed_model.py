@@ -10,14 +10,14 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
-from toolkit.stats.block_reml import BlockFit, fit_blocks
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.intervals import ROUNDING
+from toolkit.stats.generalizability.block_reml import BlockFit, fit_blocks
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.run_table import checked_runs
 from toolkit.stats.mixed_model_result import MixedModel, TermTest
-from toolkit.stats.multiplicity import holm
-from toolkit.stats.run_table import checked_runs
+from toolkit.stats.result import ROUNDING
+from toolkit.words import agreeing, counted
 
 FACTORS: Final = ("length", "scenario", "model")
 _ZERO: Final = 1e-6
@@ -56,7 +56,7 @@ def mixed_model(runs: pd.DataFrame, score: str = "composite") -> MixedModel:
     Raises
     ------
     InputError
-        As `toolkit.stats.run_table.checked_runs`, or if a base has two scenarios.
+        As `toolkit.stats.inference.run_table.checked_runs`, or if a base has two scenarios.
 
     References
     ----------

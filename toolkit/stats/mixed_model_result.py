@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from toolkit.counting import counted
+from toolkit.words import counted
 
 METHOD: Final = "REML, Wald F with containment degrees of freedom"
 

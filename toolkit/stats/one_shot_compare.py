@@ -8,13 +8,12 @@ from typing import Any, Final, Literal
 
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
-from toolkit.stats.multiplicity import holm
+from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.one_shot_methods import UNIT
-from toolkit.stats.result import Estimate
-from toolkit.stats.sign_flip import sign_flip
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.words import agreeing, counted
 
 NEEDED: Final = ("question", "variant", "model")
 
@@ -28,7 +27,7 @@ class OneShotComparison:
     notes: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per contrast (columns of ``toolkit.stats.tables``)."""
+        """Return one row per contrast (columns of ``toolkit.stats.result``)."""
         return estimates_frame(((f"between {self.by}s", one) for one in self.contrasts), "comparison")
 
     def to_dict(self) -> dict[str, Any]:

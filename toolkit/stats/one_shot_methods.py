@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.scoring.one_shot import OneShotScore, one_shot_score
-from toolkit.stats.intervals import mean_interval
+from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.result import Estimate
 
 VERDICTS: Final = ("expected", "unexpected", "hallucinated")

@@ -12,10 +12,10 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.scoring.one_shot import one_shot_score
+from toolkit.stats.inference.proportions import clopper_pearson
 from toolkit.stats.one_shot_methods import UNIT, WEIGHTS
 from toolkit.stats.one_shot_pair import outcomes_of, pair_p_value, rejected
 from toolkit.stats.result import Estimate
-from toolkit.stats.shares import clopper_pearson
 
 ENUMERATED_UP_TO: Final = 30
 """Experiments up to which every pair of outcomes is enumerated; at 30 that takes half a second."""

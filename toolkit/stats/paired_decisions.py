@@ -10,9 +10,9 @@ from typing import Final
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.proportions import wilson
 from toolkit.stats.rate_difference import rate_difference
 from toolkit.stats.result import Estimate
-from toolkit.stats.shares import wilson
 
 METHOD: Final = "exact McNemar test; interval of Newcombe (1998), method 10"
 

@@ -9,15 +9,14 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.intervals import mean_interval
-from toolkit.stats.jackknife import jackknife, jackknife_interval
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.jackknife import jackknife, jackknife_interval
+from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.pareto_front import front_probabilities, on_front
 from toolkit.stats.result import Estimate
-from toolkit.stats.run_table import checked_runs, score_unit
-from toolkit.words import LENGTH_BINS
+from toolkit.words import LENGTH_BINS, counted
 
 MEAN_METHOD: Final = "Student t over bases"
 RATIO_METHOD: Final = "ratio of means over bases, jackknife of its logarithm"
@@ -176,7 +175,7 @@ def pareto(
     Raises
     ------
     InputError
-        As `toolkit.stats.run_table.checked_runs`, or if a cost is below 0 or there are no resamples.
+        As `toolkit.stats.inference.run_table.checked_runs`, or if a cost is below 0 or there are no resamples.
 
     References
     ----------

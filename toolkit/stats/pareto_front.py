@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolkit.stats.intervals import ROUNDING
+from toolkit.stats.result import ROUNDING
 
 
 def on_front(weights: np.ndarray, quality: np.ndarray, price: np.ndarray) -> np.ndarray:

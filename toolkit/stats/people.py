@@ -7,9 +7,9 @@ from itertools import combinations
 
 import pandas as pd
 
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.intervals import clustered_mean
-from toolkit.stats.reliability import reliability
+from toolkit.stats.agreement.reliability import reliability
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import Estimate
 from toolkit.words import JUDGE_ROLES
 

@@ -10,8 +10,7 @@ import pandas as pd
 
 from toolkit.stats.power_answer import PowerAnswer
 from toolkit.stats.power_paired import detectable_effect
-from toolkit.stats.result import Estimate
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.result import Estimate, estimates_frame
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class PilotPower:
     notes: tuple[str, ...]
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.tables``) with its contrast."""
+        """Return one row per result (columns of ``toolkit.stats.result``) with its contrast."""
         rows = [(one.name, found) for one in self.contrasts for found in one.answers()]
         return estimates_frame([*rows, ("all", self.aud_per_base)], "contrast")
 

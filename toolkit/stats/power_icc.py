@@ -7,7 +7,6 @@ from typing import Final, Literal, get_args
 
 from scipy import special
 
-from toolkit.counting import coverage
 from toolkit.errors import InputError
 from toolkit.stats.power_answer import (
     PowerAnswer,
@@ -19,6 +18,7 @@ from toolkit.stats.power_answer import (
     unanswerable,
     whole,
 )
+from toolkit.words import coverage
 
 Form = Literal["ICC(1,1)", "ICC(C,1)"]
 BONETT: Final = "Bonett 2002"

@@ -9,15 +9,15 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
-from toolkit.stats.clusters import mean_of_units, over_clusters
+from toolkit.stats.inference.clusters import mean_of_units, over_clusters
+from toolkit.stats.inference.means import standard_deviation
+from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.pilot_result import ContrastPower, PilotPower
 from toolkit.stats.power_answer import PowerAnswer, check_count, check_share, check_size, unanswerable, whole
 from toolkit.stats.power_paired import bases_needed, detectable_effect
 from toolkit.stats.result import Estimate
-from toolkit.stats.run_table import checked_runs, score_unit
-from toolkit.stats.spread import standard_deviation
+from toolkit.words import agreeing, counted
 
 COSTS: Final = ("aud_cost", "judge_aud_cost")
 
@@ -41,7 +41,7 @@ def pilot_power(
     Holm's first step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
     power "at the observed effect" is its p value in other words (Hoenig & Heisey 2001).
 
-    Intervals carry the uncertainty of the pilot's standard deviation alone (`toolkit.stats.spread`, 94-95.4 % coverage
+    Intervals carry the uncertainty of the pilot's standard deviation alone (94-95.4 % coverage
     from 12 bases); of a small pilot they are wide, and the upper end is the one to plan with.
 
     Parameters

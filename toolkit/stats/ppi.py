@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.intervals import ROUNDING, clustered_mean
+from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.ppi_sums import base_sums, jackknife_error, tuned_mean
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import ROUNDING, Estimate
 
 JACKKNIFE: Final = "PPI++, jackknife over bases, Student t over the rated bases"
 ALONE: Final = "Student t over bases, clustered"

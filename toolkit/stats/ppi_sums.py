@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.counting import counted
-from toolkit.stats.intervals import ROUNDING
+from toolkit.stats.result import ROUNDING
+from toolkit.words import counted
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.classification import Confusion
-from toolkit.stats.intervals import clustered_mean
+from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.proportions import effective_cases, share
 from toolkit.stats.result import Estimate
-from toolkit.stats.shares import effective_cases, share
 
 METHOD: Final = "Lang & Reiczigel (2014)"
 APPARENT: Final = "share decided yes"

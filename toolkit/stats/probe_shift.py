@@ -11,12 +11,11 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.clusters import over_clusters
-from toolkit.stats.intervals import clustered_mean
-from toolkit.stats.multiplicity import holm
-from toolkit.stats.result import Estimate
-from toolkit.stats.shares import share
-from toolkit.stats.tables import estimates_frame
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.proportions import share
+from toolkit.stats.result import Estimate, estimates_frame
 
 POINTS: Final = "score points (0-5)"
 THRESHOLD: Final = 0.5
@@ -66,7 +65,7 @@ class ProbeShifts:
         return tuple(one for one in self.shifts if one.judge == judge)
 
     def frame(self) -> pd.DataFrame:
-        """Return one row a result: kind, then judge and the columns of ``toolkit.stats.tables``."""
+        """Return one row a result: kind, then judge and the columns of ``toolkit.stats.result``."""
         frame = estimates_frame(((one.kind, found) for one, found in self._rows()), "kind")
         frame.insert(0, "judge", [one.judge for one, _ in self._rows()])
         return frame
@@ -92,8 +91,8 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShif
     r"""Compare the scores of altered replies with those of their originals.
 
     The mean of :math:`d = \text{altered} - \text{original}` has a t interval clustered by base with Bell & McCaffrey's
-    standard error and degrees of freedom (`toolkit.stats.intervals.clustered_mean`); shares have
-    Wilson's interval with an effective number of pairs (`toolkit.stats.shares`). P values test that the mean shift
+    standard error and degrees of freedom (`toolkit.stats.inference.means.clustered_mean`); shares have
+    Wilson's interval with an effective number of pairs. P values test that the mean shift
     is 0 and are corrected by Holm over the kinds of probes of each judge; the control is no such test.
 
     References

@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
-from toolkit.stats.intervals import clustered_mean
+from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.proportions import effective_cases, wilson
+from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.result import Estimate
-from toolkit.stats.shares import effective_cases, wilson
-from toolkit.stats.sign_flip import sign_flip
 
 METHOD: Final = (
     "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base; p by sign flips"
@@ -41,7 +41,7 @@ def rate_difference(
     over bases, is too narrow elsewhere (12 bases, rates .5: 92 %). Each end is therefore the wider of the two. In
     simulations (12, 30 and 100 bases; one prompt a base, three, or 1 to 6; 1 and 5 repeats; rates .5/.5, .9/.9, .97/.9,
     .7/.4) 95 % intervals covered 94.3-97.4 %, and up to 99.7 % where 12 bases have rates of .9 and more. The p value of
-    a rate flips the signs of whole bases (`toolkit.stats.sign_flip`): exact, so it never exceeds its level, and is
+    a rate flips the signs of whole bases: exact, so it never exceeds its level, and is
     far below it where few bases differ.
 
     References

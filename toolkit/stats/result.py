@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from decimal import Decimal
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import isfinite
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from toolkit.counting import counted, coverage
+import pandas as pd
 
-NOISE: Final = 1e-12
-"""What is smaller is a zero of the arithmetic of floating numbers."""
+from toolkit.words import counted, coverage
+
+ROUNDING: Final = 1e-12
+"""What is smaller than this share of the size of the numbers is rounding, not data."""
+COLUMNS: Final = (
+    "name",
+    "estimate",
+    "low",
+    "high",
+    "p_value",
+    "method",
+    "degrees",
+    "n",
+    "missing",
+    "correction",
+    "note",
+)
 
 
 def rounded(value: float) -> str:
@@ -23,7 +38,7 @@ def rounded(value: float) -> str:
     >>> rounded(2.3456), rounded(-0.0), rounded(-7e-17), rounded(0.000041234)
     ('2.346', '0.000', '0.000', '0.0000412')
     """
-    if abs(value) < NOISE:
+    if abs(value) < ROUNDING:
         return "0.000"
     return f"{Decimal(f'{value:.3g}'):f}" if abs(value) < 0.01 else f"{value:.3f}"
 
@@ -39,7 +54,7 @@ def digits_apart(values: Iterable[float | None], decimals: int, most: int = 12) 
     given = {value for value in values if value is not None and isfinite(value)}
     size = max(map(abs, given), default=0.0)
     distinct = sorted(value for value in given)
-    apart = [a for a, b in pairwise(distinct) if b - a > NOISE * max(1.0, size)]
+    apart = [a for a, b in pairwise(distinct) if b - a > ROUNDING * max(1.0, size)]
     wanted = len(apart) + 1 if distinct else 0
     places = decimals
     while places < most and len({f"{value:.{places}f}" for value in given}) < wanted:
@@ -87,6 +102,11 @@ class Estimate:
         return self.estimate is not None
 
     @property
+    def counts(self) -> str:
+        """What it rests on, e.g. ``36 answers, 3 judges``."""
+        return ", ".join(counted(value, key) for key, value in self.n.items())
+
+    @property
     def adjusted(self) -> str:
         """What was adjusted for several tests and that the interval was not; ``none`` where nothing was."""
         beside = "; interval unadjusted" if self.correction != "none" and self.low is not None else ""
@@ -94,8 +114,7 @@ class Estimate:
 
     def sentence(self) -> str:
         """Return the result in words ready for the thesis, rounded only here."""
-        counts = ", ".join(counted(value, key) for key, value in self.n.items())
-        counts = f"; n = {counts}" if counts else ""
+        counts = f"; n = {self.counts}" if self.n else ""
         if self.estimate is None:
             why = self.note.removeprefix("not estimable: ")
             return f"{self.name}: not estimable ({why}){counts}."
@@ -117,18 +136,122 @@ class Estimate:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types."""
-        return {
-            "name": self.name,
-            "estimate": self.estimate,
-            "low": self.low,
-            "high": self.high,
-            "confidence": self.confidence,
-            "method": self.method,
-            "degrees": self.degrees,
-            "unit": self.unit,
+        names = ("name", "estimate", "low", "high", "confidence", "method", "degrees", "unit")
+        return {name: getattr(self, name) for name in names} | {
             "n": dict(self.n),
             "missing": self.missing,
             "correction": self.adjusted,
             "p_value": self.p_value,
             "note": self.note,
         }
+
+
+class Result:
+    """What an analysis returns; a class says its ``rows``, and frame, sentence and JSON follow from them."""
+
+    about: ClassVar[str] = "about"
+    """Name of the leading column of the frame."""
+    apart: ClassVar[tuple[str, ...]] = ()
+    """Fields that are not part of ``to_dict``."""
+
+    def rows(self) -> Iterable[tuple[str, Estimate]]:
+        """Return every estimate with what it is about, in the order of the frame."""
+        return estimates_of(self)
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per estimate (columns of `toolkit.stats.result.COLUMNS`) with what it is about."""
+        return estimates_frame(self.rows(), self.about)
+
+    def sentence(self) -> str:
+        """Return the result in words ready for the thesis."""
+        return " ".join(found.sentence() for _, found in self.rows())
+
+    def to_dict(self) -> Any:
+        """Return everything as plain JSON types."""
+        shown = (field.name for field in fields(self) if field.name not in self.apart)  # type: ignore[arg-type]
+        return {name: plain(getattr(self, name)) for name in shown}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as plain JSON types; what holds estimates becomes lists and objects of them.
+
+    Examples
+    --------
+    >>> plain({("clarity", "primary"): (1, None)})
+    {'clarity, primary': [1, None]}
+    """
+    if isinstance(value, Estimate | Result):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {_text(key, ", "): plain(one) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in value]
+    if isinstance(value, pd.DataFrame):
+        return value.to_dict("records")
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return value
+
+
+def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataFrame:
+    """Return one row per result, with a leading column that says what the result is about.
+
+    Numbers are floats, NaN where there is none; ``n`` is text such as ``36 answers, 3 judges``.
+
+    Examples
+    --------
+    >>> frame = estimates_frame([("clarity", Estimate("ICC(A,1)", 0.5, n={"answers": 36}))], "dimension")
+    >>> frame.loc[0, "n"]
+    '36 answers'
+    """
+    rows = [
+        {
+            **{name: getattr(result, name) for name in COLUMNS},
+            key: about,
+            "n": result.counts,
+            "correction": result.adjusted,
+        }
+        for about, result in keyed
+    ]
+    frame = pd.DataFrame(rows, columns=[key, *COLUMNS])
+    numbers = ["estimate", "low", "high", "p_value", "degrees"]
+    return frame.astype(dict.fromkeys(numbers, "float64"))
+
+
+_EMPTY = ("result", "results")
+"""Names of fields that say nothing of what is in them."""
+
+
+def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
+    """Return all estimates of a result, however it is built, with the names of what holds them.
+
+    Examples
+    --------
+    >>> [(where, one.name) for where, one in estimates_of({"by_judge": (Estimate("ICC(A,1)", 0.5),)})]
+    [('by judge', 'ICC(A,1)')]
+    """
+    return [
+        (" ".join(part for part, _ in groupby(part for part in place if part not in _EMPTY)), found)
+        for place, found in _walk(result, ())
+    ]
+
+
+def _walk(result: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Estimate]]:
+    if isinstance(result, Estimate):
+        yield place, result
+    elif hasattr(result, "as_estimate"):
+        yield place, result.as_estimate()
+    elif is_dataclass(result) and not isinstance(result, type):
+        for field in fields(result):
+            yield from _walk(getattr(result, field.name), (*place, _text(field.name)))
+    elif isinstance(result, Mapping):
+        for key, value in result.items():
+            yield from _walk(value, (*place, _text(key)))
+    elif isinstance(result, tuple | list):
+        for value in result:
+            yield from _walk(value, place)
+
+
+def _text(key: Any, between: str = " ") -> str:
+    parts = key if isinstance(key, tuple) else (key,)
+    return between.join(map(str, parts)) if between != " " else " ".join(map(str, parts)).replace("_", " ")

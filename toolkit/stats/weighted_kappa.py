@@ -12,12 +12,12 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
-from toolkit.stats.jackknife import Weights, with_jackknife
+from toolkit.stats.agreement.ratings import RatingMatrix
+from toolkit.stats.inference.jackknife import Weights, with_jackknife
 from toolkit.stats.kappa import COHEN_METHOD, kappa_of_table, on_fisher_scale
-from toolkit.stats.rating_matrix import NEGLIGIBLE, RatingMatrix
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 CLUSTERED: Final = "jackknife over bases, Fisher z scale"
 _MOST_VALUES: Final = 200
@@ -82,12 +82,12 @@ def weighted_kappa(
         )
     size = float(max(np.abs(x).max(), np.abs(y).max()))
     for place, side in enumerate((x, y)):
-        if np.ptp(side) <= NEGLIGIBLE * size:
+        if np.ptp(side) <= ROUNDING * size:
             return replace(empty, note=f"not estimable: the {('first', 'second')[place]} gave one score only")
     x, y = x / size, y / size
     statistic = _statistic(x, y, codes, 1 if weights == "linear" else 2)
     kappa = float(statistic(np.ones((1, count)))[0])
-    if kappa >= 1 - NEGLIGIBLE:
+    if kappa >= 1 - ROUNDING:
         return replace(empty, estimate=1.0, note="no interval: they agree on all answers")
     if bases is not None:
         return with_jackknife(replace(empty, estimate=kappa), statistic, count, np.arctanh, np.tanh)
@@ -135,7 +135,7 @@ def _statistic(
             n, one, other, squares, observed = (weights @ sums).T
             expected = n * squares - 2 * one * other
             with np.errstate(divide="ignore", invalid="ignore"):
-                return np.where(expected > NEGLIGIBLE * n**2, 1 - n * observed / expected, np.nan)
+                return np.where(expected > ROUNDING * n**2, 1 - n * observed / expected, np.nan)
 
         return quadratic
     values, places = np.unique(np.concatenate([x, y]), return_inverse=True)
@@ -151,6 +151,6 @@ def _statistic(
         expected = ((one @ distance) * other).sum(axis=1)
         n = one.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(expected > NEGLIGIBLE * n**2, 1 - n * (weights @ observed) / expected, np.nan)
+            return np.where(expected > ROUNDING * n**2, 1 - n * (weights @ observed) / expected, np.nan)
 
     return kappa

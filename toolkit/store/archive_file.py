@@ -20,9 +20,9 @@ from typing import Any, Final
 from bson import json_util
 from bson.errors import BSONError
 
-from toolkit import __version__
 from toolkit.errors import InputError
-from toolkit.writing import write_atomically
+from toolkit.files import write_atomically
+from toolkit.words import VERSION
 
 FORMAT: Final = "llm-security-toolkit archive 1"
 CONTENTS: Final = "archive.json"
@@ -76,7 +76,7 @@ def pack_archive(
 ) -> Mapping[str, int]:
     """Write documents into an archive that is whole or not there, and return how many there are of each collection."""
     buffer = io.BytesIO()
-    about: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": __version__, "parts": {}}
+    about: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": VERSION, "parts": {}}
     with zipfile.ZipFile(buffer, "w") as file:
         for name in parts:
             key = KEYS[name]
@@ -185,7 +185,7 @@ def _refuse_newer(path: Path, about: Mapping[str, Any]) -> None:
     for name in about["parts"]:
         if name not in KEYS:
             raise InputError(
-                f"{path}: has {name}, which toolkit {__version__} does not know; "
+                f"{path}: has {name}, which toolkit {VERSION} does not know; "
                 f"import it with toolkit {about['toolkit']}, which wrote it"
             )
 

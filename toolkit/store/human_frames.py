@@ -93,7 +93,7 @@ def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.Dat
     Returns
     -------
     pandas.DataFrame
-        What `toolkit.stats.reliability` takes; a judgement that failed is a missing rating.
+        What `toolkit.stats.agreement.reliability` takes; a judgement that failed is a missing rating.
     """
     people = human.assign(judge=(HUMAN + ":" + human["rater"]).astype("string")).melt(
         id_vars=["run_id", "base", "cluster", "judge"],

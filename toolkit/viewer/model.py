@@ -16,9 +16,9 @@ from toolkit.judges.focus import focus_sentences
 from toolkit.judges.judgement import Judgement, judge
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.people.rating import why_not
+from toolkit.plan import PlannedRun
 from toolkit.runs.execution import run_anywhere
 from toolkit.runs.ledger import answer_of
-from toolkit.runs.plan import PlannedRun
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating
 from toolkit.store.stored import Stored, reply_texts, stored_judgements, stored_runs
@@ -29,7 +29,7 @@ from toolkit.viewer.visible import Span, spans_in_order
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from toolkit.viewer.visible import shown
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 LARGEST_PAGE: Final = 500
 """Runs on one page; nobody reads more, and a browser takes its time over them."""

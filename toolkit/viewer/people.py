@@ -19,7 +19,7 @@ from toolkit.words import DIMENSIONS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 HIDDEN: Final = "hidden_for"
 """Column with the raters whose running rounds hide the scores of a run, as text; missing where none does."""

@@ -23,7 +23,7 @@ from toolkit.viewer.table import PAGE, Filter, matching, pages, plain_row
 from toolkit.viewer.visible import shown
 
 if TYPE_CHECKING:
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 WIDTHS: Final = (18, 12, 5, 4, 13, 10, 8, 8, 9, 7, 6)
 """Of the columns of the table, in per cent."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from toolkit.models.prices import Price
     from toolkit.report.bundle.done import Done
     from toolkit.report.bundle.evidence import Evidence
-    from toolkit.workbench import Study
+    from toolkit.study import Study
 
 
 def bundle_study(study: Study, folder: Path | str | None = None) -> list[Path]:

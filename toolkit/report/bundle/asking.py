@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from toolkit.counting import counted
 from toolkit.report.bundle.done import Done
 from toolkit.report.bundle.references import HASH, Sentence
 from toolkit.report.bundle.wording import joined
+from toolkit.words import counted
 
 if TYPE_CHECKING:
     from toolkit.models.catalogue import ModelSpec

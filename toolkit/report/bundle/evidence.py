@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from toolkit.stats.clusters import GROUPS
+from toolkit.stats.inference.clusters import GROUPS
 
 _INTERVALS: Final = re.compile(r"\d+(?:\.\d+)?% intervals?: ([^.]*)")
 """Where `toolkit.report.captions.interval_words` names the methods of the intervals that a figure draws."""
 _NEXT: Final = re.compile(r"; \d+(?:\.\d+)?% intervals?: ")
 _OF_ESTIMATES: Final = frozenset({"name", "estimate", "low", "p_value", "method", "correction"})
-"""Columns that make a table one of results (`toolkit.stats.tables`); elsewhere ``method`` may be a prompt."""
+"""Columns that make a table one of results (`toolkit.stats.result`); elsewhere ``method`` may be a prompt."""
 
 
 @dataclass(frozen=True)

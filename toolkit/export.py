@@ -1,0 +1,115 @@
+"""Everything a study found as files: tidy frames, the data dictionary, its records as an archive, the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from toolkit.errors import InputError
+from toolkit.files import write_atomically
+from toolkit.plan import STORE
+from toolkit.store.archive import write_archive
+from toolkit.store.archive_file import check_archive
+from toolkit.store.archive_import import add_archive
+from toolkit.store.connection import open_store
+from toolkit.store.dictionary import KINDS, dictionary_text
+from toolkit.store.frame_files import FORMATS, save_frame
+from toolkit.words import Summary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.study import Study
+
+ONE_SHOT_ONLY: Final = ("experiments", "methods")
+ARCHIVE: Final = "archive.zip"
+
+
+def export_study(study: Study, folder: Path | str) -> Summary:
+    """Write every tidy frame and all records of a study into a folder; run again, it replaces what it wrote.
+
+    Parameters
+    ----------
+    study
+        The study in hand.
+    folder
+        Where; made when it is not there.
+
+    Returns
+    -------
+    Summary
+        The rows of each frame and the files: ``KIND.csv`` and ``KIND.parquet`` for each, ``data_dictionary.md``,
+        ``archive.zip`` for `import_archive`, and ``manifest.json`` with the SHA-256 of the others.
+
+    Raises
+    ------
+    InputError
+        When there is a file in place of the folder, or the store holds nothing of the study.
+    """
+    place = Path(folder)
+    if place.exists() and not place.is_dir():
+        raise InputError(f"{place}: is a file; name a folder to export study {study.name} into")
+    frames = _frames(study)
+    # First: where nothing was asked it says so, before there is a folder full of empty tables.
+    write_archive(study.store, study.name, place / ARCHIVE, call_ids=frames["calls"]["call_id"])
+    paths = [place / ARCHIVE]
+    paths += [
+        save_frame(frame, place / f"{kind}{suffix}", kind)
+        for kind, frame in frames.items()
+        for suffix in FORMATS
+    ]
+    paths.append(write_atomically(place / "data_dictionary.md", dictionary_text().encode()))
+    rows = {kind: len(frame) for kind, frame in frames.items()}
+    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    manifest = {**study.manifest(), "rows": rows, "sha256": sums}
+    text = json.dumps(manifest, indent=1, ensure_ascii=False, default=str)
+    paths.append(write_atomically(place / "manifest.json", f"{text}\n".encode()))
+    lines = [f"{count:>8} {kind}" for kind, count in rows.items()]
+    fields: dict[str, Any] = {"study": study.name, "rows": rows, "files": [str(path) for path in paths]}
+    return Summary(fields, "\n".join([*lines, f"{len(paths)} files in {place}"]))
+
+
+def import_archive(archive: Path | str, results: Path | str) -> Summary:
+    """Add the records of an archive to the store of a results folder; twice is once.
+
+    Parameters
+    ----------
+    archive
+        ``archive.zip`` of an export.
+    results
+        The folder beside or above the outputs of studies; its store is made when there is none.
+
+    Returns
+    -------
+    Summary
+        How many records of each kind were added, brought up to date, and there already.
+
+    Raises
+    ------
+    InputError
+        When the file is no whole archive, the store contradicts it, or there is a file in place of the folder.
+    """
+    checked = check_archive(Path(archive))  # first: a bad one leaves no store behind
+    place = Path(results)
+    if place.exists() and not place.is_dir():
+        raise InputError(f"{place}: is a file; name the results folder to import study {checked.study} into")
+    store = open_store(place / STORE)
+    try:
+        done = add_archive(store, checked)
+    finally:
+        store.close()
+    fields = {
+        "study": done.study,
+        "added": dict(done.added),
+        "updated": dict(done.updated),
+        "known": dict(done.known),
+    }
+    return Summary(fields, done.sentence())
+
+
+def _frames(study: Study) -> dict[str, pd.DataFrame]:
+    """Return every frame that this study has, by kind."""
+    one_shot = study.plan.test.name == "one_shot"
+    return {kind: getattr(study, kind)() for kind in KINDS if one_shot or kind not in ONE_SHOT_ONLY}

@@ -1,0 +1,269 @@
+"""Pearson, Spearman and Kendall correlations between each pair of judges, clustered by base where bases are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import special
+
+from toolkit.errors import InputError
+from toolkit.stats.agreement.ratings import RatingMatrix
+from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, jackknife_interval
+from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
+
+FISHER: Final = "Fisher z, answers independent"
+JACKKNIFE: Final = "jackknife over bases, Fisher z scale"
+SYMBOLS: Final = {"pearson": "r", "spearman": "rho", "kendall": "tau"}
+_CELLS: Final = 4_000_000
+"""Numbers of a block of signs, so that memory does not grow with the square of the answers."""
+
+
+def pearson_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
+    """Return Pearson's r for each pair of judges, over the answers that both of them scored.
+
+    A correlation ignores how mild or harsh a judge is, and how far it spreads its scores; agreement is what
+    ICC(A,.) measures. The interval is the jackknife over bases, or Fisher's where no base is known. In 600 simulated
+    studies each of 12 to 100 bases of one or three answers, with up to nearly half of the scores at the ceiling, the
+    jackknife covers 93-98 %; Fisher's interval covers 82-96 % where answers share a base and 88-95 % where they do not.
+    """
+    return _of_pairs(matrix, ("pearson",))
+
+
+def ranks_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
+    r"""Return Spearman's rho and Kendall's tau-b for each pair of judges.
+
+    Both look at the order of the answers only. Spearman's rho is Pearson's r of the mid-ranks; Kendall's
+    :math:`\tau_b = \sum_{i<j} s_{ij} t_{ij} / \sqrt{\sum s_{ij}^2 \sum t_{ij}^2}` counts pairs of answers that the two
+    judges put in the same order, :math:`s` and :math:`t` being the signs of the differences, so that ties count for
+    neither. The interval is the jackknife over bases, or over answers where no base is known, because half-step
+    scores are full of ties, for which the usual formulas are not made. In 600
+    simulated studies each it covers 93-97 % (rho) and 93-97 % (tau), and 96-99 % with 12 answers of unlike bases.
+
+    References
+    ----------
+    Kendall (1945), Biometrika 33, 239-251, for ties. Efron & Tibshirani (1993), chapter 11.
+    """
+    return _of_pairs(matrix, ("spearman", "kendall"))
+
+
+def clustered_pearson(
+    name: str,
+    x: ArrayLike,
+    y: ArrayLike,
+    clusters: Sequence[Hashable],
+    *,
+    missing: int = 0,
+    confidence: float = 0.95,
+) -> Estimate:
+    """Return Pearson's r of two sides with the same jackknife over bases as between judges.
+
+    Examples
+    --------
+    >>> x, y = [1, 2, 3, 4, 5, 6], [1.2, 1.9, 3.3, 3.8, 5.4, 5.5]
+    >>> found = clustered_pearson("r", x, y, "abcdef")
+    >>> round(found.estimate, 3), found.low < found.estimate < found.high
+    (0.984, True)
+    """
+    one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if not len(one) == len(other) == len(clusters):
+        raise InputError(
+            f"correlation {name}: {len(one)}, {len(other)} values and {len(clusters)} bases; give as many"
+        )
+    if not (np.isfinite(one).all() and np.isfinite(other).all()):
+        raise InputError(f"correlation {name}: a value is missing or infinite; leave such answers out first")
+    empty = Estimate(name, None, n={"answers": len(one)}, missing=missing, confidence=confidence)
+    labels = np.array([str(cluster) for cluster in clusters])
+    return _one(empty, np.column_stack([one, other]), None, "pearson", labels)
+
+
+def correlation(
+    x: np.ndarray, y: np.ndarray, kind: str, bases: Sequence[Hashable]
+) -> tuple[float | None, np.ndarray]:
+    """Return a correlation and its values without each base; None and NaN where a side does not vary.
+
+    Examples
+    --------
+    >>> round(correlation(np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4]), "kendall", "abcd")[0], 3)
+    0.667
+    """
+    codes = pd.factorize(pd.Series(list(bases), dtype="object"), use_na_sentinel=False)[0]
+    sums = {"pearson": _pearson_sums, "spearman": _spearman_sums, "kendall": _kendall_sums}[kind]
+    parts = sums(x, y, codes)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        xy, xx, yy = parts
+        flat = np.minimum(xx, yy) <= ROUNDING * max(float(xx[0]), float(yy[0]))
+        found = np.where(flat, np.nan, np.clip(xy / np.sqrt(xx * yy), -1, 1))
+    return (float(found[0]) if np.isfinite(found[0]) else None), found[1:]
+
+
+def _pearson_sums(
+    x: np.ndarray, y: np.ndarray, codes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sums of products about the means: of all answers, then without each base."""
+    x, y = x - x.mean(), y - y.mean()
+    rows = np.stack([np.ones(len(x)), x, y, x * y, x * x, y * y], axis=1)
+    sums = np.zeros((codes.max() + 1, 6))
+    np.add.at(sums, codes, rows)
+    n, sx, sy, xy, xx, yy = np.vstack([sums.sum(axis=0), sums.sum(axis=0) - sums]).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return xy - sx * sy / n, xx - sx * sx / n, yy - sy * sy / n
+
+
+def _spearman_sums(
+    x: np.ndarray, y: np.ndarray, codes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sums of products of centred mid-ranks; without a base the ranks are those of the other answers.
+
+    The centred mid-rank of answer i is half the sum of sign(x_i - x_j) over j, so leaving a base out subtracts its
+    part.
+    """
+    bases = codes.max() + 1
+    cells, cell, weight = _cells(x, y)
+    a, b = (_signs(values, weight)[:, None] / 2 for values in cells)
+    found = [np.array([weight @ one for one in (a * b, a * a, b * b)])]
+    block = max(1, _CELLS // len(weight))
+    for start in range(0, bases, block):
+        mine = (codes >= start) & (codes < start + block)
+        counts = np.zeros((len(weight), min(block, bases - start)))
+        np.add.at(counts, (cell[mine], codes[mine] - start), 1.0)
+        s, t = (rank - _signs(values, counts) / 2 for rank, values in zip((a, b), cells, strict=True))
+        left = weight[:, None] - counts
+        found.append(np.stack([(left * one).sum(axis=0) for one in (s * t, s * s, t * t)]))
+    xy, xx, yy = np.hstack(found)
+    return xy, xx, yy
+
+
+def _kendall_sums(
+    x: np.ndarray, y: np.ndarray, codes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sums of products of signs over ordered pairs of answers: of all answers, then without each base.
+
+    A pair is lost with either of its answers, so a base takes away twice what its answers have with all, less what they
+    have among themselves.
+    """
+    count = codes.max() + 1
+    with_all, among = np.zeros((3, count)), np.zeros((3, count))
+    (one, other), cell, weight = _cells(x, y)
+    block = max(1, _CELLS // len(weight))
+    for start in range(0, len(weight), block):
+        rows = slice(start, start + block)
+        products = _sign_products(one[rows], other[rows], one, other, weight)
+        mine = (cell >= start) & (cell < start + block)
+        np.add.at(with_all.T, codes[mine], products.T[cell[mine] - start])
+    for own in np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1]):
+        if len(own) > 1:
+            (one, other), _, times = _cells(x[own], y[own])
+            among[:, codes[own[0]]] = _sign_products(one, other, one, other, times) @ times
+    whole = with_all.sum(axis=1)[:, None]
+    xy, xx, yy = np.hstack([whole, whole - 2 * with_all + among])
+    return xy, xx, yy
+
+
+def _cells(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct pairs of scores, 2 x cells, the cell of each answer, and how many answers each cell has.
+
+    Scores of a scale have few distinct pairs, however many answers there are.
+    """
+    cells, cell, weight = np.unique(np.stack([x, y]), axis=1, return_inverse=True, return_counts=True)
+    return cells, cell.ravel(), weight.astype(float)
+
+
+def _sign_products(
+    a: np.ndarray, b: np.ndarray, x: np.ndarray, y: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Return for each pair (a, b) the weighted sums over (x, y) of st, ss and tt, the signs of the differences."""
+    s, t = np.sign(a[:, None] - x), np.sign(b[:, None] - y)
+    return np.stack([(one * other) @ weight for one, other in ((s, t), (s, s), (t, t))])
+
+
+def _signs(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sum of sign(value_i - value_j) over j, each counted as often as its weight (or column of weights)."""
+    distinct, places = np.unique(values, return_inverse=True)
+    counts = np.zeros((len(distinct), *weights.shape[1:]))
+    np.add.at(counts, places, weights)
+    up_to = np.cumsum(counts, axis=0)
+    # Those below less those above.
+    return np.asarray((2 * up_to - counts - up_to[-1])[places])
+
+
+def _of_pairs(matrix: RatingMatrix, kinds: tuple[str, ...]) -> tuple[Estimate, ...]:
+    if matrix.pairs.empty:
+        return tuple(
+            _without_estimate(f"{SYMBOLS[kind]}({first}, {second})", len(matrix.values), 0, matrix.problem)
+            for first, second in combinations(matrix.judges, 2)
+            for kind in kinds
+        )
+    results = []
+    for first, second in combinations(matrix.pairs.columns, 2):
+        scored = matrix.pairs[[first, second]].notna().all(axis=1).to_numpy()
+        both = matrix.pairs.loc[scored, [first, second]].to_numpy()
+        bases = None if matrix.pair_bases is None else matrix.pair_bases[scored]
+        for kind in kinds:
+            empty = Estimate(
+                f"{SYMBOLS[kind]}({first}, {second})",
+                None,
+                n={"answers": len(both), "judges": 2},
+                missing=len(matrix.pairs) - len(both),
+            )
+            results.append(_one(empty, both, (str(first), str(second)), kind, bases))
+    return tuple(results)
+
+
+def _one(
+    empty: Estimate, both: np.ndarray, judges: tuple[str, str] | None, kind: str, bases: np.ndarray | None
+) -> Estimate:
+    answers = len(both)
+    independent = kind == "pearson" and bases is None
+    empty = replace(empty, method=FISHER if independent else JACKKNIFE)
+    if bases is not None:
+        empty = replace(empty, n={"bases": len(set(bases)), **empty.n})
+    if answers < 3:
+        scored = f"{counted(answers, 'answers')}{' scored by both' if judges else ''}"
+        why = f"{scored}, and three are needed"
+        return replace(empty, note=f"not estimable: {why}")
+    spreads = np.ptp(both, axis=0)
+    if spreads.min() <= ROUNDING:
+        if judges is None:
+            return replace(empty, note="not estimable: one of the two sides does not vary")
+        constant = judges[int(spreads.argmin())]
+        return replace(empty, note=f"not estimable: judge {constant} gave the same score to every answer")
+    x, y = ((both - both.mean(axis=0)) / spreads).T
+    r, without = correlation(x, y, kind, list(range(answers)) if bases is None else list(bases))
+    if r is None:
+        return replace(empty, note="not estimable: the scores of a judge do not vary")
+    if abs(r) >= 1 - ROUNDING:
+        line = (
+            "lie on a straight line" if kind == "pearson" else "are in the same order, or in the opposite one"
+        )
+        return replace(empty, estimate=math.copysign(1.0, r), note=f"no interval: the scores {line}")
+    found = replace(empty, estimate=r)
+    if independent:
+        if answers < 4:
+            return replace(found, note="no interval: Fisher's z needs four answers")
+        half = float(special.ndtri((1 + empty.confidence) / 2)) / math.sqrt(answers - 3)
+        return replace(found, low=math.tanh(math.atanh(r) - half), high=math.tanh(math.atanh(r) + half))
+    if len(without) < FEWEST_BASES:
+        what = "answers" if bases is None else "bases"
+        return replace(
+            found, note=f"no interval: {counted(len(without), what)}, and {FEWEST_BASES} are needed"
+        )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left_out = np.arctanh(without)
+        low, high = jackknife_interval(math.atanh(r), left_out, empty.confidence)
+    if not np.isfinite(low):
+        return replace(found, note="no interval: one base alone makes or unmakes the correlation")
+    degrees = float(jackknife(math.atanh(r), left_out)[2])
+    return replace(found, low=math.tanh(float(low)), high=math.tanh(float(high)), degrees=degrees)
+
+
+def _without_estimate(name: str, answers: int, missing: int, reason: str) -> Estimate:
+    counts = {"answers": answers, "judges": 2}
+    return Estimate(name, None, method=FISHER, n=counts, missing=missing, note=f"not estimable: {reason}")

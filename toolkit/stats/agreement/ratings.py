@@ -1,0 +1,249 @@
+"""Read ratings that someone wrote down elsewhere: one row per target and judge."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.stats.result import ROUNDING
+
+REQUIRED = ("target", "judge", "score")
+OPTIONAL = ("dimension", "base")
+_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+"""What people write as a number; Python's float also takes ``1_0`` and full-width digits, which are slips."""
+_SMALLEST, _LARGEST = 1e-9, 1e9
+"""Beyond these the sums of squares lose the differences between scores, or overflow."""
+
+
+def read_ratings(path: str | Path) -> pd.DataFrame:
+    r"""Read a CSV file of ratings into a frame, and refuse what cannot be read as it stands.
+
+    An empty score (or NA, NaN, null, None) is a missing rating and stays in the frame as NaN. Duplicates are
+    kept: ``toolkit.stats.agreement.reliability`` finds them, says so and averages nothing.
+
+    Parameters
+    ----------
+    path
+        CSV file, UTF-8, with a header: ``target``, ``judge``, ``score`` and, where there are several,
+        ``dimension`` and ``base``. Other columns are ignored.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The columns above, in that order; ``score`` is float, the others are text.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is empty, lacks a column, or a row lacks a target or judge, or has a score
+        that is not a number; the message names the line and the value.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "ratings.csv"
+    ...     _ = file.write_text("target,judge,score\na1,primary,4.5\na1,secondary,\n")
+    ...     read_ratings(file)["score"].tolist()
+    [4.5, nan]
+    """
+    file = Path(path)
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream, strict=True)
+            lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(row)]
+    except FileNotFoundError:
+        raise InputError(f"{file}: there is no such file; give the path of a CSV file of ratings") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{file}: cannot be read as CSV in UTF-8 ({error}); save it as such") from None
+    if not lines:
+        raise InputError(f"{file}: is empty; it needs a header {','.join(REQUIRED)} and a row per rating")
+    columns = _header(file, lines[0][1])
+    if len(lines) == 1:
+        raise InputError(f"{file}: has a header but no ratings below it; add a row per rating")
+    rows = [_row(file, number, cells, columns, len(lines[0][1])) for number, cells in lines[1:]]
+    return pd.DataFrame(rows, columns=list(columns))
+
+
+def _header(file: Path, header: list[str]) -> dict[str, int]:
+    """Return the position of each column that is read."""
+    absent = [name for name in REQUIRED if name not in header]
+    if absent:
+        semicolons = len(header) == 1 and ";" in header[0]
+        action = "separate the columns by commas" if semicolons else "add to the header what is missing"
+        raise InputError(
+            f"{file}: lacks the column {', '.join(absent)} (found: {', '.join(header)}); {action}"
+        )
+    known = [name for name in (*REQUIRED, *OPTIONAL) if name in header]
+    twice = [name for name in known if header.count(name) > 1]
+    if twice:
+        raise InputError(f"{file}: has the column {twice[0]} more than once; keep one")
+    return {name: header.index(name) for name in known}
+
+
+def _row(
+    file: Path, number: int, cells: list[str], columns: dict[str, int], width: int
+) -> dict[str, str | float]:
+    if len(cells) != width:
+        raise InputError(
+            f"{file}, line {number}: has {len(cells)} cells where the header has {width}; correct the line"
+        )
+    row: dict[str, str | float] = {}
+    for name, position in columns.items():
+        cell = cells[position]
+        if name == "score":
+            row[name] = _score(file, number, cell)
+        elif cell:
+            row[name] = cell
+        else:
+            raise InputError(f"{file}, line {number}: the {name} is empty; every rating needs one")
+    return row
+
+
+def _score(file: Path, number: int, cell: str) -> float:
+    if cell.lower() in _MISSING:
+        return float("nan")
+    if not _NUMBER.fullmatch(cell):
+        raise InputError(
+            f"{file}, line {number}: score {cell!r} is not a number; write it like 4.5 or leave it empty"
+        )
+    score = float(cell)
+    if score and not _SMALLEST <= abs(score) <= _LARGEST:
+        raise InputError(
+            f"{file}, line {number}: score {cell} cannot be calculated with, its size must be 0 or from {_SMALLEST:g} "
+            f"to {_LARGEST:g}; give the scores in another unit, or less a constant"
+        )
+    return score
+
+
+_FEWEST_RATINGS = 5
+
+
+@dataclass(frozen=True)
+class RatingMatrix:
+    """The ratings of one dimension that every counted judge gave."""
+
+    values: np.ndarray
+    judges: tuple[str, ...]
+    bases: tuple[Any, ...] | None = None
+    missing: int = 0
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    pairs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    pair_bases: np.ndarray | None = None
+    scale: float = 1.0
+
+    @property
+    def n(self) -> dict[str, int]:
+        """What a statistic of this table rests on."""
+        counts = {"answers": len(self.values), "judges": len(self.judges)}
+        return {"bases": len(set(self.bases)), **counts} if self.bases else counts
+
+
+def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) -> RatingMatrix:
+    """Put the ratings of one dimension into a complete table of targets by judges.
+
+    Targets without a score from every judge are left out (complete cases), and so is a judge who gave no
+    score at all; both are said. Duplicates and infinite scores are refused, because to average or drop them
+    in silence, as a pivot table does, would make up data.
+    """
+    labels = tuple(str(judge) for judge in judges)
+    duplicated = ratings.duplicated(["target", "judge"], keep="first")
+    if duplicated.any():
+        first = ratings.loc[duplicated].iloc[0]
+        problem = (
+            f"{int(duplicated.sum())} duplicate rating(s), the first of target {first['target']} "
+            f"by judge {first['judge']}; keep one rating per target and judge"
+        )
+        return RatingMatrix(np.empty((len(targets), 0)), labels, problem=problem)
+    wide = ratings.set_index(["target", "judge"])["score"].unstack().reindex(index=targets, columns=judges)
+    wide = wide.astype("float64")
+    infinite = np.argwhere(np.isinf(wide.to_numpy()))
+    if len(infinite):
+        row, column = infinite[0]
+        problem = (
+            f"infinite score of target {targets[row]} by judge {judges[column]}; correct it or leave it empty"
+        )
+        return RatingMatrix(np.empty((len(targets), 0)), labels, problem=problem)
+    missing = int(wide.isna().to_numpy().sum())
+    notes: list[str] = []
+    silent = [judge for judge in judges if wide[judge].isna().all()]
+    if silent:
+        notes.append(f"judge {', '.join(map(str, silent))} gave no score and was left out")
+    counted = wide.drop(columns=silent)
+    complete = counted.dropna()
+    if len(complete) < len(counted):
+        by_judge = counted.isna().sum()
+        gaps = ", ".join(f"{judge} {count}" for judge, count in by_judge.items() if count)
+        left_out = len(counted) - len(complete)
+        notes.append(f"{left_out} of {len(counted)} answers left out for a missing score ({gaps} missing)")
+    scale = _magnitude(counted.to_numpy())
+    values = complete.to_numpy() / scale
+    problem = _problem(values, scale)
+    notes.extend(
+        f"judge {judge} gave the same score to every answer"
+        for judge, column in zip(complete.columns, values.T, strict=True)
+        if not problem and np.ptp(column) <= ROUNDING
+    )
+    all_bases = _bases_of(ratings, counted.index, [])
+    return RatingMatrix(
+        values=values - values.mean() if values.size else values,
+        judges=tuple(str(judge) for judge in counted.columns),
+        bases=_bases_of(ratings, complete.index, notes),
+        missing=missing,
+        notes=tuple(notes),
+        problem=problem,
+        pairs=counted / scale,
+        pair_bases=None if all_bases is None else np.array(all_bases, dtype=object),
+        scale=scale,
+    )
+
+
+def submatrix(matrix: RatingMatrix, judges: list[Any]) -> RatingMatrix:
+    """Return the table of some of the judges; answers that only others left out come back in."""
+    wide = (matrix.pairs[judges] * matrix.scale).rename_axis(index="target", columns="judge")
+    targets = list(wide.index)
+    ratings = wide.reset_index().melt("target", var_name="judge", value_name="score")
+    if matrix.pair_bases is not None:
+        ratings["base"] = np.tile(matrix.pair_bases, len(judges))
+    return rating_matrix(ratings, targets, judges)
+
+
+def _problem(values: np.ndarray, scale: float) -> str:
+    """Say why a complete table supports no statistic of agreement; empty where it does."""
+    answers, judges = values.shape
+    if judges < 2:
+        return f"agreement needs two judges and there is {judges}"
+    if answers < 2:
+        return f"variance between answers needs two answers that every judge scored and there is {answers}"
+    if np.ptp(values) <= ROUNDING:
+        return f"every score is {values.flat[0] * scale:g}, so there is no variance to divide"
+    if np.ptp(values, axis=0).max() <= ROUNDING:
+        return "each judge gave the same score to every answer, so nothing tells the answers apart"
+    if values.size < _FEWEST_RATINGS:
+        return "two answers by two judges leave one degree of freedom, too few to estimate from"
+    return ""
+
+
+def _magnitude(values: np.ndarray) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) if finite.size and finite.max() > 0 else 1.0
+
+
+def _bases_of(ratings: pd.DataFrame, targets: pd.Index, notes: list[str]) -> tuple[Any, ...] | None:
+    if "base" not in ratings:
+        return None
+    bases = ratings.dropna(subset=["base"]).groupby("target", sort=False)["base"]
+    unclear = bases.nunique().reindex(targets).ne(1)
+    if unclear.any():
+        notes.append(f"bases ignored: target {unclear.index[unclear][0]} has no base, or more than one")
+        return None
+    return tuple(bases.first().reindex(targets))

@@ -1,0 +1,337 @@
+"""How far the judges agree: ICC, Cronbach's alpha and Pearson, with intervals and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, cast
+
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.stats.agreement.alpha import alpha_over_dimensions, alpha_over_judges
+from toolkit.stats.agreement.bland_altman import BlandAltman, bland_altman_between_judges
+from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_between_judges
+from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
+from toolkit.stats.agreement.icc_forms import FORMS
+from toolkit.stats.agreement.incomplete_icc import IncompleteIcc, incomplete_icc
+from toolkit.stats.agreement.krippendorff import alpha_of_matrix
+from toolkit.stats.agreement.omega import omega_over_dimensions, omega_over_judges
+from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
+from toolkit.stats.agreement.retest import Retest, retest
+from toolkit.stats.agreement.severity import Severity, judge_severity
+from toolkit.stats.inference.clusters import in_groups, over_clusters
+from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.weighted_kappa import weighted_kappa_between_judges
+from toolkit.words import DIMENSIONS, SCALE
+
+
+@dataclass(frozen=True)
+class ReliabilityDetails:
+    """What more is known of the judges than ICC, alpha and Pearson; every mapping is by dimension."""
+
+    omega_over_judges: Mapping[str, Estimate]
+    omega_over_dimensions: Estimate | None
+    krippendorff: Mapping[str, Estimate]
+    all_ratings: Mapping[str, IncompleteIcc]
+    ranks: Mapping[str, tuple[Estimate, ...]]
+    weighted_kappa: Mapping[str, tuple[Estimate, ...]]
+    bland_altman: Mapping[str, Mapping[tuple[str, str], BlandAltman]]
+    severity: Mapping[str, Severity]
+
+    def agreement(self, key: str) -> Iterator[Estimate]:
+        """Yield what is known of all judges together in one dimension."""
+        yield self.krippendorff[key]
+        yield self.omega_over_judges[key]
+        if key in self.all_ratings:
+            yield from self.all_ratings[key].icc
+            yield from self.all_ratings[key].these_judges
+
+    def judges(self, key: str) -> Iterator[Estimate]:
+        """Yield the leniency of each judge in one dimension, then the agreement and the mean without it."""
+        yield from self.severity[key].leniency.values()
+        for family in self.severity[key].without.values():
+            yield from family
+
+    def pairs(self, key: str) -> Iterator[Estimate]:
+        """Yield ranks, weighted kappa and Bland-Altman of each pair of judges in one dimension."""
+        yield from self.ranks[key]
+        yield from self.weighted_kappa[key]
+        for pair in self.bland_altman[key].values():
+            yield from pair.estimates()
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row per result (columns of ``toolkit.stats.result``), with the dimension and what it is about.
+
+        Column ``about`` is ``all judges``, ``one judge`` or ``two judges``.
+        """
+        parts = [
+            estimates_frame(((key, one) for one in family(key)), "dimension").assign(about=about)
+            for key in self.krippendorff
+            for about, family in (
+                ("all judges", self.agreement),
+                ("one judge", self.judges),
+                ("two judges", self.pairs),
+            )
+        ]
+        if self.omega_over_dimensions is not None:
+            over = estimates_frame([("all dimensions", self.omega_over_dimensions)], "dimension")
+            parts.append(over.assign(about="all judges"))
+        # An empty table would turn numbers into objects.
+        return pd.concat([part for part in parts if len(part)], ignore_index=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every result as plain JSON types."""
+        over = self.omega_over_dimensions
+        return {
+            **{
+                key: {
+                    "all_judges": [one.to_dict() for one in self.agreement(key)],
+                    "one_judge": [one.to_dict() for one in self.judges(key)],
+                    "two_judges": [one.to_dict() for one in self.pairs(key)],
+                }
+                for key in self.krippendorff
+            },
+            "omega_over_dimensions": None if over is None else over.to_dict(),
+        }
+
+
+def reliability_details(matrices: Mapping[str, RatingMatrix], ratings: pd.DataFrame) -> ReliabilityDetails:
+    """Return the finer picture of the judges, for each dimension apart."""
+    gaps = {key: matrix for key, matrix in matrices.items() if len(matrix.values) < len(matrix.pairs)}
+    return ReliabilityDetails(
+        omega_over_judges={key: omega_over_judges(matrix) for key, matrix in matrices.items()},
+        omega_over_dimensions=omega_over_dimensions(ratings) if "dimension" in ratings else None,
+        krippendorff={key: alpha_of_matrix(matrix) for key, matrix in matrices.items()},
+        all_ratings={key: incomplete_icc(matrix) for key, matrix in gaps.items()},
+        ranks={key: ranks_between_judges(matrix) for key, matrix in matrices.items()},
+        weighted_kappa={key: weighted_kappa_between_judges(matrix) for key, matrix in matrices.items()},
+        bland_altman={
+            key: bland_altman_between_judges(matrix, SCALE if _on_rubric(key, matrix) else None)
+            for key, matrix in matrices.items()
+        },
+        severity={key: judge_severity(matrix) for key, matrix in matrices.items()},
+    )
+
+
+def _on_rubric(key: str, matrix: RatingMatrix) -> bool:
+    """Return whether scores are of our rubric; a file of others may use our names with another scale."""
+    scores = matrix.pairs.to_numpy(dtype=float) * matrix.scale
+    inside = not ((scores < SCALE[0]) | (scores > SCALE[1])).any()
+    return inside and key in (*DIMENSIONS, "composite", "composite_strict")
+
+
+# Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
+ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
+_KEY_ORDER: Final = (*DIMENSIONS, "composite", "composite_strict")
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """What is known of the agreement of the judges.
+
+    Parameters
+    ----------
+    icc
+        Dimension (``score`` where there is none) to ICC(1,1), ICC(A,1), ICC(C,1), ICC(1,k), ICC(A,k),
+        ICC(C,k). The intervals are clustered by base where bases are known, and F intervals otherwise; those of
+        ICC(A,.) hold for judges drawn anew.
+    icc_these_judges
+        ICC(A,1) and ICC(A,k) again with the interval that holds for these judges only; an empty tuple where no base is
+        known.
+    icc_independent
+        The same with F intervals by pingouin, which take the answers as independent; an empty tuple where
+        ``icc`` holds these already.
+    alpha_over_judges
+        Dimension to Cronbach's alpha with the judges as items.
+    alpha_over_dimensions
+        Cronbach's alpha with the dimensions as items; None where there are fewer than two.
+    pearson
+        Dimension to one correlation per pair of judges.
+    notes
+        What was left out, refused or unusual, in sentences.
+    retest
+        Dimension and judge to how far it repeats its own scores; empty where no judge judged a reply twice.
+    matrices, ratings
+        What it was made from: dimension to its table, and the checked ratings.
+    """
+
+    icc: Mapping[str, tuple[Estimate, ...]]
+    icc_these_judges: Mapping[str, tuple[Estimate, ...]]
+    icc_independent: Mapping[str, tuple[Estimate, ...]]
+    alpha_over_judges: Mapping[str, Estimate]
+    alpha_over_dimensions: Estimate | None
+    pearson: Mapping[str, tuple[Estimate, ...]]
+    notes: tuple[str, ...]
+    retest: Mapping[tuple[str, str], Retest] = field(default_factory=dict)
+    matrices: Mapping[str, RatingMatrix] = field(default_factory=dict, repr=False, compare=False)
+    ratings: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
+
+    @cached_property
+    def details(self) -> ReliabilityDetails:
+        """Omega, Krippendorff's alpha, ranks, weighted kappa, Bland-Altman and severity; made when first asked for."""
+        found = reliability_details(self.matrices, self.ratings)
+        if "situation" not in self.ratings:
+            return found
+        held = self.ratings.rename(columns={"base": "cluster", "situation": "base"})
+        return cast("ReliabilityDetails", in_groups(found, held))
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per result (columns of ``toolkit.stats.result``), ICC(A,.) before other forms."""
+        return estimates_frame(self._rows(), "dimension")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every result as plain JSON types."""
+        over_dimensions = self.alpha_over_dimensions
+        return {
+            "icc": _dicts(self.icc),
+            "icc_these_judges": _dicts(self.icc_these_judges),
+            "icc_independent": _dicts(self.icc_independent),
+            "alpha_over_judges": {key: result.to_dict() for key, result in self.alpha_over_judges.items()},
+            "alpha_over_dimensions": None if over_dimensions is None else over_dimensions.to_dict(),
+            "pearson": _dicts(self.pearson),
+            "retest": {
+                f"{key}, {judge}": [one.to_dict() for one in found.estimates()]
+                for (key, judge), found in self.retest.items()
+            },
+            "details": self.details.to_dict(),
+            "notes": list(self.notes),
+        }
+
+    def _rows(self) -> Iterator[tuple[str, Estimate]]:
+        for key, results in self.icc.items():
+            for family in (results, self.icc_these_judges[key], self.icc_independent[key]):
+                # The name may go on: "ICC(A,1), these judges".
+                ordered = sorted(family, key=lambda result: ROW_ORDER.index(result.name[:8]))
+                yield from ((key, result) for result in ordered)
+            yield key, self.alpha_over_judges[key]
+            yield from ((key, result) for result in self.pearson[key])
+        if self.alpha_over_dimensions is not None:
+            yield "all dimensions", self.alpha_over_dimensions
+        for (key, judge), found in self.retest.items():
+            yield from ((key, replace(one, name=f"{one.name}, {judge}")) for one in found.estimates())
+
+
+@over_clusters
+def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> Reliability:
+    """Measure the agreement of the judges, for each dimension apart.
+
+    Answers that not every judge scored are left out of ICC and alpha (complete cases) and counted; a missing
+    rating is never a zero. Duplicates and infinite scores are refused with a reason, not averaged or dropped.
+    Where the data support no number there is none, and the note says why. P values are left out on purpose:
+    that a reliability is zero is nobody's hypothesis.
+
+    Parameters
+    ----------
+    ratings
+        One row per rating with target, judge, score (NaN where missing), and optionally dimension, and base
+        where several targets belong together.
+    repeats
+        The same before a judge's repeats were averaged, with the column repeat, for test-retest.
+
+    Returns
+    -------
+    Reliability
+
+    Raises
+    ------
+    InputError
+        If a column is missing, there are no rows, a target, judge or dimension is empty, or a score is not a
+        number.
+
+    References
+    ----------
+    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. McGraw & Wong (1996), Psychological Methods 1,
+    30-46. Koo & Li (2016), Journal of Chiropractic Medicine 15, 155-163.
+
+    Examples
+    --------
+    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
+    >>> result = reliability(pd.DataFrame(rows, columns=["target", "judge", "score"]))
+    >>> [round(one.estimate, 4) for one in result.icc["score"]]
+    [0.1657, 0.2898, 0.7148, 0.4428, 0.6201, 0.9093]
+    """
+    checked = _checked(ratings)
+    targets = sorted(checked["target"].unique(), key=str)
+    judges = sorted(checked["judge"].unique(), key=str)
+    matrices = {key: rating_matrix(rows, targets, judges) for key, rows in _by_dimension(checked)}
+    independent = {key: icc_estimates(matrix) for key, matrix in matrices.items()}
+    clustered = {key: clustered_icc(matrix, independent[key]) for key, matrix in matrices.items()}
+    grouped = "situation" in checked  # bases that share texts: no answer is independent of all others
+    return Reliability(
+        icc={key: clustered[key][: len(FORMS)] or independent[key] for key in matrices},
+        icc_these_judges={key: clustered[key][len(FORMS) :] for key in matrices},
+        icc_independent={key: independent[key] if clustered[key] and not grouped else () for key in matrices},
+        alpha_over_judges={key: alpha_over_judges(matrix) for key, matrix in matrices.items()},
+        alpha_over_dimensions=alpha_over_dimensions(checked) if "dimension" in checked else None,
+        pearson={key: pearson_between_judges(matrix) for key, matrix in matrices.items()},
+        notes=_notes(matrices, is_clustered=any(clustered.values())),
+        retest=retest(repeats) if repeats is not None and len(repeats) else {},
+        matrices=matrices,
+        ratings=checked,
+    )
+
+
+def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
+    absent = [name for name in ("target", "judge", "score") if name not in ratings]
+    if absent:
+        raise InputError(f"ratings: lack the column {', '.join(absent)}; give target, judge and score")
+    if ratings.empty:
+        raise InputError("ratings: there are none; give one row per rating")
+    known = ("target", "judge", "score", "dimension", "base", "situation")
+    columns = [name for name in known if name in ratings]
+    checked = ratings[columns].reset_index(drop=True)
+    for name in columns:
+        empty = checked[name].isna()
+        if name not in ("score", "base", "situation") and empty.any():
+            row = int(empty.to_numpy().argmax())
+            raise InputError(f"ratings, row {row + 1}: the {name} is empty; every rating needs one")
+    numbers = pd.to_numeric(checked["score"], errors="coerce")
+    wrong = numbers.isna() & checked["score"].notna()
+    if wrong.any():
+        row = int(wrong.to_numpy().argmax())
+        raise InputError(
+            f"ratings, row {row + 1}: score {checked['score'][row]!r} is not a number; "
+            "give a number or leave it empty"
+        )
+    return checked.assign(score=numbers.astype("float64"))
+
+
+def _by_dimension(checked: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the ratings of each dimension: the rubric's in its order, then the composites, then others."""
+    if "dimension" not in checked:
+        yield "score", checked
+        return
+    names = checked["dimension"].unique()
+    known = [name for name in _KEY_ORDER if name in names]
+    others = sorted((name for name in names if name not in _KEY_ORDER), key=str)
+    for name in (*known, *others):
+        yield str(name), checked[checked["dimension"] == name]
+
+
+def _dicts(results: Mapping[str, tuple[Estimate, ...]]) -> dict[str, list[dict[str, Any]]]:
+    return {key: [result.to_dict() for result in family] for key, family in results.items()}
+
+
+def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[str, ...]:
+    """Say each thing once, with the dimensions it is true of where it is not true of all."""
+    about: dict[str, list[str]] = {}
+    for key, matrix in matrices.items():
+        said = (*matrix.notes, f"not estimable: {matrix.problem}" if matrix.problem else "")
+        for note in filter(None, said):
+            about.setdefault(note, []).append(key)
+    notes = [
+        note if len(keys) == len(matrices) else f"{', '.join(keys)}: {note}" for note, keys in about.items()
+    ]
+    if is_clustered:
+        shared = any(len(set(m.bases)) < len(m.bases) for m in matrices.values() if m.bases is not None)
+        why = "several answers share a base" if shared else "each base has one answer"
+        notes.append(
+            f"{why}: intervals leave out one base at a time; that of ICC(A,.) holds for judges drawn anew, and the "
+            "others for these judges"
+        )
+    elif all(matrix.bases is None for matrix in matrices.values()):
+        notes.append("no base is known: all intervals take the answers as independent")
+    return tuple(notes)

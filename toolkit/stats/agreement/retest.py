@@ -1,0 +1,192 @@
+"""Test-retest: how far a judge repeats its own scores when it is asked the same again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.stats.agreement.icc_forms import from_log_f, log_f, with_interval
+from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.jackknife import FEWEST_BASES, Weights, with_jackknife
+from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
+from toolkit.words import counted
+
+ICC_METHOD: Final = "one-way analysis of variance; jackknife over bases, ln F scale"
+SD_METHOD: Final = "one-way analysis of variance; jackknife over bases, log scale"
+UNIT: Final = "score points"
+_KEYS: Final = ("target", "judge", "repeat")
+
+
+@dataclass(frozen=True)
+class Retest:
+    """How far one judge repeats its own scores."""
+
+    icc: Estimate
+    sd: Estimate
+    detectable: Estimate
+
+    def estimates(self) -> tuple[Estimate, ...]:
+        """Return all three."""
+        return self.icc, self.sd, self.detectable
+
+    def sentence(self) -> str:
+        """Return the results in words ready for the thesis."""
+        return " ".join(one.sentence() for one in self.estimates())
+
+
+@over_clusters
+def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
+    r"""Return for each dimension and judge how far it repeats its own scores.
+
+    With answers :math:`i` scored :math:`m_i` times by the same judge and the mean squares between (b) and within (w)
+    answers, :math:`ICC(1,1) = (b - w) / (b + (m_0 - 1) w)`, :math:`m_0 = (N - \sum m_i^2 / N) / (U - 1)`; the standard
+    deviation within answers is :math:`\sqrt w`, and the smallest detectable difference
+    :math:`1.96 \sqrt 2 \sqrt w`. Repeats have no order, so a drift between them counts as noise. Intervals are
+    the jackknife over bases, of :math:`\ln F` and of :math:`\ln w`. In 1,000 simulated studies each of two and
+    three repeats, 12 to 100 bases of one and three answers and half-step scores they cover 93-97 % (ICC) and 93-97 %
+    (SD) with up to a third of the scores at the ceiling, and 93-97 % and 90-98 % with nearly half of them there.
+
+    References
+    ----------
+    Shrout & Fleiss (1979), Psychological Bulletin 86, 420-428. Bland & Altman (1996), BMJ 313, 744, for the SD. Searle,
+    Casella & McCulloch (1992), Variance Components, section 3.6, for unequal numbers.
+
+    Examples
+    --------
+    >>> rows = [("a", 1, 4.0), ("a", 2, 4.5), ("b", 1, 2.0), ("b", 2, 2.0), ("c", 1, 3.0), ("c", 2, 3.5)]
+    >>> frame = pd.DataFrame(rows, columns=["target", "repeat", "score"]).assign(judge="primary")
+    >>> found = retest(frame)["score", "primary"]
+    >>> round(found.icc.estimate, 3), round(found.sd.estimate, 3)
+    (0.937, 0.289)
+    """
+    absent = [name for name in (*_KEYS, "score") if name not in ratings]
+    if absent:
+        raise InputError(
+            f"retest: lacks the column {', '.join(absent)}; give target, judge, repeat and score"
+        )
+    keys = [*_KEYS, *(["dimension"] if "dimension" in ratings else [])]
+    twice = ratings.duplicated(keys)
+    if twice.any():
+        first = ratings.loc[twice].iloc[0]
+        raise InputError(
+            f"retest: {counted(int(twice.sum()), 'duplicate ratings')}, the first of target {first['target']} by judge "
+            f"{first['judge']}, repeat {first['repeat']}; keep one rating per target, judge and repeat"
+        )
+    scores = pd.to_numeric(ratings["score"], errors="coerce").astype("float64")
+    wrong = (scores.isna() & ratings["score"].notna()) | np.isinf(scores)
+    if wrong.any():
+        row = int(wrong.to_numpy().argmax())
+        raise InputError(
+            f"retest, row {row + 1}: score {ratings['score'].iloc[row]!r} is no number; correct it"
+        )
+    checked = ratings.assign(score=scores)
+    return {about: _of_judge(rows) for about, rows in _families(checked)}
+
+
+def retest_frame(found: Mapping[tuple[str, str], Retest]) -> pd.DataFrame:
+    """Return one row per result of ``retest``, with its dimension and judge."""
+    parts = [
+        estimates_frame(((dimension, one) for one in result.estimates()), "dimension").assign(judge=judge)
+        for (dimension, judge), result in found.items()
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else estimates_frame([], "dimension").assign(judge="")
+
+
+def _families(ratings: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
+    named = ratings if "dimension" in ratings else ratings.assign(dimension="score")
+    for dimension, of_dimension in named.groupby("dimension", sort=False, observed=True):
+        for judge, rows in of_dimension.groupby("judge", sort=True, observed=True):
+            yield (str(dimension), str(judge)), rows
+
+
+def _of_judge(rows: pd.DataFrame) -> Retest:
+    given = rows.dropna(subset=["score"])
+    size = given.groupby("target", observed=True)["score"].transform("size")
+    repeated, once = given[size > 1], int((size == 1).sum())
+    codes, bases, clustered = _bases(repeated)
+    targets = repeated["target"].nunique()
+    n = {"answers": targets, "ratings": len(repeated)}
+    n = {"bases": bases, **n} if clustered else n
+    note = f"{counted(once, 'answers')} scored once left out" if once else ""
+    empty = Estimate(
+        "ICC(1,1) of repeats", None, method=ICC_METHOD, n=n, missing=int(rows["score"].isna().sum())
+    )
+    sd = replace(empty, name="SD within answers", method=SD_METHOD, unit=UNIT)
+    if targets < 2:
+        why = f"not estimable: {counted(targets, 'answers')} scored more than once by this judge, and two are needed"
+        both = (replace(empty, note=why), replace(sd, note=why))
+        return Retest(*both, replace(both[1], name="smallest detectable difference"))
+    scale = float(repeated["score"].abs().max()) or 1.0
+    table = _sums((repeated["score"] - repeated["score"].mean()) / scale, repeated["target"], codes)
+    within, between, per_answer = (float(part[0]) for part in _mean_squares(np.ones((1, bases)) @ table))
+    sd = replace(sd, estimate=scale * math.sqrt(within))
+    if max(within, between) <= ROUNDING**2:
+        icc = replace(empty, note="not estimable: every score is the same")
+        sd = replace(sd, note="no interval: the judge repeated itself exactly")
+    elif within <= ROUNDING * between:
+        icc = replace(empty, estimate=1.0, note="no interval: the judge repeated itself exactly")
+        sd = replace(sd, estimate=0.0, note=icc.note)
+    else:
+        icc = _icc(empty, table, within, between, per_answer)
+        sd = with_jackknife(sd, lambda w: scale * np.sqrt(_mean_squares(w @ table)[0]), bases, np.log, np.exp)
+    icc, sd = (replace(one, note="; ".join(filter(None, (note, one.note)))) for one in (icc, sd))
+    factor = 1.959963984540054 * math.sqrt(2)
+    ends = (None if end is None else factor * end for end in (sd.estimate, sd.low, sd.high))
+    middle, low, high = ends
+    name = "smallest detectable difference"
+    return Retest(icc, sd, replace(sd, name=name, estimate=middle, low=low, high=high))
+
+
+def _icc(empty: Estimate, table: np.ndarray, within: float, between: float, per_answer: float) -> Estimate:
+    """Return ICC(1,1), whose F is b/w where every answer has as many repeats."""
+
+    def icc(weights: Weights) -> np.ndarray:
+        w, b, m = _mean_squares(weights @ table)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray((b - w) / (b + (m - 1) * w))
+
+    found = replace(empty, estimate=(between - within) / (between + (per_answer - 1) * within))
+    bound = with_jackknife(
+        found,
+        icc,
+        len(table),
+        lambda rho: log_f(rho, per_answer),
+        lambda z: from_log_f(np.asarray(z), per_answer)[0],
+    )
+    if bound.low is None or bound.high is None or len(table) < FEWEST_BASES:
+        return bound
+    return with_interval(replace(found, degrees=bound.degrees), bound.low, bound.high)
+
+
+def _bases(rows: pd.DataFrame) -> tuple[np.ndarray, int, bool]:
+    """Return the base of each row as a number, how many there are, and whether bases are known at all."""
+    known = "base" in rows and bool(
+        len(rows) and rows["base"].notna().all() and rows.groupby("target")["base"].nunique().eq(1).all()
+    )
+    codes, names = pd.factorize(rows["base" if known else "target"].astype(object))
+    return codes, len(names), known
+
+
+def _sums(x: pd.Series, targets: pd.Series, codes: np.ndarray) -> np.ndarray:
+    """Return per base: answers, ratings, squared sizes, sum, sum of squares, and sums of answers squared over m."""
+    about = pd.DataFrame({"x": x.to_numpy(), "t": targets.to_numpy(), "b": codes, "xx": x.to_numpy() ** 2})
+    answers = about.groupby(["b", "t"], sort=False, observed=True).agg(
+        m=("x", "size"), s=("x", "sum"), q=("xx", "sum")
+    )
+    answers = answers.assign(u=1.0, mm=answers["m"] ** 2.0, r=answers["s"] ** 2 / answers["m"])
+    return np.asarray(answers.groupby("b")[["u", "m", "mm", "s", "q", "r"]].sum().sort_index(), dtype=float)
+
+
+def _mean_squares(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the mean squares within and between answers, and the mean number of repeats m_0."""
+    answers, ratings, squared, total, squares, rows = sums.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        within = np.maximum(squares - rows, 0) / (ratings - answers)
+        between = (rows - total**2 / ratings) / (answers - 1)
+        return within, between, (ratings - squared / ratings) / (answers - 1)

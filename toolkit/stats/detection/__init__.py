@@ -1,0 +1,1 @@
+"""Decisions held against labels: rates, agreement beyond chance, prevalence."""

@@ -1,0 +1,1 @@
+"""How far a mean score holds beyond these judges, repeats and bases."""

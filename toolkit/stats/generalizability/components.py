@@ -1,0 +1,337 @@
+"""Variance components as results: before and after truncation, with interval, share and degrees of freedom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from toolkit.stats.generalizability.design import ComponentsTable, Design, Effect, components_table
+from toolkit.stats.generalizability.reml import blocks, reml
+from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
+from toolkit.words import counted
+
+EMS: Final = "expected mean squares"
+REML: Final = "REML"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Variance components before truncation, and the mean squares they come from."""
+
+    design: Design
+    levels: Mapping[str, int]
+    raw: np.ndarray
+    mean_squares: np.ndarray
+    degrees: np.ndarray
+    coefficients: np.ndarray
+    method: str
+    problem: str = ""
+
+
+def fit_components(table: ComponentsTable) -> Fit:
+    """Return the variance components of a table of scores: by mean squares if it is complete, else by REML.
+
+    On a balanced table both give the same numbers. Neither is kept from turning negative: the ANOVA estimator
+    is unbiased only so, and a negative component is information about the design.
+
+    References
+    ----------
+    Brennan (2001), Generalizability Theory, sections 3.4 and 7.2. Searle, Casella & McCulloch (1992), Variance
+    Components, chapters 4 and 6.
+    """
+    if table.problem:
+        return _without(table, EMS, table.problem)
+    return ems_fit(table) if table.complete else reml_fit(table)
+
+
+def ems_fit(table: ComponentsTable) -> Fit:
+    r"""Return the ANOVA estimates of a balanced table, all effects random.
+
+    The expected mean square of effect :math:`\alpha` is :math:`\sum_{\beta \supseteq \alpha} \sigma^2(\beta)
+    \prod_{f \notin \beta} n_f` (Cornfield & Tukey 1956; Brennan 2001, equation 3.17), a triangular system.
+    """
+    effects, levels = table.design.effects, table.levels
+    squares, degrees = sums_of_squares(table.values, table.design)
+    squares[squares <= ROUNDING * squares.sum()] = 0.0
+    mean_squares = squares / degrees
+    coefficients = expected_coefficients(effects, levels)
+    raw = np.linalg.solve(coefficients, mean_squares)
+    # A difference of mean squares that is only rounding is exactly 0.
+    raw[np.abs(raw) * np.diag(coefficients) <= ROUNDING * mean_squares.max()] = 0.0
+    return Fit(table.design, levels, raw, mean_squares, degrees, coefficients, EMS)
+
+
+def sums_of_squares(values: np.ndarray, design: Design) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums of squares and degrees of freedom of every effect of a balanced design.
+
+    The crossed sums of squares of all subsets of factors are orthogonal; that of a nested effect is the sum of
+    those whose closure it is, e.g. repeat:base takes repeat and base x repeat (Brennan 2001, section 3.2).
+    """
+    effects = design.effects
+    where = {effect: index for index, effect in enumerate(effects)}
+    squares, degrees = np.zeros(len(effects)), np.zeros(len(effects))
+    axes = range(values.ndim)
+    parts: dict[tuple[int, ...], np.ndarray] = {(): np.asarray(values.mean(keepdims=True))}
+    for size in range(1, values.ndim + 1):
+        for kept in combinations(axes, size):
+            means = values.mean(axis=tuple(axis for axis in axes if axis not in kept), keepdims=True)
+            lower = [part for key, part in parts.items() if set(key) < set(kept)]
+            parts[kept] = means - sum(lower[1:], start=lower[0])
+            effect = where[design.closure(design.factors[axis] for axis in kept)]
+            squares[effect] += float((parts[kept] ** 2).sum()) * values.size / means.size
+            degrees[effect] += float(np.prod([values.shape[axis] - 1 for axis in kept]))
+    return squares, degrees
+
+
+def expected_coefficients(effects: tuple[Effect, ...], levels: Mapping[str, int]) -> np.ndarray:
+    """Return the matrix that takes components to expected mean squares of a balanced design."""
+    cells = [float(np.prod([n for name, n in levels.items() if name not in effect])) for effect in effects]
+    return np.array(
+        [
+            [size if beta >= alpha else 0.0 for beta, size in zip(effects, cells, strict=True)]
+            for alpha in effects
+        ]
+    )
+
+
+def reml_fit(table: ComponentsTable) -> Fit:
+    """Return the REML estimates of a table with gaps, all effects random and independent."""
+    effects = table.design.effects
+    axes = [tuple(i for i, name in enumerate(table.design.factors) if name in effect) for effect in effects]
+    found = reml(blocks(table.values, axes), [table.design.name(effect) for effect in effects])
+    if found.problem:
+        return _without(table, REML, found.problem)
+    forms, degrees, coefficients = independent_forms(found.components, found.covariance)
+    whole = np.array([_balanced_degrees(table, effect) for effect in effects])
+    # Satterthwaite's formula leaves a form near zero with next to no degrees. Forms of effects over all bases
+    # (judges) rest on level means that gaps hardly touch: they keep the degrees of the design.
+    over_all = np.array([table.design.factors[0] not in effect for effect in effects])
+    degrees = np.where(over_all, whole, np.minimum(degrees, whole))
+    return Fit(table.design, table.levels, found.components, forms, degrees, coefficients, REML)
+
+
+def independent_forms(
+    components: np.ndarray, covariance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return uncorrelated combinations of REML components that stand for mean squares, and their degrees.
+
+    The covariance of the components is factored as U D U' with U unit upper triangular, so that the forms
+    are inv(U) @ components, each with 2 form^2 / variance degrees of freedom (Satterthwaite 1946). In a
+    balanced design they are the mean squares, divided by a constant, with their own degrees of freedom.
+    """
+    lower = np.linalg.cholesky(covariance[::-1, ::-1])[::-1, ::-1]
+    coefficients = np.linalg.inv(lower / np.diag(lower))
+    forms = coefficients @ components
+    return forms, 2 * forms**2 / np.diag(lower) ** 2, coefficients
+
+
+def _balanced_degrees(table: ComponentsTable, effect: Effect) -> float:
+    """Return the degrees of freedom that an effect has where there is no gap."""
+    parents = {parent for name in effect for parent in table.design.nested.get(name, ())}
+    return float(np.prod([table.levels[name] - (name not in parents) for name in effect]))
+
+
+def _without(table: ComponentsTable, method: str, problem: str) -> Fit:
+    empty = np.empty(0)
+    return Fit(table.design, table.levels, empty, empty, empty, np.empty((0, 0)), method, problem)
+
+
+GENERALIZED: Final = "generalized interval from chi-squares of the mean squares (Weerahandi 1993)"
+DRAWS: Final = 10_000
+UNIT: Final = "squared score points"
+_MANY_AT_AN_END: Final = 0.2
+
+
+@dataclass(frozen=True)
+class VarianceComponents:
+    """The variance of a score, shared out among the factors of the study."""
+
+    components: tuple[Estimate, ...]
+    raw: Mapping[str, float | None]
+    shares: Mapping[str, float | None]
+    degrees: Mapping[str, float | None]
+    method: str
+    notes: tuple[str, ...]
+    cautions: tuple[str, ...]
+    asked: Design = field(repr=False)
+    table: ComponentsTable = field(repr=False)
+    fit: Fit = field(repr=False)
+    draws: np.ndarray | None = field(repr=False, default=None)
+
+    @property
+    def problem(self) -> str:
+        """Why there are no components, or an empty text."""
+        return self.fit.problem
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per effect: the columns of ``toolkit.stats.result``, then raw, share and degrees."""
+        frame = estimates_frame(((one.name, one) for one in self.components), "effect")
+        for name, values in (("raw", self.raw), ("share", self.shares), ("degrees", self.degrees)):
+            frame[name] = frame["effect"].map(values).astype("float64")
+        return frame
+
+    def sentence(self) -> str:
+        """Return the shares of the components in words ready for the thesis."""
+        if self.problem:
+            return f"Variance components: not estimable ({self.problem})."
+        parts = ", ".join(f"{name} {share:.1%}" for name, share in self.shares.items() if share is not None)
+        below = [name for name, value in self.raw.items() if value is not None and value < 0]
+        text = f"Of the variance of a single score ({self.method}), {parts}."
+        return text + (f" Negative before truncation: {', '.join(below)}." if below else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every result as plain JSON types."""
+        return {
+            "components": [one.to_dict() for one in self.components],
+            "raw": dict(self.raw),
+            "shares": dict(self.shares),
+            "degrees": dict(self.degrees),
+            "method": self.method,
+            "notes": list(self.notes),
+        }
+
+
+def generalized_draws(fit: Fit, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
+    r"""Return draws of the components from the generalized pivots of their mean squares.
+
+    Under a normal model each mean square is an independent :math:`\lambda \chi^2_\nu / \nu`, so
+    :math:`MS\, \nu / \chi^2_\nu` is a pivot for its expectation; the components are their linear
+    combinations, and the quantiles of any function of them are its generalized interval. All factors are
+    drawn anew, the judges too, so that three judges give the width that three judges deserve.
+
+    References
+    ----------
+    Weerahandi (1993), Journal of the American Statistical Association 88, 899-905. Hannig, Iyer & Patterson
+    (2006), ibid. 101, 254-269. Burdick, Borror & Montgomery (2005), Design and Analysis of Gauge R&R Studies.
+    """
+    chance = np.random.default_rng(seed)
+    chi_squares = chance.chisquare(fit.degrees, size=(draws, len(fit.degrees)))
+    expected = np.maximum(fit.mean_squares, 0.0) * fit.degrees / np.maximum(chi_squares, 1e-300)
+    return np.linalg.solve(fit.coefficients, expected.T).T
+
+
+def variance_components(
+    frame: pd.DataFrame,
+    design: Design,
+    score: str = "score",
+    *,
+    seed: int = 0,
+) -> VarianceComponents:
+    """Estimate the variance components of a design, all factors random.
+
+    A complete table is analysed by its mean squares, one with gaps by REML. The intervals are
+    generalized ones: over 300-1,000 simulated studies of each of 13 settings (12-100 answers or bases, 3 judges,
+    nested repeats, models, up to a third of the scores missing) they covered 92.3-96.6 %. They rest on the normal
+    model. With a quarter of the scores at the ceiling of the scale, lenient judges have less variance left, and
+    three judges cannot show how much: components covered 85-96 % for up to 100 answers and 74-93 % for 300; with
+    half at the ceiling 49-94 %. A note says so from a fifth on.
+
+    References
+    ----------
+    Brennan (2001), Generalizability Theory, chapters 3 and 6.
+
+    Examples
+    --------
+    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
+    >>> found = variance_components(
+    ...     pd.DataFrame(rows, columns=["answer", "judge", "score"]), Design(("answer", "judge"))
+    ... )
+    >>> {name: round(value, 3) for name, value in found.raw.items()}
+    {'answer': 2.556, 'judge': 5.244, 'answer x judge, residual': 1.019}
+    """
+    table = components_table(frame, design, score)
+    fit = fit_components(table)
+    names = effect_names(table.design)
+    if fit.problem:
+        reason = f"not estimable: {fit.problem}"
+        empty = [
+            Estimate(name, None, unit=UNIT, n=table.n, missing=table.missing, note=reason) for name in names
+        ]
+        nothing: dict[str, float | None] = dict.fromkeys(names)
+        return VarianceComponents(
+            tuple(empty), nothing, nothing, nothing, fit.method, table.notes, (), design, table, fit
+        )
+    vanishes = fit.mean_squares.max(initial=0.0) <= 0 or fit.mean_squares[-1] <= 0
+    draws = None if vanishes else generalized_draws(fit, seed=seed)
+    reason = "the residual mean square is 0" if vanishes else ""
+    square = table.scale**2
+    cautions = _cautions(table, design)
+    kept = np.maximum(fit.raw, 0.0)
+    return VarianceComponents(
+        tuple(
+            _component(
+                name,
+                fit.raw[i] * square,
+                None if draws is None else draws[:, i] * square,
+                GENERALIZED,
+                reason,
+                table,
+            )
+            for i, name in enumerate(names)
+        ),
+        {name: float(value) * square for name, value in zip(names, fit.raw, strict=True)},
+        {name: float(value / kept.sum()) for name, value in zip(names, kept, strict=True)},
+        {name: float(value) for name, value in zip(names, fit.degrees, strict=True)},
+        fit.method,
+        (*_notes(table, fit), *cautions),
+        tuple(cautions),
+        design,
+        table,
+        fit,
+        draws,
+    )
+
+
+def effect_names(design: Design) -> tuple[str, ...]:
+    """Return the names of the effects of a design, the last one with the error it cannot be told from."""
+    names = [design.name(effect) for effect in design.effects]
+    return (*names[:-1], f"{names[-1]}, residual")
+
+
+def interval_of(draws: np.ndarray, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the ends of the interval of draws, at equal tails."""
+    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
+def _component(
+    name: str, raw: float, draws: np.ndarray | None, method: str, reason: str, table: ComponentsTable
+) -> Estimate:
+    note = f"the estimate is {raw:.3g} before truncation at 0" if raw < 0 else ""
+    result = Estimate(
+        name, max(float(raw), 0.0), method=method, unit=UNIT, n=table.n, missing=table.missing, note=note
+    )
+    if draws is None:
+        return replace(result, note="; ".join(filter(None, (note, f"no interval: {reason}"))))
+    low, high = (max(end, 0.0) for end in interval_of(draws))
+    return replace(result, low=low, high=high)
+
+
+def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:
+    notes = list(table.notes)
+    if fit.method == REML:
+        notes.append(
+            f"{counted(table.missing, 'scores')} missing or cells unequal in number, so REML was used"
+        )
+    below = [name for name, value in zip(effect_names(table.design), fit.raw, strict=True) if value < 0]
+    if below:
+        notes.append(f"negative before truncation at 0: {', '.join(below)}")
+    return tuple(notes)
+
+
+def _cautions(table: ComponentsTable, asked: Design) -> list[str]:
+    """Say what no number of this table shows: factors of one level, and scores at an end of the scale."""
+    single = [name for name in asked.factors if name not in table.design.factors]
+    cautions = [f"one {name} only, so what it adds cannot be told" for name in single]
+    values = table.values[np.isfinite(table.values)]
+    for word, end in (("highest", values.max()), ("lowest", values.min())):
+        share = float(np.isclose(values, end).mean())
+        if share >= _MANY_AT_AN_END and np.unique(values).size > 2:
+            cautions.append(f"{share:.0%} of the scores are the {word} one: intervals may be too narrow")
+    return cautions

@@ -1,0 +1,282 @@
+"""The decision study: how many judges, repeats and prompts a wanted coefficient needs, and what they cost in AUD."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.stats.generalizability.components import interval_of
+from toolkit.stats.generalizability.g_study import (
+    E_RHO2,
+    PHI,
+    Generalizability,
+    coefficients,
+    weights,
+)
+from toolkit.words import counted
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one more run and one more judgement cost."""
+
+    run: float | None = None
+    judgement: float | None = None
+    runs_per_cell: int = 1
+    judgements_per_run: int = 1
+
+    def __post_init__(self) -> None:
+        for name, cost in (("run", self.run), ("judgement", self.judgement)):
+            if cost is not None and not 0 <= cost < float("inf"):
+                raise InputError(f"cost of a {name}: {cost} AUD is not a cost; give a number from 0")
+        if min(self.runs_per_cell, self.judgements_per_run) < 1:
+            raise InputError("costs: a cell takes one run and a run one judgement at least")
+
+
+@dataclass(frozen=True)
+class DecisionPlan:
+    """The cheapest design that reaches a coefficient, or what stands in the way."""
+
+    coefficient: str
+    target: float
+    counts: Mapping[str, int] = field(default_factory=dict)
+    reached: float | None = None
+    low: float | None = None
+    high: float | None = None
+    runs: int | None = None
+    judgements: int | None = None
+    aud: float | None = None
+    note: str = ""
+
+    def sentence(self) -> str:
+        """Return the plan in words ready for the thesis."""
+        wanted = f"{self.coefficient} of {self.target:.2f}"
+        if self.reached is None:
+            return f"{wanted}: {self.note}."
+        parts = [counted(count, f"{name}s") for name, count in self.counts.items()]
+        asked = f"{counted(self.runs or 0, 'runs')} and {counted(self.judgements or 0, 'judgements')}"
+        text = f"{wanted} needs {', '.join(parts)}: {asked}"
+        if self.aud is not None:
+            # A cost that is not nothing does not read 0.00.
+            text += f", {self.aud:{'.2f' if self.aud >= 1 or self.aud == 0 else '.3g'}} AUD"
+        text += f"; it is then {self.reached:.3f}"
+        if self.low is not None and self.high is not None:
+            text += f", 95% interval [{self.low:.3f}, {self.high:.3f}]"
+        return f"{text}{f' ({self.note})' if self.note else ''}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain JSON types."""
+        return {**self.__dict__, "counts": dict(self.counts)}
+
+
+@dataclass(frozen=True)
+class DecisionStudy:
+    """What other designs would give."""
+
+    curves: pd.DataFrame
+    plans: tuple[DecisionPlan, ...]
+
+    def sentence(self) -> str:
+        """Return the plans in words ready for the thesis."""
+        return " ".join(plan.sentence() for plan in self.plans)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return curves and plans as plain JSON types."""
+        curves = self.curves.astype(object).where(self.curves.notna(), None)
+        return {"curves": curves.to_dict("records"), "plans": [plan.to_dict() for plan in self.plans]}
+
+
+DEFAULT_LIMITS: Final = {"judge": 10, "repeat": 10, "base": 500}
+"""Most levels that are looked at."""
+_OTHER_LIMIT: Final = 10
+_LONGEST_CURVE: Final = 20
+_MOST_DESIGNS: Final = 2_000_000
+
+
+def decision_study(
+    result: Generalizability,
+    target: float = 0.90,
+    *,
+    costs: Costs | None = None,
+    limits: Mapping[str, int] | None = None,
+) -> DecisionStudy:
+    """Return the coefficients of other designs, and the cheapest one that reaches the target.
+
+    Every design up to the limits is looked at. The cheapest wins; among equals, or where costs are unknown, the
+    one with fewest judgements, then fewest runs. The plan holds for the estimate of the coefficient: its
+    interval says how sure that is.
+
+    References
+    ----------
+    Brennan (2001), Generalizability Theory, section 4.1. Marcoulides & Goldstein (1990), Educational and
+    Psychological Measurement 50, 761-768, for the cheapest design.
+
+    Examples
+    --------
+    >>> from toolkit.stats.generalizability.components import variance_components
+    >>> from toolkit.stats.generalizability.design import Design
+    >>> from toolkit.stats.generalizability.g_study import generalizability_study
+    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
+    >>> frame = pd.DataFrame(rows, columns=["answer", "judge", "score"])
+    >>> found = generalizability_study(variance_components(frame, Design(("answer", "judge"))), "answer")
+    >>> study = decision_study(found, 0.70, costs=Costs(run=0.02, judgement=0.01))
+    >>> print(study.plans[0].sentence().split(";")[0])
+    Phi of 0.70 needs 6 judges: 6 runs and 36 judgements, 0.48 AUD
+    """
+    if not 0 < target < 1:
+        raise InputError(f"target {target}: a coefficient lies between 0 and 1")
+    paid = costs or Costs()
+    most = dict(limits or {})
+    facets = [name for name in result.counts if name not in result.fixed]
+    for name, limit in most.items():
+        if name not in facets or limit < 1:
+            raise InputError(f"limit of {name}: {limit} is no limit of {', '.join(facets) or 'any facet'}")
+    if result.phi.estimate is None:
+        plans = tuple(DecisionPlan(name, target, note=result.phi.note) for name in (PHI, E_RHO2))
+        return DecisionStudy(pd.DataFrame(columns=list(_COLUMNS)), plans)
+    ranges = [np.arange(1, most.get(name, DEFAULT_LIMITS.get(name, _OTHER_LIMIT)) + 1) for name in facets]
+    if np.prod([float(len(one)) for one in ranges]) > _MOST_DESIGNS:
+        raise InputError(f"limits: more than {_MOST_DESIGNS} designs to look at; lower one of them")
+    grid = np.array(list(product(*ranges)))
+    plans = tuple(_plan(result, name, target, facets, grid, paid) for name in (PHI, E_RHO2))
+    return DecisionStudy(_curves(result, facets, ranges, paid), plans)
+
+
+_COLUMNS: Final = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
+
+
+def figure_frame(result: Generalizability, study: DecisionStudy) -> pd.DataFrame:
+    """Return what the figure of variance components and decision-study curves draws."""
+    bars = result.components.frame()
+    bars = bars.assign(part="component", name=bars["effect"], present=True)
+    lines = study.curves.assign(part="curve", name=study.curves["coefficient"])
+    lines["present"] = [
+        result.counts.get(facet) == count for facet, count in zip(lines["facet"], lines["count"], strict=True)
+    ]
+    columns = ["part", "name", "facet", "count", "estimate", "low", "high", "raw", "share", "aud", "present"]
+    parts = [part.reindex(columns=columns).astype(object) for part in (bars, lines) if len(part)]
+    frame = pd.concat(parts, ignore_index=True)
+    numbers = ["estimate", "low", "high", "raw", "share", "aud"]
+    return frame.astype({**dict.fromkeys(numbers, "float64"), "count": "Int64", "present": "bool"})
+
+
+def _plan(
+    result: Generalizability,
+    coefficient: str,
+    target: float,
+    facets: list[str],
+    grid: np.ndarray,
+    costs: Costs,
+) -> DecisionPlan:
+    values = _on_grid(result, coefficient, facets, grid)
+    good = np.flatnonzero(values >= target)
+    if not len(good):
+        best = float(values.max())
+        highest = ", ".join(f"{count} {name}s" for name, count in zip(facets, grid.max(axis=0), strict=True))
+        return DecisionPlan(
+            coefficient, target, note=f"not reached with up to {highest}, which give {best:.4f} at most"
+        )
+    runs, judgements, aud = _costs(result, facets, grid[good], costs)
+    order = np.lexsort((runs, judgements, np.zeros(len(good)) if aud is None else aud))
+    first = good[order[0]]
+    counts = dict(zip(facets, (int(count) for count in grid[first]), strict=True))
+    low, high = _interval(result, coefficient, counts)
+    return DecisionPlan(
+        coefficient,
+        target,
+        counts,
+        float(values[first]),
+        low,
+        high,
+        int(runs[order[0]]),
+        int(judgements[order[0]]),
+        None if aud is None else float(aud[order[0]]),
+        "" if aud is not None else "no cost, because the price of a run or judgement is not known",
+    )
+
+
+def _on_grid(result: Generalizability, coefficient: str, facets: list[str], grid: np.ndarray) -> np.ndarray:
+    """Return a coefficient for every row of counts, all at once."""
+    design = result.components.table.design
+    kept = np.maximum(result.components.fit.raw, 0.0)
+    once = weights(design, result.of, result.fixed, {**result.counts, **dict.fromkeys(facets, 1)})
+    shares = np.array(
+        [
+            np.prod(
+                [grid[:, i] for i, name in enumerate(facets) if name in effect] or [np.ones(len(grid))],
+                axis=0,
+            )
+            for effect in design.effects
+        ]
+    )
+    error = once.absolute if coefficient == PHI else once.relative
+    # Universe scores have no random facet, so the counts divide errors only.
+    universe = float(kept @ once.universe)
+    total = universe + (kept * error) @ (1 / shares)
+    return np.divide(universe, total, out=np.zeros(len(grid)), where=total > 0)
+
+
+def _costs(
+    result: Generalizability, facets: list[str], grid: np.ndarray, costs: Costs
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return runs, judgements and AUD of every row of counts; a factor nested in judges takes no new run."""
+    nested = result.components.asked.nested
+    runs = np.full(len(grid), float(_objects(result) * costs.runs_per_cell))
+    judgements = np.full(len(grid), float(costs.judgements_per_run))
+    for name, count in result.counts.items():
+        many = grid[:, facets.index(name)] if name in facets else count
+        if name == "judge" or "judge" in nested.get(name, ()):
+            judgements = judgements * many
+        else:
+            runs = runs * many
+    judgements = judgements * runs
+    if costs.run is None or costs.judgement is None:
+        return runs, judgements, None
+    return runs, judgements, runs * costs.run + judgements * costs.judgement
+
+
+def _objects(result: Generalizability) -> int:
+    """Return how many objects of measurement the study has."""
+    there = np.isfinite(result.components.table.values)
+    factors = result.components.table.design.factors
+    return int(there.any(axis=tuple(i for i, name in enumerate(factors) if name not in result.of)).sum())
+
+
+def _interval(
+    result: Generalizability, coefficient: str, counts: Mapping[str, int]
+) -> tuple[float | None, float | None]:
+    if result.components.draws is None:
+        return None, None
+    by = weights(result.components.table.design, result.of, result.fixed, {**result.counts, **counts})
+    drawn = coefficients(result.components.draws, by)[coefficient]
+    return interval_of(drawn[np.isfinite(drawn)])
+
+
+def _curves(
+    result: Generalizability, facets: list[str], ranges: list[np.ndarray], costs: Costs
+) -> pd.DataFrame:
+    rows = []
+    for axis, facet in enumerate(facets):
+        steps = np.unique(
+            np.linspace(1, len(ranges[axis]), min(len(ranges[axis]), _LONGEST_CURVE)).astype(int)
+        )
+        steps = np.unique([*steps, result.counts[facet]])
+        grid = np.array([[result.counts[name] for name in facets]] * len(steps))
+        grid[:, axis] = steps
+        runs, judgements, aud = _costs(result, facets, grid, costs)
+        for coefficient in (PHI, E_RHO2):
+            values = _on_grid(result, coefficient, facets, grid)
+            for row, count in enumerate(steps):
+                low, high = _interval(result, coefficient, {facet: int(count)})
+                price = None if aud is None else float(aud[row])
+                size = (int(runs[row]), int(judgements[row]), price)
+                rows.append((coefficient, facet, int(count), float(values[row]), low, high, *size))
+    numbers = ["estimate", "low", "high", "aud"]
+    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(numbers, "float64"))

@@ -1,0 +1,274 @@
+"""The design of a generalizability study: which factors are crossed, which are nested, and the effects that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.stats.result import ROUNDING
+from toolkit.words import counted
+
+Effect = frozenset[str]
+"""The factors of one effect, with what they are nested in."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """Which factors the scores of a study are crossed over, and which are nested in others.
+
+    Examples
+    --------
+    >>> design = Design(("base", "judge", "repeat"), {"repeat": ("base",)})
+    >>> [design.name(effect) for effect in design.effects]
+    ['base', 'judge', 'base x judge', 'repeat:base', 'judge x repeat:base']
+    """
+
+    factors: tuple[str, ...]
+    nested: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = set(self.factors)
+        wrong = [name for name, parents in self.nested.items() if not {name, *parents} <= known - {""}]
+        if not self.factors or len(known) < len(self.factors) or wrong or self.factors[0] in self.nested:
+            raise InputError(
+                f"design {' x '.join(self.factors)} with nesting {dict(self.nested)}: name each factor once, "
+                "nest factors in factors of the design only, and leave the first one crossed"
+            )
+
+    def closure(self, subset: Iterable[str]) -> Effect:
+        """Return a set of factors together with everything they are nested in."""
+        names = set(subset)
+        return frozenset(names.union(*(self.nested.get(name, ()) for name in names)))
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """All effects that the design has, smaller ones first; the last is confounded with the error."""
+        sizes = range(1, len(self.factors) + 1)
+        found = {self.closure(subset) for size in sizes for subset in combinations(self.factors, size)}
+        return tuple(sorted(found, key=lambda effect: (len(effect), self._order(effect))))
+
+    def name(self, effect: Effect) -> str:
+        """Return an effect as it is written, e.g. ``judge x repeat:(base x model)``."""
+        parents = {parent for name in effect for parent in self.nested.get(name, ())}
+        heads = " x ".join(name for name in self.factors if name in effect and name not in parents)
+        within = [name for name in self.factors if name in parents]
+        if not within:
+            return heads
+        return f"{heads}:{within[0] if len(within) == 1 else '(' + ' x '.join(within) + ')'}"
+
+    def without(self, factors: Iterable[str]) -> Design:
+        """Return the design with some factors left out, because they have one level."""
+        gone = set(factors)
+        return Design(
+            tuple(name for name in self.factors if name not in gone),
+            {
+                name: tuple(parent for parent in parents if parent not in gone)
+                for name, parents in self.nested.items()
+                if name not in gone
+            },
+        )
+
+    def _order(self, effect: Effect) -> tuple[int, ...]:
+        return tuple(index for index, name in enumerate(self.factors) if name in effect)
+
+
+@dataclass(frozen=True)
+class ComponentsTable:
+    """The scores of a study, one axis per factor of its design."""
+
+    values: np.ndarray
+    design: Design
+    scale: float
+    n: Mapping[str, int]
+    missing: int = 0
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell has a score, so that mean squares are enough."""
+        return bool(np.isfinite(self.values).all())
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """Levels of each factor of the design."""
+        return dict(zip(self.design.factors, self.values.shape, strict=True))
+
+
+def components_table(frame: pd.DataFrame, design: Design, score: str = "score") -> ComponentsTable:
+    """Put tidy scores into a table with one axis per factor, saying what had to be left out.
+
+    A missing score stays missing. A factor of which one level has scores is left out of the design, and so is
+    a level without any score; both are said.
+
+    Examples
+    --------
+    >>> rows = [("a", "x", 1.0), ("a", "y", 2.0), ("b", "x", 3.0)]
+    >>> table = components_table(pd.DataFrame(rows, columns=["base", "judge", "score"]), Design(("base", "judge")))
+    >>> table.values.shape, table.missing
+    ((2, 2), 1)
+    """
+    scores = _checked(frame, design, score)
+    codes = _codes(frame, design)
+    shape = tuple(int(codes[name].max()) + 1 for name in design.factors)
+    cells = np.ravel_multi_index([codes[name] for name in design.factors], shape)
+    _refuse_duplicates(frame, design, cells)
+    values = np.full(shape, np.nan)
+    values.flat[cells] = scores
+    missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
+    notes = _silent_levels(frame, design, values, codes)
+    values = _without_silent(values)
+    levels = dict(zip(design.factors, values.shape, strict=True))
+    n = _counts(design, values)
+    infinite = bool(np.isinf(values).any())
+    single = [name for name, count in levels.items() if count == 1]
+    if infinite or not values.size:
+        problem = "a score is infinite" if infinite else "there is no score"
+        return ComponentsTable(np.empty((0,) * len(shape)), design, 1.0, n, missing, tuple(notes), problem)
+    kept = design.without(single) if len(single) < len(levels) and design.factors[0] not in single else design
+    problem = _problem(values, design, levels)
+    if not problem:
+        values = values.reshape([count for count in values.shape if count > 1])
+    scale = float(np.nanmax(np.abs(values))) or 1.0
+    values = values / scale
+    return ComponentsTable(
+        values - np.nanmean(values), kept if not problem else design, scale, n, missing, tuple(notes), problem
+    )
+
+
+def _checked(frame: pd.DataFrame, design: Design, score: str) -> np.ndarray:
+    absent = [name for name in (*design.factors, score) if name not in frame]
+    if absent:
+        raise InputError(
+            f"scores: lack the column {', '.join(absent)}; give {', '.join(design.factors)} and {score}"
+        )
+    if frame.empty:
+        raise InputError("scores: there are none; give one row per score")
+    for name in design.factors:
+        empty = frame[name].isna().to_numpy()
+        if empty.any():
+            raise InputError(
+                f"scores, row {int(empty.argmax()) + 1}: the {name} is empty; every score needs one"
+            )
+    numbers = pd.to_numeric(frame[score], errors="coerce").astype("float64").to_numpy()
+    wrong = np.isnan(numbers) & frame[score].notna().to_numpy()
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"scores, row {row + 1}: {score} {frame[score].iloc[row]!r} is not a number; "
+            "give a number or leave it empty"
+        )
+    return np.asarray(numbers)
+
+
+def _codes(frame: pd.DataFrame, design: Design) -> dict[str, np.ndarray]:
+    """Number the levels of each factor; those of a nested factor anew within each of its parents."""
+    plain = {name: _ranks(frame[name]) for name in design.factors}
+    codes = {name: code for name, code in plain.items() if name not in design.nested}
+    for name, parents in design.nested.items():
+        unit = np.zeros(len(frame), dtype=np.int64)
+        for parent in parents:
+            unit = unit * (int(plain[parent].max()) + 1) + plain[parent]
+        size = int(plain[name].max()) + 1
+        pairs, where = np.unique(unit * size + plain[name], return_inverse=True)
+        owners = pairs // size
+        codes[name] = (np.arange(len(pairs)) - np.searchsorted(owners, owners))[where]
+    return codes
+
+
+def _ranks(column: pd.Series) -> np.ndarray:
+    codes, labels = pd.factorize(column.astype("object"))
+    names = list(labels)
+    order = sorted(range(len(names)), key=lambda index: _sortable(names[index]))
+    ranks = np.empty(len(labels), dtype=np.int64)
+    ranks[order] = np.arange(len(labels))
+    return np.asarray(ranks[codes])
+
+
+def _sortable(label: object) -> tuple[str, float, str]:
+    if isinstance(label, int | float | np.integer | np.floating):
+        return ("number", float(label), "")
+    return ("text", 0.0, str(label))
+
+
+def _refuse_duplicates(frame: pd.DataFrame, design: Design, cells: np.ndarray) -> None:
+    repeated = pd.Series(cells).duplicated().to_numpy()
+    if repeated.any():
+        first = frame.iloc[int(repeated.argmax())]
+        where = ", ".join(f"{name} {first[name]}" for name in design.factors)
+        raise InputError(
+            f"scores: {counted(int(repeated.sum()), 'rows')} of a cell that has one, the first of {where}; "
+            "keep one score per cell, or name the factor that tells them apart"
+        )
+
+
+def _expected(design: Design, codes: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Say which cells could have a score: units of nested factors that nobody made are not missing."""
+    expected = np.ones(shape, dtype=bool)
+    for name, parents in design.nested.items():
+        axes = sorted(design.factors.index(one) for one in (*parents, name))
+        own = [design.factors[axis] for axis in axes]
+        exists = np.zeros([shape[axis] for axis in axes], dtype=bool)
+        exists[tuple(codes[one] for one in own)] = True
+        # Parents without any unit lack one at least.
+        inner = own.index(name)
+        np.moveaxis(exists, inner, 0)[0] |= ~exists.any(axis=inner)
+        others = tuple(axis for axis in range(len(shape)) if axis not in axes)
+        expected &= np.expand_dims(exists, others)
+    return expected
+
+
+def _silent_levels(
+    frame: pd.DataFrame, design: Design, values: np.ndarray, codes: Mapping[str, np.ndarray]
+) -> list[str]:
+    notes = []
+    for axis, name in enumerate(design.factors):
+        silent = np.isnan(values).all(axis=tuple(other for other in range(values.ndim) if other != axis))
+        if silent.any() and not silent.all() and name not in design.nested:
+            labels = sorted(
+                {str(frame[name].iloc[int((codes[name] == one).argmax())]) for one in np.flatnonzero(silent)}
+            )
+            shown = ", ".join(labels[:3]) + (" and others" if len(labels) > 3 else "")
+            notes.append(f"{counted(len(labels), name + 's')} without any score left out: {shown}")
+    return notes
+
+
+def _without_silent(values: np.ndarray) -> np.ndarray:
+    there = ~np.isnan(values)
+    for axis in range(values.ndim):
+        keep = there.any(axis=tuple(other for other in range(values.ndim) if other != axis))
+        values, there = values.compress(keep, axis), there.compress(keep, axis)
+    return values
+
+
+def _counts(design: Design, values: np.ndarray) -> dict[str, int]:
+    """Say how many levels each factor has, nested ones within their parents, and how many scores there are."""
+    counts = {}
+    for axis, name in enumerate(design.factors):
+        within = " x ".join(one for one in design.factors if one in design.nested.get(name, ()))
+        counts[f"{_plural(name)} per {within}" if within else _plural(name)] = values.shape[axis]
+    return {**counts, "scores": int((~np.isnan(values)).sum())}
+
+
+def _problem(values: np.ndarray, design: Design, levels: Mapping[str, int]) -> str:
+    """Say why a table supports no variance component; empty where it does."""
+    first = design.factors[0]
+    if levels[first] < 2:
+        return f"variance between {_plural(first)} needs two of them and there is {levels[first]}"
+    if sum(count > 1 for count in levels.values()) < 2:
+        return f"there is one score per {first}, so nothing tells error from what is to be measured"
+    size = float(np.nanmax(np.abs(values)))
+    if float(np.nanmax(values) - np.nanmin(values)) <= ROUNDING * size:
+        return f"every score is {float(np.nanmax(values)):g}, so there is no variance"
+    if not 1e-140 < size < 1e140:
+        return f"scores of size {size:g} have no variance that a computer can hold; use another unit"
+    return ""
+
+
+def _plural(name: str) -> str:
+    return f"{name}s"

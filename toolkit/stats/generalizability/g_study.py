@@ -1,0 +1,253 @@
+"""How far a mean score generalizes beyond these judges, repeats and bases: E-rho2, Phi and their error variances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.stats.generalizability.components import UNIT, VarianceComponents, interval_of
+from toolkit.stats.generalizability.design import Design
+from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
+
+E_RHO2: Final = "E-rho2"
+PHI: Final = "Phi"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What each component of a design counts for in the mean over a decision study, one number per effect."""
+
+    universe: np.ndarray
+    relative: np.ndarray
+    absolute: np.ndarray
+
+
+def weights(design: Design, of: Sequence[str], fixed: Sequence[str], counts: Mapping[str, float]) -> Weights:
+    r"""Return what each component counts for when scores are averaged over a decision study.
+
+    An effect is divided by the counts of its factors outside the object. It is universe score variance where
+    it has the object and otherwise fixed factors only, relative error where it has the object and a random
+    factor, absolute error where it has a random factor, and nothing where all its factors are fixed.
+
+    References
+    ----------
+    Brennan (2001), Generalizability Theory, section 4.1, rules 4.1.1-4.1.3, and section 4.3 for fixed facets.
+    """
+    objects, unsampled = set(of), set(of) | set(fixed)
+    rows = []
+    for effect in design.effects:
+        share = 1.0 / float(np.prod([counts[name] for name in effect - objects]))
+        random = bool(effect - unsampled)
+        mine = bool(effect & objects)
+        rows.append((share * (mine and not random), share * (mine and random), share * random))
+    universe, relative, absolute = np.array(rows, dtype=float).T
+    return Weights(universe, relative, absolute)
+
+
+def coefficients(components: np.ndarray, by: Weights) -> dict[str, np.ndarray]:
+    """Return the variances and coefficients of components, for one set or many.
+
+    Negative components count as 0. A coefficient is NaN where there is no variance at all.
+    """
+    kept = np.maximum(components, 0.0)
+    universe, relative, absolute = (kept @ one for one in (by.universe, by.relative, by.absolute))
+    nothing = np.full(np.shape(universe), np.nan)
+    floor = ROUNDING * kept.sum(axis=-1)
+    shares = {
+        name: np.divide(universe, universe + error, out=nothing.copy(), where=universe + error > floor)
+        for name, error in ((E_RHO2, relative), (PHI, absolute))
+    }
+    errors = {"relative": relative, "absolute": absolute}
+    roots = {f"sem {name}": np.sqrt(error) for name, error in errors.items()}
+    return {"universe": universe, **errors, **roots, **shares}
+
+
+SEM_UNIT: Final = "score points"
+_RESULTS: Final = (
+    (PHI, PHI, "none"),
+    (E_RHO2, E_RHO2, "none"),
+    ("universe score variance", "universe", UNIT),
+    ("absolute error variance", "absolute", UNIT),
+    ("relative error variance", "relative", UNIT),
+    ("SEM of the score", "sem absolute", SEM_UNIT),
+    ("SEM of comparisons", "sem relative", SEM_UNIT),
+)
+"""Name, key in ``coefficients`` and unit of every result."""
+
+
+@dataclass(frozen=True)
+class Generalizability:
+    """How dependable the mean score of an object of measurement is."""
+
+    of: tuple[str, ...]
+    fixed: tuple[str, ...]
+    counts: Mapping[str, int]
+    results: tuple[Estimate, ...]
+    components: VarianceComponents
+    notes: tuple[str, ...]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per result: coefficients, error variances, then components."""
+        return estimates_frame(self._rows(), "kind")
+
+    def sentence(self) -> str:
+        """Return both coefficients in words ready for the thesis."""
+        over = ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in self.counts.items())
+        of = self.components.asked.name(frozenset(self.of)).split(":")[0]
+        what = f"Mean scores per {of} over {over or 'nothing else'}"
+        return f"{what}: {self.phi.sentence()} {self.e_rho2.sentence()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every result as plain JSON types."""
+        return {
+            "of": list(self.of),
+            "fixed": list(self.fixed),
+            "counts": dict(self.counts),
+            "results": [one.to_dict() for one in self.results],
+            "components": self.components.to_dict(),
+            "notes": list(self.notes),
+        }
+
+    @property
+    def phi(self) -> Estimate:
+        """Dependability of the score as it stands: a judge's leniency is error."""
+        return self.results[0]
+
+    @property
+    def e_rho2(self) -> Estimate:
+        """Generalizability of comparisons between objects that the same judges scored."""
+        return self.results[1]
+
+    def _rows(self) -> Iterator[tuple[str, Estimate]]:
+        for one in self.results:
+            yield {"none": "coefficient", UNIT: "variance"}.get(one.unit, "standard error"), one
+        yield from (("component", one) for one in self.components.components)
+
+
+def generalizability_study(
+    components: VarianceComponents,
+    of: str | Sequence[str],
+    *,
+    fixed: Sequence[str] = (),
+    counts: Mapping[str, int] | None = None,
+) -> Generalizability:
+    r"""Return E-rho2, Phi, error variances and standard errors of measurement of a mean score.
+
+    :math:`E\rho^2 = \sigma^2(\tau) / (\sigma^2(\tau) + \sigma^2(\delta))` and
+    :math:`\Phi = \sigma^2(\tau) / (\sigma^2(\tau) + \sigma^2(\Delta))`, with the relative error :math:`\delta` for
+    comparing objects and the absolute error :math:`\Delta` for their scores as they stand (Brennan 2001,
+    equations 4.20, 4.23). Intervals are those of the components' draws. In the simulations of
+    ``variance_components`` the generalized ones covered 93.7-97.3 %; with a quarter of the scores at the ceiling
+    92.9-96.4 % for up to 100 answers and 90.5-91.8 % for 300, with half at the ceiling 81-93 %. Bootstrap
+    intervals of E-rho2 covered 75-94 %, of Phi 68-90 %: they hold for these judges only.
+
+    References
+    ----------
+    Brennan (2001), Generalizability Theory, chapter 4. Shavelson & Webb (1991), chapters 6-7.
+
+    Examples
+    --------
+    >>> from toolkit.stats.generalizability.components import variance_components
+    >>> from toolkit.stats.generalizability.design import Design
+    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
+    >>> frame = pd.DataFrame(rows, columns=["answer", "judge", "score"])
+    >>> found = generalizability_study(variance_components(frame, Design(("answer", "judge"))), "answer")
+    >>> round(found.e_rho2.estimate, 4), round(found.phi.estimate, 4)
+    (0.9093, 0.6201)
+    """
+    objects = _known_factors(components, (of,) if isinstance(of, str) else of)
+    unsampled = _known_factors(components, fixed)
+    if set(objects) & set(unsampled):
+        raise InputError(f"generalizability of {', '.join(objects)}: the object cannot be fixed as well")
+    over = _counts(components, objects, unsampled, counts or {})
+    reason = _reason(components, objects, unsampled)
+    if reason:
+        results = _blank(components, f"not estimable: {reason}")
+    else:
+        results = _estimates(components, weights(components.table.design, objects, unsampled, over))
+    return Generalizability(objects, unsampled, over, results, components, components.notes)
+
+
+def _estimates(components: VarianceComponents, by: Weights) -> tuple[Estimate, ...]:
+    """Return every result in its order, from the components and from their draws."""
+    drawn = None if components.draws is None else coefficients(components.draws, by)
+    point = coefficients(components.fit.raw, by)
+    scale = components.table.scale
+    power = {"none": 1.0, UNIT: scale**2, SEM_UNIT: scale}
+    return tuple(
+        _filled(components, name, unit, point[key], None if drawn is None else drawn[key], power[unit])
+        for name, key, unit in _RESULTS
+    )
+
+
+def _known_factors(components: VarianceComponents, names: Sequence[str]) -> tuple[str, ...]:
+    """Return factors with what they are nested in, refusing those that the study does not have."""
+    known = components.asked.factors
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InputError(f"factor {unknown[0]!r}: not in the design; it has {', '.join(known)}")
+    whole = components.asked.closure(names)
+    return tuple(name for name in known if name in whole)
+
+
+def _counts(
+    components: VarianceComponents, objects: tuple[str, ...], fixed: tuple[str, ...], asked: Mapping[str, int]
+) -> dict[str, int]:
+    levels = {} if components.problem else components.table.levels
+    for name, count in asked.items():
+        if name not in components.asked.factors or name in objects:
+            raise InputError(f"count of {name}: not a factor that scores are averaged over")
+        if count < 1:
+            raise InputError(f"count of {name}: {count} is below 1")
+        if count > 1 and levels and name not in levels:
+            raise InputError(f"count of {name}: the study has one only, so what it adds is not known")
+        if name in fixed and count != levels.get(name, count):
+            raise InputError(f"count of {name}: it is fixed, so it keeps its {levels[name]} levels")
+    return {name: int(asked.get(name, n)) for name, n in levels.items() if name not in objects}
+
+
+def _reason(components: VarianceComponents, objects: tuple[str, ...], fixed: tuple[str, ...]) -> str:
+    if components.problem:
+        return components.problem
+    there = set(components.table.design.factors)
+    if not there & set(objects):
+        return f"there is one {' and '.join(objects)} only"
+    if not there - set(objects) - set(fixed):
+        return "no factor of several levels is left to generalize over"
+    return ""
+
+
+def _filled(
+    components: VarianceComponents,
+    name: str,
+    unit: str,
+    point: np.ndarray,
+    drawn: np.ndarray | None,
+    scale: float,
+) -> Estimate:
+    """Return one result from its value and its draws."""
+    first = components.components[0]
+    cautions = "; ".join(components.cautions)
+    result = replace(first, name=name, unit=unit, estimate=None, low=None, high=None, note=cautions)
+    if not np.isfinite(point):
+        return replace(result, note="not estimable: there is no variance to share out")
+    result = replace(result, estimate=float(point) * scale)
+    if drawn is None:
+        reason = first.note[first.note.find("no interval") :]
+        return replace(result, note="; ".join(filter(None, (cautions, reason))))
+    low, high = interval_of(drawn[np.isfinite(drawn)])
+    return replace(result, low=low * scale, high=high * scale)
+
+
+def _blank(components: VarianceComponents, note: str) -> tuple[Estimate, ...]:
+    table = components.table
+    return tuple(
+        Estimate(name, None, unit=unit, n=table.n, missing=table.missing, note=note)
+        for name, _, unit in _RESULTS
+    )

@@ -1,0 +1,144 @@
+"""The independent unit of every interval and test: the cluster, bases that share a text or a call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
+
+import pandas as pd
+
+from toolkit.words import counted
+
+GROUPS: Final = "independent groups"
+_WORDS: Final = re.compile(r"\b(bases?|clusters?)\b")
+_SAID: Final = ("method", "note", "words")
+P = ParamSpec("P")
+R = TypeVar("R")
+V = TypeVar("V", pd.Series, pd.DataFrame)
+
+
+def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
+    """Make an analysis of frames by base one of independent clusters, where several bases are one.
+
+    The analysis finds the cluster in ``base``, which it resamples, jackknifes, blocks and clusters by, and the base
+    itself in ``situation``, within which S, M and L are paired (`mean_of_units`). What it returns counts independent
+    groups in place of bases, in ``n``, methods and notes. Without a column ``cluster``, or where every base is its own,
+    nothing changes.
+    """
+
+    @wraps(analysis)
+    def clustered(*args: P.args, **kwargs: P.kwargs) -> R:
+        frames = [value for value in (*args, *kwargs.values()) if isinstance(value, pd.DataFrame)]
+        frames = [frame for frame in frames if _has_units(frame)]
+        if not any((frame["cluster"] != frame["base"]).any() for frame in frames):
+            return analysis(*args, **kwargs)
+        found = analysis(
+            *(_by_cluster(value) for value in args),
+            **{name: _by_cluster(value) for name, value in kwargs.items()},
+        )
+        said: R = in_groups(found, frames[0])
+        notes = getattr(said, "notes", None)
+        if not (is_dataclass(said) and isinstance(notes, tuple)):
+            return said
+        return replace(said, notes=(*notes, groups_note(frames[0])))  # type: ignore[type-var]
+
+    return clustered
+
+
+def mean_of_units(values: V) -> V:
+    """Return one row a unit of values with ``base`` and ``situation`` in their index.
+
+    Bases are averaged within their cluster, so that each cluster counts once, however often its texts are listed: a
+    copy says nothing new. What is left is one independent value a unit, for which Student's t, the repeated-measures
+    ANOVA, Friedman's test and the mixed model are made, and no random effect of clusters is to be estimated from the
+    few that hold several bases.
+    """
+    return values.groupby(level=["base", "situation"]).mean().groupby(level="base").mean()
+
+
+def unit_counts(frame: pd.DataFrame) -> dict[str, int]:
+    """Return how many bases a frame has, and how many independent groups where these are fewer.
+
+    Examples
+    --------
+    >>> unit_counts(pd.DataFrame({"base": list("abc"), "cluster": list("aac")}))
+    {'bases': 3, 'independent groups': 2}
+    """
+    bases = int(frame["base"].nunique())
+    groups = int(frame["cluster"].nunique()) if "cluster" in frame else bases
+    return {"bases": bases, **({GROUPS: groups} if groups != bases else {})}
+
+
+def units_words(clusters: Mapping[str, str], bases: set[str]) -> str:
+    """Say how many bases there are, and how many independent groups where these are fewer.
+
+    Examples
+    --------
+    >>> units_words({"a": "a", "b": "a", "c": "c"}, {"a", "b", "c"}), units_words({"a": "a"}, {"a"})
+    ('3 bases in 2 independent groups (bases that share texts)', '1 base')
+    """
+    groups = len({clusters[base] for base in bases})
+    said = f" in {counted(groups, GROUPS)} (bases that share texts)" if groups != len(bases) else ""
+    return f"{counted(len(bases), 'bases')}{said}"
+
+
+def groups_note(frame: pd.DataFrame) -> str:
+    """Say which units a result rests on; ``frame`` has bases in fewer clusters."""
+    found = unit_counts(frame)
+    return (
+        f"{counted(found['bases'], 'bases')} are {counted(found[GROUPS], GROUPS)}, because bases share texts: "
+        "intervals and tests rest on groups, each counting once where bases would"
+    )
+
+
+def in_groups(result: Any, frame: pd.DataFrame) -> Any:
+    """Return a result with its units called independent groups: numbers in ``n``, and words of methods and notes.
+
+    All bases are counted beside the groups where all groups of ``frame`` are used; how many there are in a part of the
+    groups no result says.
+    """
+    whole = unit_counts(frame)
+
+    def said(value: Any) -> Any:
+        if isinstance(value, tuple) and type(value) is tuple:
+            return tuple(said(one) for one in value)
+        if isinstance(value, Mapping):
+            return {key: said(one) for key, one in value.items()}
+        if not is_dataclass(value) or isinstance(value, type):
+            return value
+        old = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        new = {
+            name: _counts(one, whole) if name == "n" and isinstance(one, Mapping) else said(one)
+            for name, one in old.items()
+        }
+        if "n" in old:
+            new |= {name: _WORDS.sub(_group, old[name]) for name in _SAID if isinstance(old.get(name), str)}
+        return replace(value, **new)
+
+    return said(result)
+
+
+def _counts(n: Mapping[str, int], whole: Mapping[str, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for what, count in n.items():
+        if what == "bases":
+            found |= {"bases": whole["bases"]} if count == whole[GROUPS] else {}
+        found[_WORDS.sub(_group, what)] = count
+    return found
+
+
+def _group(found: re.Match[str]) -> str:
+    return GROUPS if found[1].endswith("s") else GROUPS.removesuffix("s")
+
+
+def _has_units(frame: pd.DataFrame) -> bool:
+    return "cluster" in frame and "base" in frame
+
+
+def _by_cluster(value: Any) -> Any:
+    if not (isinstance(value, pd.DataFrame) and _has_units(value)):
+        return value
+    return value.assign(situation=value["base"], base=value["cluster"]).drop(columns="cluster")
