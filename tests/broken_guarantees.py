@@ -169,7 +169,7 @@ MUTATIONS = (
         "toolkit/models/transport.py",
         'text = message if not key else message.replace(key, "[key]")',
         "text = message",
-        "tests/test_canary.py::test_a_key_in_a_refusal_is_in_no_file_and_no_output",
+        "tests/hard/test_secrets.py::test_a_key_in_a_refusal_is_in_no_file_and_no_output",
     ),
     Mutation(
         "ten repeats are ten calls",

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from stub_server import StubServer
+from stub_study import REASONED, is_judge
 from test_killed import FORKS
-from test_pipeline import REASONED, is_judge
 from waiting import is_heard_out, wait_for
 
 from toolkit.runs import access

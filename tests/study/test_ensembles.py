@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from stub_server import Fault, StubServer
-from test_pipeline import REASONED, is_judge
+from stub_study import REASONED, is_judge
 
-from toolkit.errors import StudyError
 from toolkit.store.documents import Judgement, OutputBlob, Rubric, Run
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
@@ -215,9 +213,9 @@ def test_focus_off_and_on_are_two_ensembles_over_the_same_runs(tmp_path: Path, s
 def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_error_costs_the_same(
     tmp_path: Path, store_folder: Path
 ) -> None:
-    """A wrong port in a reply of 4 and in one of 24 sentences costs one major finding in both; nothing else does."""
+    """A wrong port in a reply of 4 and in one of 10 sentences costs one major finding in both; nothing else does."""
     short = "Block 192.0.2.7. Keep the logs. SSH is on port 443. Ask the owner."
-    long = short + " Write down who did what." * 20
+    long = short + " Write down who did what." * 6
 
     def sees(body: dict) -> str:
         text = body["messages"][-1]["content"]
@@ -231,13 +229,13 @@ def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_err
         return json.dumps({"findings": [wrong] if "port 443" in segment else []})
 
     with StubServer(answer=sees) as server:
-        top = 'repeats = 2\n[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"'
+        top = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"'
         study = server_study(tmp_path, server, top=top)
-        assert study.execute(progress=False).judged == 12
+        assert study.execute(progress=False).judged == 6
         judgements = study.judgements()
         details = {one["call_id"]: one["detail"] for one in study.store.database["judgements"].find()}
         segments = judgements["call_id"].map(lambda call: details[call]["segments"])
-        assert set(segments) == {4, 24}
+        assert set(segments) == {4, 10}
         assert sum(is_judge(seen.body) for seen in server.seen) == (segments + 1).sum()
         prefixes = {str(seen.body["messages"][:3]) for seen in server.seen if is_judge(seen.body)}
         assert len(prefixes) == 6  # one for each prompt and its reply, whatever the segment and the judge
@@ -296,22 +294,3 @@ def test_dimensions_are_asked_in_an_order_that_differs_from_task_to_task_and_rep
             == 0
         )
         study.store.close()
-
-
-@pytest.mark.parametrize(
-    ("top", "judges", "said"),
-    [
-        ("[bias_controls]\nlength_normalization = true", "", "only per_sentence has"),
-        ('[bias_controls]\nfsp_mode = "sentences"', "", "fsp_mode"),
-        ("[bias_controls]\nfsp_sentences = 0", "", "fsp_sentences"),
-        ("", "repeats = 0", "repeats"),
-        ("", 'rubric = "seed-v1"\nshuffle_dimensions = true', "fixed order"),
-        ("", 'related = "drop"', "related"),
-    ],
-)
-def test_a_study_that_cannot_mean_what_it_says_is_refused(
-    tmp_path: Path, study_file: Callable[..., Path], top: str, judges: str, said: str
-) -> None:
-    """One line that names the key."""
-    with pytest.raises(StudyError, match=said), StubServer() as server:
-        server_study(tmp_path, server, top=top, judges=judges)

@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((ROOT / "templates").glob("*.ipynb"))
 NOTEBOOKS = [*TEMPLATES, *sorted((ROOT / "notebooks").glob("*.ipynb"))]
 LOGIC = (

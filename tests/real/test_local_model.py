@@ -1,4 +1,4 @@
-"""The local model really judges in every mode: the rubric, focus sentences and hallucinations, through both clients."""
+"""The local model really answers and judges: through the engine and both clients, in every mode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolkit.study import Study
 
 pytestmark = pytest.mark.model
 
-RUBRIC = Path(__file__).resolve().parents[1] / "templates" / "rubrics" / "demo.toml"
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 ITEMS = (
     LabelledItem("open", "Which port does SSH use?", "Port 22.", "TCP port 22.", hallucinated=False),
     LabelledItem(
@@ -42,7 +42,7 @@ def judged_by(folder: Path, judge: str, *, top: str = "", judges: str = "", max_
     path.write_text(
         f'name = "judged"\noutput = "results/judged"\nscenarios = ["CTI_ANALYSIS"]\nlength_bins = ["S"]\n'
         f'models = [{{ name = "m", provider = "scripted", replies = {replies} }}]\n{top}\n'
-        f'[judges]\nrubric = "{RUBRIC}"\nmax_tokens = {max_tokens}\n{judges}\n'
+        f'[judges]\nrubric = "{TEMPLATES / "rubrics" / "demo.toml"}"\nmax_tokens = {max_tokens}\n{judges}\n'
         f'primary = {{ name = "smollm2-135m", {judge} }}\n'
         "secondary = false\ntertiary = false\n"
     )
@@ -117,3 +117,28 @@ def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
     assert verdicts.loc[~unread, "score"].between(0, 1).all()
     assert (verdicts["decision"].isna() == verdicts["reason"].notna()).all()
     study.store.close()
+
+
+@pytest.mark.parametrize("rubric", ["default", "seed-v1"])
+def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, rubric: str) -> None:
+    """One short prompt, three judges: every judgement is a score or a reason, and tokens are the server's own."""
+    text = (TEMPLATES / "demo.toml").read_text(encoding="utf-8")
+    text = text.replace("../results/demo", "results/demo").replace("rubrics/demo.toml", rubric)
+    path = tmp_path / "local.toml"
+    path.write_text(
+        text.replace("[sampling]", 'scenarios = ["CTI_ANALYSIS"]\nlength_bins = ["S"]\n[sampling]')
+    )
+    study = Study.load(path)
+    outcome = study.execute(progress=False, limit=1)
+    runs, judgements, status = study.runs(), study.judgements(), study.status()
+    captions = [path.read_text() for path in study.figures() if path.suffix == ".txt"]
+    study.store.close()
+    assert (outcome.succeeded, outcome.failed, len(judgements)) == (1, 0, 3)
+    assert not runs["tokens_estimated"].any()
+    # 64 tokens are not enough for a whole answer, and every caption says so.
+    assert status["finish_reasons"] == {"length": 1}
+    assert all("1 of 1 answer counted though truncated." in caption for caption in captions)
+    assert (runs["output_tokens"] > 0).all()
+    assert (runs["latency_ms"] > 0).all()
+    assert (judgements["composite"].notna() != judgements["reason"].notna()).all()
+    assert judgements["composite"].dropna().between(0, 5).all()

@@ -10,13 +10,13 @@ import pytest
 from toolkit.batch import Job, check_parameters, run_templates
 from toolkit.errors import InputError, ToolkitError
 
-TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
 
 def test_a_template_runs_by_papermill_with_its_parameters(tmp_path: Path, demo_like_study: Path) -> None:
     """It finds the finished study, draws into the folder that it was given, and ends with a manifest.
 
-    All templates run in `test_every_notebook_in_jupyterlab`.
+    All templates run in `test_jupyterlab`.
     """
     given = {"study": str(demo_like_study), "figures": str(tmp_path)}
     (path,) = run_templates([Job(TEMPLATES / "run_study.ipynb", tmp_path / "run_study.ipynb", given)])

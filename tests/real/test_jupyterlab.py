@@ -28,7 +28,7 @@ from toolkit.words import DIMENSIONS
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 WHOLE = """
 name = "whole"
 output = "results/whole"

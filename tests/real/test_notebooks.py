@@ -1,4 +1,4 @@
-"""What a notebook says of ratings and failures that are there; `test_every_notebook_in_jupyterlab` opens them all."""
+"""What a notebook says of ratings and failures that are there; `test_jupyterlab` opens them all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolkit.batch.ahead import new_manager
 from toolkit.people.rating import open_round, rate
 from toolkit.words import DIMENSIONS
 
-NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
 def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path: Path) -> None:

@@ -2,55 +2,105 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from rated_study import finished_study
 
-from toolkit.errors import InputError, StudyError
+from toolkit.errors import InputError
+from toolkit.people.rating import next_reply, open_round, rate
+from toolkit.report.bundle.evidence import Evidence
+from toolkit.report.bundle.methods import methods_section, methods_text
 from toolkit.report.estimates_table import estimates_table
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.judge_card import judge_cards
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
-from toolkit.study_file import load_study_file
+from toolkit.words import DIMENSIONS
+from toolkit.workbench.bundling import what_was_done
 
 
-def with_primary(study: Study, primary: str | None) -> Study:
-    analysis = study.file.analysis.model_copy(update={"primary": primary})
-    study.file = study.file.model_copy(update={"analysis": analysis})
-    return study
+@pytest.fixture
+def study(demo_like_study: Path) -> Iterator[Study]:
+    """Twelve bases by scripted models, of which nothing is changed here."""
+    with Study.load(demo_like_study) as loaded:
+        yield loaded
 
 
-def test_an_unknown_primary_contrast_is_refused_with_those_that_are_known(tmp_path: Path) -> None:
-    """One line that names the key and the three contrasts."""
-    path = tmp_path / "s.toml"
-    path.write_text('name = "p"\nmodels = ["gpt-4o"]\n[analysis]\nprimary = "S-M"')
-    with pytest.raises(StudyError, match=r"analysis\.primary.*M-S.*L-M.*L-S"):
-        load_study_file(path)
+def under(study: Study, **analysis: object) -> Study:
+    """Return the same runs under a file whose [analysis] says otherwise."""
+    held = study.file.analysis.model_copy(update=analysis)
+    return Study(study.file.model_copy(update={"analysis": held}), study.path)
 
 
-def test_a_primary_contrast_of_a_length_that_is_not_asked_is_refused(tmp_path: Path) -> None:
-    """One line that names the contrast and the length."""
-    path = tmp_path / "s.toml"
-    path.write_text('name = "p"\nmodels = ["gpt-4o"]\nlength_bins = ["S", "M"]\n[analysis]\nprimary = "L-S"')
-    with pytest.raises(StudyError, match=r"L-S compares L, which is not in length_bins"):
-        load_study_file(path)
+def test_a_finished_study_answers_every_question_about_length(study: Study) -> None:
+    """Tests of any difference, length bias, mixed model and front, all told; equivalence against a written margin."""
+    comparison = study.length()
+    assert comparison.anova is not None
+    assert comparison.anova.n == {"bases": 12, "bins": 3}
+    assert comparison.equivalence == ()
+    bias = study.length_bias()
+    assert bias.slope.n == {"bases": 12, "answers": 36}
+    assert len(bias.to_frame()) == 7
+    assert study.mixed_model().n["bases"] == 12
+    front = study.pareto()
+    assert {point.length_bin for point in front.points} == {"S", "M", "L"}
+    assert all(point.per_aud.sentence() for point in front.points)
+    with under(study, equivalence_margin=0.25) as other:
+        found = other.length().equivalence
+    assert ["±0.25" in one.note for one in found] == [True] * 3
+
+
+def test_a_study_says_how_far_its_scores_generalize(study: Study) -> None:
+    found, model = study.generalizability(), study.generalizability("clarity", of="model", target=0.8)
+    assert found.result.of == ("base", "answer")
+    assert found.result.phi.n["scores"] == int(study.judgements()["composite"].notna().sum())
+    assert 0 <= found.result.phi.low <= found.result.phi.high <= 1
+    assert {"component", "curve"} == set(found.figure_frame()["part"])
+    # The study asks one model, so the variance between models cannot be known.
+    assert ("one model only" in model.result.phi.note, model.score) == (True, "clarity")
+
+
+def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path: Path) -> None:
+    """Nothing is calibrated by nobody; four ratings by a person calibrate the rest."""
+    with finished_study(tmp_path) as finished:
+        missing, ceiling = finished.missing(), finished.ceiling()
+        assert missing.overall[0].n == {"runs": 6, "bases": 2}
+        assert missing.overall[0].estimate == 0.0
+        assert set(missing.shares) == {"length_bin", "model", "judge"}
+        assert ceiling.limit == finished.file.analysis.ceiling_share
+        assert {"all", "length_bin S", "judge primary"} <= set(ceiling.shares)
+        assert ceiling.shares["all"][0].n["scores"] == 18
+        assert finished.calibration().means["all"].calibrated.estimate is None
+        round_ = open_round(finished.plan, finished.store, "anna")
+        for score in (3.0, 4.0, 2.5, 4.5):
+            reply = next_reply(round_)
+            assert reply is not None
+            scores = dict.fromkeys(DIMENSIONS, score)
+            round_ = rate(finished.plan, finished.store, round_, reply, scores)
+        found = finished.calibration(width=1.0)
+        assert found.means["all"].people.estimate == pytest.approx(3.5)
+        n = found.means["all"].calibrated.n
+        assert (n["rated answers"], n["unrated answers"]) == (4, 2)
+        assert found.alt_tests["ensemble"].passed is None
+        assert "people" in found.sentence()
+    for result in (missing, ceiling, found):
+        assert json.dumps(result.to_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize("primary", [None, "M-S", "L-S"])
-def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(
-    demo_like_study: Path, primary: str | None
-) -> None:
+def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study: Study, primary: str | None) -> None:
     """The other p values are Holm's among themselves, and their row says that the interval is not."""
-    study = with_primary(Study.load(demo_like_study), primary)
+    raw = {one.name: one.p_value for one in under(study, primary="M-S").length().contrasts[:1]}
+    study = under(study, primary=primary)
     found = study.length()
     by_model, bias, mixed = study.length_by_model(), study.length_bias(), study.mixed_model()
-    raw = {one.name: one.p_value for one in with_primary(study, "M-S").length().contrasts[:1]}
-    study.store.close()
+    study.close()
     for one in found.contrasts:
         if one.name == primary:
             assert (one.correction, one.note) == ("none", "confirmatory")
@@ -110,11 +160,9 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     study.store.close()
 
 
-def test_a_call_that_judgements_share_is_paid_for_once_on_the_card(demo_like_study: Path) -> None:
+def test_a_call_that_judgements_share_is_paid_for_once_on_the_card(study: Study) -> None:
     """Two judgements of one call cost what the call cost."""
-    study = Study.load(demo_like_study)
     judgements, runs = study.judgements().assign(aud_cost=0.5), study.runs()
-    study.store.close()
     own = judgements["judge"] == "primary"
     judgements.loc[own, "call_id"] = [f"call {place // 2}" for place in range(own.sum())]
     card = next(one for one in judge_cards(judgements, runs) if one.judge == "primary")
@@ -174,6 +222,6 @@ def test_one_cost_wherever_it_stands(tmp_path: Path, store_folder: Path, setting
         assert sum(card.total_aud for card in cards) == pytest.approx(of_judges)
         assert study.status()["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
         assert status["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
-        study.bundle()
-        said = re.findall(r"AUD ([0-9.]+)", (study.output / "bundle" / "methods.tex").read_text())
+        methods = methods_text(methods_section(what_was_done(study, study.status(), Evidence())))
+        said = re.findall(r"AUD ([0-9.]+)", methods)
         assert f"{calls['aud_cost'].sum():.4f}" in said or f"{calls['aud_cost'].sum():.2f}" in said
