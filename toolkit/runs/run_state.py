@@ -2,22 +2,123 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from toolkit.judges.judgement import judge_label
+from toolkit.judges.judgement import judge_label, judgement_requests
+from toolkit.judges.per_sentence import estimate_segments
 from toolkit.models.base import ModelRequest
-from toolkit.plan import PlannedRun
+from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.said import Said, failure_reasons, judge_requests, said_of
-from toolkit.runs.whole import defect_of
-from toolkit.store.documents import OutputBlob, Run
+from toolkit.runs.retries import defect_of
+from toolkit.store.connection import Store
+from toolkit.store.documents import Judgement, OutputBlob, Run
 from toolkit.store.stored import is_current
 
-if TYPE_CHECKING:
-    from toolkit.plan import Plan
-    from toolkit.store.connection import Store
+_OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one judge said of one run."""
+
+    answered: bool
+    reason: str | None = None
+    calls: tuple[str, ...] = ()
+
+
+def judge_requests(
+    plan: Plan, role: str, *, task: str, response: str, repeat: int = 0
+) -> tuple[ModelRequest, ...]:
+    """Return every request that one judge is sent about one run, repairs left out."""
+    return tuple(
+        request
+        for again in range(plan.manner.repeats)
+        for request in judgement_requests(
+            plan.judges[role].of_run(repeat, again),
+            plan.rubric,
+            task=task,
+            response=response,
+            manner=plan.manner,
+        )
+    )
+
+
+def calls_of_judge(plan: Plan, tokens: float) -> float:
+    """Return how many calls one judge makes about one reply, as far as its length tells, repairs left out."""
+    segments = estimate_segments(tokens) if plan.manner.focus == "per_sentence" else 0.0
+    return plan.manner.repeats * (1 + segments)
+
+
+def failure_reasons(plan: Plan, store: Store, run_ids: set[str]) -> dict[str, dict[str, str]]:
+    """Return why judges gave no scores, by run id and role, as the ensembles of the runs have it.
+
+    Only runs with a judgement that failed, under whatever settings, are read: reading every ensemble takes as long as
+    everything else together.
+    """
+    key = {"study": plan.study.name, "rubric_hash": plan.rubric.digest, "failed": True}
+    failed = store.database["judgements"].find(key, {"run_id": 1})
+    ids = [judgement["run_id"] for judgement in failed if judgement["run_id"] in run_ids]
+    return {
+        run["run_id"]: {
+            role: result["reason"] or "unknown"
+            for role, result in ((run.get("ensemble_evaluation") or {}).get("judge_results") or {}).items()
+            if result["evaluation_failed"]
+        }
+        for run in store.find_by(Run, "run_id", ids, only=("run_id", "ensemble_evaluation"))
+    }
+
+
+def said_of(
+    plan: Plan, store: Store, runs: Mapping[str, tuple[PlannedRun, str]]
+) -> dict[str, dict[str, Said]]:
+    """Return what single judges said of runs (run id to run and blob id), by run id and role.
+
+    A judgement counts when its call is the one that would be asked now: under another temperature or seed it would be
+    asked, and paid for, again.
+    """
+    names = {role: judge.name for role, judge in plan.judges.items()}
+    found: dict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
+    for document in store.find_by(Judgement, "run_id", runs, only=_OF_JUDGEMENT):
+        same = document["rubric_hash"] == plan.rubric.digest
+        if same and names.get(document["judge"]) == document["model"]:
+            found[document["run_id"]][document["call_id"]] = document
+    blobs = store.find_by(
+        OutputBlob, "blob_id", (runs[run_id][1] for run_id in found), only=("blob_id", "content")
+    )
+    texts = {blob["blob_id"]: blob["content"] for blob in blobs}
+    said: dict[str, dict[str, Said]] = {}
+    for run_id, documents in found.items():
+        run, blob_id = runs[run_id]
+        said[run_id] = {}
+        for role in plan.judges_of(run.model):
+            kept = [
+                documents.get(call_id) for call_id in _first_calls(plan, role, run, texts.get(blob_id, ""))
+            ]
+            there = [judgement for judgement in kept if judgement is not None]
+            if there:
+                answered = len(there) == len(kept) and all(judgement["answered"] for judgement in there)
+                reasons = [judgement["reason"] or "unknown" for judgement in there if judgement["failed"]]
+                calls = tuple(judgement["call_id"] for judgement in there)
+                said[run_id][role] = Said(answered, next(iter(reasons), None), calls)
+    return said
+
+
+def _first_calls(plan: Plan, role: str, run: PlannedRun, response: str) -> list[str]:
+    """Return the calls that name the judgements of a run by one judge: the first call of each time it judges."""
+    return [
+        judgement_requests(
+            plan.judges[role].of_run(run.repeat, again),
+            plan.rubric,
+            task=run.prompt.text,
+            response=response,
+            manner=plan.manner,
+        )[0].identity()
+        for again in range(plan.manner.repeats)
+    ]
+
 
 _OF_RUN = (
     *("study", "run_id", "prompt_id", "model", "repeat", "status", "failure", "finish_reason", "tokens"),
@@ -52,19 +153,6 @@ class Ahead:
     tokens: int | None = None
     text: str | None = None
     judged: bool = True
-
-
-@dataclass(frozen=True)
-class Calls:
-    """The calls of one state of a study: how many, what they cost, and what may have been billed besides, in AUD.
-
-    ``most_attempts`` is the number of requests of the call that took most.
-    """
-
-    count: int
-    aud: float
-    unsure_aud: float
-    most_attempts: int
 
 
 def standings(plan: Plan, store: Store, *, reasons: bool = True) -> tuple[Standing, ...]:
@@ -153,30 +241,6 @@ def judge_shares(
     return left, paid
 
 
-def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
-    """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``."""
-    totals = {
-        "n": {"$sum": 1},
-        "aud": {"$sum": "$aud_cost"},
-        "unsure": {"$sum": "$unsure_aud"},
-        "most": {"$max": {"$size": {"$ifNull": ["$attempts", []]}}},  # a claim has none yet
-    }
-    # By one plain field: the embedded server counts that in SQL, and takes a compound _id for one constant group.
-    found = store.database["calls"].aggregate(
-        [{"$match": {"study": study}}, {"$group": {"_id": "$state", **totals}}]
-    )
-    return {
-        group["_id"]: Calls(group["n"], group["aud"] or 0.0, group["unsure"] or 0.0, group["most"] or 0)
-        for group in found
-    }
-
-
-def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
-    """Return owner, purpose and worst cost of the calls that are under way, or that a dead process left."""
-    fields = {"state": 1, "owner": 1, "purpose": 1, "worst_aud": 1, "sent": 1}
-    return list(store.database["calls"].find({"study": study, "state": "claimed"}, fields))
-
-
 def _standing(
     plan: Plan, run: PlannedRun, document: Mapping[str, Any], reasons: Mapping[str, Mapping[str, str]]
 ) -> Standing:
@@ -210,12 +274,3 @@ def _standing(
         replaced=replaced,
         said=said,
     )
-
-
-def budget_left(plan: Plan, store: Store) -> float:
-    """Return how much of a study's budget is neither spent nor held for calls under way; infinity without a budget."""
-    name, budget = plan.study.name, plan.study.budget.aud
-    if budget is None:
-        return float("inf")
-    used = sum(calls.aud + calls.unsure_aud for calls in calls_by_state(store, name).values())
-    return max(0.0, budget - used - sum(call["worst_aud"] or 0.0 for call in claimed_calls(store, name)))

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
+from toolkit.errors import InputError
 from toolkit.models.base import Model, ModelRequest, Usage
 from toolkit.models.catalogue import ModelSpec
-from toolkit.models.prices import Price, aud_cost
+from toolkit.models.prices import Price, aud_cost, price_of
+from toolkit.models.registry import BATCH_PROVIDERS, default_concurrency, open_batch_client, open_model
 from toolkit.models.tokens import count_tokens
+from toolkit.plan import Plan
+from toolkit.runs.batches import BatchDesk
 from toolkit.runs.limits import Limiter
+from toolkit.store.connection import Store
+from toolkit.study_file import ModelEntry
 
 MESSAGE_TOKENS = 16  # what chat formats add around a message, rounded up, for the worst case
 OTHER_TOKENIZER: Final = 1.5
@@ -85,3 +93,73 @@ def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limi
 
 def _least(limits: Iterable[float | None]) -> float | None:
     return min((limit for limit in limits if limit is not None), default=None)
+
+
+SHARE_ENV: Final = "TOOLKIT_BATCH_SHARE"
+"""Set by a batch in the surroundings of its kernels: how many of them run at the same time."""
+
+
+def processes_at_once() -> int:
+    """Return how many processes share the limits of a study with this one, itself included."""
+    text = os.environ.get(SHARE_ENV, "1")
+    return max(1, int(text)) if text.isdigit() else 1
+
+
+def share_of(limit: float, what: str) -> float:
+    """Return this process's part of a limit that the study sets."""
+    processes = processes_at_once()
+    part = limit // processes
+    if processes > 1 and part < 1:
+        raise InputError(
+            f"{what}: {limit:g} cannot be shared by {processes} notebooks that run at the same time; run the batch "
+            f"with --workers {max(1, int(limit))} or fewer"
+        )
+    return part if processes > 1 else limit
+
+
+def share_of_default(limit: int) -> int:
+    """Return this process's part of a limit that the study does not set itself: at least one request at once."""
+    return max(1, limit // processes_at_once())
+
+
+def open_desk(plan: Plan, store: Store, stop: threading.Event) -> BatchDesk:
+    """Return the desk of a study in batch mode; it is to be opened in the loop that asks."""
+    open_client = partial(open_batch_client, folder=plan.folder)
+    return BatchDesk(
+        store, plan.study.name, open_client, poll_seconds=plan.study.batch_poll_seconds, stop=stop
+    )
+
+
+def endpoints_of(plan: Plan) -> list[Endpoint]:
+    """Return every model that may be asked; one without a price is refused here, before the first call."""
+    judges = plan.study.judges.by_role()
+    named: list[tuple[ModelEntry, ModelSpec]] = [
+        *((entry, plan.models[entry.name]) for entry in plan.study.models),
+        *((judges[role], spec) for role, spec in plan.judge_models.items()),
+    ]
+    return [
+        Endpoint(
+            spec=spec,
+            price=price_of(spec),
+            open=partial(open_model, spec, folder=plan.folder, seconds=plan.study.timeout_seconds),
+            concurrency=_concurrency(plan, entry, spec),
+            requests_per_minute=_rate(plan, spec, "requests_per_minute"),
+            tokens_per_minute=_rate(plan, spec, "tokens_per_minute"),
+            batch=plan.study.mode == "batch" and spec.provider in BATCH_PROVIDERS,
+        )
+        for entry, spec in named
+    ]
+
+
+def _concurrency(plan: Plan, entry: ModelEntry, spec: ModelSpec) -> int:
+    """Return how many requests this process may have under way; several processes share what the study says."""
+    if entry.concurrency:
+        return int(share_of(entry.concurrency, f"concurrency of {entry.name}"))
+    if limit := plan.study.limit(spec.provider).concurrency:
+        return int(share_of(limit, f"limits.{spec.provider}.concurrency"))
+    return share_of_default(default_concurrency(spec, plan.study.concurrency))
+
+
+def _rate(plan: Plan, spec: ModelSpec, name: str) -> float | None:
+    limit = getattr(plan.study.limit(spec.provider), name)
+    return None if limit is None else share_of(limit, f"limits.{spec.provider}.{name}")

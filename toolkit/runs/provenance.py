@@ -1,21 +1,47 @@
-"""Which models a study asked, when and for how much, read from the ledger: what a methods section has to say."""
+"""What a store holds of a study, as one hash, and which models it asked, when and for how much."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
-from toolkit.store.documents import Call
+from toolkit.plan import Plan
+from toolkit.runs.ledger import calls_by_state
+from toolkit.store.connection import Store, open_store
+from toolkit.store.documents import Call, Judgement, Run
+from toolkit.store.rating_documents import HumanRating
 from toolkit.store.shared_calls import calls_beside
 from toolkit.words import counted
 
-if TYPE_CHECKING:
-    from toolkit.plan import Plan
-    from toolkit.store.connection import Store
+
+def held_of(study: str, folder: Path) -> str:
+    """Return the hash of what a store holds of a study, without making a store where there is none."""
+    found: list[list[str]] = []
+    if os.environ.get("MONGODB_URI") or folder.is_dir():
+        store = open_store(folder)
+        try:
+            found = _held(store, study)
+        finally:
+            store.close()
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def _held(store: Store, study: str) -> list[list[str]]:
+    """Return every document once, and not the last change only: a clock that was set back must not hide one."""
+    found = [["calls", state, str(calls.count)] for state, calls in calls_by_state(store, study).items()]
+    for document in (Run, Judgement, HumanRating):  # of a rating every version is a document of its own
+        for known in store.find_where(document, {"study": study}, only=("updated_at",)):
+            found.append([document.__name__, str(known["_id"]), str(known.get("updated_at", ""))])
+    return sorted(found)
+
 
 _FIELDS: Final = (
     *("state", "purpose", "provider", "model", "answered_by", "updated_at"),
