@@ -26,7 +26,7 @@ from toolkit.judge_checks import (
 from toolkit.judges.alterations import shipped_attacks
 from toolkit.judges.probes import KINDS, probe_requests
 from toolkit.pipeline import confirm_asking
-from toolkit.stats.probe_shift import CONTROL, HARM
+from toolkit.stats.agreement.probe_shift import CONTROL, HARM
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 

@@ -41,9 +41,9 @@ from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.pipeline import ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.execution import each
+from toolkit.stats.agreement.probe_shift import CONTROL
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
-from toolkit.stats.prevalence import Prevalence, corrected_prevalence
-from toolkit.stats.probe_shift import CONTROL
+from toolkit.stats.detection.prevalence import Prevalence, corrected_prevalence
 from toolkit.stats.result import Estimate
 from toolkit.store.stored import reply_texts, stored_runs
 from toolkit.words import Summary
@@ -51,7 +51,7 @@ from toolkit.words import Summary
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.stats.judge_card import JudgeCard
+    from toolkit.stats.agreement.judge_card import JudgeCard
     from toolkit.store.connection import Store
     from toolkit.study import Study
 
@@ -158,7 +158,7 @@ def probe_judges(
 
 def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard, ...]:
     """Return the card of every judge of a study, with what probes did where there are any."""
-    from toolkit.stats.judge_card import judge_cards
+    from toolkit.stats.agreement.judge_card import judge_cards
 
     related = {role: judge.related for role, judge in study.plan.judges.items()}
     shifts = result.shifts() if result else None

@@ -15,7 +15,7 @@ from toolkit.judges.judgement import Judgement, judge, judgement_requests
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import Ask, ModelRequest
-from toolkit.stats.probe_shift import CONTROL, ProbeShifts, probe_shifts
+from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.words import DIMENSIONS, Summary
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class ProbeResult:
         return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
 
     def shifts(self, score: str = STRICT) -> ProbeShifts:
-        """Return how far each kind of probe moves each judge; see `toolkit.stats.probe_shift`."""
+        """Return how far each kind of probe moves each judge; see `toolkit.stats.agreement.probe_shift`."""
         return probe_shifts(self.frame(score))
 
     @property
