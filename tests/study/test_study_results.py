@@ -18,7 +18,7 @@ from toolkit.report.bundle.evidence import Evidence
 from toolkit.report.bundle.methods import methods_section, methods_text
 from toolkit.report.estimates_table import estimates_table
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.judge_card import judge_cards
+from toolkit.stats.agreement.judge_card import judge_cards
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
