@@ -65,7 +65,7 @@ def stderr(monkeypatch: pytest.MonkeyPatch, *, terminal: bool = False) -> Stream
 def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
     monkeypatch: pytest.MonkeyPatch, clock: list[float]
 ) -> None:
-    """1,000 steps in 100 s are five lines, none with a carriage return; each says what failed, what is paid and left."""
+    """1,000 steps in 100 s are five lines without a carriage return: what failed, what is paid, what is left."""
     log = stderr(monkeypatch)
     counters = Counters()
     bar = Progress("runs", 1000, shown=True)
