@@ -81,7 +81,9 @@ def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
     assert "\r" not in log.getvalue()
     said = "1 failed, 2 retried, 3.0000 of about 10.0000 AUD"
     assert re.fullmatch(rf"runs: 300/1000 \[00:30<01:\d\d, +(10\.0\d|9\.9\d)run/s, {said}\]", lines[1])
-    assert re.fullmatch(r"runs: 1000/1000 \[01:(39|40)<00:00, .*, 1 failed, 2 retried, 10.0000 AUD\]", lines[-1])
+    assert re.fullmatch(
+        r"runs: 1000/1000 \[01:(39|40)<00:00, .*, 1 failed, 2 retried, 10.0000 AUD\]", lines[-1]
+    )
 
 
 def test_what_was_stopped_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
