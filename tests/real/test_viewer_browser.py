@@ -192,7 +192,9 @@ def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(
 def test_the_page_loads_nothing_runs_nothing_of_others_and_has_its_keys(study: Study, tmp_path: Path) -> None:
     """Hostile text is text on the page too; its own script filters and steps."""
     runs = study.runs()
-    path = write_page(study, runs, path=tmp_path / "page.html", pair=tuple(runs["run_id"][:2]))
+    path = write_page(
+        study.plan, study.store, runs, path=tmp_path / "page.html", pair=tuple(runs["run_id"][:2])
+    )
     with open_browser(tmp_path) as page:
         page.get(path.as_uri())
         assert page.title == "Answers of hostile"
@@ -237,7 +239,7 @@ def test_the_page_loads_nothing_runs_nothing_of_others_and_has_its_keys(study: S
 def test_the_page_is_whole_without_scripts(study: Study, tmp_path: Path) -> None:
     """A reader that runs no script has every run, the links to them, and no dead controls."""
     runs = study.runs()
-    path = write_page(study, runs, path=tmp_path / "page.html")
+    path = write_page(study.plan, study.store, runs, path=tmp_path / "page.html")
     with open_browser(tmp_path) as page:
         page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         page.get(path.as_uri())
