@@ -15,19 +15,21 @@ import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import InsertOne, UpdateMany, UpdateOne
 from ulid import ULID
 
 from toolkit.errors import ModelError
 from toolkit.models.base import ModelReply, ModelRequest
-from toolkit.models.batches import BatchClient, Result
 from toolkit.models.catalogue import ModelSpec
 from toolkit.runs.retries import RetryPolicy
 from toolkit.store.connection import CHUNK, Store
 from toolkit.store.documents import Batch, Call
 from toolkit.store.writer import TOUCH
+
+if TYPE_CHECKING:
+    from toolkit.models.batches import BatchClient, Result
 
 STILL_OPEN: Final = ("stopped", "batch_unknown")
 """Reasons under which the batch may yet answer: asked singly now, the call could be paid for twice."""
@@ -37,7 +39,7 @@ SUBMIT_RETRY: Final = RetryPolicy(attempts=5, first_wait=2.0)
 
 Key = tuple[str, str, str | None]
 """Provider, model and endpoint: what the calls of one batch have in common."""
-Outcome = Result | Exception | None
+Outcome = Mapping[str, Any] | Exception | None
 """A raw reply, why there is none, or ``None`` when the call is to be asked anew."""
 
 
