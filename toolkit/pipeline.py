@@ -317,7 +317,8 @@ def ask_study(
 def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
     """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
     left = unpaid(plan, store, requests)
-    worst, threshold = worst_of(plan, store, left), plan.study.budget.confirm_above_aud
+    worst = worst_of(plan, store, left)
+    threshold = plan.study.budget.confirm_above_aud
     if worst > threshold:
         raise InputError(
             f"these {len(left)} calls may cost {worst:.2f} AUD, more than budget.confirm_above_aud = {threshold:.2f}; "
@@ -333,7 +334,7 @@ def unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[M
 
 
 def worst_of(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> float:
-    """Return what requests cost at worst, in AUD, and never more than the budget lets out."""
+    """Return what requests that are not paid for cost at worst, in AUD, and never more than the budget lets out."""
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
     worst = sum(worst_aud(request, endpoints[_model_of(request)]) for request in requests)
     return min(worst, budget_left(plan, store))
