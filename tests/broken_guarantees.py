@@ -131,14 +131,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a missing score is never zero",
-        "toolkit/scoring/ensemble.py",
+        "toolkit/scoring.py",
         "return _aggregate([score for score in composites if score is not None])",
         "return _aggregate([score or 0.0 for score in composites])",
-        "tests/scoring/test_ensemble.py::test_a_failed_judge_is_missing_and_never_a_zero",
+        "tests/stats/test_scoring.py::test_a_failed_judge_is_missing_and_never_a_zero",
     ),
     Mutation(
         "the fence is not known to what it fences",
-        "toolkit/judges/ask.py",
+        "toolkit/judges/request.py",
         'nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)',
         'nonce = fence_code(task if rubric.shows_task else "", "", judge.seed)',
         "tests/judges/test_attacks.py::test_a_reply_that_holds_the_code_that_would_be_used_gets_another_one_however_often",
