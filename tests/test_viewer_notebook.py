@@ -8,7 +8,7 @@ import nbformat
 from nbclient import NotebookClient
 from rated_study import finished_study
 
-from toolkit.batch.ahead import new_manager
+from toolkit.batch.engine import new_manager
 
 NOTEBOOK = Path(__file__).resolve().parents[1] / "notebooks" / "02_read_answers.ipynb"
 

@@ -1,75 +1,167 @@
-"""Many notebooks at a time and no more: long-lived worker processes, each fed by a thread that only waits for it."""
+"""Where notebooks run, many at a time and no more: worker processes of this machine, or of those of a Dask cluster.
+
+Not a `ProcessPoolExecutor`: when one of its workers dies it ends all others, and when its parent is killed they stay.
+
+The machines of a cluster share the folder of the batch and the store: ``MONGODB_URI`` for all of them, or, where all
+are this machine, the embedded server that each finds by its lock file. So claims, the ledger and the budget hold for
+all of them as they do for processes of one machine. A Dask worker that dies leaves its notebook either to the process
+that runs it, which brings it to its end, or to another worker, which waits for the claim first: never to both.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import platform
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from toolkit.batch.records import Record, claim, is_finished, read_record, write_record
-from toolkit.batch.worker import Order, Reply, kept_as_failed
+from toolkit.batch.plan import code_hash
+from toolkit.batch.worker import Order, Reply, read_record, settle_failed
+from toolkit.errors import InputError, ToolkitError
 from toolkit.runs.share import SHARE_ENV
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 STOP_SECONDS = 25.0
 """How long workers may take to stop: longer than a notebook may, see `toolkit.batch.engine`."""
 END_SECONDS = 5.0
 LOOK_AGAIN_SECONDS, LOOK_AGAIN_AT_MOST = 0.3, 5.0
+CONNECT_SECONDS = 10.0
+DESERTED_SECONDS = 60.0
+"""How long a cluster may be without any worker: a nanny needs some seconds to replace one that died."""
+CHECK_SECONDS = 5.0
+"""How often we look whether anybody is left who could answer."""
+LOOK_SECONDS = 0.5
+"""How often a worker looks whether it is to stop; a file in the shared folder, for Dask cannot end what runs."""
+SCHEDULER_GONE = "the scheduler of the cluster is gone"
+WORKERS_GONE = "the cluster has no workers any more"
 
 
-class Slot(Protocol):
-    """Where one notebook runs at a time."""
+class Pool(Protocol):
+    """Where notebooks run; called from one thread for each notebook at a time."""
 
     def run(self, order: Order) -> Reply:
         """Run one notebook and wait for its end."""
 
     def stop(self) -> None:
-        """Have the notebook under way stop; called from another thread."""
-
-    def close(self) -> None:
-        """Give up the slot."""
+        """Have the notebooks under way stop; called from another thread."""
 
 
-class ProcessSlot:
-    """A worker process of this machine; one that died is replaced at the next order."""
+def run_orders(
+    orders: Sequence[Order], pool: Pool, at_once: int, ended: Callable[[Order, Reply], None]
+) -> None:
+    """Run orders, begun as they stand and at most ``at_once`` at a time; ``ended`` hears of each in this thread."""
+    stopping, left = threading.Event(), len(orders)
+    lock = threading.Lock()
+
+    def run(order: Order) -> Reply:
+        nonlocal left
+        if stopping.is_set():
+            return Reply("stopped")
+        with lock:
+            left -= 1
+        reply, pause = pool.run(replace(order, more=left > 0)), LOOK_AGAIN_SECONDS
+        # Another process runs it: of another batch, or of a worker that died. When it is through we find its record,
+        # when it dies we run it. The thread waits meanwhile, for the limits of a study hold for so many and no more.
+        while reply.status == "taken" and not stopping.wait(pause):
+            reply, pause = pool.run(order), min(2 * pause, LOOK_AGAIN_AT_MOST)
+        return reply
+
+    threads = ThreadPoolExecutor(min(at_once, len(orders)), "batch")
+    futures: dict[Future[Reply], Order] = {threads.submit(run, order): order for order in orders}
+    try:
+        for future in as_completed(futures):
+            ended(futures[future], future.result())
+    except BaseException:
+        stopping.set()
+        pool.stop()
+        try:
+            wait(futures, STOP_SECONDS)
+        except KeyboardInterrupt:  # a second time: at once
+            pool.stop()
+            wait(futures, END_SECONDS)
+        raise
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+class Processes:
+    """Worker processes of this machine, one for each notebook at a time; closed at the end of a ``with`` block."""
 
     def __init__(self, at_once: int) -> None:
-        self._environment = kernel_environment(os.environ, at_once)
+        environment = kernel_environment(os.environ, at_once)
+        self._workers = [Worker(environment) for _ in range(at_once)]
+        self._free: queue.LifoQueue[Worker] = queue.LifoQueue()  # one that has booted first
+        for worker in self._workers:
+            self._free.put(worker)
+
+    def run(self, order: Order) -> Reply:
+        """Run a notebook in a worker that has nothing to do."""
+        worker = self._free.get()
+        try:
+            return worker.run(order)
+        finally:
+            self._free.put(worker)
+
+    def stop(self) -> None:
+        """Ask each worker to stop as Ctrl-C would."""
+        for worker in self._workers:
+            worker.stop()
+
+    def __enter__(self) -> Processes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with ThreadPoolExecutor(len(self._workers)) as threads:
+            list(threads.map(Worker.close, self._workers))
+
+
+class Worker:
+    """A worker process; one that died is replaced at the next order."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self._environment = environment
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[bytes] | None = None
         self._stopped = False
 
     def run(self, order: Order) -> Reply:
         """Have the worker fulfil an order; a worker that dies over it fails this order only."""
-        worker = self._worker()
+        process = self._started()
         try:
-            print(json.dumps(asdict(order)), file=worker.stdin, flush=True)
+            print(json.dumps(asdict(order)), file=process.stdin, flush=True)
             if self._stopped:
                 self.stop()  # it was stopped while this worker started
-            line = worker.stdout.readline() if worker.stdout else ""
+            line = process.stdout.readline() if process.stdout else ""
         except BrokenPipeError:
             line = ""
         if line:
             return Reply(**json.loads(line))
-        code = worker.wait()
-        said = _last_line(self._log)
-        self.close()
+        code = process.wait()
         if self._stopped:
             return Reply("stopped", ran=True)
+        said = _last_line(self._log)
+        self.close()
         how = f"signal {-code}, {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        error = f"the process that ran it died ({how}{f': {said}' if said and code > 0 else ''})"
-        return settle_failed(order, error)
+        return settle_failed(
+            order, f"the process that ran it died ({how}{f': {said}' if said and code > 0 else ''})"
+        )
 
     def stop(self) -> None:
         """Ask the worker to stop as Ctrl-C would; see `toolkit.batch.worker`."""
@@ -79,26 +171,26 @@ class ProcessSlot:
 
     def close(self) -> None:
         """End the worker, which has nothing to do any more."""
-        worker, self._process = self._process, None
-        if worker is not None and worker.stdin is not None and worker.stdout is not None:
+        process, self._process = self._process, None
+        if process is not None and process.stdin is not None and process.stdout is not None:
             with contextlib.suppress(BrokenPipeError):
-                worker.stdin.close()
+                process.stdin.close()
             try:
-                worker.wait(END_SECONDS)
+                process.wait(END_SECONDS)
             except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
-            worker.stdout.close()
+                process.kill()
+                process.wait()
+            process.stdout.close()
         if self._log is not None:
             self._log.close()
             self._log = None
 
-    def _worker(self) -> subprocess.Popen[str]:
+    def _started(self) -> subprocess.Popen[str]:
         if self._process is None or self._process.poll() is not None:
             self.close()
             self._log = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the worker
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "toolkit.batch.worker"],
+                [sys.executable, "-c", "from toolkit.batch.worker import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._log,
@@ -115,99 +207,6 @@ def kernel_environment(environment: Mapping[str, str], at_once: int) -> dict[str
     return {**environment, "TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}
 
 
-def settle_failed(order: Order, error: str) -> Reply:
-    """Record that a notebook failed without a word of its own, unless another process has it or is through with it."""
-    if not order.records:
-        return Reply("failed", kept_as_failed(order), error, ran=True)
-    folder, ended = Path(order.records), time.time()
-    with claim(folder, order.identity) as mine:
-        if not mine:
-            return Reply("taken")
-        known = read_record(folder, order.identity) or Record(order.identity)
-        if is_finished(known, folder, retry=order.retry, tried=order.tried):
-            return Reply(known.status, str(folder.parent / known.notebook), known.error)
-        seconds = max(0.0, ended - known.began) if known.began else None
-        notebook = kept_as_failed(order)
-        write_record(
-            folder,
-            replace(
-                known,
-                status="failed",
-                notebook=os.path.relpath(notebook, folder.parent) if notebook else "",
-                error=error,
-                ended=ended,
-                seconds=seconds,
-            ),
-        )
-    return Reply("failed", notebook, error, ran=True)
-
-
-def run_orders(
-    orders: Sequence[Order],
-    open_slot: Callable[[], Slot],
-    *,
-    at_once: int,
-    ended: Callable[[Order, Reply], None],
-) -> None:
-    """Run orders in at most ``at_once`` slots, begun in the given order."""
-    waiting = deque(orders)
-    replies: queue.Queue[tuple[Order, Reply] | BaseException] = queue.Queue()
-    stopping = threading.Event()
-    slots: list[Slot] = []
-    through = [threading.Event() for _ in range(min(at_once, len(orders)))]
-
-    def serve(mine: threading.Event) -> None:
-        try:
-            slot = open_slot()
-            slots.append(slot)
-            try:
-                _serve(slot, waiting, replies, stopping)
-            finally:
-                slot.close()
-        except BaseException as error:  # carried over to the caller's thread, whatever it is
-            replies.put(error)
-        finally:
-            mine.set()
-
-    for number, mine in enumerate(through):
-        threading.Thread(target=serve, args=(mine,), name=f"batch-{number}", daemon=True).start()
-    try:
-        for _ in orders:
-            found = _next(replies)
-            if isinstance(found, BaseException):
-                raise found
-            ended(*found)
-    except BaseException:
-        stopping.set()
-        for slot in slots:
-            slot.stop()
-        raise
-    finally:
-        stopping.set()
-        try:
-            _wait(through, STOP_SECONDS)
-        except KeyboardInterrupt:  # a second time: at once
-            for slot in slots:
-                slot.stop()
-            _wait(through, END_SECONDS)
-            raise
-
-
-def _wait(through: Sequence[threading.Event], seconds: float) -> None:
-    """Wait until all slots are through; not by `join`, for a thread whose join is interrupted passes for dead."""
-    deadline = time.monotonic() + seconds
-    for each in through:
-        each.wait(max(0.0, deadline - time.monotonic()))
-
-
-def _next(replies: queue.Queue[tuple[Order, Reply] | BaseException]) -> tuple[Order, Reply] | BaseException:
-    while True:
-        try:
-            return replies.get(timeout=0.2)  # with a time, so that Ctrl-C is heard on every platform
-        except queue.Empty:
-            continue
-
-
 def _last_line(log: IO[bytes] | None) -> str:
     """Return the last thing a worker said before it died."""
     if log is None:
@@ -217,21 +216,140 @@ def _last_line(log: IO[bytes] | None) -> str:
     return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
 
 
-def _serve(
-    slot: Slot,
-    waiting: deque[Order],
-    replies: queue.Queue[tuple[Order, Reply] | BaseException],
-    stopping: threading.Event,
-) -> None:
-    while not stopping.is_set():
+class Cluster:
+    """The workers of a Dask cluster, of which Dask decides who runs what."""
+
+    def __init__(self, client: Client, at_once: int, stop_file: Path, facts: dict[str, str]) -> None:
+        self._client = client
+        self._arguments = (at_once, str(stop_file), facts)
+        self._stop_file = stop_file
+        self._stopped = threading.Event()
+
+    def run(self, order: Order) -> Reply:
+        """Run one notebook on whatever worker is free."""
+        from distributed import CancelledError, KilledWorker
+
+        if self._client.status == "closed":
+            return self._settle(order, SCHEDULER_GONE)
+        key = f"{Path(order.output).stem}-{uuid.uuid4().hex[:8]}"
+        future = self._client.submit(run_on_worker, asdict(order), *self._arguments, key=key, pure=False)
+        alone_since: float | None = None
+        while True:
+            done = future.done()  # our own time may run out in the very moment in which it ends
+            try:
+                return Reply(**future.result(timeout=CHECK_SECONDS))
+            except KilledWorker as error:
+                return settle_failed(order, f"the workers that ran it died ({error})"[:300])
+            except CancelledError:
+                return self._settle(order, SCHEDULER_GONE)
+            except (TimeoutError, OSError):
+                if done:
+                    raise  # what the worker itself met
+            # Dask waits for workers for ever; what none of them answers may be done all the same.
+            alone_since = (alone_since or time.monotonic()) if self._deserted() else None
+            if alone_since is not None and time.monotonic() - alone_since > DESERTED_SECONDS:
+                future.cancel()
+                return self._settle(order, WORKERS_GONE)
+
+    def _deserted(self) -> bool:
+        """Whether the cluster has no worker; a scheduler that does not answer is seen by what is awaited of it."""
         try:
-            order = waiting.popleft()
-        except IndexError:
-            return
-        reply, pause = slot.run(replace(order, more=bool(waiting))), LOOK_AGAIN_SECONDS
-        # Another process runs it: of another batch, or of a worker that died. When it is through we find its record,
-        # when it dies we run it. The slot waits meanwhile, for the limits of a study hold for so many and no more.
-        while reply.status == "taken" and not stopping.wait(pause):
-            reply, pause = slot.run(order), min(2 * pause, LOOK_AGAIN_AT_MOST)
-        if reply.status != "taken":
-            replies.put((order, reply))
+            return not self._client.nthreads()
+        except (TimeoutError, OSError, RuntimeError, ValueError):
+            return False
+
+    def _settle(self, order: Order, why: str) -> Reply:
+        """Wait for the end of a notebook that nobody can tell us of, and read it in its record."""
+        while not self._stopped.is_set():
+            known = read_record(Path(order.records), order.identity)
+            if known is None or known.status == "queued":
+                raise ToolkitError(f"{why}; the same call goes on from here when the cluster is up again")
+            if (reply := settle_failed(order, why)).status != "taken":
+                return reply
+            self._stopped.wait(LOOK_SECONDS)
+        return Reply("stopped")
+
+    def stop(self) -> None:
+        """Have the workers stop their notebooks, and wait for none any more."""
+        self._stopped.set()
+        self._stop_file.touch()
+
+
+@contextlib.contextmanager
+def connected(address: str, workers: int | None, place: Path) -> Iterator[tuple[Cluster, int]]:
+    """Connect to a cluster, all workers of which can take part, and yield it and how many notebooks run at a time."""
+    where = f"--cluster {address}"
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError(
+            "--cluster needs the package distributed: pip install llm-security-toolkit[cluster]"
+        ) from None
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(f"{where}: no Dask scheduler answers there ({type(error).__name__})") from None
+    with client:
+        threads, common = client.nthreads(), facts()
+        if not threads:
+            raise InputError(f"{where}: the cluster has no workers; start some with `dask worker`")
+        for worker, said in client.run(differences, common, str(place)).items():
+            if said:
+                raise InputError(f"{where}: worker {worker}: {said}")
+        at_once = workers or sum(threads.values())
+        stop_file = place / f".stop-{uuid.uuid4().hex[:12]}"
+        try:
+            yield Cluster(client, at_once, stop_file, common), at_once
+        finally:
+            stop_file.unlink(missing_ok=True)
+
+
+def facts() -> dict[str, str]:
+    """Return what all that take part must have in common; the store by a hash, for its address may hold a password."""
+    uri = os.environ.get("MONGODB_URI", "")
+    return {
+        "toolkit": code_hash(),
+        "python": platform.python_version(),
+        "store": hashlib.sha256(uri.encode()).hexdigest() if uri else "",
+        "host": "" if uri else socket.gethostname(),
+    }
+
+
+def differences(wanted: dict[str, str], place: str) -> str:
+    """Return in one line why this worker cannot take part; empty when it can."""
+    mine = facts()
+    if mine["host"] != wanted["host"] and not (mine["store"] or wanted["store"]):
+        return "is another machine, which cannot reach the embedded store; set MONGODB_URI here and there"
+    if mine["store"] != wanted["store"]:
+        return "has another MONGODB_URI than this process; set the same for all"
+    if mine["toolkit"] != wanted["toolkit"]:
+        return "has other code of the toolkit; install the same version"
+    if mine["python"] != wanted["python"]:
+        return f"has Python {mine['python']}, this process {wanted['python']}"
+    if not Path(place).is_dir():
+        return f"does not see the folder {place}; give --out a folder that all machines share"
+    return ""
+
+
+def run_on_worker(
+    order: dict[str, Any], at_once: int, stop_file: str, wanted: dict[str, str]
+) -> dict[str, Any]:
+    """Run one notebook in a process of its own; called on the worker, in one of its threads."""
+    found = Order(**{**order, "more": False})  # the process ends with its notebook
+    if said := differences(wanted, str(Path(found.output).parent)):  # a worker that came later
+        return asdict(settle_failed(found, f"a worker of the cluster {said}"))
+    worker, ended = Worker(kernel_environment(os.environ, at_once)), threading.Event()
+
+    def look() -> None:
+        while not ended.wait(LOOK_SECONDS):
+            if Path(stop_file).exists():
+                worker.stop()
+                return
+
+    threading.Thread(target=look, name="batch-stop", daemon=True).start()
+    try:
+        return asdict(worker.run(found))
+    finally:
+        ended.set()
+        worker.close()

@@ -4,29 +4,40 @@ papermill is not safe in threads: it changes the folder of its whole process. So
 papermill once. It claims a notebook, runs it, and writes its record itself, so that nothing is done twice when the one
 who ordered it dies: then the worker brings the notebook under way to its end, for its calls are paid, and ends.
 SIGTERM stops it, as Ctrl-C stops a notebook; a second one at once.
+
+papermill writes "completed" into the notebook of a dead kernel, so we trust our own record. It is a small JSON file,
+written whole or not at all. Whoever runs a notebook holds the lock file beside the record: a lock dies with its
+holder, so a record that says "running" and is not locked was left by a process that died, and is taken over.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
-from toolkit.batch.records import DONE, Record, claim, is_finished, read_record, write_record
+from toolkit.files import write_atomically
+
+DONE: Final = "done"
+FAILED: Final = ("failed", "timeout", "dead kernel", "exited")
+"""A cell raised; a time-out ended it; the kernel died; the notebook left by `sys.exit`, whatever it said."""
+STATUSES: Final = ("queued", "running", DONE, *FAILED)
+_LATE = "{} was changed after the batch began; call the batch again"
 
 
 @dataclass(frozen=True)
 class Order:
-    """One notebook to run; plain values only, for it travels to other processes."""
+    """One notebook to run, in plain values, for it travels to other processes; without ``records`` nothing is kept."""
 
     template: str
     output: str
@@ -46,7 +57,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Reply:
-    """What became of an order."""
+    """What became of an order; besides the statuses of records ``stopped``, and ``taken`` when another has it."""
 
     status: str
     notebook: str = ""
@@ -54,30 +65,73 @@ class Reply:
     ran: bool = False
 
 
-_LATE = "{} was changed after the batch began; call the batch again"
+@dataclass(frozen=True)
+class Record:
+    """How one notebook of a batch stands."""
+
+    identity: str
+    status: str = "queued"
+    template: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    notebook: str = ""
+    error: str = ""
+    seconds: float | None = None
+    began: float | None = None
+    ended: float | None = None
+    attempts: int = 0
+    process: str = ""
+    toolkit: str = ""
 
 
-@dataclass
-class _Under:
-    """What is under way in this process, and whether it is to end."""
+def read_record(folder: Path, identity: str) -> Record | None:
+    """Return the record of a notebook; ``None`` where there is none, or none that can be read."""
+    names = {known.name for known in fields(Record)}
+    try:
+        content = json.loads((folder / f"{identity}.json").read_text(encoding="utf-8"))
+        record = Record(**{name: value for name, value in content.items() if name in names})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    return record if record.identity == identity and record.status in STATUSES else None
 
-    watch: Any = None
-    ahead: Any = None
-    busy: bool = False
-    stopping: bool = False
+
+def write_record(order: Order, record: Record) -> None:
+    """Write a record; only for who holds its claim."""
+    content = json.dumps(asdict(record), ensure_ascii=False, indent=1)
+    write_atomically(Path(order.records) / f"{record.identity}.json", content.encode())
 
 
-def fulfil(order: Order, under: _Under | None = None) -> Reply:
+def finished(order: Order) -> Reply | None:
+    """Return how a notebook ended that needs no run: done, or failed and not to be tried again."""
+    folder = Path(order.records)
+    known = read_record(folder, order.identity) or Record(order.identity)
+    notebook = folder.parent / known.notebook
+    done = known.status == DONE and notebook.is_file()
+    failed = known.status in FAILED and (not order.retry or known.attempts > order.tried)
+    return Reply(known.status, str(notebook), known.error) if done or failed else None
+
+
+@contextlib.contextmanager
+def claim(order: Order) -> Iterator[Reply | None]:
+    """Claim a notebook for the time of the block; a reply says that another process has it, or is through with it."""
+    folder = Path(order.records)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{order.identity}.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield Reply("taken")
+        else:
+            yield finished(order)
+
+
+def fulfil(order: Order, under: Under | None = None) -> Reply:
     """Run a notebook unless it is finished or another process has it, and keep its record."""
     if not order.records:
         return _execute(order, under)
-    folder = Path(order.records)
-    with claim(folder, order.identity) as mine:
-        if not mine:
-            return Reply("taken")
-        known = read_record(folder, order.identity)
-        if known is not None and is_finished(known, folder, retry=order.retry, tried=order.tried):
-            return Reply(known.status, str(folder.parent / known.notebook), known.error)
+    with claim(order) as settled:
+        if settled:
+            return settled
+        known = read_record(Path(order.records), order.identity)
         clock = time.monotonic()  # the other may be set while it runs
         record = Record(
             identity=order.identity,
@@ -89,31 +143,41 @@ def fulfil(order: Order, under: _Under | None = None) -> Reply:
             process=f"{socket.gethostname()}:{os.getpid()}",
             toolkit=order.toolkit,
         )
-        write_record(folder, record)
+        write_record(order, record)
         reply = _execute(order, under)
-        write_record(
-            folder,
-            replace(
-                record,
-                status="queued" if reply.status == "stopped" else reply.status,
-                notebook=os.path.relpath(reply.notebook, folder.parent) if reply.notebook else "",
-                error=reply.error,
-                ended=time.time(),
-                seconds=time.monotonic() - clock,
-            ),
-        )
+        _end(order, record, reply, time.monotonic() - clock)
         return reply
 
 
-def _execute(order: Order, under: _Under | None) -> Reply:
+def settle_failed(order: Order, error: str) -> Reply:
+    """Record that a notebook failed without a word of its own, unless another process has it or is through with it."""
+    if not order.records:
+        return Reply("failed", _kept_as_failed(order), error, ran=True)
+    ended = time.time()
+    with claim(order) as settled:
+        if settled:
+            return settled
+        known = read_record(Path(order.records), order.identity) or Record(order.identity)
+        reply = Reply("failed", _kept_as_failed(order), error, ran=True)
+        _end(order, known, reply, max(0.0, ended - known.began) if known.began else None)
+        return reply
+
+
+def _end(order: Order, record: Record, reply: Reply, seconds: float | None) -> None:
+    status = "queued" if reply.status == "stopped" else reply.status
+    notebook = os.path.relpath(reply.notebook, Path(order.records).parent) if reply.notebook else ""
+    ended = replace(record, status=status, notebook=notebook, error=reply.error, seconds=seconds)
+    write_record(order, replace(ended, ended=time.time()))
+
+
+def _execute(order: Order, under: Under | None) -> Reply:
     """Run a notebook into its draft, and name the file by how it ended."""
     import papermill
     from papermill.engines import papermill_engines
     from papermill.exceptions import PapermillExecutionError
 
-    from toolkit.batch.ahead import Ahead
-    from toolkit.batch.engine import NotebookFailed, ToolkitEngine, Watch, one_line
-    from toolkit.batch.sources import changed
+    from toolkit.batch.engine import Ahead, NotebookFailed, ToolkitEngine, Watch, one_line
+    from toolkit.batch.plan import changed
 
     papermill_engines.register("toolkit", ToolkitEngine)
     output, draft, failed = _files(order)
@@ -146,9 +210,7 @@ def _execute(order: Order, under: _Under | None) -> Reply:
         status, said = error.status, str(error)
     except PapermillExecutionError as error:
         status, said = "failed", f"In [{error.exec_count}]: {error.ename}: {error.evalue}"
-    except (
-        Exception
-    ) as error:  # whatever papermill, the kernel or the disk raise is the end of this notebook only
+    except Exception as error:  # of papermill, the kernel or the disk: the end of this notebook only
         status, said = "failed", f"{type(error).__name__}: {error}"
     else:
         late = changed(order.files)
@@ -160,10 +222,10 @@ def _execute(order: Order, under: _Under | None) -> Reply:
     finally:
         if under is not None:
             under.watch = None
-    return Reply(status, kept_as_failed(order), one_line(said), ran=True)
+    return Reply(status, _kept_as_failed(order), one_line(said), ran=True)
 
 
-def kept_as_failed(order: Order) -> str:
+def _kept_as_failed(order: Order) -> str:
     """Name what there is of a notebook that did not come to its end as one that failed, and return the file."""
     _, draft, failed = _files(order)
     if draft.exists():
@@ -183,6 +245,16 @@ def _literally(path: str) -> str:
     return path.replace("{", "{{").replace("}", "}}")
 
 
+@dataclass
+class Under:
+    """What is under way in this process, and whether it is to end."""
+
+    watch: Any = None
+    ahead: Any = None
+    busy: bool = False
+    stopping: bool = False
+
+
 def main() -> None:
     """Fulfil orders until there are no more."""
     import logging
@@ -192,7 +264,7 @@ def main() -> None:
     # What anything prints in this process must not stand between the replies.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    under = _Under()
+    under = Under()
 
     def stop(number: int, frame: FrameType | None) -> None:
         under.stopping = True
@@ -218,7 +290,3 @@ def main() -> None:
             under.ahead.end()
     with contextlib.suppress(BrokenPipeError):
         replies.close()
-
-
-if __name__ == "__main__":
-    main()
