@@ -75,7 +75,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a dead owner's claims are free",
-        "toolkit/runs/owners.py",
+        "toolkit/runs/leases.py",
         'return "gone" if state in "ZX" else fields[18]',
         "return str(os.getpid() and fields[18])",
         f"{KILLED}test_a_killed_process_that_nobody_waited_for_is_dead",
@@ -89,14 +89,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a living process of this host is alive",
-        "toolkit/runs/owners.py",
+        "toolkit/runs/leases.py",
         "if host in (this_host(), socket.gethostname())",
         "if host in ()",
         f"{KILLED}test_a_living_process_is_alive_whatever_its_lease_says",
     ),
     Mutation(
         "one owner document for all threads of a process",
-        "toolkit/runs/owners.py",
+        "toolkit/runs/leases.py",
         "with self._starting:",
         "if True:",
         f"{KILLED}test_a_paid_call_and_a_free_model_are_resumed_with_a_budget",
@@ -169,7 +169,7 @@ MUTATIONS = (
         "toolkit/models/transport.py",
         'text = message if not key else message.replace(key, "[key]")',
         "text = message",
-        "tests/test_canary.py::test_a_key_in_a_refusal_is_in_no_file_and_no_output",
+        "tests/hard/test_secrets.py::test_a_key_in_a_refusal_is_in_no_file_and_no_output",
     ),
     Mutation(
         "ten repeats are ten calls",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from small_study import CTI_ONLY, STUDY
 
+from toolkit.cli import main
 from toolkit.store import embedded
 from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
@@ -71,3 +72,16 @@ def study_file(tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def toolkit(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Call the command line; returns exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call

@@ -20,7 +20,7 @@ from toolkit.pipeline import confirm_asking
 from toolkit.probing import probe as probing
 from toolkit.probing.probe import cards_of, probe_judges, write_cards
 from toolkit.probing.targets import balanced_sample, probe_requests, probe_targets
-from toolkit.stats.probe_shift import CONTROL, HARM
+from toolkit.stats.agreement.probe_shift import CONTROL, HARM
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 

@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.stats.agreement.bland_altman import BlandAltman
+    from toolkit.stats.agreement.judge_card import JudgeCard
     from toolkit.stats.agreement.reliability import Reliability
-    from toolkit.stats.calibration import Calibration
-    from toolkit.stats.ceiling import Ceiling
-    from toolkit.stats.dimension_profile import DimensionProfile
-    from toolkit.stats.error_bars import ModelComparison
-    from toolkit.stats.focus_contrast import FocusContrast
+    from toolkit.stats.comparisons.ceiling import Ceiling
+    from toolkit.stats.comparisons.cost_quality import Pareto
+    from toolkit.stats.comparisons.focus import FocusContrast
+    from toolkit.stats.comparisons.missing_data import MissingData
+    from toolkit.stats.comparisons.models import ModelComparison
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
-    from toolkit.stats.judge_card import JudgeCard
-    from toolkit.stats.length_result import LengthComparison
-    from toolkit.stats.length_slope import LengthBias
-    from toolkit.stats.missing_data import MissingData
-    from toolkit.stats.mixed_model_result import MixedModel
-    from toolkit.stats.pareto import Pareto
-    from toolkit.stats.pilot_result import PilotPower
+    from toolkit.stats.human.calibration import Calibration
+    from toolkit.stats.power.pilot import PilotPower
+    from toolkit.stats.prompt_length.contrasts import LengthComparison
+    from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
+    from toolkit.stats.prompt_length.mixed_model import MixedModel
+    from toolkit.stats.prompt_length.reply_length import LengthBias
 
     Frame = pd.DataFrame | Callable[[], pd.DataFrame]
 
@@ -157,7 +157,7 @@ class Analyses:
     @_once
     def judge_cards(self) -> tuple[JudgeCard, ...]:
         """Return what is known of each judge: agreement, bias, cost and what could not be read."""
-        from toolkit.stats.judge_card import judge_cards
+        from toolkit.stats.agreement.judge_card import judge_cards
 
         return tuple(judge_cards(self.judgements, self.runs, related=self.related))
 
@@ -181,14 +181,14 @@ class Analyses:
     @_once
     def length(self, score: str = "composite") -> LengthComparison:
         """Return the comparison of S, M and L within bases (RQ1)."""
-        from toolkit.stats.length import compare_lengths
+        from toolkit.stats.prompt_length.contrasts import compare_lengths
 
         return compare_lengths(self.runs, score=score, omnibus=True, margin=self.margin, primary=self.primary)
 
     @_once
     def length_by_model(self, score: str = "composite") -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself."""
-        from toolkit.stats.length import compare_lengths
+        from toolkit.stats.prompt_length.contrasts import compare_lengths
 
         return compare_lengths(self.runs, score=score, by="model", margin=self.margin, primary=self.primary)
 
@@ -210,7 +210,7 @@ class Analyses:
         --------
         ``study.compare_models().frame()``, ``print(study.compare_models().sentence())``
         """
-        from toolkit.stats.error_bars import compare_models
+        from toolkit.stats.comparisons.models import compare_models
 
         return compare_models(self.runs, score)
 
@@ -239,7 +239,7 @@ class Analyses:
         ``study.focus().frame()``, ``print(study.focus().sentence())``
         """
         from toolkit.errors import InputError
-        from toolkit.stats.focus_contrast import focus_contrast
+        from toolkit.stats.comparisons.focus import focus_contrast
 
         now, other = self.judgements, self.judged_otherwise
         if now.empty or other.empty:
@@ -253,21 +253,21 @@ class Analyses:
     @_once
     def dimension_profile(self) -> DimensionProfile:
         """Return the mean of every dimension, of each model at each prompt length."""
-        from toolkit.stats.dimension_profile import dimension_profile
+        from toolkit.stats.prompt_length.dimension_profile import dimension_profile
 
         return dimension_profile(self.runs)
 
     @_once
     def length_bias(self, score: str = "composite") -> LengthBias:
         """Return the slope of score on reply length, and what prompt length does in all and at equal reply length."""
-        from toolkit.stats.length_slope import length_bias
+        from toolkit.stats.prompt_length.reply_length import length_bias
 
         return length_bias(self.runs, score=score)
 
     @_once
     def mixed_model(self, score: str = "composite") -> MixedModel:
         """Return the tests of length x scenario x model with bases as random blocks."""
-        from toolkit.stats.mixed_model import mixed_model
+        from toolkit.stats.prompt_length.mixed_model import mixed_model
 
         return mixed_model(self.runs, score=score)
 
@@ -282,28 +282,28 @@ class Analyses:
         cost
             ``aud_cost``, or ``total_tokens`` where no run has a price.
         """
-        from toolkit.stats.pareto import pareto
+        from toolkit.stats.comparisons.cost_quality import pareto
 
         return pareto(self.runs, score=score, cost=cost, seed=self.seed)
 
     @_once
     def missing(self, score: str = "composite") -> MissingData:
         """Return what has no score by model, length and judge, whether that is chance, and what it could change."""
-        from toolkit.stats.missing_data import missing_data
+        from toolkit.stats.comparisons.missing_data import missing_data
 
         return missing_data(self.runs, self.judge_means, score=score, seed=self.seed)
 
     @_once
     def ceiling(self, score: str = "composite") -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many."""
-        from toolkit.stats.ceiling import ceiling
+        from toolkit.stats.comparisons.ceiling import ceiling
 
         return ceiling(self.judgements, score=score, limit=self.ceiling_share)
 
     @_once
     def calibration(self, score: str = "composite", width: float = 0.5) -> Calibration:
         """Return the judges held against the people who rated, and how many ratings a width of the mean still takes."""
-        from toolkit.stats.calibration import calibrate
+        from toolkit.stats.human.calibration import calibrate
 
         return calibrate(self.runs, self.judgements, self.human, score=score, width=width)
 
@@ -322,7 +322,7 @@ class Analyses:
         repeats
             Repeats of each prompt in the study to be planned; as in this one by default.
         """
-        from toolkit.stats.power_pilot import pilot_power
+        from toolkit.stats.power.pilot import pilot_power
 
         return pilot_power(self.runs, effect, score=score, repeats=repeats)
 

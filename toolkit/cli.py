@@ -181,7 +181,7 @@ def status(study: Path, watch: float | None) -> Iterator[Summary]:
 @click.option("--note", required=True, help="How that is known; kept with the settlement.")
 def settle(study: Path, billed: bool, note: str) -> Summary:
     """Count what STUDY may have been billed for calls without a reply as spent, or take it off the budget."""
-    from toolkit.runs.settling import settle
+    from toolkit.runs.budget import settle
     from toolkit.study import Study
 
     loaded = Study.load(study)

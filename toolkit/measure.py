@@ -22,8 +22,8 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
     annotate,
 )
-from toolkit.runs.asked import answered_by_others, others_lines
 from toolkit.runs.ledger import Ledger
+from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
 from toolkit.store.stored import Stored, reply_texts, stored_judgements

@@ -18,15 +18,14 @@ from toolkit.judges.judgement import Judgement
 from toolkit.measure import Outcome, annotated_by, measure, reply_of
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.plan import Plan, PlannedRun
-from toolkit.runs.access import endpoints_of, open_desk
-from toolkit.runs.endpoint import worst_aud
+from toolkit.runs.budget import budget_left
+from toolkit.runs.endpoints import endpoints_of, open_desk, worst_aud
+from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.preflight import refuse_keyless, refuse_unreachable
 from toolkit.runs.progress import Progress
-from toolkit.runs.standing import budget_left
-from toolkit.runs.whole import ask_whole
+from toolkit.runs.retries import ask_whole
 from toolkit.store.connection import Store
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
 from toolkit.store.stored import NOTHING_KEPT, Kept, Stored, kept_documents, reply_texts, stored_runs

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from toolkit.measure import Annotated, Outcome
     from toolkit.prompt_test import MeasuredTestItem
-    from toolkit.stats.one_shot_methods import MethodScore
+    from toolkit.stats.one_shot.methods import MethodScore
     from toolkit.store.connection import Store
 
 
@@ -319,13 +319,13 @@ class Study:
 
     def methods(self) -> pd.DataFrame:
         """Return one row a method of the one-shot test: I1, I0, H, N, the score and its interval."""
-        from toolkit.stats.one_shot_methods import methods_frame
+        from toolkit.stats.one_shot.methods import methods_frame
         from toolkit.store.dictionary import as_kind
 
         return as_kind(methods_frame(self._scored()), "methods")
 
     def _scored(self) -> tuple[MethodScore, ...]:
-        from toolkit.stats.one_shot_methods import score_methods
+        from toolkit.stats.one_shot.methods import score_methods
 
         test: Any = self.plan.test
         return score_methods(self.experiments(), test.weights, test.confidence)

@@ -31,20 +31,19 @@ from draw import (
 )
 from scipy import special
 
+from toolkit.stats.agreement.probe_shift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
-from toolkit.stats.anova import friedman, repeated_measures
-from toolkit.stats.equivalence import equivalence
-from toolkit.stats.error_bars import compare_models, paired_difference
+from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
 from toolkit.stats.inference.means import clustered_mean, mean_interval
 from toolkit.stats.inference.regression import clustered_slope
 from toolkit.stats.inference.sign_flip import sign_flip
-from toolkit.stats.length import compare_lengths
-from toolkit.stats.length_slope import LengthBias, length_bias
-from toolkit.stats.mixed_model import mixed_model
-from toolkit.stats.power_equivalence import smallest_margin
-from toolkit.stats.power_paired import detectable_effect
-from toolkit.stats.probe_shift import probe_shifts
-from toolkit.stats.rate_difference import rate_difference
+from toolkit.stats.power.equivalence import smallest_margin
+from toolkit.stats.power.paired import detectable_effect
+from toolkit.stats.prompt_length.contrasts import compare_lengths
+from toolkit.stats.prompt_length.equivalence import equivalence
+from toolkit.stats.prompt_length.mixed_model import mixed_model
+from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
+from toolkit.stats.prompt_length.reply_length import LengthBias, length_bias
 from toolkit.stats.result import Estimate
 
 _EFFECTS: Final = (0.0, 0.2, 0.5)

@@ -22,7 +22,7 @@ from toolkit.protocols.hallucination_check import yes_or_no
 from toolkit.protocols.one_shot import OneShotTest
 from toolkit.protocols.questions import PromptVariant, Question, load_prompts, load_questions
 from toolkit.samples.sample import load_sample, shipped_samples
-from toolkit.stats.one_shot_methods import methods_frame, score_methods
+from toolkit.stats.one_shot.methods import methods_frame, score_methods
 
 JUDGE = JudgeSpec("primary", "judge-a", "scripted", "judge-a")
 SECOND = JudgeSpec("secondary", "judge-b", "scripted", "judge-b", repeat=1)

@@ -16,9 +16,9 @@ from toolkit.report.missing_figure import missing_data_figure
 from toolkit.report.study_figures import draw_study
 from toolkit.report.tables import forms_table, length_table, reliability_table
 from toolkit.stats.agreement.bland_altman import bland_altman
-from toolkit.stats.equivalence import equivalence, judged_equivalent
+from toolkit.stats.comparisons.missing_data import missing_data
 from toolkit.stats.generalizability.d_study import DecisionPlan
-from toolkit.stats.missing_data import missing_data
+from toolkit.stats.prompt_length.equivalence import equivalence, judged_equivalent
 from toolkit.stats.result import Estimate, rounded
 from toolkit.workbench.drawing import about_judged, study_results
 

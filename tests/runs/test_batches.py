@@ -16,8 +16,7 @@ from toolkit.errors import ModelError, StoreError
 from toolkit.models.base import Message, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.registry import open_batch_client
-from toolkit.runs.batch_exchange import STILL_OPEN
-from toolkit.runs.batches import BatchDesk
+from toolkit.runs.batches import STILL_OPEN, BatchDesk
 from toolkit.runs.retries import RetryPolicy
 from toolkit.store.connection import Store
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.anova import friedman, repeated_measures
-from toolkit.stats.equivalence import equivalence
 from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.length import compare_lengths
+from toolkit.stats.prompt_length.contrasts import compare_lengths
+from toolkit.stats.prompt_length.equivalence import equivalence
+from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 from toolkit.stats.result import COLUMNS
 
 

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats import one_shot_power as one_shot_power_module
-from toolkit.stats.one_shot_pair import pair_p_value, rejected
-from toolkit.stats.one_shot_power import (
+from toolkit.stats.one_shot.compare import pair_p_value, rejected
+from toolkit.stats.power import experiments as one_shot_power_module
+from toolkit.stats.power.experiments import (
     DRAWN,
     ENUMERATED_UP_TO,
     MOST,

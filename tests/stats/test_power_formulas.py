@@ -14,11 +14,10 @@ from scipy import integrate, stats
 from statsmodels.stats.power import TTestPower
 
 from toolkit.errors import InputError
-from toolkit.stats.power_answer import smallest, whole
-from toolkit.stats.power_distributions import f_power, t_power
-from toolkit.stats.power_equivalence import equivalence_bases, equivalence_power, smallest_margin, tost_power
-from toolkit.stats.power_icc import answers_for_icc_bound, answers_for_icc_width, icc_bound_power
-from toolkit.stats.power_paired import bases_needed, detectable_effect, paired_power, paired_sample_size
+from toolkit.stats.power.answer import f_power, smallest, t_power, whole
+from toolkit.stats.power.equivalence import equivalence_bases, equivalence_power, smallest_margin, tost_power
+from toolkit.stats.power.icc import answers_for_icc_bound, answers_for_icc_width, icc_bound_power
+from toolkit.stats.power.paired import bases_needed, detectable_effect, paired_power, paired_sample_size
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "power.json").read_text("utf-8"))
 

@@ -12,9 +12,9 @@ from scipy import special, stats
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.means import standard_deviation
-from toolkit.stats.length import compare_lengths
-from toolkit.stats.power_paired import bases_needed, detectable_effect
-from toolkit.stats.power_pilot import pilot_power
+from toolkit.stats.power.paired import bases_needed, detectable_effect
+from toolkit.stats.power.pilot import pilot_power
+from toolkit.stats.prompt_length.contrasts import compare_lengths
 
 
 def pilot(bases: int = 20, repeats: int = 2, models: int = 2, seed: int = 1) -> pd.DataFrame:

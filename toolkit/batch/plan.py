@@ -228,7 +228,7 @@ def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, 
     files = {str(path.resolve()): own} | {str(file): _sha256(file) for file in _files_of(plan)}
     digests = [own, *files.values(), _hash([plan.call_ids, plan.ensemble_key])]
     if shows:
-        from toolkit.runs.held import held_of
+        from toolkit.runs.provenance import held_of
 
         digests.append(held_of(plan.study.name, plan.store_folder))
     return digests, files

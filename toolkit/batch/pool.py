@@ -33,7 +33,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 from toolkit.batch.plan import code_hash
 from toolkit.batch.worker import Order, Reply, read_record, settle_failed
 from toolkit.errors import InputError, ToolkitError
-from toolkit.runs.share import SHARE_ENV
+from toolkit.runs.endpoints import SHARE_ENV
 
 if TYPE_CHECKING:
     from distributed import Client

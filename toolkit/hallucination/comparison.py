@@ -14,7 +14,7 @@ from toolkit.judges.hallucination import HallucinationVerdict
 from toolkit.judges.hallucination_read import REASONS
 from toolkit.judges.labelled import LabelledItem
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
-from toolkit.stats.prevalence import Prevalence, corrected_prevalence
+from toolkit.stats.detection.prevalence import Prevalence, corrected_prevalence
 from toolkit.stats.result import Estimate
 from toolkit.words import Summary
 

@@ -18,7 +18,7 @@ from toolkit.probing.targets import ATTACKS, REPLIES, Target, asked_as, probe_re
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
-    from toolkit.stats.judge_card import JudgeCard
+    from toolkit.stats.agreement.judge_card import JudgeCard
     from toolkit.store.connection import Store
     from toolkit.study import Study
 
@@ -58,7 +58,7 @@ def probe_judges(
 
 def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard, ...]:
     """Return the card of every judge of a study, with what probes did where there are any."""
-    from toolkit.stats.judge_card import judge_cards
+    from toolkit.stats.agreement.judge_card import judge_cards
 
     related = {role: judge.related for role, judge in study.plan.judges.items()}
     shifts = result.shifts() if result else None

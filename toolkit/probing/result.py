@@ -13,7 +13,7 @@ from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.judgement import Judgement
 from toolkit.judges.probes import Probe
 from toolkit.probing.targets import Target
-from toolkit.stats.probe_shift import ProbeShifts, probe_shifts
+from toolkit.stats.agreement.probe_shift import ProbeShifts, probe_shifts
 from toolkit.words import DIMENSIONS, Summary
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class ProbeResult:
         return frame.astype({"original": "float64", "altered": "float64", "made": "bool"})
 
     def shifts(self, score: str = STRICT) -> ProbeShifts:
-        """Return how far each kind of probe moves each judge; see `toolkit.stats.probe_shift`."""
+        """Return how far each kind of probe moves each judge; see `toolkit.stats.agreement.probe_shift`."""
         return probe_shifts(self.frame(score))
 
     @property

@@ -16,7 +16,7 @@ from toolkit.judges.probes import KINDS, Probe, probes_of
 from toolkit.models.base import ModelRequest
 from toolkit.plan import PlannedRun
 from toolkit.protocols.rubric_study import judge_of_run
-from toolkit.stats.probe_shift import CONTROL
+from toolkit.stats.agreement.probe_shift import CONTROL
 from toolkit.store.stored import reply_texts, stored_runs
 
 if TYPE_CHECKING:

@@ -29,17 +29,16 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
 )
 from toolkit.protocols.answers import matches
-from toolkit.protocols.citations import FORMATS, INSTRUCTION, read_citations
+from toolkit.protocols.citations import FORMATS, INSTRUCTION, Verdict, decide, read_citations
 from toolkit.protocols.evidence import Claim, evidence
 from toolkit.protocols.experiments import OneShotContext, experiment_row, verdict_of
 from toolkit.protocols.hallucination_check import INVENTS, MEETS, Said, ask_judges, check_request
 from toolkit.protocols.questions import PromptVariant, Question, load_prompts, load_questions
 from toolkit.protocols.rubric_study import judge_of_run
 from toolkit.protocols.sample_facts import sample_facts
-from toolkit.protocols.verdict import Verdict, decide
 from toolkit.samples.sample import Sample, load_sample, shipped_samples
 from toolkit.scoring.one_shot import one_shot_score
-from toolkit.stats.one_shot_methods import (
+from toolkit.stats.one_shot.methods import (
     KEYS,
     UNIT,
     VERDICTS,

@@ -31,7 +31,7 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.dataset import clusters_of
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.length import compare_lengths
+from toolkit.stats.prompt_length.contrasts import compare_lengths
 from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS, LENGTH_BINS, counted
 

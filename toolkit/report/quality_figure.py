@@ -32,7 +32,7 @@ from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, counted
 
 if TYPE_CHECKING:
-    from toolkit.stats.length import LengthComparison
+    from toolkit.stats.prompt_length.contrasts import LengthComparison
 
 NAME: Final = "quality_by_length"
 TITLE: Final = "Quality by prompt length"

@@ -26,7 +26,7 @@ from toolkit.report.style import (
     settle,
     thesis_style,
 )
-from toolkit.stats.length_slope import TOKENS, LengthBias
+from toolkit.stats.prompt_length.reply_length import TOKENS, LengthBias
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
 

@@ -9,22 +9,245 @@ call, so the process that submitted it is gone. Until then the batch may be anot
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections import defaultdict
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+from pymongo import InsertOne, UpdateMany, UpdateOne
+from ulid import ULID
 
 from toolkit.errors import ModelError
 from toolkit.models.base import ModelReply, ModelRequest
-from toolkit.models.batches import BatchClient
+from toolkit.models.batches import BatchClient, Result
 from toolkit.models.catalogue import ModelSpec
-from toolkit.runs.batch_exchange import STILL_OPEN, look, outcome_of, poll_failure, stopped, submit
-from toolkit.runs.batch_records import Key, OpenBatch, note_batch, open_batches, write_batch
-from toolkit.runs.batch_waiters import Waiters
 from toolkit.runs.retries import RetryPolicy
-from toolkit.store.connection import Store
+from toolkit.store.connection import CHUNK, Store
+from toolkit.store.documents import Batch, Call
+from toolkit.store.writer import TOUCH
+
+OPEN_STATES = ("submitting", "submitted")
+Key = tuple[str, str, str | None]
+"""Provider, model and endpoint: what the calls of one batch have in common."""
+
+
+@dataclass(eq=False)
+class OpenBatch:
+    """A batch whose replies are not all in the ledger yet, with what this process has seen of it."""
+
+    key: Key
+    call_ids: frozenset[str]
+    name: str = field(default_factory=lambda: str(ULID()))
+    created: float = field(default_factory=time.time)
+    batch_id: str | None = None
+    kept: set[str] = field(default_factory=set)
+    results: dict[str, Result] | None = None
+    left: set[str] = field(default_factory=set)
+    failure: str | None = None
+    followed: bool = False
+
+
+async def write_batch(store: Store, study: str, batch: OpenBatch) -> None:
+    """Write a batch that is about to be submitted, and that its calls are, and return when it is on the disk."""
+    provider, model, endpoint = batch.key
+    document = Batch(
+        name=batch.name,
+        state="submitting",
+        study=study,
+        provider=provider,
+        model=model,
+        endpoint=endpoint,
+        call_ids=sorted(batch.call_ids),
+        created=batch.created,
+    )
+    document.validate()
+    await store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)
+    # After the batch: of a call that is marked before, nobody would know that it goes on.
+    for start in range(0, len(document.call_ids), CHUNK):
+        some = {"_id": {"$in": document.call_ids[start : start + CHUNK]}, "state": "claimed"}
+        await store.writer.write("calls", UpdateMany(some, {"$set": {"sent": True}, **TOUCH}))
+
+
+async def note_batch(store: Store, batch: OpenBatch, state: str) -> None:
+    """Note the state of a batch and the provider's id of it, and return when they are on the disk."""
+    change = {"$set": {"state": state, "batch_id": batch.batch_id}, **TOUCH}
+    await store.writer.write("batches", UpdateOne({"_id": batch.name}, change), flush=True)
+
+
+def open_batches(store: Store, study: str, known: Collection[str] = ()) -> list[OpenBatch]:
+    """Return the open batches of a study, those of other processes included."""
+    found = store.database["batches"].find({"study": study, "state": {"$in": OPEN_STATES}}, {"_id": 1})
+    names = [batch["_id"] for batch in found if batch["_id"] not in known]
+    batches = [
+        OpenBatch(
+            key=(batch["provider"], batch["model"], batch.get("endpoint")),
+            call_ids=frozenset(batch["call_ids"]),
+            name=batch["_id"],
+            created=batch["created"],
+            batch_id=batch.get("batch_id"),
+        )
+        for batch in store.find_by(Batch, "_id", names)
+        if batch["state"] in OPEN_STATES
+    ]
+    for batch in batches:
+        calls = store.find_by(Call, "_id", batch.call_ids, leave_out=("request", "raw", "text", "attempts"))
+        batch.kept = {call["_id"] for call in calls if call["state"] == "done"}
+    return batches
+
+
+STILL_OPEN: Final = ("stopped", "batch_unknown")
+"""Reasons under which the batch may yet answer: asked singly now, the call could be paid for twice."""
+
+
+async def submit(
+    client: BatchClient,
+    batch: OpenBatch,
+    requests: Mapping[str, ModelRequest],
+    *,
+    others: Collection[str],
+    retry: RetryPolicy,
+    stop: threading.Event,
+    jitter: random.Random,
+) -> str:
+    """Submit a batch, and return the provider's id of it.
+
+    A submission that broke off may have arrived: before it is sent again the provider is asked for it.
+    """
+    unsure = False
+    for number in itertools.count(1):
+        looking = unsure
+        try:
+            found = await client.find(batch.name, batch.call_ids, batch.created, others) if looking else None
+            looking = False
+            return found or await client.submit(requests, batch.name)
+        except ModelError as error:
+            unsure = looking or (error.retryable and error.reason != "rate_limited")
+            if not error.retryable or number >= retry.attempts or stop.is_set():
+                if unsure:
+                    raise unknown(batch, error) from None
+                raise
+            await asyncio.sleep(retry.wait(number, error.retry_after, jitter))
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def look(client: BatchClient, batch: OpenBatch, *, others: Collection[str]) -> bool:
+    """Ask the provider once how a batch is, note in it what is new, and return whether it exists."""
+    if batch.batch_id is None:
+        batch.batch_id = await client.find(batch.name, batch.call_ids, batch.created, others)
+        if batch.batch_id is None:
+            return False
+    state = await client.state(batch.batch_id)
+    if not state.ended:
+        return True
+    results = await client.results(batch.batch_id)
+    if results and batch.call_ids.isdisjoint(results):
+        # Anthropic shows what is in a batch only at its end: the one that was found is somebody else's.
+        batch.batch_id = None
+        return True
+    wanted = batch.call_ids - batch.kept
+    batch.failure = state.failure
+    batch.results = {name: result for name, result in results.items() if name in wanted}
+    batch.left = {name for name, result in batch.results.items() if not isinstance(result, ModelError)}
+    return True
+
+
+def outcome_of(batch: OpenBatch, call_id: str) -> Result:
+    """Return what a batch that has ended brought for a call."""
+    found = (batch.results or {}).get(call_id)
+    if found is not None:
+        return found
+    provider, model, _ = batch.key
+    if batch.failure:
+        return ModelError(f"the batch was refused: {batch.failure}", reason="batch_failed", retryable=True)
+    return ModelError(
+        f"{provider} model {model!r}: the batch ended without a result for this call",
+        reason="batch_missing",
+        retryable=True,
+    )
+
+
+def poll_failure(batch: OpenBatch, error: ModelError) -> ModelError:
+    """Return what those who wait are told when a batch cannot be asked for and asking again will not help."""
+    if error.fatal_for_provider:
+        return error
+    if error.reason == "not_found":
+        provider, model, _ = batch.key
+        return ModelError(
+            f"{provider} model {model!r}: the provider does not know the batch {batch.batch_id} (any more)",
+            reason="batch_missing",
+            retryable=True,
+        )
+    return unknown(batch, error)
+
+
+def unknown(batch: OpenBatch, error: ModelError) -> ModelError:
+    """Return the failure of calls whose batch may be at the provider, which a later run will find out."""
+    return ModelError(
+        f"batch {batch.name}: it is not known whether the provider has it ({error}); run the study again later",
+        reason="batch_unknown",
+    )
+
+
+def stopped() -> ModelError:
+    """Return the failure of calls that nobody waits for any longer."""
+    return ModelError(
+        "stopped while waiting for a batch, which goes on; run the study again for its replies",
+        reason="stopped",
+        retryable=True,
+    )
+
+
+Outcome = Result | Exception | None
+"""A raw reply, why there is none, or ``None`` when the call is to be asked anew."""
+
+
+class Waiters:
+    """Those who wait for calls, in one event loop."""
+
+    def __init__(self) -> None:
+        self._futures: defaultdict[str, list[asyncio.Future[Outcome]]] = defaultdict(list)
+
+    def __contains__(self, call_id: str) -> bool:
+        return call_id in self._futures
+
+    async def wait(self, call_id: str, begin: Callable[[], None]) -> Outcome:
+        """Begin something and wait until it is told what became of a call."""
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._futures[call_id].append(future)
+        try:
+            begin()
+            return await future
+        finally:
+            self._futures[call_id].remove(future)
+            if not self._futures[call_id]:
+                del self._futures[call_id]
+
+    def tell(self, call_ids: Iterable[str], outcome: Callable[[str], Outcome]) -> None:
+        """Tell everybody who waits for one of these calls what became of it."""
+        for call_id in call_ids:
+            for future in self._futures.get(call_id, ()):
+                if not future.done():
+                    future.set_result(outcome(call_id))
+
+    def fail(self, call_ids: Iterable[str], error: Exception) -> None:
+        """Tell everybody who waits for one of these calls of an error that befell all of them."""
+        self.tell(call_ids, lambda _: _same(error))
+
+    def fail_all(self, error: Exception) -> None:
+        """Tell everybody who waits."""
+        self.fail(list(self._futures), error)
+
+
+def _same(error: Exception) -> Exception:
+    """Return an error like this one: one object raised in a thousand tasks would gather all their tracebacks."""
+    another = type(error).__new__(type(error), *error.args)
+    another.__dict__.update(error.__dict__)
+    return another
+
 
 STOP_LOOK_SECONDS = 0.1
 SUBMIT_RETRY = RetryPolicy(attempts=5, first_wait=2.0)

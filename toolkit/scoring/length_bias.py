@@ -1,4 +1,4 @@
-"""Scores by length bin, as the seed describes them; `toolkit.stats.length` draws the conclusions."""
+"""Scores by length bin, as the seed describes them; `toolkit.stats.prompt_length.contrasts` draws the conclusions."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def study_results(held: Analyses, plan: Plan, only: Collection[str] = ()) -> Stu
         Names of the figures to be drawn: nothing is calculated that they do not need.
     """
     from toolkit.report.study_figures import StudyResults, needed_results
-    from toolkit.stats.pareto import cost_column
+    from toolkit.stats.comparisons.cost_quality import cost_column
 
     runs = held.runs
     judged = held.is_judged

@@ -12,7 +12,7 @@ from toolkit.words import counted
 
 if TYPE_CHECKING:
     from toolkit.models.catalogue import ModelSpec
-    from toolkit.runs.asked import Asked
+    from toolkit.runs.provenance import Asked
 
 _FOCUS: Final = "Focus sentence prompting"
 

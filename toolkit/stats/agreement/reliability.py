@@ -16,6 +16,7 @@ from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_b
 from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
 from toolkit.stats.agreement.icc_forms import FORMS
 from toolkit.stats.agreement.incomplete_icc import IncompleteIcc, incomplete_icc
+from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
 from toolkit.stats.agreement.krippendorff import alpha_of_matrix
 from toolkit.stats.agreement.omega import omega_over_dimensions, omega_over_judges
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
@@ -23,7 +24,6 @@ from toolkit.stats.agreement.retest import Retest, retest
 from toolkit.stats.agreement.severity import Severity, judge_severity
 from toolkit.stats.inference.clusters import in_groups, over_clusters
 from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.stats.weighted_kappa import weighted_kappa_between_judges
 from toolkit.words import DIMENSIONS, SCALE
 
 
