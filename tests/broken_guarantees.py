@@ -131,10 +131,10 @@ MUTATIONS = (
     ),
     Mutation(
         "a missing score is never zero",
-        "toolkit/scoring/ensemble.py",
+        "toolkit/scoring.py",
         "return _aggregate([score for score in composites if score is not None])",
         "return _aggregate([score or 0.0 for score in composites])",
-        "tests/scoring/test_ensemble.py::test_a_failed_judge_is_missing_and_never_a_zero",
+        "tests/stats/test_scoring.py::test_a_failed_judge_is_missing_and_never_a_zero",
     ),
     Mutation(
         "the fence is not known to what it fences",

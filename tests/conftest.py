@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -14,6 +15,9 @@ from toolkit.cli import main
 from toolkit.store import embedded
 from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
+
+if TYPE_CHECKING:
+    from browser import Lab
 
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
@@ -60,6 +64,15 @@ def demo_like_study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     study.store.close()
     yield path
     embedded.stop(folder / "results" / ".store")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One JupyterLab in one Chromium for all tests that look; what it is to open stands below its root."""
+    from browser import open_jupyterlab
+
+    with open_jupyterlab(tmp_path_factory.mktemp("lab")) as opened:
+        yield opened
 
 
 @pytest.fixture

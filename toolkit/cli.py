@@ -267,7 +267,7 @@ def reliability(ratings: Path) -> Summary:
 @click.argument("hallucinated", metavar="H", type=int)
 def score(expected: int, unexpected: int, hallucinated: int) -> Summary:
     """Score a one-shot test with I1 expected, I0 unexpected and H hallucinated answers."""
-    from toolkit.scoring.one_shot import one_shot_score
+    from toolkit.scoring import one_shot_score
 
     result = one_shot_score(expected, unexpected, hallucinated)
     return Summary(result.to_dict(), result.sentence())

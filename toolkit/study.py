@@ -160,18 +160,9 @@ class Study:
         InputError
             When a filter or a value of it is unknown; the line names those that are not.
         """
-        from toolkit.filters import select_runs
-        from toolkit.store.frames import runs_frame
+        from toolkit.filters import planned_runs
 
-        chosen = select_runs(self.plan, filters)
-        return runs_frame(
-            self.store,
-            chosen.call_ids,
-            study=self.plan.study.name,
-            clusters=self.plan.clusters,
-            where=chosen.where,
-            judged=chosen.judged,
-        )
+        return planned_runs(self.plan, self.store, **filters)
 
     def judgements(self, **filters: Any) -> pd.DataFrame:
         """Return one row a judgement of the ensemble and rubric of this study.
@@ -351,7 +342,7 @@ class Study:
         """Return the answer viewer for a notebook, opened at a run where one is given; see `toolkit.viewer`."""
         from toolkit.viewer.widget import viewer
 
-        return viewer(self, run_id)
+        return viewer(self.plan, self.store, run_id)
 
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""

@@ -16,7 +16,7 @@ from draw import (
     rejects,
 )
 
-from toolkit.scoring.one_shot import one_shot_score
+from toolkit.scoring import one_shot_score
 from toolkit.stats.detection.prevalence import corrected_prevalence
 from toolkit.stats.detection.rates import classify, confusion, mcnemar
 from toolkit.stats.inference.multiplicity import holm

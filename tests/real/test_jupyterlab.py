@@ -1,18 +1,19 @@
 """Every template and notebook in JupyterLab: a person opens it, chooses Run All Cells, and reads it to its end.
 
-All of them share one JupyterLab, one browser and one finished study by scripted models, so that no model is asked.
+They share one JupyterLab, one browser and one finished study by scripted models. In every run one is opened, and the
+rating desk used; all of them are opened by `make test-all`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import browser
 import nbformat
 import pytest
+from notebook_files import write_notebook
 from PIL import Image
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
@@ -98,18 +99,10 @@ ASK_NO_STUDY = {"04_write_your_own_test", "05_samples_from_traffic"}
 """Notebooks that write a study of their own."""
 
 
-@dataclass(frozen=True)
-class Room:
-    """JupyterLab with a copy of every notebook, and the study that they look at."""
-
-    lab: browser.Lab
-    study: Path
-
-
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """Finish the study, point the copies of all notebooks to it, and open JupyterLab in their folder."""
-    root = tmp_path_factory.mktemp("lab")
+def whole(lab: browser.Lab) -> Iterator[Path]:
+    """The finished study that copies of all notebooks, in the folder of JupyterLab, look at."""
+    root = lab.root
     one_shot = (ROOT / "templates" / "one_shot.toml").read_text(encoding="utf-8")
     one_shot = one_shot.replace('["smollm2-135m"]', READERS).replace("../results", "results")
     studies = {name: root / f"{name}.toml" for name in ("whole", "voting", "one_shot")}
@@ -136,8 +129,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
             assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:3]), path
             assert path.stem != "03_rate_answers" or "SIZE = 12" in source
             nbformat.write(_pointed(book, lines), root / path.name)
-        with browser.open_jupyterlab(root) as lab:
-            yield Room(lab, studies["whole"])
+        yield studies["whole"]
     finally:
         for store in root.rglob(".store"):
             embedded.stop(store)
@@ -157,16 +149,14 @@ def _shown(cells: tuple[dict[str, Any], ...]) -> str:
     return "\n".join("".join(part) for part in parts)
 
 
-def _see(room: Room, name: str, **more: Any) -> browser.NotebookInBrowser:
+def _see(lab: browser.Lab, name: str, **more: Any) -> browser.NotebookInBrowser:
     """Run a notebook, and check what holds for every one that ends well."""
-    seen = browser.run_notebook(
-        room.lab, room.lab.root / f"{name}.ipynb", room.lab.root / f"{name}.png", **more
-    )
+    seen = browser.run_notebook(lab, lab.root / f"{name}.ipynb", lab.root / f"{name}.png", **more)
     assert seen.errors == ()
     code = [cell for cell in seen.cells if cell["type"] == "code"]
     assert [cell["count"] for cell in code] == list(range(1, len(code) + 1))
     assert "Warning" not in _shown(seen.cells)
-    assert room.lab.kernels() == []
+    assert lab.kernels() == []
     with Image.open(seen.screenshot) as picture:
         assert picture.width == 1400
         assert picture.height > 1500
@@ -175,18 +165,21 @@ def _see(room: Room, name: str, **more: Any) -> browser.NotebookInBrowser:
     return seen
 
 
-@pytest.mark.parametrize("name", FINDS)
-def test_a_notebook_runs_to_its_end_and_says_what_it_found(room: Room, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "00_start_here" else pytest.param(name, marks=pytest.mark.full) for name in FINDS],
+)
+def test_a_notebook_runs_to_its_end_and_says_what_it_found(lab: browser.Lab, whole: Path, name: str) -> None:
     """No cell complains, the finding stands there, a picture is shown, and no kernel stays."""
-    seen = _see(room, name)
+    seen = _see(lab, name)
     said = _shown(seen.cells)
     assert [text for text in FINDS[name] if text not in said] == []
     assert seen.images == PICTURES[name] if name in PICTURES else seen.images > 0
     if (ROOT / "templates" / f"{name}.ipynb").exists():
-        assert list((room.lab.root / name).rglob("*.pdf"))
+        assert list((lab.root / name).rglob("*.pdf"))
         made_from = said.rsplit('"inputs"', 1)[1]
         assert '"sha256"' in made_from
-        assert str(room.lab.root) not in made_from
+        assert str(lab.root) not in made_from
 
 
 def test_all_notebooks_that_there_are_were_opened() -> None:
@@ -222,11 +215,11 @@ def _rate_two_replies(page: webdriver.Chrome) -> None:
     reached("Reply 3 of 5")
 
 
-def test_a_person_rates_replies_at_the_desk(room: Room) -> None:
+def test_a_person_rates_replies_at_the_desk(lab: browser.Lab, whole: Path) -> None:
     """Two replies are rated, one with the mouse and one with the keyboard, and both are in the store."""
-    seen = _see(room, "03_rate_answers", then=_rate_two_replies)
+    seen = _see(lab, "03_rate_answers", then=_rate_two_replies)
     assert "0 finished ratings by 0 raters, 0 unfinished" in seen.text
-    study = Study.load(room.study)
+    study = Study.load(whole)
     frame = human_frame(study.store, study.runs(), study.plan.rubric.digest)
     round_ = open_round(study.plan, study.store, "me")
     study.store.close()
@@ -236,7 +229,7 @@ def test_a_person_rates_replies_at_the_desk(room: Room) -> None:
     assert frame.loc[1, list(DIMENSIONS)].tolist() == [1] * 7
 
 
-def test_an_error_and_hostile_text_are_seen_as_they_are(room: Room) -> None:
+def test_an_error_and_hostile_text_are_seen_as_they_are(lab: browser.Lab) -> None:
     """Markup, formulas and escapes of a model show as text; an error of the toolkit is one line and ends the run."""
     sources = (
         "from toolkit.report.show import need_results, print_text",
@@ -244,10 +237,8 @@ def test_an_error_and_hostile_text_are_seen_as_they_are(room: Room) -> None:
         "need_results({'study': 'empty', 'done': 0})",
         "print('never reached')",
     )
-    book = nbformat.v4.new_notebook(metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}})
-    book.cells = [nbformat.v4.new_code_cell(source, id=f"cell-{i}") for i, source in enumerate(sources)]
-    nbformat.write(book, room.lab.root / "hostile.ipynb")
-    seen = browser.run_notebook(room.lab, room.lab.root / "hostile.ipynb", room.lab.root / "hostile.png")
+    path = write_notebook(lab.root / "hostile.ipynb", *sources, tag=None)
+    seen = browser.run_notebook(lab, path, lab.root / "hostile.png")
     assert seen.errors == (
         "NothingToShow: study empty: no run has succeeded yet; run `make demo`, or `toolkit run` with your study file, "
         "in a shell first",
@@ -255,3 +246,21 @@ def test_an_error_and_hostile_text_are_seen_as_they_are(room: Room) -> None:
     assert seen.text == "<script>document.title = 1</script> $x^2$ red\n"
     assert seen.cells[3]["count"] is None
     assert seen.title != "1"
+
+
+def test_cells_that_do_not_end_in_time_are_an_error_and_leave_no_kernel(lab: browser.Lab) -> None:
+    path = write_notebook(lab.root / "late.ipynb", "import time; time.sleep(600)", tag=None)
+    with pytest.raises(RuntimeError, match="the cells did not come to their end within 3 s"):
+        browser.run_notebook(lab, path, lab.root / "late.png", timeout=3)
+    assert lab.kernels() == []
+
+
+def test_without_chromium_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with (
+        pytest.raises(RuntimeError, match=r"chromium is not installed, .* apt-get install chromium"),
+        browser.open_jupyterlab(tmp_path),
+    ):
+        pass

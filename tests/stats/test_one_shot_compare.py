@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from toolkit.errors import InputError
-from toolkit.scoring.one_shot import one_shot_score
+from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.sign_flip import EXACT_UP_TO, sign_flip
 from toolkit.stats.one_shot.compare import (

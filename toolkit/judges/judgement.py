@@ -14,7 +14,7 @@ from toolkit.judges.parse import parse_judgement
 from toolkit.judges.per_sentence import judge_per_sentence, per_sentence_requests
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import Answer, Ask, ModelRequest
-from toolkit.scoring.composite import calculate_composite_score, composite_strict, count_zeros
+from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from toolkit.protocols.questions import PromptVariant, Question, load_prompts, l
 from toolkit.protocols.rubric_study import judge_of_run
 from toolkit.protocols.sample_facts import sample_facts
 from toolkit.samples.sample import Sample, load_sample, shipped_samples
-from toolkit.scoring.one_shot import one_shot_score
+from toolkit.scoring import one_shot_score
 from toolkit.stats.one_shot.methods import (
     KEYS,
     UNIT,

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from toolkit.judges.judgement import judge_label
-from toolkit.scoring.composite import composite_strict
+from toolkit.scoring import composite_strict
 from toolkit.store.columns import DIMENSION_SCORES, JUDGEMENTS, PLACE, RUNS, SCORES
 from toolkit.store.connection import BATCH, CHUNK, Store, without_collecting
 from toolkit.store.documents import Judgement, Prompt, Run

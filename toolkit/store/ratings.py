@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from pymongo import InsertOne
 
 from toolkit.judges.judgement import Judgement
-from toolkit.scoring.composite import calculate_composite_score, composite_strict, count_zeros
+from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
 from toolkit.store import documents
 from toolkit.store.connection import Store
 from toolkit.store.documents import utc_now

@@ -13,7 +13,7 @@ import pandas as pd
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.scoring.one_shot import one_shot_score
+from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.one_shot.methods import UNIT, WEIGHTS

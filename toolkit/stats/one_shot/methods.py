@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.scoring.one_shot import OneShotScore, one_shot_score
+from toolkit.scoring import OneShotScore, one_shot_score
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.result import Estimate
 

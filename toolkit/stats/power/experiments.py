@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.scoring.one_shot import one_shot_score
+from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.proportions import clopper_pearson
 from toolkit.stats.one_shot.compare import outcomes_of, pair_p_value, rejected
 from toolkit.stats.one_shot.methods import UNIT, WEIGHTS

@@ -20,7 +20,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from toolkit.study import Study
 from toolkit.viewer.page import write_page
 
-NOTEBOOK = Path(__file__).resolve().parents[1] / "notebooks" / "02_read_answers.ipynb"
+NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "02_read_answers.ipynb"
 ALIVE = (
     "return [...document.querySelectorAll('.tv')].flatMap(one => [...one.querySelectorAll("
     '\'script, img, svg, iframe, form, a:not([href^="#run-"]), object, style, .MathJax, mjx-container, [onerror], '
@@ -165,21 +165,22 @@ def use(page: webdriver.Chrome) -> None:
 
 
 @pytest.mark.browser
-def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(study: Study, tmp_path: Path) -> None:
+def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(
+    lab: browser.Lab, study: Study, tmp_path: Path
+) -> None:
     """A person filters, opens, steps by keys, compares and exports; hostile text stays text all the way."""
-    folder = tmp_path / "notebooks"
-    folder.mkdir()
-    copy = Path(shutil.copy(NOTEBOOK, folder))
+    copy = Path(shutil.copy(NOTEBOOK, lab.root / "hostile_answers.ipynb"))
     source = copy.read_text(encoding="utf-8")
     copy.write_text(source.replace("../templates/demo.toml", str(study.path)), encoding="utf-8")
     before = set(study.output.glob("answers-*.html"))
 
-    seen = browser.run_in_jupyterlab(copy, tmp_path / "viewer.png", then=use)
+    seen = browser.run_notebook(lab, copy, tmp_path / "viewer.png", then=use)
 
     assert seen.errors == ()
     code = [cell for cell in seen.cells if cell["type"] == "code"]
     assert [cell["count"] for cell in code] == list(range(1, len(code) + 1))
     assert seen.title != "OWNED"
+    assert "4 runs, 4 judged; judges' SD of 4 runs: median " in seen.text
     pages = set(study.output.glob("answers-*.html")) - before
     assert any(
         "Two runs side by side" in page.read_text() and "onerror" in page.read_text() for page in pages
@@ -191,7 +192,9 @@ def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(study: Study, tmp_
 def test_the_page_loads_nothing_runs_nothing_of_others_and_has_its_keys(study: Study, tmp_path: Path) -> None:
     """Hostile text is text on the page too; its own script filters and steps."""
     runs = study.runs()
-    path = write_page(study, runs, path=tmp_path / "page.html", pair=tuple(runs["run_id"][:2]))
+    path = write_page(
+        study.plan, study.store, runs, path=tmp_path / "page.html", pair=tuple(runs["run_id"][:2])
+    )
     with open_browser(tmp_path) as page:
         page.get(path.as_uri())
         assert page.title == "Answers of hostile"
@@ -236,7 +239,7 @@ def test_the_page_loads_nothing_runs_nothing_of_others_and_has_its_keys(study: S
 def test_the_page_is_whole_without_scripts(study: Study, tmp_path: Path) -> None:
     """A reader that runs no script has every run, the links to them, and no dead controls."""
     runs = study.runs()
-    path = write_page(study, runs, path=tmp_path / "page.html")
+    path = write_page(study.plan, study.store, runs, path=tmp_path / "page.html")
     with open_browser(tmp_path) as page:
         page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         page.get(path.as_uri())
