@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.batch.template import fitting, notebook_of, parameters_of, read_bytes, reads_store, short
 from toolkit.errors import InputError, ToolkitError
-from toolkit.files import read_toml, write_atomically
+from toolkit.files import read_toml
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
@@ -74,10 +74,10 @@ class BatchPlan:
     reads_store: bool
     cells: tuple[Planned, ...]
 
-    def keep_template(self, folder: Path) -> Path:
-        """Write the template as it was checked into a folder, and return its copy there."""
-        name = f"{self.template.stem}_{hashlib.sha256(self.content).hexdigest()[:12]}.template.ipynb"
-        return write_atomically(folder / name, self.content)
+    @property
+    def copy_name(self) -> str:
+        """The name of the copy of the template that is run, whatever becomes of the file meanwhile."""
+        return f"{self.template.stem}_{hashlib.sha256(self.content).hexdigest()[:12]}.template.ipynb"
 
 
 def read_grid(path: Path) -> tuple[Cell, ...]:

@@ -8,35 +8,34 @@ from __future__ import annotations
 
 import ast
 import datetime
-import importlib
 import json
 import math
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Final
+from typing import Any, Final, Optional, Union
+
+import nbformat
+from pydantic import TypeAdapter, ValidationError
 
 from toolkit.errors import InputError
 
 TAG: Final = "parameters"
-_WORDS: Final[dict[type, str]] = {
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    bool: "true or false",
-    list: "a list",
-    dict: "a table",
-    type(None): "nothing (None)",
+_KINDS: Final = (int, float, str, bool, list, dict)
+_NAMES: Final[dict[str, Any]] = {
+    "__builtins__": {},
+    "Any": Any,
+    "Optional": Optional,
+    "Union": Union,
+    **{kind.__name__: kind for kind in _KINDS},
 }
-_TYPES: Final = {kind.__name__: kind for kind in _WORDS}
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a template; no types where any value may be given."""
+    """One parameter of a template."""
 
-    types: tuple[type, ...]
+    kind: Any
     needed: bool
     default: Any
 
@@ -53,28 +52,11 @@ def read_bytes(template: Path) -> bytes:
 
 def notebook_of(content: bytes, where: str) -> Any:
     """Return the content of a notebook file as a notebook of format 4."""
-    nbformat = light_nbformat()
     try:
         return nbformat.reads(content.decode("utf-8"), as_version=4)
     except Exception as error:  # nbformat raises what its parts raise
         said = " ".join(str(error).split())[:200]
         raise InputError(f"{where}: is no notebook ({type(error).__name__}: {said})") from None
-
-
-def light_nbformat() -> Any:
-    """Return the package nbformat, imported without a grammar that it has no use for.
-
-    It imports jsonschema, and that, only to check addresses of a kind no notebook has, builds a grammar for 1.7 s of
-    work. jsonschema does without when it is not there.
-    """
-    absent = "rfc3987_syntax"
-    if absent in sys.modules:
-        return importlib.import_module("nbformat")
-    sys.modules[absent] = None  # type: ignore[assignment]
-    try:
-        return importlib.import_module("nbformat")
-    finally:
-        del sys.modules[absent]
 
 
 def reads_store(notebook: Any, where: str) -> bool:
@@ -100,14 +82,42 @@ def parameters_of(notebook: Any, where: str) -> dict[str, Parameter]:
     try:
         found = dict(_assigned(ast.parse(tagged[0])))
     except SyntaxError as error:
-        raise InputError(
-            f"{where}: the cell tagged `{TAG}` is not plain Python: line {error.lineno}: {error.msg}"
-        ) from None
+        why = f"is not plain Python: line {error.lineno}: {error.msg}"
+        raise InputError(f"{where}: the cell tagged `{TAG}` {why}") from None
     if not found:
         raise InputError(
             f"{where}: the cell tagged `{TAG}` sets nothing; give each parameter a default there"
         )
     return found
+
+
+def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
+    for line in cell.body:
+        if not isinstance(line, ast.Assign | ast.AnnAssign):
+            continue
+        try:
+            default = line.value and ast.literal_eval(line.value)
+        except ValueError:  # calculated: anything may be given in its place
+            default = None
+        if isinstance(line, ast.AnnAssign):
+            targets, kind = [line.target], _kind_of(line.annotation)
+        else:  # a default of None says that something else may be given
+            targets = line.targets  # type: ignore[assignment]
+            kind = type(default) if isinstance(default, _KINDS) else Any
+        for target in targets:
+            if isinstance(target, ast.Name):
+                yield target.id, Parameter(kind, line.value is None, default)
+
+
+def _kind_of(annotation: ast.expr) -> Any:
+    """Return the type that an annotation names; ``Any`` for one we cannot judge."""
+    text = annotation.value if isinstance(annotation, ast.Constant) else ast.unparse(annotation)
+    try:  # without builtins: plain types only, and whose template it is runs it anyway
+        kind = eval(str(text), dict(_NAMES))
+        TypeAdapter(kind)
+    except Exception:
+        return Any
+    return kind
 
 
 def check_parameters(template: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,10 +135,11 @@ def fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], where: str
     if missing := [name for name, parameter in known.items() if parameter.needed and name not in values]:
         raise InputError(f"{where}: parameter {missing[0]!r} is missing; the template has no default for it")
     for name, value in values.items():
-        types = known[name].types
-        if types and not any(_fits(value, kind) for kind in types):
-            allowed = " or ".join(_WORDS[kind] for kind in types)
-            raise InputError(f"{where}: {name} must be {allowed}, got {short(value)}")
+        try:
+            TypeAdapter(known[name].kind).validate_python(value, strict=True)
+        except ValidationError as error:
+            said = " or ".join(dict.fromkeys(each["msg"].rpartition(" be ")[2] for each in error.errors()))
+            raise InputError(f"{where}: {name} must be {said}, got {short(value)}") from None
     return values
 
 
@@ -141,11 +152,8 @@ def plain(value: Any, where: str) -> Any:
         case None | bool():
             return value
         case str():
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                why = "holds half a character; no file can hold it"
-                raise InputError(f"{where}: {short(value)} {why}") from None
+            if any("\ud800" <= letter <= "\udfff" for letter in value):
+                raise InputError(f"{where}: {short(value)} holds half a character; no file can hold it")
             return str.__str__(value)
         case int():
             return int(value)
@@ -163,65 +171,11 @@ def plain(value: Any, where: str) -> Any:
             return {str(key): plain(item, where) for key, item in value.items()}
         case list() | tuple():
             return [plain(item, where) for item in value]
-    raise InputError(
-        f"{where}: a {type(value).__name__} cannot stand in a notebook; give text, a number, true or false, a list "
-        "or a table"
-    )
+    takes = "give text, a number, true or false, a list or a table"
+    raise InputError(f"{where}: a {type(value).__name__} cannot stand in a notebook; {takes}")
 
 
 def short(value: Any) -> str:
     """Return a value as Python writes it, in at most 60 characters."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _assigned(cell: ast.Module) -> Iterator[tuple[str, Parameter]]:
-    for line in cell.body:
-        if not isinstance(line, ast.Assign | ast.AnnAssign):
-            continue
-        try:
-            default = line.value and ast.literal_eval(line.value)
-        except ValueError:  # calculated: anything may be given in its place
-            default = None
-        if isinstance(line, ast.AnnAssign):
-            targets, types = [line.target], _types_of(line.annotation)
-        else:  # a default of None says that something else may be given
-            targets = line.targets  # type: ignore[assignment]
-            types = (type(default),) if default is not None and type(default) in _WORDS else ()
-        for target in targets:
-            if isinstance(target, ast.Name):
-                yield target.id, Parameter(types, line.value is None, default)
-
-
-def _types_of(annotation: ast.expr) -> tuple[type, ...]:
-    """Return the types that an annotation allows; empty for one we cannot judge."""
-    match annotation:
-        case ast.Constant(value=None):
-            return (type(None),)
-        case ast.Constant(value=str(text)):
-            try:
-                return _types_of(ast.parse(text, mode="eval").body)
-            except SyntaxError:
-                return ()
-        case ast.Name(id=name):
-            return (_TYPES[name],) if name in _TYPES else ()
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return _either([left, right])
-        case ast.Subscript(value=ast.Name(id="Optional"), slice=inner):
-            return _either([inner, ast.Constant(value=None)])
-        case ast.Subscript(value=ast.Name(id="Union"), slice=ast.Tuple(elts=inner)):
-            return _either(inner)
-        case ast.Subscript(value=ast.Name() as base):
-            return _types_of(base)
-    return ()
-
-
-def _either(annotations: Sequence[ast.expr]) -> tuple[type, ...]:
-    each = [_types_of(annotation) for annotation in annotations]
-    return tuple(kind for types in each for kind in types) if all(each) else ()
-
-
-def _fits(value: Any, kind: type) -> bool:
-    if isinstance(value, bool):  # which Python counts as a whole number
-        return kind is bool
-    return isinstance(value, (int, float) if kind is float else kind)

@@ -1,0 +1,195 @@
+"""What a batch came to: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from toolkit.batch.records import DONE, STATUSES
+from toolkit.files import write_atomically
+from toolkit.runs.progress import duration
+from toolkit.words import Summary, counted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CSV_NAME = "summary.csv"
+NOTEBOOK_NAME = "summary.ipynb"
+LONGEST = 120
+"""Characters of a parameter that the summary shows."""
+_EXPLAINED = (
+    "A notebook is *done* when every cell ran; *failed* when a cell raised an error; *timeout* when it or one of its "
+    "cells took too long; *dead kernel* when its Python process died; *exited* when it left by `sys.exit()` before its "
+    "end. Failed ones are kept, and run again with `--retry`."
+)
+_SAME = "the template, its parameters, the toolkit and the files that they name are the same"
+_STORE = {
+    True: f"{_SAME}, and so is what the store holds of their studies",
+    False: f"{_SAME}; what the store holds does not count, for this template asks for what is missing itself",
+}
+"""When a notebook is done already; see `toolkit.batch.plan`."""
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One cell of the grid."""
+
+    parameters: Mapping[str, Any]
+    status: str
+    seconds: float | None = None
+    error: str = ""
+    notebook: str = ""
+    ran: bool = False
+
+
+@dataclass(frozen=True)
+class BatchResult:
+    """A batch that came to its end: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
+
+    template: str
+    folder: Path
+    cells: tuple[CellResult, ...]
+    seconds: float
+    reads_store: bool = False
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many cells have which status; statuses that none has are left out."""
+        found = Counter(cell.status for cell in self.cells)
+        return {status: found[status] for status in STATUSES if found[status]}
+
+    @property
+    def started(self) -> int:
+        """How many notebooks were run now."""
+        return sum(cell.ran for cell in self.cells)
+
+    @property
+    def already_done(self) -> int:
+        """How many notebooks were done before, and not run now."""
+        return sum(cell.status == DONE and not cell.ran for cell in self.cells)
+
+    @property
+    def beside(self) -> int:
+        """How many notebooks of the same template stand in the folder and belong to none of the cells."""
+        name = re.compile(rf"{re.escape(self.template)}_[0-9a-f]{{12}}\.ipynb")
+        files = (path.name for path in self.folder.iterdir()) if self.folder.is_dir() else ()
+        return len({file for file in files if name.fullmatch(file)} - {cell.notebook for cell in self.cells})
+
+    @property
+    def exit_code(self) -> int:
+        """0 when every cell is done, else 1."""
+        return int(any(cell.status != DONE for cell in self.cells))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a cell of the grid."""
+        import pandas as pd
+
+        rows = []
+        for number, cell in enumerate(self.cells, 1):
+            row = {"cell": number, **asdict(cell)}
+            row |= {f"parameter_{name}": value for name, value in row.pop("parameters").items()}
+            rows.append(row)
+        return pd.DataFrame(rows).astype({"cell": "int64", "seconds": "float64", "ran": "bool"})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain JSON types."""
+        return {
+            "template": self.template,
+            "folder": str(self.folder),
+            "counts": self.counts,
+            "started": self.started,
+            "already_done": self.already_done,
+            "reads_store": self.reads_store,
+            "seconds": self.seconds,
+            "cells": [asdict(cell) for cell in self.cells],
+        }
+
+    def sentence(self, template: str = "") -> str:
+        """Return the result in one sentence, of the template under another name where that is given."""
+        said = ", ".join(f"{count} {status}" for status, count in self.counts.items())
+        notebooks = f"{counted(len(self.cells), 'notebooks')} of {template or self.template}"
+        return f"{notebooks}: {said}; {self.started} run now in {duration(self.seconds)}"
+
+    def summary(self) -> Summary:
+        """Return what the command line says at the end."""
+        lines = [self.sentence()]
+        for cell in self.cells:
+            if cell.status != DONE:
+                given = ", ".join(f"{name}={_brief(value)}" for name, value in cell.parameters.items())
+                lines.append(f"{cell.status}  {given or '(no parameters)'}: {cell.error}")
+        if self.already_done:
+            lines.append(f"already done  {self.already_done}: {_STORE[self.reads_store]}")
+        if self.beside:
+            what = "of an earlier state or another grid; the summary links to what counts"
+            lines.append(f"beside them  {self.beside} {what}")
+        lines.append(f"summary  {self.folder / NOTEBOOK_NAME}")
+        if any(cell.status != DONE and not cell.ran for cell in self.cells):
+            lines.append("failed ones are run again with --retry (in Python: retry=True)")
+        return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
+
+    def write(self) -> tuple[Path, Path]:
+        """Write the summary as CSV and as a notebook into the folder, and return both files."""
+        content = self.to_frame().to_csv(index=False, lineterminator="\n")
+        return (
+            write_atomically(self.folder / CSV_NAME, content.encode()),
+            write_atomically(self.folder / NOTEBOOK_NAME, self._notebook().encode()),
+        )
+
+    def _notebook(self) -> str:
+        from nbformat import v4, writes
+
+        names = list(dict.fromkeys(name for cell in self.cells for name in cell.parameters))
+        head = ["cell", *names, "status", "seconds", "what ended it", "notebook"]
+        rows = [head, ["---"] * len(head)]
+        for number, cell in enumerate(self.cells, 1):
+            link = f"[open](<{quote(cell.notebook)}>)" if cell.notebook else ""
+            seconds = "" if cell.seconds is None else f"{cell.seconds:.1f}"
+            given = [
+                _text(_brief(cell.parameters[name])) if name in cell.parameters else "" for name in names
+            ]
+            rows.append([str(number), *given, cell.status, seconds, _text(cell.error), link])
+        # Names of parameters are names of Python; everything else is made text.
+        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+        cells = [
+            v4.new_markdown_cell(
+                f"# Batch of {_text(self.template)}\n\n"
+                "**Question: which notebooks came to their end, and what ended the others?**\n\n"
+                f"{self.sentence(_text(self.template))}.\n\n{_EXPLAINED} "
+                f"A notebook is not run again when {_STORE[self.reads_store]}."
+            ),
+            v4.new_markdown_cell(table),
+            v4.new_code_cell(
+                "# The same as a frame, to sort and filter.\nimport pandas as pd\n\n"
+                'pd.set_option("display.html.use_mathjax", False)  # an error may quote a "$"\n'
+                f'frame = pd.read_csv("{CSV_NAME}")\nframe[frame.status != "{DONE}"]'
+            ),
+        ]
+        for number, cell in enumerate(cells):
+            cell["id"] = f"summary-{number}"  # drawn at random otherwise: the same result is the same file
+        kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+        return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
+
+
+def _brief(value: Any) -> str:
+    """Return a parameter as it is, cut where it is long; the CSV has all of it."""
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def _text(value: Any) -> str:
+    """Return anything as Markdown that shows it as text: an error may quote what a model wrote."""
+    signs = (sign for sign in " ".join(str(value).split()) if sign.isprintable())
+    return "".join(
+        sign
+        if sign.isalnum() or sign in " ,;-/"
+        else html.escape(sign)
+        if sign in "<>&"
+        else f"&#{ord(sign)};"
+        for sign in signs
+    )
