@@ -138,7 +138,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the fence is not known to what it fences",
-        "toolkit/judges/ask.py",
+        "toolkit/judges/request.py",
         'nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)',
         'nonce = fence_code(task if rubric.shows_task else "", "", judge.seed)',
         "tests/judges/test_attacks.py::test_a_reply_that_holds_the_code_that_would_be_used_gets_another_one_however_often",

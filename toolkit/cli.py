@@ -21,7 +21,7 @@ from toolkit.viewer.visible import visible
 from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
-    from toolkit.judges.hallucination_prompts import Mode
+    from toolkit.judges.hallucination import Mode
 
 MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them would make --help slow
 _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 done, 1 some runs failed or differ,
@@ -324,8 +324,8 @@ def hallucination(
     yes: bool,
 ) -> Summary:
     """Compare the judges of a study on the labelled set FILE: a path, or "security", which ships."""
-    from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
-    from toolkit.judges.labelled import read_items
+    from toolkit.judge_checks import compare_hallucination, comparison_requests
+    from toolkit.judges.labelled import read_items, some_items
     from toolkit.pipeline import confirm_asking
     from toolkit.study import Study
 
@@ -352,16 +352,16 @@ def hallucination(
 @_YES
 def probe(study: Path, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
+    from toolkit.judge_checks import probe_bench, probe_judges, probe_targets, write_cards
+    from toolkit.judges.probes import probe_requests
     from toolkit.pipeline import confirm_asking
-    from toolkit.probing.probe import probe_judges, write_cards
-    from toolkit.probing.targets import probe_requests, probe_targets
     from toolkit.study import Study
 
     loaded = Study.load(study)
     plan, store = loaded.plan, loaded.store
     if not yes:
         targets = probe_targets(plan, store, replies=replies, attacks=attacks)
-        confirm_asking(plan, store, probe_requests(plan, targets))
+        confirm_asking(plan, store, probe_requests(probe_bench(plan), targets))
     result = probe_judges(plan, store, replies=replies, attacks=attacks)
     return result.summary(write_cards(loaded, result, figures) if figures else ())
 

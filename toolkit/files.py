@@ -19,10 +19,13 @@ import uuid
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from toolkit.errors import InputError
 
+M = TypeVar("M", bound=BaseModel)
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -124,3 +127,21 @@ def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> 
         RecursionError,
     ) as error:  # also a number of 5,000 digits, lists in lists without an end
         raise InputError(f"{where}: not valid TOML: {' '.join(str(error).split())[:200]}") from None
+
+
+def checked(model: type[M], data: Any, where: str) -> M:
+    """Return what a file holds as a model of pydantic; its first fault is one line that says where it stands."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        loc, said = first["loc"], first["msg"].removeprefix("Value error, ")
+        if first["type"] in ("missing", "extra_forbidden"):
+            said = (
+                f"key {loc[-1]!r} is missing; add it"
+                if first["type"] == "missing"
+                else f"unknown key {loc[-1]!r}"
+            )
+            loc = loc[:-1]
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)
+        raise InputError(f"{where}{', ' if place else ''}{place}: {said}") from None

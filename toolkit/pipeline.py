@@ -27,8 +27,18 @@ from toolkit.runs.ledger import Ledger
 from toolkit.runs.progress import Progress
 from toolkit.runs.retries import ask_whole
 from toolkit.store.connection import Store
-from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
-from toolkit.store.stored import NOTHING_KEPT, Kept, Stored, kept_documents, reply_texts, stored_runs
+from toolkit.store.records import (
+    NOTHING_KEPT,
+    Kept,
+    Stored,
+    evaluation_fields,
+    failed_run_record,
+    judgement_record,
+    kept_documents,
+    reply_texts,
+    run_records,
+    stored_runs,
+)
 from toolkit.store.writer import Record
 
 R = TypeVar("R")
@@ -289,7 +299,7 @@ def ask_study(
     """
     if not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
-    asked = {_model_of(request) for request in _unpaid(plan, store, requests)}
+    asked = {_model_of(request) for request in unpaid(plan, store, requests)}
     refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in asked), plan.folder)
     stop = threading.Event()
 
@@ -316,10 +326,8 @@ def ask_study(
 
 def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
     """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
-    left = _unpaid(plan, store, requests)
-    endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    worst = sum(worst_aud(request, endpoints[_model_of(request)]) for request in left)
-    worst = min(worst, budget_left(plan, store))  # never more than the budget lets out
+    left = unpaid(plan, store, requests)
+    worst = worst_of(plan, store, left)
     threshold = plan.study.budget.confirm_above_aud
     if worst > threshold:
         raise InputError(
@@ -328,11 +336,18 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
         )
 
 
-def _unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
+def unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
     """Return those of some requests that are not answered in the ledger yet, each once."""
     wanted = {request.identity(): request for request in requests}
     paid = Ledger(store, plan.study.name).prefetch(list(wanted))
     return [request for call_id, request in wanted.items() if call_id not in paid]
+
+
+def worst_of(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> float:
+    """Return what requests that are not paid for cost at worst, in AUD, and never more than the budget lets out."""
+    endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
+    worst = sum(worst_aud(request, endpoints[_model_of(request)]) for request in requests)
+    return min(worst, budget_left(plan, store))
 
 
 def _model_of(request: ModelRequest) -> tuple[str, str, str | None]:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.errors import StudyError, ToolkitError
-from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.judgement import judgement_requests
-from toolkit.judges.manner import Manner
+from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec

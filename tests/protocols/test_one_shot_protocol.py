@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.judges.ask import JudgeSpec
+from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer
 from toolkit.models.scripted import ScriptedModel
 from toolkit.plan import _items

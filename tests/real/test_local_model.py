@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.hallucination.compare import compare_hallucination
-from toolkit.judges.hallucination_prompts import MODES, Mode
+from toolkit.judge_checks import compare_hallucination
+from toolkit.judges.hallucination import MODES, Mode
 from toolkit.judges.labelled import LabelledItem
 from toolkit.models.local import start_local_server
 from toolkit.study import Study
@@ -24,7 +24,6 @@ ITEMS = (
         "WS-99 was isolated.",
         documents="Alert 7: host WS-12 was isolated.",
         hallucinated=True,
-        domain="closed",
     ),
 )
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from toolkit.judges.ask import judge_request
-from toolkit.judges.hear import repair_request
+from toolkit.judges.request import judge_request, repair_request
 from toolkit.models.base import ModelReply, Usage
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens

@@ -14,7 +14,7 @@ from typing import Final
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.judges.ask import JudgeSpec
+from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Ask
 from toolkit.prompt_test import (
     Annotator,
@@ -34,7 +34,6 @@ from toolkit.protocols.evidence import Claim, evidence
 from toolkit.protocols.experiments import OneShotContext, experiment_row, verdict_of
 from toolkit.protocols.hallucination_check import INVENTS, MEETS, Said, ask_judges, check_request
 from toolkit.protocols.questions import PromptVariant, Question, load_prompts, load_questions
-from toolkit.protocols.rubric_study import judge_of_run
 from toolkit.protocols.sample_facts import sample_facts
 from toolkit.samples.sample import Sample, load_sample, shipped_samples
 from toolkit.scoring import one_shot_score
@@ -153,7 +152,7 @@ class OneShotTest(PromptResponseTest):
 
     async def _ask(self, template: str, reply: PromptReply, ask: Ask) -> Said:
         context: OneShotContext = reply.prompt.context
-        judges = [judge_of_run(judge, reply.repeat) for judge in self.judges]
+        judges = [judge.of_run(reply.repeat) for judge in self.judges]
         requests = [
             check_request(
                 judge,

@@ -11,12 +11,11 @@ from toolkit.judges.judgement import judge_label, judgement_requests
 from toolkit.judges.per_sentence import estimate_segments
 from toolkit.models.base import ModelRequest
 from toolkit.plan import Plan, PlannedRun
-from toolkit.protocols.rubric_study import judge_of_run
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.retries import defect_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, OutputBlob, Run
-from toolkit.store.stored import is_current
+from toolkit.store.records import is_current
 
 _OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
 
@@ -38,7 +37,7 @@ def judge_requests(
         request
         for again in range(plan.manner.repeats)
         for request in judgement_requests(
-            judge_of_run(plan.judges[role], repeat, again),
+            plan.judges[role].of_run(repeat, again),
             plan.rubric,
             task=task,
             response=response,
@@ -111,7 +110,7 @@ def _first_calls(plan: Plan, role: str, run: PlannedRun, response: str) -> list[
     """Return the calls that name the judgements of a run by one judge: the first call of each time it judges."""
     return [
         judgement_requests(
-            judge_of_run(plan.judges[role], run.repeat, again),
+            plan.judges[role].of_run(run.repeat, again),
             plan.rubric,
             task=run.prompt.text,
             response=response,

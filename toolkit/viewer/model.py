@@ -17,13 +17,12 @@ from toolkit.judges.judgement import Judgement, judge
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.people.rating import why_not
 from toolkit.plan import Plan, PlannedRun
-from toolkit.protocols.rubric_study import judge_of_run
 from toolkit.runs.execution import run_anywhere
 from toolkit.runs.ledger import answer_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating
-from toolkit.store.stored import Stored, reply_texts, stored_judgements, stored_runs
+from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.viewer.people import HIDDEN, ratings_by_run
 from toolkit.viewer.table import plain_row
 from toolkit.viewer.visible import Span, spans_in_order
@@ -200,7 +199,7 @@ def _calls_of_judge(
     work = judge(
         reply,
         planned.prompt.text,
-        judge=judge_of_run(spec, planned.repeat, judgement.judge_repeat),
+        judge=spec.of_run(planned.repeat, judgement.judge_repeat),
         rubric=plan.rubric,
         ask=ask,
         manner=plan.manner,
