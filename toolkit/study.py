@@ -369,28 +369,55 @@ class Study:
         only
             Names of figures of a judged study, e.g. ``["quality_by_length"]``: these alone are calculated and written.
         """
-        place = Path(folder) if folder is not None else self.output
+        return self._draw(self.frames(), Path(folder) if folder is not None else self.output, only)
+
+    def _draw(self, of: Analyses, folder: Path, only: Collection[str] = ()) -> list[Path]:
         if not self.plan.test.judged:
-            return self._test_figures(place)
+            return self._test_figures(folder)
         from toolkit.report.figure import about_study
         from toolkit.report.registry import write_figures
 
-        of = self.frames().read()
-        return write_figures(of, about_study(of, self.plan), place, only)
+        return write_figures(of.read(), about_study(of, self.plan), folder, only)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic of the study as a table and as a sentence, and return the paths."""
+        return self._write_statistics(self.frames(), Path(folder) if folder is not None else self.output)
+
+    def _write_statistics(self, of: Analyses, folder: Path) -> list[Path]:
         from toolkit.report.figure import about_study
         from toolkit.report.registry import write_statistics
 
-        of = self.frames().read()
-        return write_statistics(of.analyses(), about_study(of, self.plan), folder or self.output)
+        return write_statistics(of.read().analyses(), about_study(of, self.plan), folder)
 
     def bundle(self, folder: Path | str | None = None) -> list[Path]:
-        """Write the thesis bundle, which compiles as it is, and return its paths; see `toolkit.workbench.bundling`."""
-        from toolkit.workbench.bundling import bundle_study
+        """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
 
-        return bundle_study(self, folder)
+        Parameters
+        ----------
+        folder
+            Where; ``bundle/`` in the study's output folder by default.
+
+        Returns
+        -------
+        list of Path
+            Every file of the bundle, ``manifest.json`` last.
+
+        Raises
+        ------
+        InputError
+            When no run has succeeded yet, or the folder holds the bundle of another study, or something else under the
+            names of the bundle.
+        """
+        from toolkit.report.thesis.bundle import bundle_place, write_bundle
+        from toolkit.report.thesis.methods import methods_section, what_was_done
+
+        status, of, manifest = self.status(), self.frames(), self.manifest()
+        place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
+        drawn = self._draw(of, place)
+        if self.plan.test.judged and of.is_judged:
+            drawn += self._write_statistics(of, place)
+        done = what_was_done(self.plan, self.store, of, status, manifest, drawn)
+        return write_bundle(place, drawn, methods_section(done), manifest)
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of

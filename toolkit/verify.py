@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from toolkit.errors import InputError
 from toolkit.plan import STORE
-from toolkit.report.bundle.sums import MANIFEST, differing_files
+from toolkit.report.manifest import MANIFEST, differing_files
 from toolkit.words import Summary
 
 if TYPE_CHECKING:

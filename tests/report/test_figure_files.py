@@ -204,7 +204,11 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path: 
     """Every figure and table of a study, written in two processes: the same names and the same bytes."""
     program = "import sys, pathlib, test_figure_files as here; here.write_all(pathlib.Path(sys.argv[1]))"
     # The rest of the environment as it is: OPENBLAS_CORETYPE and its like decide the last bits of a sum.
-    mine = {"PYTHONHASHSEED": "4711", "PYTHONPATH": str(Path(__file__).parent), "MPLBACKEND": "svg"}
+    mine = {
+        "PYTHONHASHSEED": "4711",
+        "PYTHONPATH": f"{Path(__file__).parent}:{Path(__file__).parents[1]}",
+        "MPLBACKEND": "svg",
+    }
     command = [sys.executable, "-c", program, str(tmp_path / "other")]
     other = subprocess.Popen(command, env=os.environ | mine)
     files = write_all(tmp_path / "own")

@@ -11,16 +11,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from methods_told import methods_of
 from small_study import CTI_ONLY, STUDY
 
 from toolkit import Study
 from toolkit.cli import cli
 from toolkit.prompts.dataset import Prompt, load_dataset
-from toolkit.report.bundle.evidence import Evidence
-from toolkit.report.bundle.methods import methods_section, methods_text
 from toolkit.stats.result import Estimate, estimates_of
 from toolkit.store import embedded
-from toolkit.workbench.bundling import what_was_done
 
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 GROUPS = "independent groups"
@@ -124,7 +122,7 @@ def test_the_commands_captions_and_methods_say_so(shared: tuple[Study, str], tmp
     study.figures(tmp_path, only=["quality_by_length"])
     caption = (tmp_path / "figures" / "quality_by_length.txt").read_text()
     assert "n = 12 bases, 9 independent groups, 36 answers" in caption
-    told = methods_text(methods_section(what_was_done(study, study.status(), Evidence())))
+    told = methods_of(study)
     assert "12 bases in 9 independent groups" in told
 
 

@@ -10,19 +10,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from methods_told import methods_of
 from rated_study import finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import next_reply, open_round, rate
-from toolkit.report.bundle.evidence import Evidence
-from toolkit.report.bundle.methods import methods_section, methods_text
 from toolkit.report.tables import estimates_table
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.agreement.judge_card import judge_cards
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-from toolkit.workbench.bundling import what_was_done
 
 
 @pytest.fixture
@@ -222,6 +220,6 @@ def test_one_cost_wherever_it_stands(tmp_path: Path, store_folder: Path, setting
         assert sum(card.total_aud for card in cards) == pytest.approx(of_judges)
         assert study.status()["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
         assert status["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
-        methods = methods_text(methods_section(what_was_done(study, study.status(), Evidence())))
+        methods = methods_of(study)
         said = re.findall(r"AUD ([0-9.]+)", methods)
         assert f"{calls['aud_cost'].sum():.4f}" in said or f"{calls['aud_cost'].sum():.2f}" in said

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from toolkit.analyses import Analyses
 from toolkit.cli import main
 from toolkit.files import write_atomically
+from toolkit.report import registry
 from toolkit.study import Study
 from toolkit.verify import verify_study
 
@@ -19,12 +21,12 @@ from toolkit.verify import verify_study
 def finished(study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Study]:
     """A finished study of six runs and eighteen judgements, whose figures are one small table."""
 
-    def figures(self: Study, folder: Path | None = None) -> list[Path]:
-        scores = ",".join(str(score) for score in self.runs()["composite"])
-        return [write_atomically((folder or self.output) / "figures" / "scores.csv", scores.encode())]
+    def figures(of: Analyses, about: object, folder: Path, only: object = ()) -> list[Path]:
+        scores = ",".join(str(score) for score in of.runs["composite"])
+        return [write_atomically(folder / "figures" / "scores.csv", scores.encode())]
 
-    monkeypatch.setattr(Study, "figures", figures)
-    monkeypatch.setattr(Study, "statistics", lambda self, folder=None: [])
+    monkeypatch.setattr(registry, "write_figures", figures)
+    monkeypatch.setattr(registry, "write_statistics", lambda *given: [])
     study = Study.load(study_file())
     study.execute(progress=False)
     yield study

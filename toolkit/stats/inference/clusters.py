@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
@@ -72,7 +72,7 @@ def unit_counts(frame: pd.DataFrame) -> dict[str, int]:
     return {"bases": bases, **({GROUPS: groups} if groups != bases else {})}
 
 
-def units_words(clusters: Mapping[str, str], bases: set[str]) -> str:
+def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
     """Say how many bases there are, and how many independent groups where these are fewer.
 
     Examples

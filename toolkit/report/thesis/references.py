@@ -1,14 +1,18 @@
-"""What was calculated for a bundle, as its files show it: methods that gave a number, never the names of models."""
+"""What a bundle cites: what its files show was calculated, the references of that, and BibTeX."""
 
 from __future__ import annotations
 
 import csv
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import GROUPS
 
 _INTERVALS: Final = re.compile(r"\d+(?:\.\d+)?% intervals?: ([^.]*)")
@@ -16,6 +20,12 @@ _INTERVALS: Final = re.compile(r"\d+(?:\.\d+)?% intervals?: ([^.]*)")
 _NEXT: Final = re.compile(r"; \d+(?:\.\d+)?% intervals?: ")
 _OF_ESTIMATES: Final = frozenset({"name", "estimate", "low", "p_value", "method", "correction"})
 """Columns that make a table one of results (`toolkit.stats.result`); elsewhere ``method`` may be a prompt."""
+_ORDER: Final = (
+    *("author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume"),
+    *("number", "pages", "year", "note", "doi"),
+)
+_ALWAYS: Final = {"package", "cite"}
+"""Fields of a package that every bundle names."""
 
 
 @dataclass(frozen=True)
@@ -87,3 +97,75 @@ def _says(value: str | None) -> bool:
         return float(value or 0) != 0
     except ValueError:
         return True
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of the methods, without its full stop."""
+
+    text: str
+    cite: tuple[str, ...] = ()
+
+
+def statistics_used(evidence: Evidence) -> list[Sentence]:
+    """Return a sentence with its references for every statistic that was calculated."""
+    told = [
+        Sentence(str(one["text"]), tuple(one["cite"]))
+        for one in _data("methods.toml")["statistic"]
+        if evidence.shows(one)
+    ]
+    if evidence.methods:
+        told.append(Sentence("Intervals, tests and corrections are named as in the tables of the results"))
+    cites = _data("methods.toml")["method"]
+    for method in evidence.methods:
+        shown = Evidence(methods=(method,))
+        keys = dict.fromkeys(key for one in cites if shown.shows(one) for key in one["cite"])
+        told.append(Sentence(method[:1].upper() + method[1:], tuple(keys)))
+    return told
+
+
+def packages_used(versions: Mapping[str, str | None], evidence: Evidence) -> list[tuple[str, str]]:
+    """Return the software that analyses and figures were made with: name and version, and the key of its reference."""
+    return [
+        (f"{one['package']} {versions[one['package']]}", str(one["cite"]))
+        for one in _data("methods.toml")["software"]
+        if versions.get(one["package"]) and (one.keys() == _ALWAYS or evidence.shows(one))
+    ]
+
+
+def bibliography(keys: Iterable[str]) -> str:
+    """Return the BibTeX entries of the keys, each once, in the order of the alphabet."""
+    return "\n".join(_entry(key, _reference(key)) for key in sorted(set(keys)))
+
+
+def known_references() -> list[str]:
+    """Return the key of every reference that a bundle of any study may cite."""
+    return list(_data("references.toml"))
+
+
+def short_reference(key: str) -> str:
+    """Return a reference as it stands in running text."""
+    fields = _reference(key)
+    names = [re.sub(r"[{}]", "", one.split(",")[0]) for one in str(fields["author"]).split(" and ")]
+    if "others" in names or len(names) > 3:
+        who = f"{names[0]} et al."
+    else:
+        who = " & ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"{who} {fields['year']}"
+
+
+def _entry(key: str, fields: Mapping[str, Any]) -> str:
+    lines = [f"  {name} = {{{fields[name]}}}" for name in _ORDER if name in fields]
+    return f"@{fields['type']}{{{key},\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _reference(key: str) -> Mapping[str, Any]:
+    found = _data("references.toml").get(key)
+    if found is None:
+        raise InputError(f"reference {key!r}: is not in toolkit/report/thesis/references.toml; add it there")
+    return found
+
+
+@cache
+def _data(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("toolkit.report.thesis") / name).read_text(encoding="utf-8"))

@@ -10,18 +10,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from whole_study import make_study
 from wording_rules import badly_worded
 
 from toolkit.cli import main
 from toolkit.errors import InputError
-from toolkit.report.bundle.references import _data, bibliography, short_reference
-from toolkit.report.bundle.sums import MANIFEST, differing_files
-from toolkit.report.tables import estimates_table, save_table
+from toolkit.report.figure import About, about_study
+from toolkit.report.manifest import MANIFEST, differing_files
+from toolkit.report.registry import write_figures, write_statistics
+from toolkit.report.tables import estimates_table, length_table, save_table
+from toolkit.report.thesis.bundle import write_bundle
+from toolkit.report.thesis.references import Sentence
 from toolkit.stats.result import Estimate
 from toolkit.store import embedded
 from toolkit.study import Study
 
-UNCONFIRMED = {"marcoulides1990", "weerahandi1993"}
 HOSTILE = r"50% of $x_1$ & #2 ^~ {a} \input{/etc/passwd} κ ≤ 3 – → Ω “q” 日本 🙂 ש س x̧̂ \end{document}"
 HOSTILE_MODEL = r"meta_llama/$&%#^~{}\input-κ≤–→-" + "Very" * 16
 QUESTIONS = """
@@ -54,16 +57,15 @@ THESIS = r"""
 \useshorthands*{"}
 \defineshorthand{"a}{\"a}
 \usepackage[numbers]{natbib}
-\newcommand{\bundlepath}{the bundle/}
 \input{the bundle/preamble.tex}
 \input{the bundle/preamble.tex}
 \usepackage{hyperref}
 \begin{document}
 \listoffigures
 \chapter{One}
-\input{\bundlepath methods.tex}
-\input{\bundlepath figures.tex}
-%STATISTICS%
+\input{the bundle/methods.tex}
+\input{the bundle/figures.tex}
+\IfFileExists{the bundle/statistics.tex}{\input{the bundle/statistics.tex}}{}
 \bibliographystyle{plainnat}
 \bibliography{references}
 \end{document}
@@ -83,15 +85,41 @@ primary = false
 secondary = false
 tertiary = false
 """
+STUDIES = ("rq1_length.v2", "rq1-length.v2")
+"""Names that a label which knows only letters and hyphens would not tell apart."""
+SECTION = [("Statistics", (Sentence("Holm's method was used", ("holm1979",)),))]
+TOGETHER = r"""
+\documentclass%OPTIONS%{article}
+\input{%FIRST%/preamble.tex}
+\usepackage{hyperref}
+\begin{document}
+One: \ref{fig:rq1_length.v2:quality-by-length}; \ref{tab:rq1_length.v2:length};
+\ref{tab:rq1_length.v2:statistics-many}.
+Two: \ref{fig:rq1-length.v2:quality-by-length}; \ref{tab:rq1-length.v2:length};
+\ref{tab:rq1-length.v2:statistics-many}.
+\section{One}
+\input{%FIRST%/methods.tex}
+\input{%FIRST%/figures.tex}
+\input{%FIRST%/statistics.tex}
+\section{Two}
+\input{chapters/two}
+\bibliographystyle{plain}
+\bibliography{%FIRST%/all_references}
+\end{document}
+"""
+CHAPTER = r"""
+\input{a folder/other_bundle/methods.tex}
+\input{a folder/other_bundle/figures}
+\input{a folder/other_bundle/statistics.tex}
+"""
 
 
 @pytest.fixture(scope="module")
 def bundled(demo_like_study: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """The bundle of a judged study, drawn once, and its files in the order in which they were returned."""
     folder = tmp_path_factory.mktemp("bundle")
-    study = Study.load(demo_like_study)
-    files = study.bundle(folder)
-    study.store.close()
+    with Study.load(demo_like_study) as study:
+        files = study.bundle(folder)
     assert {path for path in folder.rglob("*") if path.is_file()} == set(files)
     return folder, [path.relative_to(folder).as_posix() for path in files]
 
@@ -115,47 +143,40 @@ def write_study(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
     embedded.stop(tmp_path / "results" / ".store")
 
 
-def compiled(bundle: Path, folder: Path) -> tuple[str, str]:
-    """Compile a copy of a bundle and return the log of LaTeX and the text of every page."""
+def latex(folder: Path, name: str) -> tuple[str, str]:
+    """Compile a document and return the log of LaTeX and the text of every page."""
     assert shutil.which("pdflatex"), "no pdflatex: scripts/apt_install.sh in `make test` installs it"
-    place = shutil.copytree(bundle, folder / "compiled")
-    log = place / "bundle.log"
+    log = folder / f"{name}.log"
     for turn, command in enumerate(("pdflatex", "bibtex", "pdflatex", "pdflatex", "pdflatex")):
         if turn == 4 and "Rerun" not in log.read_text(encoding="latin-1"):
             break  # citations that became numbers moved no label to another page, so LaTeX asks for no more
         options = ["-interaction=nonstopmode", "-halt-on-error"] if command == "pdflatex" else []
-        done = subprocess.run([command, *options, "bundle"], cwd=place, capture_output=True, check=False)
+        done = subprocess.run([command, *options, name], cwd=folder, capture_output=True, check=False)
         assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-1500:]
-    text = subprocess.run(
-        ["pdftotext", "-layout", "bundle.pdf", "-"], cwd=place, capture_output=True, check=True
-    )
-    return log.read_text(encoding="latin-1"), text.stdout.decode()
+    text = ["pdftotext", "-layout", f"{name}.pdf", "-"]
+    shown = subprocess.run(text, cwd=folder, capture_output=True, check=True)
+    return log.read_text(encoding="latin-1"), shown.stdout.decode()
+
+
+def compiled(bundle: Path, folder: Path) -> tuple[str, str]:
+    """Compile a copy of a bundle as it is."""
+    return latex(Path(shutil.copytree(bundle, folder / "compiled")), "bundle")
 
 
 def thesis_of(bundle: Path, folder: Path) -> tuple[str, str]:
-    """Return log and text of a thesis that takes up a bundle: its own packages and width, a path with a blank."""
+    """Compile a thesis that takes up a bundle: its own packages and width, a path with a blank."""
     shutil.copytree(bundle, folder / "the bundle")
     shutil.copy(bundle / "references.bib", folder)
-    has_statistics = (bundle / "statistics.tex").is_file()
-    statistics = r"\input{\bundlepath statistics.tex}" if has_statistics else ""
-    (folder / "thesis.tex").write_text(THESIS.replace("%STATISTICS%", statistics))
-    for command in ("pdflatex", "bibtex", "pdflatex", "pdflatex"):
-        options = ["-interaction=nonstopmode", "-halt-on-error"] if command == "pdflatex" else []
-        done = subprocess.run([command, *options, "thesis"], cwd=folder, capture_output=True, check=False)
-        assert done.returncode == 0, done.stdout.decode("utf-8", "replace")[-1500:]
-    text = subprocess.run(
-        ["pdftotext", "-layout", "thesis.pdf", "-"], cwd=folder, capture_output=True, check=True
-    )
-    return (folder / "thesis.log").read_text(encoding="latin-1"), text.stdout.decode()
+    (folder / "thesis.tex").write_text(THESIS)
+    return latex(folder, "thesis")
 
 
-def assert_clean(log: str) -> None:
+def assert_clean(log: str, points: float = 5) -> None:
     """Nothing undefined, nothing missing, nothing twice, nothing out of the page."""
-    assert "LaTeX Warning" not in log
-    assert "undefined" not in log
-    assert "Missing character" not in log
-    wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
-    assert [points for points in wide if points > 5] == []
+    for bad in ("LaTeX Warning", "undefined", "multiply", "Missing character"):
+        assert bad not in log
+    wide = [float(found) for found in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
+    assert [one for one in wide if one > points] == []
 
 
 def test_the_bundle_of_a_judged_study_compiles_and_every_figure_and_table_is_in_it(
@@ -179,10 +200,7 @@ def test_a_narrower_thesis_with_packages_of_its_own_takes_up_everything(
     """Twoside, active quotes, hyperref, a blank in the path: every table is there, whole, and within the text."""
     log, text = thesis_of(whole_bundle, tmp_path)
     assert "undefined" not in log
-    wide = [
-        float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt too wide\) in alignment", log)
-    ]
-    wide += [float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
+    wide = [float(points) for points in re.findall(r"Overfull \\hbox \(([0-9.]+)pt", log)]
     assert [points for points in wide if points > 15] == []
     for name in ("ICC(C,k)", "latency of a judgement", "Mean S", "compliance alignment", "detectable"):
         assert name in text  # what stands in tables, not in captions
@@ -232,27 +250,24 @@ def test_references_are_those_that_are_cited_and_no_others(whole_bundle: Path) -
     assert "learnedmiller2019" not in entries
 
 
-def test_the_same_study_gives_the_same_bytes_and_leaves_what_is_not_its_own(
-    demo_like_study: Path,
-    bundled: tuple[Path, list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_own(
+    bundled: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
-    """Written again over an older bundle; a file that it no longer has goes unless somebody changed it."""
+    """Over an older bundle; a file that it no longer has goes unless somebody changed it."""
     whole, names = bundled
     folder = Path(shutil.copytree(whole, tmp_path / "again"))
-    drawn = [folder / name for name in names if re.match(r"tables/|figures/.*(?<!\.tex)$", name)]
-    statistics = [folder / name for name in names if name.startswith("statistics/")]
-    monkeypatch.setattr(Study, "figures", lambda self, place: list(drawn))
-    monkeypatch.setattr(Study, "statistics", lambda self, place: list(statistics))
-    study = Study.load(demo_like_study)
-    study.bundle(folder)
-    assert [(folder / name).read_bytes() for name in names] == [(whole / name).read_bytes() for name in names]
+    drawn = [folder / name for name in names if re.match(r"(tables|statistics)/|figures/.*(?<!\.tex)$", name)]
+    about = json.loads((whole / MANIFEST).read_text())
+    about.pop("files")
+    written = ("methods.tex", "methods.txt", "references.bib", MANIFEST)
+    section = [("Statistics", (Sentence("Holm's method was used", ("holm1979",)),))]
+    for _ in range(2):
+        write_bundle(folder, drawn, section, about)
+        for name in names:
+            assert name in written or (folder / name).read_bytes() == (whole / name).read_bytes(), name
     (folder / "notes.txt").write_text("mine")
     (folder / "tables" / "length.csv").write_text("mine too")
-    drawn[:] = [path for path in drawn if path.stem != "length"]
-    study.bundle(folder)
-    study.store.close()
+    write_bundle(folder, [path for path in drawn if path.stem != "length"], section, about)
     assert not (folder / "tables" / "length.tex").exists()
     assert (folder / "tables" / "length.csv").read_text() == "mine too"
     assert (folder / "notes.txt").exists()
@@ -284,24 +299,24 @@ def test_hostile_names_and_notes_print_as_they_are_and_do_nothing(
         f'name = "a_study-x"\ntest = "own.py:Own"\noutput = "results/x"\nnote = \'{HOSTILE}\'\n'
         f"models = [{{ name = '{HOSTILE_MODEL}', provider = 'scripted', model = 'a_1' }}]\n"
     )
-    study = Study.load(path)
-    study.execute(progress=False)
+    with Study.load(path) as study:
+        study.execute(progress=False)
+        files = study.bundle()
+        bundle, about = study.output / "bundle", study.manifest()
     estimate = Estimate(HOSTILE_MODEL, 0.5, -0.25, 0.75, method=HOSTILE, n={"answers": 8})
-    draw = study.figures
-
-    def figures(folder: Path) -> list[Path]:
-        table = estimates_table("hostile", HOSTILE, [(HOSTILE_MODEL, estimate)] * 60, key=HOSTILE)
-        return [*draw(folder), *save_table(table, folder / "tables")]
-
-    study.figures = figures  # type: ignore[method-assign, assignment]
-    study.bundle()
-    study.store.close()
-    log, text = compiled(study.output / "bundle", tmp_path)
+    table = estimates_table("hostile", HOSTILE, [(HOSTILE_MODEL, estimate)] * 60, key=HOSTILE)
+    drawn = [path for path in files if path.parent.name == "figures" and path.suffix != ".tex"]
+    drawn += save_table(table, bundle / "tables")
+    told, cited = (bundle / "methods.tex").read_text(), (bundle / "references.bib").read_text()
+    assert "judges:" not in (bundle / "methods.txt").read_text()
+    write_bundle(bundle, drawn, [], about)
+    (bundle / "methods.tex").write_text(told)
+    (bundle / "references.bib").write_text(cited)
+    log, text = compiled(bundle, tmp_path)
     assert_clean(log)
     assert "\\input{/etc/passwd}" in re.sub(r"\s+", "", text)
     assert "root:" not in text
     assert "[U+65E5][U+672C]" in re.sub(r"\s+", "", text)
-    assert "judges:" not in (study.output / "bundle" / "methods.txt").read_text()
     assert text.count("References") == 1  # \end{document} ended nothing
 
 
@@ -349,22 +364,66 @@ def test_a_folder_that_holds_another_manifest_is_left_alone(
     study.store.close()
 
 
-def test_every_citation_of_the_methods_has_a_whole_reference() -> None:
-    """Author, title and year of each; volume and pages of every article; no reference that nothing cites."""
-    methods, references = _data("methods.toml"), _data("references.toml")
-    cited = {key for one in methods["statistic"] for key in one["cite"]}
-    cited |= {key for one in methods["method"] for key in one["cite"]}
-    cited |= {one["cite"] for one in methods["software"]}
-    assert set(references) - cited == {"domhan2025", "liu2023"}  # of how judges are asked
-    assert cited <= set(references)
-    # These two were found in no list of references; an entry without a DOI can be looked up by who uses it.
-    assert {key for key, one in references.items() if not one.get("confirmed")} == UNCONFIRMED
-    assert not any("doi" in references[key] for key in UNCONFIRMED)
-    for key, fields in references.items():
-        assert {"author", "title", "year"} <= set(fields), key
-        assert fields["year"] in key
-        assert fields["type"] != "article" or {"journal", "volume"} <= set(fields), key
-        assert fields["type"] != "article" or "pages" in fields or "Article" in fields["note"], key
-        assert short_reference(key).endswith(fields["year"])
-    with pytest.raises(InputError, match="add it there"):
-        bibliography(["nobody1900"])
+def _bundle(folder: Path, name: str, seed: int) -> Path:
+    """Write a bundle of one figure, one table, and one table over pages."""
+    held, plan = make_study(bases=3, missing=0.0, seed=seed)
+    plan.study = plan.study.model_copy(update={"name": name})
+    about = about_study(held, plan)
+    drawn = write_figures(held, about, folder, ["quality_by_length"])
+    drawn += save_table(length_table(held.length(), end=about.source), folder / "tables", name)
+    many = [Estimate(f"row {number}", 0.5, 0.25, 0.75, method="t", n={"bases": 3}) for number in range(70)]
+    drawn += write_statistics({"many": ("Many", many)}, About(source=about.source, study=name), folder)
+    write_bundle(folder, drawn, SECTION, {"study": name})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the bundles of two studies somewhere below it."""
+    folder = tmp_path_factory.mktemp("thesis")
+    for number, (place, name) in enumerate(
+        zip(("one_bundle", "a folder/other_bundle"), STUDIES, strict=True)
+    ):
+        _bundle(folder / place, name, number)
+    (folder / "chapters").mkdir()
+    (folder / "chapters" / "two.tex").write_text(CHAPTER)
+    return folder
+
+
+@pytest.mark.parametrize("options", ["", "[twocolumn]"])
+def test_every_reference_and_every_file_is_of_the_study_that_is_meant(together: Path, options: str) -> None:
+    """No label twice, no BibTeX entry twice; both pictures of one name are there; a table over pages in two columns."""
+    name = f"thesis{options.strip('[]')}"
+    (together / f"{name}.tex").write_text(
+        TOGETHER.replace("%OPTIONS%", options).replace("%FIRST%", "one_bundle")
+    )
+    log, text = latex(together, name)
+    assert_clean(log)
+    flat = " ".join(text.split())
+    told = re.findall(r"(?:One|Two): (\d+); (\d+); (\d+)\.", flat)
+    assert told == [("1", "1", "2"), ("2", "3", "4")]
+    for study, (figure, length, many) in zip(STUDIES, told, strict=True):
+        for what, number in (("Figure", figure), ("Table", length), ("Table", many)):
+            caption = flat.split(f"{what} {number}: ", 1)[1]
+            found = re.search(r"Study (.+?), dataset", caption)
+            # An underscore is a line that LaTeX draws, and a name may be on two lines.
+            assert found
+            assert found[1].replace(" ", "") == study.replace("_", "")
+    for folder in ("one_bundle", "a folder/other_bundle"):
+        assert f"<use {folder}/figures/quality_by_length.pdf>" in log.replace("\n", "")
+    assert flat.count("row 69") == 2
+    assert flat.count("Sture Holm") == 1
+
+
+def test_one_figure_alone_is_that_of_its_own_bundle(together: Path) -> None:
+    """Taken up by itself after the files of another study, a figure is not that study's with a strange caption."""
+    (together / "alone.tex").write_text(
+        "\\documentclass{article}\n\\input{one_bundle/preamble.tex}\n\\begin{document}\n"
+        "\\input{one_bundle/figures.tex}\n\\input{a folder/other_bundle/figures/quality_by_length}\n\\end{document}\n"
+    )
+    subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "alone"], cwd=together, capture_output=True, check=True
+    )
+    log = (together / "alone.log").read_text(encoding="latin-1").replace("\n", "")
+    used = re.findall(r"<use ([a-z_/ ]+)/figures/quality_by_length.pdf>", log)
+    assert list(dict.fromkeys(used)) == ["one_bundle", "a folder/other_bundle"]

@@ -1,0 +1,15 @@
+"""The methods section of a study as text, without the bundle around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from toolkit.report.thesis.methods import methods_section, methods_text, what_was_done
+from toolkit.study import Study
+
+
+def methods_of(study: Study, files: Iterable[Path] = ()) -> str:
+    """Return what the bundle of a study would tell, of which these are the figures and tables."""
+    done = what_was_done(study.plan, study.store, study.frames(), study.status(), study.manifest(), files)
+    return methods_text(methods_section(done))

@@ -1,0 +1,124 @@
+"""The thesis bundle: one folder with figures, tables, methods, references and a document that compiles as it is."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from toolkit.errors import InputError
+from toolkit.files import write_atomically
+from toolkit.report.escape import caption_latex, escape, escape_breaking, label_of
+from toolkit.report.manifest import check_is_of, write_manifest
+from toolkit.report.show import LEFT_OUT
+from toolkit.report.style import COLUMN_MM
+from toolkit.report.thesis.methods import Paragraph, methods_latex, methods_text, templates
+from toolkit.report.thesis.references import bibliography, known_references
+
+FIRST: Final = (
+    *("quality_by_length", "dimension_profile", "length_slope", "equivalence", "cost_quality"),
+    *("judge_agreement", "icc_forest", "bland_altman", "variance_components", "decision_study"),
+)
+"""Figures that come first, in this order: quality, then cost, then the judges; all others follow by name."""
+_POINTS_A_MM: Final = 72 / 25.4
+_REASON: Final = re.compile(r"\w+: ")
+"""Beginning of a line of ``left_out.txt`` that names a figure and its reason."""
+
+
+def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
+    """Return the folder of a bundle where it may be written, and there is something to write."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; a bundle needs a folder")
+    check_is_of(folder, status["study"])
+    if not status["done"]:
+        raise InputError(
+            f"study {status['study']}: no run has succeeded yet, so there is nothing to bundle; run it first"
+        )
+    return folder
+
+
+def write_bundle(
+    folder: Path, drawn: Sequence[Path], section: Sequence[Paragraph], manifest: Mapping[str, Any]
+) -> list[Path]:
+    r"""Write what turns figures and tables into a bundle, the manifest last; the same study gives the same bytes."""
+    figures, tables, statistics = (folder / name for name in ("figures", "tables", "statistics"))
+    study = str(manifest["study"])
+    names = sorted(
+        (path.stem for path in drawn if path.parent == figures and path.suffix == ".pdf"), key=_place
+    )
+    written = [_figure(figures, name, study) for name in names]
+    of_tables, of_statistics = (
+        [f"{place.name}/{path.name}" for path in drawn if path.parent == place and path.suffix == ".tex"]
+        for place in (tables, statistics)
+    )
+    said = figures / LEFT_OUT
+    cited = {key for _, sentences in section for one in sentences for key in one.cite}
+    texts = {
+        "preamble.tex": (files("toolkit.report.thesis") / "preamble.tex").read_text(encoding="utf-8"),
+        "figures.tex": _inputs(folder, [*(f"figures/{path.name}" for path in written), *of_tables]),
+        "methods.tex": methods_latex(section),
+        "methods.txt": methods_text(section),
+        "references.bib": bibliography(cited),
+        "all_references.bib": bibliography(known_references()),
+        "bundle.tex": templates()
+        .get_template("bundle.jinja")
+        .render(
+            study=escape_breaking(study),
+            has_statistics=bool(of_statistics),
+            left_out=_left_out(said.read_text(encoding="utf-8")) if said in drawn else [],
+        ),
+    }
+    if of_statistics:
+        texts["statistics.tex"] = _inputs(folder, of_statistics)
+    written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
+    return [*drawn, *written, write_manifest(folder, manifest, [*drawn, *written])]
+
+
+def _place(name: str) -> tuple[int, list[str | int]]:
+    rank = FIRST.index(name) if name in FIRST else len(FIRST)
+    # Words and numbers stand in turn, so that 9 comes before 10.
+    return rank, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+def _figure(folder: Path, name: str, study: str) -> Path:
+    """Write the figure environment of a figure; its SVG says how wide it is and what it shows."""
+    caption = (folder / f"{name}.txt").read_text(encoding="utf-8")
+    picture = folder / f"{name}.svg"
+    svg = picture.read_text(encoding="utf-8") if picture.is_file() else ""
+    alt_text, width = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL), re.search(r'width="([\d.]+)pt"', svg)
+    is_wide = width is not None and float(width[1]) / _POINTS_A_MM > COLUMN_MM + 1
+    environment = "figure*" if is_wide else "figure"
+    lines = [
+        rf"\begin{{{environment}}}[htbp]",
+        r"  \centering",
+        rf"  \bundlefigure{{{name}.pdf}}{{{escape(html.unescape(alt_text[1])) if alt_text else ''}}}",
+        f"  {caption_latex(caption)}",
+        rf"  \label{{fig:{label_of(name, study)}}}",
+        rf"\end{{{environment}}}",
+    ]
+    return write_atomically(folder / f"{name}.tex", ("\n".join(lines) + "\n").encode())
+
+
+def _inputs(folder: Path, paths: Iterable[str]) -> str:
+    r"""Return what takes up each file; tables that float come out before one that goes over pages."""
+    told: list[str] = []
+    for path in paths:
+        text = (folder / path).read_text(encoding="utf-8")
+        if r"\begin{longtable}" in text:
+            # A longtable stands where it is, and would overtake floats that have smaller numbers.
+            told += [r"\clearpage"] * bool(told) + [rf"\bundlelong{{{path}}}"]
+        elif r"\begin{tabular}" in text:
+            told.append(rf"\bundletable{{{path}}}")
+        else:
+            told.append(rf"\input{{\bundlehome {path}}}")
+    return "".join(f"{line}\n" for line in (r"\begingroup\bundlehere", *told, r"\endgroup"))
+
+
+def _left_out(text: str) -> list[str]:
+    """Return what a study cannot give as LaTeX: the heading, then a line a figure; nothing where there is none."""
+    head, *lines = map(escape_breaking, text.splitlines())
+    named = [line for line, plain in zip(lines, text.splitlines()[1:], strict=True) if _REASON.match(plain)]
+    return [head, *named] if named else []

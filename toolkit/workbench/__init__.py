@@ -1,1 +1,0 @@
-"""What the calls of a study put together from the rooms of the toolkit."""
