@@ -35,8 +35,7 @@ from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.anova import friedman, repeated_measures
 from toolkit.stats.equivalence import equivalence
 from toolkit.stats.error_bars import compare_models, paired_difference
-from toolkit.stats.inference.means import clustered_mean, mean_interval
-from toolkit.stats.inference.regression import clustered_slope
+from toolkit.stats.inference.means import clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.length import compare_lengths
 from toolkit.stats.length_slope import LengthBias, length_bias

@@ -11,7 +11,7 @@ import pytest
 from scipy import special, stats
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.means import standard_deviation
+from toolkit.stats.inference.effect_size import standard_deviation
 from toolkit.stats.length import compare_lengths
 from toolkit.stats.power_paired import bases_needed, detectable_effect
 from toolkit.stats.power_pilot import pilot_power

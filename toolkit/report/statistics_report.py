@@ -14,7 +14,7 @@ from toolkit.report.estimates_table import estimates_table
 from toolkit.report.latex import latex_table
 from toolkit.report.saving import write_atomically
 from toolkit.report.tables import Table, save_table
-from toolkit.stats.result import estimates_of
+from toolkit.stats.result import Result, estimates_of
 
 _HEADS: Final = {"term": "Term", "f": "F", "p_value": "p", "p_holm": "p (Holm over all terms)"}
 
@@ -35,7 +35,9 @@ def write_statistics(
     told: list[str] = [line for line in (source, note) if line]
     for name, (title, result) in results.items():
         found = estimates_of(result)
-        told += ["", title, *([result.sentence()] if hasattr(result, "sentence") else [])]
+        # The plain sentence of a result is that of its estimates, which follow.
+        own = getattr(type(result), "sentence", Result.sentence) is not Result.sentence
+        told += ["", title, *([result.sentence()] if own else [])]
         told += [f"{where}: {one.sentence()}" if where else one.sentence() for where, one in found]
         if found:
             table = estimates_table(

@@ -12,9 +12,8 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean, clustered_slope
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.regression import clustered_slope
 from toolkit.stats.probe_shift import POINTS, ProbeShift, ProbeShifts
 from toolkit.stats.result import Estimate, estimates_frame
 

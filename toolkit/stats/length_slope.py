@@ -11,8 +11,8 @@ import pandas as pd
 
 from toolkit.counting import agreeing, counted
 from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
 from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.inference.regression import CR2_METHOD, Coefficient, cluster_robust
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.length import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, estimates_frame

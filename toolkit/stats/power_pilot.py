@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.counting import agreeing, counted
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.means import standard_deviation
+from toolkit.stats.inference.effect_size import standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.length import CONTRASTS
 from toolkit.stats.pilot_result import ContrastPower, PilotPower
