@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from toolkit.errors import ModelError
-from toolkit.judges.ask import JudgeSpec
+from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.prompt_test import PromptReply
 from toolkit.protocols.answers import AnswerKey

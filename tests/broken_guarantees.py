@@ -75,7 +75,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a dead owner's claims are free",
-        "toolkit/runs/owners.py",
+        "toolkit/runs/leases.py",
         'return "gone" if state in "ZX" else fields[18]',
         "return str(os.getpid() and fields[18])",
         f"{KILLED}test_a_killed_process_that_nobody_waited_for_is_dead",
@@ -89,14 +89,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a living process of this host is alive",
-        "toolkit/runs/owners.py",
+        "toolkit/runs/leases.py",
         "if host in (this_host(), socket.gethostname())",
         "if host in ()",
         f"{KILLED}test_a_living_process_is_alive_whatever_its_lease_says",
     ),
     Mutation(
         "one owner document for all threads of a process",
-        "toolkit/runs/owners.py",
+        "toolkit/runs/leases.py",
         "with self._starting:",
         "if True:",
         f"{KILLED}test_a_paid_call_and_a_free_model_are_resumed_with_a_budget",
@@ -131,14 +131,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a missing score is never zero",
-        "toolkit/scoring/ensemble.py",
+        "toolkit/scoring.py",
         "return _aggregate([score for score in composites if score is not None])",
         "return _aggregate([score or 0.0 for score in composites])",
-        "tests/scoring/test_ensemble.py::test_a_failed_judge_is_missing_and_never_a_zero",
+        "tests/stats/test_scoring.py::test_a_failed_judge_is_missing_and_never_a_zero",
     ),
     Mutation(
         "the fence is not known to what it fences",
-        "toolkit/judges/ask.py",
+        "toolkit/judges/request.py",
         'nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)',
         'nonce = fence_code(task if rubric.shows_task else "", "", judge.seed)',
         "tests/judges/test_attacks.py::test_a_reply_that_holds_the_code_that_would_be_used_gets_another_one_however_often",
@@ -166,10 +166,10 @@ MUTATIONS = (
     ),
     Mutation(
         "no key is kept",
-        "toolkit/models/failures.py",
+        "toolkit/models/transport.py",
         'text = message if not key else message.replace(key, "[key]")',
         "text = message",
-        "tests/test_canary.py::test_a_key_in_a_refusal_is_in_no_file_and_no_output",
+        "tests/hard/test_secrets.py::test_a_key_in_a_refusal_is_in_no_file_and_no_output",
     ),
     Mutation(
         "ten repeats are ten calls",

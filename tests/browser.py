@@ -125,18 +125,6 @@ def open_jupyterlab(root: Path) -> Iterator[Lab]:
         yield Lab(page, base, token, root)
 
 
-def run_in_jupyterlab(
-    notebook: Path,
-    screenshot: Path,
-    *,
-    timeout: float = 300.0,
-    then: Callable[[webdriver.Chrome], None] | None = None,
-) -> NotebookInBrowser:
-    """Open a notebook in a JupyterLab of its own; see `run_notebook`. Its folder becomes the root of JupyterLab."""
-    with open_jupyterlab(notebook.parent) as lab:
-        return run_notebook(lab, notebook, screenshot, timeout=timeout, then=then)
-
-
 def run_notebook(
     lab: Lab,
     notebook: Path,

@@ -5,14 +5,19 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from small_study import CTI_ONLY, STUDY
 
+from toolkit.cli import main
 from toolkit.store import embedded
 from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
+
+if TYPE_CHECKING:
+    from browser import Lab
 
 # The same examples every time, and no limit of 200 ms for each, which a busy machine exceeds.
 settings.load_profile("ci")
@@ -61,6 +66,15 @@ def demo_like_study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     embedded.stop(folder / "results" / ".store")
 
 
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """One JupyterLab in one Chromium for all tests that look; what it is to open stands below its root."""
+    from browser import open_jupyterlab
+
+    with open_jupyterlab(tmp_path_factory.mktemp("lab")) as opened:
+        yield opened
+
+
 @pytest.fixture
 def study_file(tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
     """Write a study of six runs and eighteen judgements by scripted models, and return its path."""
@@ -71,3 +85,16 @@ def study_file(tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def toolkit(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Call the command line; returns exit code, standard output and standard error."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from stub_server import StubServer
+from stub_study import REASONED, is_judge
 from test_killed import FORKS
-from test_pipeline import REASONED, is_judge
 from waiting import is_heard_out, wait_for
 
-from toolkit.runs import access
+from toolkit.runs import endpoints
 from toolkit.runs.batches import BatchDesk
 from toolkit.store.documents import Call
 from toolkit.study import Study
@@ -88,7 +88,7 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_fold
 def gather(study: Study) -> None:
     """Run a study whose batches wait for further calls for ever."""
     os.environ["BATCH_KEY"] = "sk-batch-of-a-test"
-    access.BatchDesk = partial(BatchDesk, quiet_seconds=1e9)
+    endpoints.BatchDesk = partial(BatchDesk, quiet_seconds=1e9)
     study.execute(progress=False)
 
 

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from stub_server import Fault, StubServer
 
-from toolkit.cli import main
-from toolkit.commands.hallucination import MODES
+from toolkit.cli import MODES, main
 from toolkit.errors import InputError
-from toolkit.hallucination.compare import compare_hallucination, comparison_requests, some_items
-from toolkit.judges import hallucination_prompts
-from toolkit.judges.labelled import LabelledItem
+from toolkit.judge_checks import compare_hallucination, comparison_requests
+from toolkit.judges import hallucination as hallucination_prompts
+from toolkit.judges.labelled import LabelledItem, some_items
 from toolkit.study import Study
 
 STUDY = """
@@ -334,7 +333,6 @@ def test_answers_about_one_document_are_one_cluster_in_every_interval(
             item.answer,
             documents=f"About service {n} .",
             hallucinated=item.hallucinated,
-            domain="closed",
         )
         for n, item in enumerate(items(40))
     ]

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from toolkit import leftovers, writing
-from toolkit.leftovers import held, left, mark
-from toolkit.writing import write_atomically
+from toolkit import files
+from toolkit.files import held, left, mark, write_atomically
 
 WRITER = """
 import sys
 from pathlib import Path
-from toolkit.writing import write_atomically
+from toolkit.files import write_atomically
 
 replace = Path.replace
 def later(self, target):
@@ -51,7 +50,7 @@ def test_the_draft_of_a_killed_process_is_removed_and_that_of_a_living_one_is_no
     assert left_behind.read_text() == in_use.read_text() == "whole"
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    writing._sweep.cache_clear()  # as in a new process
+    files._sweep.cache_clear()  # as in a new process
     written = write_atomically(tmp_path / "c.json", b"3")
     assert set(tmp_path.iterdir()) == {written, in_use, *others}
     second.communicate("\n")
@@ -73,7 +72,7 @@ def test_a_draft_that_was_taken_for_left_is_made_again(
             swept.append(draft)
         return held(handle)
 
-    monkeypatch.setattr(writing, "held", meanwhile)
+    monkeypatch.setattr(files, "held", meanwhile)
     assert write_atomically(tmp_path / "a", b"1").read_bytes() == b"1"
     assert (len(set(swept)), list(tmp_path.iterdir())) == (3, [tmp_path / "a"])
 
@@ -110,6 +109,6 @@ def test_on_a_disk_without_locks_everything_is_written_and_nothing_removed(
 
 def test_a_system_without_a_name_has_one_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then no process takes what another one left: it is never removed, and never wrongly."""
-    monkeypatch.setattr(leftovers, "_BOOT", tmp_path / "none")
+    monkeypatch.setattr(files, "_BOOT", tmp_path / "none")
     assert mark.__wrapped__() != mark.__wrapped__()
     assert len(mark.__wrapped__()) == len(mark()) == 8

@@ -12,15 +12,21 @@ import pytest
 from click.testing import CliRunner
 from stub_server import Fault, StubServer
 
-from toolkit.asking import confirm_asking
+from toolkit import judge_checks as probing
 from toolkit.cli import cli
 from toolkit.errors import BudgetReached, InputError
-from toolkit.judges.attacks import shipped_attacks
-from toolkit.judges.probes import KINDS
-from toolkit.probing import probe as probing
-from toolkit.probing.probe import cards_of, probe_judges, write_cards
-from toolkit.probing.targets import balanced_sample, probe_requests, probe_targets
-from toolkit.stats.probe_shift import CONTROL, HARM
+from toolkit.judge_checks import (
+    balanced_sample,
+    cards_of,
+    probe_bench,
+    probe_judges,
+    probe_targets,
+    write_cards,
+)
+from toolkit.judges.alterations import shipped_attacks
+from toolkit.judges.probes import KINDS, probe_requests
+from toolkit.pipeline import confirm_asking
+from toolkit.stats.agreement.probe_shift import CONTROL, HARM
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -116,7 +122,7 @@ def test_the_two_of_a_pair_differ_in_the_text_alone(tmp_path: Path, store_folder
             for name in set(like) - {"messages", "seed"}:
                 assert body[name] == like[name]
             assert body["messages"][0] == like["messages"][0]
-    requests = {r.identity(): r for r in probe_requests(study.plan, result.targets)}
+    requests = {r.identity(): r for r in probe_requests(probe_bench(study.plan), result.targets)}
     for pair in result.pairs:
         original, altered = requests[pair.original.call_id], requests[pair.altered.call_id]
         assert (original.repeat == altered.repeat) == (pair.probe.kind != CONTROL)
@@ -180,7 +186,7 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
     assert Counter(target.length_bin for target in targets) == {"S": 4, "M": 4, "L": 4}
     assert len({target.base for target in targets}) == 12
     assert targets == probe_targets(study.plan, study.store, seed=1)
-    assert [t.run for t in targets] != [t.run for t in probe_targets(study.plan, study.store, seed=2)]
+    assert [t.run_id for t in targets] != [t.run_id for t in probe_targets(study.plan, study.store, seed=2)]
     runs = study.plan.runs
     assert len(balanced_sample(runs, 99, 1)) == len({run.key for run in balanced_sample(runs, 99, 1)}) == 36
     assert balanced_sample((), 5, 1) == balanced_sample(runs, 0, 1) == ()
@@ -272,6 +278,6 @@ def test_a_cost_above_the_threshold_is_refused_before_the_first_call(
         confirm_asking(
             study.plan,
             study.store,
-            probe_requests(study.plan, probe_targets(study.plan, study.store, replies=1)),
+            probe_requests(probe_bench(study.plan), probe_targets(study.plan, study.store, replies=1)),
         )
         study.store.close()

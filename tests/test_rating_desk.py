@@ -13,7 +13,7 @@ from toolkit.errors import InputError, StoreError
 from toolkit.people.desk import STEPS, Desk, plain, rating_desk, typed_scores
 from toolkit.people.rating import open_round
 from toolkit.people.ratings_file import import_ratings
-from toolkit.store.human_frames import human_frame
+from toolkit.store.frames import human_frame
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -39,7 +39,7 @@ def desk(study: Study) -> Desk:
 
 
 def opened(study: Study, size: int | None = None) -> Desk:
-    return Desk(study, open_round(study.plan, study.store, "anna", size=size))
+    return Desk(study.plan, study.store, open_round(study.plan, study.store, "anna", size=size))
 
 
 def press(desk: Desk, *scores: float | None) -> None:
@@ -186,7 +186,7 @@ def test_what_a_model_wrote_is_text_and_nothing_else(study):
     round_ = open_round(study.plan, study.store, "anna")
     hostile = "<img src=x onerror=alert(1)> $x$ \x1b[31m</pre><script>1</script>"
     reply = replace(round_.replies[0], text=hostile, task="a < b & \ud800 c")
-    desk = Desk(study, replace(round_, replies=(reply, *round_.replies[1:])))
+    desk = Desk(study.plan, study.store, replace(round_, replies=(reply, *round_.replies[1:])))
     assert "<img" not in desk.texts.value
     assert "<script" not in desk.texts.value
     assert desk.texts.value.count("</pre>") == desk.texts.value.count('dir="auto"') == 2
@@ -212,6 +212,6 @@ def test_the_anchors_of_the_rubric_stand_at_every_dimension(desk, study):
 
 
 def test_rating_desk_returns_a_box_and_refuses_no_name(study):
-    assert rating_desk(study, "anna", size=2).children
+    assert rating_desk(study.plan, study.store, "anna", size=2).children
     with pytest.raises(InputError, match="rater ''"):
-        rating_desk(study, "")
+        rating_desk(study.plan, study.store, "")

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from toolkit.words import VERSION as __version__
+
 if TYPE_CHECKING:
     from toolkit.errors import ToolkitError
     from toolkit.study import Study
 
 __all__ = ["Study", "ToolkitError", "__version__"]
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The command line: each command is one call of a function that stands elsewhere.
+"""The command line: each command is one function here, which calls one that stands elsewhere and prints its summary.
 
 Heavy packages are imported inside the commands, so that help is instant. Exit codes: 0 done, 1 done but some runs
 failed, 2 bad input, 3 budget reached, 130 stopped by Ctrl-C.
@@ -6,78 +6,137 @@ failed, 2 bad input, 3 budget reached, 130 stopped by Ctrl-C.
 
 from __future__ import annotations
 
+import functools
 import json
-import os
 import sys
+from collections.abc import Callable, Iterator
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit import __version__
-from toolkit.commands.batch import batch
-from toolkit.commands.common import STUDY, finish, json_option
-from toolkit.commands.export import export, import_
-from toolkit.commands.hallucination import hallucination
-from toolkit.commands.judges import judges
-from toolkit.commands.prompts import prompts
-from toolkit.commands.ratings import ratings
-from toolkit.commands.samples import samples
-from toolkit.commands.verify import verify
 from toolkit.errors import ToolkitError
-from toolkit.summary import Summary
 from toolkit.viewer.visible import visible
+from toolkit.words import VERSION, Summary
 
+if TYPE_CHECKING:
+    from toolkit.judges.hallucination import Mode
+
+MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them would make --help slow
 _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 done, 1 some runs failed or differ,
 2 bad input, 3 budget reached, 130 stopped by Ctrl-C. With --json an error is one object too: error and exit_code."""
+_PATH = click.Path(path_type=Path)
+_COUNT = click.IntRange(min=1)
+_SECONDS = click.FloatRange(min=0, min_open=True)
+_STUDY = click.argument("study", type=_PATH)
+_YES = click.option(
+    "--yes", is_flag=True, help="Spend more than budget.confirm_above_aud without being asked."
+)
+_JSON = click.Option(
+    ["--json", "as_json"],
+    is_flag=True,
+    help="Print one JSON object on standard output, progress on standard error.",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
-@click.version_option(__version__, prog_name="toolkit")
+@click.version_option(VERSION, prog_name="toolkit")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Evaluate language models on security work: ask, keep, judge, analyse."""
 
 
-@cli.command(short_help="Run a whole study with a local model, no key needed.")
-@click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N of the 36 runs.")
-@json_option
-def demo(limit: int | None, as_json: bool) -> int:
+@cli.group()
+def judges() -> None:
+    """Measure the judges of a study."""
+
+
+@cli.group()
+def prompts() -> None:
+    """Check the prompts of a study."""
+
+
+@cli.group(short_help="Bring in ratings by people.")
+def ratings() -> None:
+    """Ratings by people: bring them in from a file (notebooks/03_rate_answers gives them one by one)."""
+
+
+@cli.group()
+def samples() -> None:
+    """Record traffic, and turn captures into the CSV of a sample."""
+
+
+def _command(group: click.Group = cli, name: str | None = None, **about: Any) -> Callable[..., Any]:
+    """Make a command with ``--json`` of a function that returns a summary, or yields one after the other."""
+
+    def register(function: Callable[..., Summary | Iterator[Summary]]) -> click.Command:
+        @functools.wraps(function)
+        def run(as_json: bool, **given: Any) -> int:
+            found = function(**given)
+            if isinstance(found, Summary):
+                return _finish(found, as_json)
+            return [_finish(one, as_json) for one in (list(found)[-1:] if as_json else found)][-1]
+
+        # Click keeps them last first: --json stands behind all other options in the help.
+        run.__dict__["__click_params__"] = [_JSON, *getattr(function, "__click_params__", [])]
+        return group.command(name, **about)(run)
+
+    return register
+
+
+def _finish(summary: Summary, as_json: bool) -> int:
+    if as_json:
+        # In ASCII, which every terminal, pipe and file takes, whatever is in a path or a text of a server.
+        click.echo(json.dumps(summary.fields, default=str, allow_nan=False))
+    else:
+        click.echo(visible(summary.text))  # models, servers and files may have had a hand in it
+    return summary.exit_code
+
+
+@_command(short_help="Run a whole study with a local model, no key needed.")
+@click.option("--limit", type=_COUNT, help="Ask only the first N of the 36 runs.")
+def demo(limit: int | None) -> Summary:
     """Run a whole study with a local model, without a key, under results/demo/."""
     from toolkit.demo import run_demo
 
-    return finish(run_demo(limit=limit, progress=True), as_json)
+    return run_demo(limit=limit, progress=True)
 
 
-@cli.command(short_help="Check this machine and say what to do.")
-@json_option
-def doctor(as_json: bool) -> int:
+@_command(short_help="Check this machine and say what to do.")
+def doctor() -> Summary:
     """Check what the toolkit needs on this machine and say what to do about it."""
     from toolkit.doctor import examine
 
-    return finish(examine(), as_json)
+    return examine()
 
 
 @cli.command()
-@STUDY
-@json_option
-def estimate(study: Path, as_json: bool) -> int:
+def lab() -> int:
+    """Open JupyterLab on the notebooks."""
+    from toolkit.doctor import open_lab
+
+    return open_lab()
+
+
+@_command()
+@_STUDY
+def estimate(study: Path) -> Summary:
     """Say what STUDY will cost in AUD before anything is spent."""
     from toolkit.runs.estimate import estimate_summary
     from toolkit.study import Study
 
-    return finish(estimate_summary(Study.load(study).estimate()), as_json)
+    return estimate_summary(Study.load(study).estimate())
 
 
-@cli.command(short_help="Ask and judge what is missing in STUDY.")
-@STUDY
-@click.option("--yes", is_flag=True, help="Spend more than budget.confirm_above_aud without being asked.")
-@click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N planned runs.")
+@_command(short_help="Ask and judge what is missing in STUDY.")
+@_STUDY
+@_YES
+@click.option("--limit", type=_COUNT, help="Ask only the first N planned runs.")
 @click.option(
     "--replay", is_flag=True, help="Make all runs and judgements again from the ledger, without a network."
 )
-@json_option
-def run(study: Path, yes: bool, limit: int | None, replay: bool, as_json: bool) -> int:
+def run(study: Path, yes: bool, limit: int | None, replay: bool) -> Summary:
     """Ask and judge what is missing in STUDY; resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed
     from toolkit.study import Study
@@ -85,57 +144,52 @@ def run(study: Path, yes: bool, limit: int | None, replay: bool, as_json: bool) 
     loaded = Study.load(study)
     if not (yes or replay):
         confirm_needed(loaded.estimate(), loaded.file.budget.confirm_above_aud)
-    return finish(loaded.execute(limit=limit, replay=replay).summary(), as_json)
+    return loaded.execute(limit=limit, replay=replay).summary()
 
 
-@cli.command(short_help="Fill the judgements that STUDY lacks.")
-@STUDY
-@json_option
-def judge(study: Path, as_json: bool) -> int:
+@_command(short_help="Fill the judgements that STUDY lacks.")
+@_STUDY
+def judge(study: Path) -> Summary:
     """Fill the judgements that STUDY still lacks, without asking any run again."""
     from toolkit.study import Study
 
-    return finish(Study.load(study).execute(only_judge=True).summary(), as_json)
+    return Study.load(study).execute(only_judge=True).summary()
 
 
-@cli.command(short_help="Say how far STUDY is and what was spent.")
-@STUDY
+@_command(short_help="Say how far STUDY is and what was spent.")
+@_STUDY
 @click.option(
     "--watch",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_SECONDS,
     metavar="SECONDS",
     help="Look again every SECONDS until no process works on STUDY.",
 )
-@json_option
-def status(study: Path, watch: float | None, as_json: bool) -> int:
+def status(study: Path, watch: float | None) -> Iterator[Summary]:
     """Say how far STUDY is: done, failed, in flight, missing, time left, and what was spent."""
     from toolkit.runs.status import status_summary, statuses
     from toolkit.study import Study
 
-    found = statuses(Study.load(study).status, watch)
-    for look in list(found)[-1:] if as_json else found:
+    for look in statuses(Study.load(study).status, watch):
         if watch:
             click.clear()  # does nothing where standard output is no terminal
-        code = finish(status_summary(look), as_json)
-    return code
+        yield status_summary(look)
 
 
-@cli.command(short_help="Settle what STUDY may have been billed for calls without a reply.")
-@STUDY
+@_command(short_help="Settle what STUDY may have been billed for calls without a reply.")
+@_STUDY
 @click.option("--billed/--not-billed", required=True, default=None, help="What the provider's bill says.")
 @click.option("--note", required=True, help="How that is known; kept with the settlement.")
-@json_option
-def settle(study: Path, billed: bool, note: str, as_json: bool) -> int:
+def settle(study: Path, billed: bool, note: str) -> Summary:
     """Count what STUDY may have been billed for calls without a reply as spent, or take it off the budget."""
-    from toolkit.runs.settling import settle
+    from toolkit.runs.budget import settle
     from toolkit.study import Study
 
     loaded = Study.load(study)
-    return finish(settle(loaded.store, loaded.name, billed=billed, note=note), as_json)
+    return settle(loaded.store, loaded.name, billed=billed, note=note)
 
 
-@cli.command(short_help="Write figures and tables, or the thesis bundle.")
-@STUDY
+@_command(short_help="Write figures and tables, or the thesis bundle.")
+@_STUDY
 @click.option(
     "--bundle",
     is_flag=False,
@@ -143,67 +197,238 @@ def settle(study: Path, billed: bool, note: str, as_json: bool) -> int:
     metavar="[DIR]",
     help="Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.",
 )
-@json_option
-def figures(study: Path, bundle: str | None, as_json: bool) -> int:
+def figures(study: Path, bundle: str | None) -> Summary:
     """Write every figure and table of STUDY into its output folder."""
     from toolkit.study import Study
 
     loaded = Study.load(study)
     files = loaded.figures() if bundle is None else loaded.bundle(bundle or None)
     paths = [str(path) for path in files]
-    return finish(Summary({"files": paths}, "\n".join(paths)), as_json)
+    return Summary({"files": paths}, "\n".join(paths))
 
 
-@cli.command(short_help="ICC, alpha and Pearson of a file of ratings.")
-@click.argument("ratings", type=click.Path(path_type=Path))
-@json_option
-def reliability(ratings: Path, as_json: bool) -> int:
+@_command(name="verify", short_help="Hold STUDY against what its ledger gives.")
+@_STUDY
+def verify(study: Path) -> Summary:
+    """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference."""
+    from toolkit.study import Study
+    from toolkit.verify import verify_study
+
+    return verify_study(Study.load(study))
+
+
+@_command(short_help="Write all frames of STUDY as CSV and Parquet, and its archive.")
+@_STUDY
+@click.argument("out", type=_PATH)
+def export(study: Path, out: Path) -> Summary:
+    """Write every frame of STUDY into the folder OUT: CSV, Parquet, archive, data dictionary and manifest."""
+    from toolkit.export import export_study
+    from toolkit.study import Study
+
+    return export_study(Study.load(study), out)
+
+
+@_command(name="import", short_help="Add the records of an archive to a store.")
+@click.argument("archive", type=_PATH)
+@click.option(
+    "--into",
+    type=_PATH,
+    default=Path("results"),
+    show_default=True,
+    metavar="RESULTS",
+    help="Results folder with the store; MONGODB_URI, where it is set, names another.",
+)
+def import_(archive: Path, into: Path) -> Summary:
+    """Add the records of ARCHIVE, which `toolkit export` wrote, to a store; older ones are brought up to date.
+
+    A store that contradicts ARCHIVE (another reply to the same call, say) is left as it is. Then put the study file,
+    with the rubric and dataset it names, beside RESULTS: status, figures and notebooks read the records there.
+    """
+    from toolkit.export import import_archive
+
+    return import_archive(archive, into)
+
+
+@_command(short_help="ICC, alpha and Pearson of a file of ratings.")
+@click.argument("ratings", type=_PATH)
+def reliability(ratings: Path) -> Summary:
     """Print ICC (six forms), Cronbach's alpha and Pearson for RATINGS (columns target, judge, score[, dimension])."""
     from toolkit.report.text import reliability_text
     from toolkit.stats.agreement.ratings import read_ratings
     from toolkit.stats.agreement.reliability import reliability as analyse
 
     result = analyse(read_ratings(ratings))
-    return finish(Summary(result.to_dict(), reliability_text(result)), as_json)
+    return Summary(result.to_dict(), reliability_text(result))
 
 
-@cli.command(short_help="Score a one-shot test, with its interval.")
+@_command(short_help="Score a one-shot test, with its interval.")
 @click.argument("expected", metavar="I1", type=int)
 @click.argument("unexpected", metavar="I0", type=int)
 @click.argument("hallucinated", metavar="H", type=int)
-@json_option
-def score(expected: int, unexpected: int, hallucinated: int, as_json: bool) -> int:
+def score(expected: int, unexpected: int, hallucinated: int) -> Summary:
     """Score a one-shot test with I1 expected, I0 unexpected and H hallucinated answers."""
-    from toolkit.scoring.one_shot import one_shot_score
+    from toolkit.scoring import one_shot_score
 
     result = one_shot_score(expected, unexpected, hallucinated)
-    return finish(Summary(result.to_dict(), result.sentence()), as_json)
+    return Summary(result.to_dict(), result.sentence())
 
 
-@cli.command()
-def lab() -> int:
-    """Open JupyterLab on the notebooks."""
-    import subprocess
+@_command(short_help="Run a notebook template over a grid of parameters.")
+@click.argument("template", type=_PATH)
+@click.argument("grid", metavar="GRID.toml", type=_PATH)
+@click.option(
+    "--workers", type=_COUNT, metavar="N", help="Notebooks at the same time; by default one a core."
+)
+@click.option("--retry", is_flag=True, help="Run those again that failed before.")
+@click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds that a notebook may take.")
+@click.option(
+    "--cell-timeout", type=_SECONDS, metavar="S", help="Seconds that each cell of a notebook may take."
+)
+@click.option(
+    "--out",
+    type=_PATH,
+    metavar="DIR",
+    help="Folder of notebooks, records and summary; results/batches/GRID beside the grid by default.",
+)
+@click.option(
+    "--cluster", metavar="ADDRESS", help="Run on the workers of the Dask cluster with this scheduler."
+)
+def batch(template: Path, grid: Path, **options: Any) -> Summary:
+    """Run TEMPLATE once for each cell of the grid GRID.toml; what is done is not run again."""
+    from toolkit.batch import run_batch
 
-    root = Path(__file__).resolve().parent.parent
-    folder = root if (root / "notebooks").is_dir() else Path.cwd()
-    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        command.append("--allow-root")  # whoever is root in a container has no other account to use
-    if (folder / "notebooks" / "00_start_here.ipynb").is_file():
-        command.append("--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb")
-    return subprocess.call(command)
+    return run_batch(template, grid, **options).summary()
 
 
-cli.add_command(batch)
-cli.add_command(export)
-cli.add_command(import_)
-cli.add_command(hallucination)
-cli.add_command(judges)
-cli.add_command(prompts)
-cli.add_command(ratings)
-cli.add_command(samples)
-cli.add_command(verify)
+@_command(short_help="Compare judges on answers with known labels.")
+@click.argument("file", metavar="FILE", type=str)
+@click.option("--study", required=True, type=_PATH, help="Whose judges are compared.")
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(MODES),
+    help="As often as there are modes; cot by default.",
+)
+@click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each item.")
+@click.option("--limit", type=_COUNT, help="Only N items, labels as in FILE, drawn by the study's seed.")
+@click.option("--figures", type=_PATH, help="Write figure and tables into this folder.")
+@_YES
+def hallucination(
+    file: str,
+    study: Path,
+    modes: tuple[Mode, ...],
+    k: int,
+    limit: int | None,
+    figures: Path | None,
+    yes: bool,
+) -> Summary:
+    """Compare the judges of a study on the labelled set FILE: a path, or "security", which ships."""
+    from toolkit.judge_checks import compare_hallucination, comparison_requests
+    from toolkit.judges.labelled import read_items, some_items
+    from toolkit.pipeline import confirm_asking
+    from toolkit.study import Study
+
+    loaded = Study.load(study)
+    items = some_items(read_items(file), limit, loaded.file.seed)
+    asked: tuple[Mode, ...] = modes or ("cot",)
+    if not yes:
+        confirm_asking(loaded.plan, loaded.store, comparison_requests(loaded.plan, items, asked, k))
+    found = compare_hallucination(loaded.plan, loaded.store, items, asked, k)
+    return found.summary(found.figures(figures) if figures else ())
+
+
+@_command(judges)
+@_STUDY
+@click.option("--replies", default=12, show_default=True, type=_COUNT, help="Stored replies to alter.")
+@click.option(
+    "--attacks",
+    default=3,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Attacks in each reply, dealt from the set in turn.",
+)
+@click.option("--figures", type=_PATH, help="Write a card of each judge into this folder.")
+@_YES
+def probe(study: Path, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
+    """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
+    from toolkit.judge_checks import probe_bench, probe_judges, probe_targets, write_cards
+    from toolkit.judges.probes import probe_requests
+    from toolkit.pipeline import confirm_asking
+    from toolkit.study import Study
+
+    loaded = Study.load(study)
+    plan, store = loaded.plan, loaded.store
+    if not yes:
+        targets = probe_targets(plan, store, replies=replies, attacks=attacks)
+        confirm_asking(plan, store, probe_requests(probe_bench(plan), targets))
+    result = probe_judges(plan, store, replies=replies, attacks=attacks)
+    return result.summary(write_cards(loaded, result, figures) if figures else ())
+
+
+@_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
+@click.argument("dataset", metavar="DATASET")
+@click.option("--all", "every", is_flag=True, help="Show every problem, not three of each kind.")
+def check(dataset: str, every: bool) -> Summary:
+    """Check DATASET (demo, a folder of bases, a CSV or a JSONL) for all that would confound prompt lengths.
+
+    Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
+    """
+    from toolkit.prompts.check import check_summary
+
+    return check_summary(dataset, every=every)
+
+
+@_command(ratings, name="import")
+@_STUDY
+@click.argument("file", metavar="FILE.csv", type=_PATH)
+@click.option("--rater", help="Whose ratings these are, where FILE.csv has no column rater.")
+def import_ratings(study: Path, file: Path, rater: str | None) -> Summary:
+    """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY."""
+    from toolkit.people.ratings_file import import_ratings
+    from toolkit.study import Study
+
+    loaded = Study.load(study)
+    return import_ratings(loaded.plan, loaded.store, file, rater).summary()
+
+
+@_command(samples, context_settings={"ignore_unknown_options": True})
+@click.argument("target", metavar="OUT.pcapng", type=_PATH)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--interface", default="lo", show_default=True, help="As dumpcap -D lists it.")
+@click.option("--filter", "bpf", default="tcp port 80", show_default=True, help="Capture filter.")
+@click.option("--url", "urls", multiple=True, help="Request this URL; as often as there are URLs.")
+@click.option("--packets", type=_COUNT, help="Stop after so many packets.")
+@click.option("--seconds", type=_SECONDS, help="Stop after so long.")
+def capture(target: Path, **options: Any) -> Summary:
+    """Record into OUT.pcapng while COMMAND (after --) or the URLs are requested."""
+    from toolkit.samples.capture import capture
+
+    return capture(target, **options).summary()
+
+
+@_command(samples)
+@click.argument("source", metavar="IN", type=_PATH)
+@click.argument("target", metavar="OUT.csv", type=_PATH)
+@click.option("--column", "columns", multiple=True, help="Only this column; as often as there are columns.")
+@click.option(
+    "--per-stream", is_flag=True, help="One CSV a TCP stream: OUT-stream-0.csv, ..., OUT-other.csv."
+)
+@click.option("--pseudonymise", "key", type=_PATH, help="Replace addresses; the key is in this file.")
+@click.option("--reader", default="auto", show_default=True, help="pyshark, fast, or auto: fast from 5 MB.")
+@click.option("--filter", "display_filter", help="Only packets that pass this display filter.")
+@click.option(
+    "--hash/--no-hash", "capture_hash", default=True, help="SHA-256 and size of IN in the provenance."
+)
+def convert(
+    source: Path, target: Path, columns: tuple[str, ...], key: Path | None, **options: Any
+) -> Summary:
+    """Turn the capture IN into the sample OUT.csv, with its provenance beside it."""
+    from toolkit.samples.convert import convert
+    from toolkit.samples.pseudonyms import read_key
+
+    pseudonyms = read_key(key) if key else None
+    return convert(source, target, columns=columns or None, pseudonymise=pseudonyms, **options).summary()
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -223,9 +448,9 @@ def main(arguments: list[str] | None = None) -> None:
         if debug and not isinstance(error, click.ClickException):
             raise
         line, code = _line(error), _exit_code(error)
-        click.echo(line, err=True)
+        click.echo(f"toolkit: {line}", err=True)
         if "--json" in takewhile(lambda argument: argument != "--", given):
-            click.echo(json.dumps({"error": line.removeprefix("toolkit: "), "exit_code": code}))
+            click.echo(json.dumps({"error": line, "exit_code": code}))
     sys.exit(code or 0)
 
 
@@ -234,30 +459,23 @@ def _one_line(text: str) -> str:
 
 
 def _line(error: BaseException) -> str:
-    if isinstance(error, click.UsageError):
-        where = f"{error.ctx.command_path} --help shows how" if error.ctx else "toolkit --help"
-        return f"toolkit: {_one_line(error.format_message())} ({where})"
     if isinstance(error, click.Abort | KeyboardInterrupt):
-        return "toolkit: stopped; what was answered is kept, run the same command again to go on"
+        return "stopped; what was answered is kept, run the same command again to go on"
     if isinstance(error, click.ClickException):
-        return f"toolkit: {_one_line(error.format_message())}"
+        of = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "toolkit"
+        where = f" ({of} --help shows how)" if isinstance(error, click.UsageError) else ""
+        return _one_line(error.format_message()) + where
     if isinstance(error, ToolkitError):
-        return f"toolkit: {_one_line(str(error))}"
-    if (
-        isinstance(error, Exception) and type(error).__module__ == "pymongo.errors"
-    ):  # imported where it comes from
+        return _one_line(str(error))
+    if isinstance(error, Exception) and type(error).__module__ == "pymongo.errors":
         from toolkit.store.writer import reason_of, what_to_do
 
-        return f"toolkit: the store failed ({_one_line(reason_of(error))}); {what_to_do(error)}"
-    if (
-        isinstance(error, OSError) and error.strerror
-    ):  # a full disk, a folder that is not ours: the user's to mend
+        return f"the store failed ({_one_line(reason_of(error))}); {what_to_do(error)}"
+    if isinstance(error, OSError) and error.strerror:  # a full disk, a folder that is not the user's
         place = f"{error.filename}: " if error.filename else ""
-        return (
-            f"toolkit: {_one_line(place + error.strerror)}; what was kept before stays, mend it and run again"
-        )
-    said = f"unexpected {type(error).__name__}: {_one_line(str(error))}"
-    return f"toolkit: {said}; `toolkit --debug COMMAND ...` shows where"
+        return f"{_one_line(place + error.strerror)}; what was kept before stays, mend it and run again"
+    unexpected = f"unexpected {type(error).__name__}: {_one_line(str(error))}"
+    return f"{unexpected}; `toolkit --debug COMMAND ...` shows where"
 
 
 def _exit_code(error: BaseException) -> int:

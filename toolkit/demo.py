@@ -9,7 +9,7 @@ from pathlib import Path
 from toolkit.batch import Job, run_templates
 from toolkit.errors import InputError
 from toolkit.study import Study
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 TEMPLATES = ("run_study", "judge_reliability", "prompt_length")
 

@@ -1,10 +1,11 @@
-"""What the toolkit needs on a machine, what is there, and what to do about the rest."""
+"""The machine: what the toolkit needs of it, what is there, what to do about the rest; and JupyterLab on it."""
 
 from __future__ import annotations
 
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import ToolkitError
-from toolkit.summary import Summary
+from toolkit.words import Summary
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _tshark() -> Finding:
 
 def _keys() -> list[Finding]:
     from toolkit.models.catalogue import model_names, model_spec
-    from toolkit.models.keys import read_environment
+    from toolkit.models.registry import read_environment
 
     environment = read_environment()
     names = {model_spec(name).api_key_env for name in model_names()} - {None}
@@ -101,3 +102,15 @@ def _keys() -> list[Finding]:
 
 
 _LOOKS: dict[str, Callable[[], str]] = {"store": _store, "tokens": _tokens, "demo model": _demo_model}
+
+
+def open_lab() -> int:
+    """Open JupyterLab on the notebooks, and return its exit code."""
+    root = Path(__file__).resolve().parent.parent
+    folder = root if (root / "notebooks").is_dir() else Path.cwd()
+    command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # whoever is root in a container has no other account to use
+    if (folder / "notebooks" / "00_start_here.ipynb").is_file():
+        command.append("--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb")
+    return subprocess.call(command)

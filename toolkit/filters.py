@@ -11,7 +11,10 @@ import numpy as np
 from toolkit.errors import InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from toolkit.plan import Plan
+    from toolkit.store.connection import Store
 
 PLANNED: Final = ("model", "scenario", "category", "base", "length_bin", "prompt_id", "repeat")
 OF_RUNS: Final = (*PLANNED, "status", "judged")
@@ -106,6 +109,21 @@ def select_runs(plan: Plan, filters: Mapping[str, Any]) -> Selection:
         if all(row[name] in values for name, values in chosen.items())
     )
     return Selection(ids, where, judged)
+
+
+def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
+    """Return one row a run of a plan that the store has, of all or of those that filters name."""
+    from toolkit.store.frames import runs_frame
+
+    chosen = select_runs(plan, filters)
+    return runs_frame(
+        store,
+        chosen.call_ids,
+        study=plan.study.name,
+        clusters=plan.clusters,
+        where=chosen.where,
+        judged=chosen.judged,
+    )
 
 
 def select_judgements(plan: Plan, filters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

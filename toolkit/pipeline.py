@@ -8,28 +8,40 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from toolkit.errors import BudgetReached, ModelError
+from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.judges.judgement import Judgement
-from toolkit.measuring import annotated_by, measure, reply_of
-from toolkit.models.base import Answer, ModelRequest
-from toolkit.outcome import Outcome
+from toolkit.measure import Outcome, annotated_by, measure, reply_of
+from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.plan import Plan, PlannedRun
-from toolkit.runs.access import endpoints_of, open_desk
+from toolkit.runs.budget import budget_left
+from toolkit.runs.endpoints import endpoints_of, open_desk, worst_aud
+from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.preflight import refuse_unreachable
 from toolkit.runs.progress import Progress
-from toolkit.runs.whole import ask_whole
+from toolkit.runs.retries import ask_whole
 from toolkit.store.connection import Store
-from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
-from toolkit.store.stored import NOTHING_KEPT, Kept, Stored, kept_documents, reply_texts, stored_runs
+from toolkit.store.records import (
+    NOTHING_KEPT,
+    Kept,
+    Stored,
+    evaluation_fields,
+    failed_run_record,
+    judgement_record,
+    kept_documents,
+    reply_texts,
+    run_records,
+    stored_runs,
+)
 from toolkit.store.writer import Record
+
+R = TypeVar("R")
 
 AHEAD = 20
 """Runs that may wait for the store beside those that wait for a model."""
@@ -270,3 +282,73 @@ def _run_fields(plan: Plan, run: PlannedRun) -> tuple[dict[str, Any], dict[str, 
         "bias_controls": plan.study.bias_controls.model_dump(),
     }
     return key, fields
+
+
+def ask_study(
+    plan: Plan,
+    store: Store,
+    work: Callable[[Ask, threading.Event], Awaitable[R]],
+    *,
+    requests: Sequence[ModelRequest],
+    label: str = "judge calls",
+    progress: bool = True,
+) -> R:
+    """Do work that asks judges of a study beside its runs: through its gateway, into its ledger, under its budget.
+
+    What the ledger has is not asked again.
+    """
+    if not plan.judges:
+        raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
+    asked = {_model_of(request) for request in unpaid(plan, store, requests)}
+    refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in asked), plan.folder)
+    stop = threading.Event()
+
+    async def execute() -> R:
+        ledger = Ledger(store, plan.study.name)
+        study = plan.study
+        gateway = Gateway(ledger, endpoints_of(plan), budget_aud=study.budget.aud, seed=study.seed, stop=stop)
+        bar = Progress(label, len(requests), shown=progress, since=gateway.counters, waiting=gateway.waiting)
+
+        async def ask(request: ModelRequest) -> Answer:
+            answer = await gateway.ask(request, purpose="judge")
+            bar.step(gateway.counters)
+            return answer
+
+        try:
+            return await work(ask, stop)
+        finally:
+            await gateway.close()
+            bar.close()
+            await store.writer.settled()
+
+    return run_anywhere(execute, stop)
+
+
+def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
+    """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
+    left = unpaid(plan, store, requests)
+    worst = worst_of(plan, store, left)
+    threshold = plan.study.budget.confirm_above_aud
+    if worst > threshold:
+        raise InputError(
+            f"these {len(left)} calls may cost {worst:.2f} AUD, more than budget.confirm_above_aud = {threshold:.2f}; "
+            "add --yes"
+        )
+
+
+def unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
+    """Return those of some requests that are not answered in the ledger yet, each once."""
+    wanted = {request.identity(): request for request in requests}
+    paid = Ledger(store, plan.study.name).prefetch(list(wanted))
+    return [request for call_id, request in wanted.items() if call_id not in paid]
+
+
+def worst_of(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> float:
+    """Return what requests that are not paid for cost at worst, in AUD, and never more than the budget lets out."""
+    endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
+    worst = sum(worst_aud(request, endpoints[_model_of(request)]) for request in requests)
+    return min(worst, budget_left(plan, store))
+
+
+def _model_of(request: ModelRequest) -> tuple[str, str, str | None]:
+    return request.provider, request.model, request.endpoint

@@ -12,14 +12,19 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.errors import StudyError, ToolkitError
-from toolkit.finding import find_test, make_test, parameters_of
-from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.judgement import judgement_requests
-from toolkit.judges.manner import Manner
+from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
-from toolkit.prompt_test import PromptResponseTest, PromptWithContext, TestItem
+from toolkit.prompt_test import (
+    PromptResponseTest,
+    PromptWithContext,
+    TestItem,
+    find_test,
+    make_test,
+    parameters_of,
+)
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, clusters_of, dataset_of, load_dataset
 from toolkit.study_file import ModelEntry, StudyFile

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from functools import cached_property
+from collections.abc import Callable, Collection
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
+from toolkit.analyses import Analyses
 from toolkit.plan import Plan, make_plan
 from toolkit.study_file import StudyFile, load_study_file
-from toolkit.workbench.analyses import Analyses, Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
     from ipywidgets import VBox
 
-    from toolkit.measuring import Annotated
-    from toolkit.outcome import Outcome
+    from toolkit.measure import Annotated, Outcome
     from toolkit.prompt_test import MeasuredTestItem
-    from toolkit.stats.one_shot_methods import MethodScore
+    from toolkit.stats.one_shot.methods import MethodScore
     from toolkit.store.connection import Store
 
 
-class Study(Analyses):
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _of_frames(analysis: Callable[Concatenate[Analyses, P], R]) -> Callable[Concatenate[Study, P], R]:
+    """Return the method of a study that makes an analysis of its frames as they are now."""
+
+    @wraps(analysis)
+    def of_study(self: Study, *args: P.args, **kwargs: P.kwargs) -> R:
+        return analysis(self.frames(), *args, **kwargs)
+
+    return of_study
+
+
+class Study:
     """A study in hand: estimate it, run it, look at it, analyse it.
 
     Parameters
@@ -147,18 +160,9 @@ class Study(Analyses):
         InputError
             When a filter or a value of it is unknown; the line names those that are not.
         """
-        from toolkit.filters import select_runs
-        from toolkit.store.frames import runs_frame
+        from toolkit.filters import planned_runs
 
-        chosen = select_runs(self.plan, filters)
-        return runs_frame(
-            self.store,
-            chosen.call_ids,
-            study=self.plan.study.name,
-            clusters=self.plan.clusters,
-            where=chosen.where,
-            judged=chosen.judged,
-        )
+        return planned_runs(self.plan, self.store, **filters)
 
     def judgements(self, **filters: Any) -> pd.DataFrame:
         """Return one row a judgement of the ensemble and rubric of this study.
@@ -202,7 +206,7 @@ class Study(Analyses):
             As `runs`.
         """
         from toolkit.filters import names_of_models, roles_of_models, select_calls
-        from toolkit.store.call_frames import calls_frame
+        from toolkit.store.calls import calls_frame
 
         chosen = select_calls(self.plan, filters)
         return calls_frame(
@@ -223,7 +227,7 @@ class Study(Analyses):
 
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person: the newest of each rater and run, under the rubric of this study."""
-        from toolkit.store.human_frames import human_frame
+        from toolkit.store.frames import human_frame
 
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
@@ -241,25 +245,53 @@ class Study(Analyses):
             counting_only=False,
         )
 
-    def snapshot(self) -> Snapshot:
-        """Return the frames as they are now, to calculate from without reading the store again."""
-        return Snapshot(self.file, self.runs(), self.judgements(), self.human(), self.judged_otherwise())
+    def frames(self) -> Analyses:
+        """Return every analysis of the frames as they are now: each frame is read once, and each analysis made once."""
+        held = self.file.analysis
+        return Analyses(
+            self.runs,
+            self.judgements,
+            self.human,
+            self.judged_otherwise,
+            name=self.name,
+            seed=self.file.seed,
+            margin=held.equivalence_margin,
+            primary=held.primary,
+            ceiling_share=held.ceiling_share,
+            related={role: judge.related for role, judge in self.plan.judges.items()},
+        )
+
+    reliability = _of_frames(Analyses.reliability)
+    generalizability = _of_frames(Analyses.generalizability)
+    length = _of_frames(Analyses.length)
+    length_by_model = _of_frames(Analyses.length_by_model)
+    compare_models = _of_frames(Analyses.compare_models)
+    focus = _of_frames(Analyses.focus)
+    dimension_profile = _of_frames(Analyses.dimension_profile)
+    length_bias = _of_frames(Analyses.length_bias)
+    mixed_model = _of_frames(Analyses.mixed_model)
+    pareto = _of_frames(Analyses.pareto)
+    missing = _of_frames(Analyses.missing)
+    ceiling = _of_frames(Analyses.ceiling)
+    calibration = _of_frames(Analyses.calibration)
+    power = _of_frames(Analyses.power)
+    analyses = _of_frames(Analyses.analyses)
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""
-        from toolkit.store.item_frames import prompts_frame
+        from toolkit.store.frames import prompts_frame
 
         return prompts_frame(self.plan.dataset.prompts, {run.prompt.prompt_id for run in self.plan.runs})
 
     def measurements(self) -> pd.DataFrame:
         """Return one row a measurement: a number about one test item, with its unit, or why it is missing."""
-        from toolkit.store.item_frames import measurements_frame
+        from toolkit.store.frames import measurements_frame
 
         return measurements_frame(self._measured())
 
     def results(self) -> pd.DataFrame:
         """Return one row a result of the test and model, each with its interval."""
-        from toolkit.measuring import results_of
+        from toolkit.measure import results_of
         from toolkit.stats.result import estimates_frame
         from toolkit.store.dictionary import as_kind
 
@@ -278,13 +310,13 @@ class Study(Analyses):
 
     def methods(self) -> pd.DataFrame:
         """Return one row a method of the one-shot test: I1, I0, H, N, the score and its interval."""
-        from toolkit.stats.one_shot_methods import methods_frame
+        from toolkit.stats.one_shot.methods import methods_frame
         from toolkit.store.dictionary import as_kind
 
         return as_kind(methods_frame(self._scored()), "methods")
 
     def _scored(self) -> tuple[MethodScore, ...]:
-        from toolkit.stats.one_shot_methods import score_methods
+        from toolkit.stats.one_shot.methods import score_methods
 
         test: Any = self.plan.test
         return score_methods(self.experiments(), test.weights, test.confidence)
@@ -293,16 +325,16 @@ class Study(Analyses):
         """Return every item with its replies and what every annotator said, for each model and repeat."""
         import threading
 
-        from toolkit.measuring import annotated_items
+        from toolkit.measure import annotated_items
         from toolkit.runs.execution import run_anywhere
-        from toolkit.store.stored import stored_runs
+        from toolkit.store.records import stored_runs
 
         plan = self.plan
         stored = stored_runs(self.store, self.name, plan.call_ids)
         return run_anywhere(lambda: annotated_items(plan, plan.runs, self.store, stored), threading.Event())
 
     def _measured(self) -> list[MeasuredTestItem]:
-        from toolkit.measuring import measured_items
+        from toolkit.measure import measured_items
 
         return measured_items(self.plan.test, self.annotations())
 
@@ -310,11 +342,11 @@ class Study(Analyses):
         """Return the answer viewer for a notebook, opened at a run where one is given; see `toolkit.viewer`."""
         from toolkit.viewer.widget import viewer
 
-        return viewer(self, run_id)
+        return viewer(self.plan, self.store, run_id)
 
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
-        from toolkit.store.stored import reply_text
+        from toolkit.store.records import reply_text
 
         return reply_text(self.store, run_id)
 
@@ -341,7 +373,7 @@ class Study(Analyses):
 
         place = Path(folder) if folder is not None else self.output
         if self.plan.test.judged:
-            return write_judged_figures(self.snapshot(), self.plan, place, only)
+            return write_judged_figures(self.frames().read(), self.plan, place, only)
         return self._test_figures(place)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
@@ -349,7 +381,7 @@ class Study(Analyses):
         from toolkit.report.statistics_report import write_statistics
         from toolkit.workbench.drawing import about_judged
 
-        held = self.snapshot()
+        held = self.frames().read()
         about = about_judged(held, self.plan)
         return write_statistics(
             held.analyses(),
@@ -366,7 +398,7 @@ class Study(Analyses):
         return bundle_study(self, folder)
 
     def _test_figures(self, folder: Path) -> list[Path]:
-        from toolkit.measuring import results_of
+        from toolkit.measure import results_of
         from toolkit.report.captions import defects_note, source_words
         from toolkit.report.study_report import write_one_shot_figures, write_test_figures
 

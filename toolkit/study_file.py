@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError, StudyError
-from toolkit.toml_file import read_toml
+from toolkit.files import read_toml
 from toolkit.words import JUDGE_ROLES, SCENARIOS
 
 LengthBin = Literal["S", "M", "L"]
@@ -262,7 +262,7 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((file.parent / rubric).resolve())
-    from toolkit.finding import find_test
+    from toolkit.prompt_test import find_test
 
     try:
         test = find_test(study.test, file.parent)

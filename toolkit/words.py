@@ -1,12 +1,13 @@
-"""The field's words as constants: dimensions, scenarios, length bins and judge roles.
-
-Everything that names one of these imports it from here, so a spelling exists once.
-"""
+"""The field's words, each spelling once; counts in sentences; and what a command has to say at its end."""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
 
+VERSION: Final = "0.1.0"
 DIMENSIONS: Final = (
     "technical_accuracy",
     "actionability",
@@ -21,3 +22,39 @@ SCENARIOS: Final = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
 LENGTH_BINS: Final = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
 """Inclusive token ranges of the three prompt lengths (seed 002, section 1.2)."""
 JUDGE_ROLES: Final = ("primary", "secondary", "tertiary")
+
+_SINGULAR: Final = {"people": "person", "replies": "reply", "studies": "study"}
+_VERBS: Final = {"are": "is", "were": "was", "have": "has", "lack": "lacks"}
+_VERB: Final = re.compile(rf"\b({'|'.join(_VERBS)})\b")
+
+
+def counted(number: int, plural: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {plural if number != 1 else _one(plural)}"
+
+
+def agreeing(number: int, words: str) -> str:
+    """Return words with their verbs in the number of what they are said of."""
+    return words if number != 1 else _VERB.sub(lambda found: _VERBS[found[1]], words)
+
+
+def coverage(confidence: float) -> str:
+    """Return a level of confidence in words, never rounded to certainty."""
+    return f"{100 * confidence:.10g}%"
+
+
+def _one(plural: str) -> str:
+    words = plural.split(" ")
+    for place, word in enumerate(words):
+        if word in _SINGULAR or (len(word) > 3 and word.endswith("s") and not word.endswith("ss")):
+            return " ".join([*words[:place], _SINGULAR.get(word, word[:-1]), *words[place + 1 :]])
+    return plural
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a command has to say: fields for ``--json``, text for people, and an exit code."""
+
+    fields: Mapping[str, Any]
+    text: str
+    exit_code: int = 0

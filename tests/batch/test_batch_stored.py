@@ -14,10 +14,9 @@ from notebook_files import write_notebook
 from toolkit.batch import BatchResult, CellResult, run_batch
 from toolkit.batch.planning import plan_batch
 from toolkit.errors import InputError, StoreError
-from toolkit.runs.held import held_of
+from toolkit.runs.provenance import held_of
 from toolkit.store.connection import Store
-from toolkit.store.documents import Judgement, Run, utc_now
-from toolkit.store.rating_documents import HumanRating
+from toolkit.store.documents import HumanRating, Judgement, Run, utc_now
 from toolkit.study import Study
 
 
@@ -87,7 +86,9 @@ def test_the_store_is_asked_once_for_all_notebooks_of_a_study(
 ) -> None:
     """Also the study is loaded once, and all cells are planned from the same state."""
     asked: list[str] = []
-    monkeypatch.setattr("toolkit.runs.held.held_of", lambda study, folder: asked.append(study) or "state")
+    monkeypatch.setattr(
+        "toolkit.runs.provenance.held_of", lambda study, folder: asked.append(study) or "state"
+    )
     template = write_notebook(tmp_path / "t.ipynb", "study = ''\nk = 0")
     notebook = nbformat.read(template, 4)
     notebook.metadata["toolkit"] = {"reads": "store"}
@@ -107,7 +108,7 @@ def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(
         "MONGODB_URI", "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=200&connectTimeoutMS=200"
     )
     monkeypatch.setattr(
-        "toolkit.runs.held.open_store", lambda folder: (_ for _ in ()).throw(StoreError("no answer"))
+        "toolkit.runs.provenance.open_store", lambda folder: (_ for _ in ()).throw(StoreError("no answer"))
     )
     with pytest.raises(StoreError, match="no answer"):
         run_batch(

@@ -68,8 +68,8 @@ def fill(study: Study, runs: int) -> None:
     from toolkit.judges.judgement import Judgement
     from toolkit.models.base import Answer, ModelReply, Usage
     from toolkit.runs.ledger import Claim, Ledger
-    from toolkit.runs.said import judge_requests
-    from toolkit.scoring.composite import calculate_composite_score, composite_strict
+    from toolkit.runs.run_state import judge_requests
+    from toolkit.scoring import calculate_composite_score, composite_strict
     from toolkit.store.records import evaluation_fields, judgement_record, run_records
     from toolkit.words import DIMENSIONS
 

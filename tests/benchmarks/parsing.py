@@ -20,8 +20,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from toolkit.judges.expected import expected_scores
-from toolkit.judges.parse import parse_judgement
+from toolkit.judges.parse import expected_scores, parse_judgement
 from toolkit.judges.rubric import load_rubric
 from toolkit.words import DIMENSIONS
 

@@ -1,6 +1,6 @@
 """How often the interval of a corrected prevalence holds the truth, for a judge whose errors are estimated too.
 
-Prints the table in the docstring of `toolkit.stats.prevalence.corrected_prevalence`:
+Prints the table in the docstring of `toolkit.stats.detection.prevalence.corrected_prevalence`:
 
     python tests/benchmarks/prevalence_coverage.py [--studies 20000] [--seed 1]
 """
@@ -13,8 +13,8 @@ from functools import cache
 
 import numpy as np
 
-from toolkit.stats.classification import Confusion
-from toolkit.stats.prevalence import lang_reiczigel
+from toolkit.stats.detection.prevalence import lang_reiczigel
+from toolkit.stats.detection.rates import Confusion
 
 SENSITIVITY, SPECIFICITY = 0.9, 0.7
 PREVALENCES = (0.0, 0.02, 0.1, 0.3, 0.6, 0.9, 1.0)

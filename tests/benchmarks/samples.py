@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "samples"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "readers"))
 
 from handmade import answer, dns, flow, get, pcap
 from mutations import captures_to_break, examine, mutated
@@ -35,12 +35,12 @@ PYSHARK_PACKETS = 2_000
 
 CONVERT = """
 import json, resource, sys, time
-from toolkit.samples import fields, tshark
+from toolkit.samples import columns, tshark
 from toolkit.samples.convert import convert
 from pathlib import Path
 began = time.perf_counter()
 if sys.argv[3] == "read":
-    packets = sum(1 for record in tshark.records(Path(sys.argv[1])) if fields.row_of(record))
+    packets = sum(1 for record in tshark.records(Path(sys.argv[1])) if columns.cells_of(record))
 else:
     packets = convert(sys.argv[1], sys.argv[2], reader=sys.argv[3]).packets
 wall = time.perf_counter() - began
@@ -76,8 +76,8 @@ def timed(script: str, *arguments: object) -> dict[str, float]:
 
 def bare_tshark(capture: Path) -> float:
     """Return the seconds of ``tshark -T fields`` with the same fields to nowhere."""
-    from toolkit.samples.fields import asked_fields
-    from toolkit.samples.process import tshark_version
+    from toolkit.samples.columns import asked_fields
+    from toolkit.samples.tshark import tshark_version
 
     asked = [word for field in asked_fields(tshark_version()) for word in ("-e", field)]
     began = time.perf_counter()

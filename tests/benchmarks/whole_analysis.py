@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 
+from toolkit.analyses import Analyses
 from toolkit.stats.result import estimates_of
+from toolkit.store.dictionary import typed
 from toolkit.store.frames import JUDGEMENT_TYPES, RUN_TYPES
-from toolkit.store.typed import typed
-from toolkit.study_file import Analysis
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, SCENARIOS
-from toolkit.workbench.analyses import Analyses
 
 
 class Simulated(Analyses):
@@ -25,7 +22,6 @@ class Simulated(Analyses):
 
     def __init__(self, bases: int, models: int, seed: int = 1) -> None:
         rng = np.random.default_rng(seed)
-        self.file = SimpleNamespace(analysis=Analysis(equivalence_margin=0.25), seed=seed)  # type: ignore[assignment]
         runs, judgements = [], []
         severity = dict(zip(JUDGE_ROLES, (0.2, 0.0, -0.3), strict=True))
         for base in range(bases):
@@ -85,19 +81,7 @@ class Simulated(Analyses):
                             "aud_cost": 0.002 * (1 + model),
                         }
                     )
-        self._runs, self._judgements = typed(runs, RUN_TYPES), typed(judgements, JUDGEMENT_TYPES)
-
-    def runs(self) -> pd.DataFrame:
-        """Return the runs."""
-        return self._runs
-
-    def judgements(self) -> pd.DataFrame:
-        """Return the judgements."""
-        return self._judgements
-
-    def human(self) -> pd.DataFrame:
-        """Return no rating."""
-        return pd.DataFrame()
+        super().__init__(typed(runs, RUN_TYPES), typed(judgements, JUDGEMENT_TYPES), seed=seed, margin=0.25)
 
 
 def main() -> None:

@@ -43,19 +43,18 @@ from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
 from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
 from toolkit.stats.agreement.incomplete_icc import THESE_JUDGES, IncompleteIcc, incomplete_icc
+from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
 from toolkit.stats.agreement.krippendorff import krippendorff_alpha
 from toolkit.stats.agreement.retest import retest
 from toolkit.stats.agreement.severity import judge_severity
-from toolkit.stats.auc import auc
+from toolkit.stats.comparisons.missing_data import imbalance_test
+from toolkit.stats.detection.rates import auc
 from toolkit.stats.generalizability.components import variance_components
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import generalizability_study
-from toolkit.stats.kappa import cohen_kappa, fleiss_kappa
-from toolkit.stats.missing_data import imbalance_test
-from toolkit.stats.mixed_model import mixed_model
-from toolkit.stats.ppi import prediction_powered_mean
+from toolkit.stats.human.ppi import prediction_powered_mean
+from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.result import Estimate
-from toolkit.stats.weighted_kappa import weighted_kappa
 
 _ITEMS: Final = 5
 

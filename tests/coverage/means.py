@@ -31,19 +31,18 @@ from draw import (
 )
 from scipy import special
 
+from toolkit.stats.agreement.probe_shift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
-from toolkit.stats.anova import friedman, repeated_measures
-from toolkit.stats.equivalence import equivalence
-from toolkit.stats.error_bars import compare_models, paired_difference
+from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
 from toolkit.stats.inference.means import clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.sign_flip import sign_flip
-from toolkit.stats.length import compare_lengths
-from toolkit.stats.length_slope import LengthBias, length_bias
-from toolkit.stats.mixed_model import mixed_model
-from toolkit.stats.power_equivalence import smallest_margin
-from toolkit.stats.power_paired import detectable_effect
-from toolkit.stats.probe_shift import probe_shifts
-from toolkit.stats.rate_difference import rate_difference
+from toolkit.stats.power.answer import smallest
+from toolkit.stats.power.paired import detectable_effect, tost_power
+from toolkit.stats.prompt_length.contrasts import compare_lengths
+from toolkit.stats.prompt_length.equivalence import equivalence
+from toolkit.stats.prompt_length.mixed_model import mixed_model
+from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
+from toolkit.stats.prompt_length.reply_length import LengthBias, length_bias
 from toolkit.stats.result import Estimate
 
 _EFFECTS: Final = (0.0, 0.2, 0.5)
@@ -279,11 +278,12 @@ def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
 def _promised(bases: int) -> tuple[float, float]:
     """Return the effect that a paired t test finds, and the margin within which TOST finds equivalence, in 4 of 5."""
     found = detectable_effect(bases, 1.0, power=NOMINAL["power"]).estimate
-    margin = smallest_margin(bases, 1.0, power=NOMINAL["power"]).estimate
+    error = 1.0 / math.sqrt(bases)
+    margin = smallest(lambda m: tost_power(m, 0.0, error, bases - 1, 0.05), NOMINAL["power"], 0.0)
     return float(found or math.nan), float(margin or math.nan)
 
 
-@check("power as computed", "power", "detectable_effect, smallest_margin", BASES)
+@check("power as computed", "power", "detectable_effect, tost_power", BASES)
 def _power(rng: np.random.Generator, made: Setting) -> Outcome:
     """The effect that the paired t test, and the margin that two one-sided tests, are said to find in 80 % of
     studies with as many bases.

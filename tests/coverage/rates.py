@@ -16,15 +16,13 @@ from draw import (
     rejects,
 )
 
-from toolkit.scoring.one_shot import one_shot_score
-from toolkit.stats.classification import classify, confusion
+from toolkit.scoring import one_shot_score
+from toolkit.stats.detection.prevalence import corrected_prevalence
+from toolkit.stats.detection.rates import classify, confusion, mcnemar
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.one_shot_compare import compare_one_shot
-from toolkit.stats.one_shot_methods import WEIGHTS, MethodScore, overall
-from toolkit.stats.one_shot_pair import compare_two_methods
-from toolkit.stats.paired_decisions import mcnemar
-from toolkit.stats.prevalence import corrected_prevalence
+from toolkit.stats.one_shot.compare import compare_one_shot, compare_two_methods
+from toolkit.stats.one_shot.methods import WEIGHTS, MethodScore, overall
 from toolkit.stats.result import Estimate
 
 _COARSE: Final = (

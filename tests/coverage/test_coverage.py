@@ -15,7 +15,7 @@ import pytest
 import run
 from draw import Check, Setting, at
 
-from toolkit.stats.error_bars import compare_models
+from toolkit.stats.comparisons.models import compare_models
 
 FEW = {"judges, answers independent": 15, "one-way ICC": 20}
 """Studies of the checks that cost more than 30 ms each; 40 of the others."""

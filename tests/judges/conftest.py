@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from toolkit.judges.ask import JudgeSpec
+from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.words import DIMENSIONS

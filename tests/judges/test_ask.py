@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.judges import ask
-from toolkit.judges.ask import FSP_DISABLED, JudgeSpec, answer_schema, fence_code, judge_request
+from toolkit.judges import request as ask
+from toolkit.judges.request import FSP_DISABLED, JudgeSpec, answer_schema, fence_code, judge_request
 from toolkit.judges.rubric import load_rubric
 from toolkit.words import DIMENSIONS
 

@@ -10,10 +10,15 @@ import pytest
 from stub_server import StubServer
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.judges.ask import JudgeSpec
-from toolkit.judges.hallucination import MOST_VOTES, hallucination_requests, judge_hallucination
-from toolkit.judges.hallucination_prompts import MODES, conversation
+from toolkit.judges.hallucination import (
+    MODES,
+    MOST_VOTES,
+    conversation,
+    hallucination_requests,
+    judge_hallucination,
+)
 from toolkit.judges.labelled import LabelledItem
+from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
@@ -43,7 +48,7 @@ SEED_ITEM = LabelledItem(
     answer="Nothing happens to you if you eat watermelon seeds. They are safe to eat and will pass through your body "
     "undigested.",
 )
-CLOSED = LabelledItem("closed", "Which port?", "Port 22.", documents="sshd listens on 2222.", domain="closed")
+CLOSED = LabelledItem("closed", "Which port?", "Port 22.", documents="sshd listens on 2222.")
 SHAPES = [SEED_ITEM, replace(SEED_ITEM, reference=None), CLOSED, replace(CLOSED, reference="Port 2222.")]
 
 
@@ -136,7 +141,9 @@ def test_no_text_can_close_its_fence(mode, attack, field):
 def test_a_text_that_holds_the_code_by_chance_gets_another(monkeypatch):
     """Whichever text it is that holds it."""
     first = re.search(r"QUESTION ([0-9a-f]{16})", conversation(CLOSED, "cot", seed=1)[2].content)[1]
-    monkeypatch.setattr("toolkit.judges.ask._candidate", lambda task, response, seed, n: [first, "f" * 16][n])
+    monkeypatch.setattr(
+        "toolkit.judges.request._candidate", lambda task, response, seed, n: [first, "f" * 16][n]
+    )
     for field in ("answer", "question", "documents"):
         content = conversation(replace(CLOSED, **{field: f"See {first}."}), "cot", seed=1)[2].content
         assert content.count("f" * 16) == 7

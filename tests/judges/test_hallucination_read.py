@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from toolkit.judges.hallucination_read import REASONS, Vote, read_vote, yes_or_no
+from toolkit.judges.hallucination import REASONS, Vote, read_vote, yes_or_no
 
 FIRST_WORD = [
     ("yes", 1.0), ("no", 0.0), ("Yes.", 1.0), ("NO!", 0.0), ("  no\n", 0.0), ("**Yes**", 1.0),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from toolkit.errors import BudgetReached, ModelError
-from toolkit.judges.hear import hear, repair_request
+from toolkit.judges.request import ask_and_read, repair_request
 from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 
 REQUEST = ModelRequest("scripted", "m", (Message("system", "rules"), Message("user", "Say yes.")), repeat=3)
@@ -35,17 +35,17 @@ def heard(*replies: str | BaseException, repair: bool = True):
         kept = ModelReply(reply, "stop", Usage(1, 1), "m")
         return Answer(request.identity(), kept, 0.5, 10.0, 1, False)
 
-    return asyncio.run(hear(REQUEST, read, ask, repair=repair)), asked
+    return asyncio.run(ask_and_read(REQUEST, read, ask, repair=repair)), asked
 
 
 def test_a_readable_reply_is_asked_for_once():
     found, asked = heard("yes")
-    assert (found.reason, len(found.answers), found.aud_cost, asked) == (None, 1, 0.5, [REQUEST])
+    assert (found.reason, len(found.answers), asked) == (None, 1, [REQUEST])
 
 
 def test_an_unreadable_reply_is_asked_for_once_more_with_its_error():
     found, asked = heard("no", "yes")
-    assert (found.reason, len(found.answers), found.aud_cost) == (None, 2, 1.0)
+    assert (found.reason, len(found.answers)) == (None, 2)
     assert asked[1].messages[:2] == REQUEST.messages
     assert asked[1].messages[2] == Message("assistant", "no")
     assert "no: not yes" in asked[1].messages[3].content
@@ -78,7 +78,7 @@ def test_an_empty_reply_has_no_turn_of_its_own():
 
 def test_no_answer_is_a_reason_and_no_answer_to_the_repair_another():
     found, _ = heard(ModelError("gone", reason="timeout"))
-    assert (found.read, found.reason, found.answers, found.aud_cost) == (None, "timeout: gone", (), None)
+    assert (found.read, found.reason, found.answers) == (None, "timeout: gone", ())
     found, _ = heard("no", ModelError("gone", reason="timeout"))
     assert found.reason == "unanswered: the repair: timeout: gone; first: no: not yes"
     assert len(found.answers) == 1

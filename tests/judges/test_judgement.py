@@ -7,9 +7,8 @@ import asyncio
 import pytest
 
 from toolkit.errors import BudgetReached, ModelError
-from toolkit.judges.ask import judge_request
 from toolkit.judges.judgement import judge, judgement_requests
-from toolkit.judges.manner import Manner
+from toolkit.judges.request import Manner, judge_request
 
 ONCE = Manner(repair=False)
 

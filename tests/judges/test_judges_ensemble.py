@@ -10,7 +10,7 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement
-from toolkit.scoring.composite import calculate_composite_score, composite_strict, count_zeros
+from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
 
 ALL = {*DIMENSIONS, "composite", "composite_strict"}

@@ -136,8 +136,8 @@ def test_our_own_columns_are_read_from_json_lines_and_csv_alike(written):
     text = "item_id,question,answer,reference,documents,hallucinated,domain,topic\r\n"
     text += 'a,Q?,"A, b",,"D\nE",yes,,\r\nb,Q?,B,R,,,open,ports\r\n'
     expected = (
-        LabelledItem("a", "Q?", "A, b", None, "D\nE", True, "closed"),
-        LabelledItem("b", "Q?", "B", "R", None, None, "open", "ports"),
+        LabelledItem("a", "Q?", "A, b", None, "D\nE", True),
+        LabelledItem("b", "Q?", "B", "R", None, None, "ports"),
     )
     assert read_items(written(rows)) == expected
     assert read_items(written("\ufeff" + text, "set.csv")) == expected
@@ -205,7 +205,7 @@ def test_a_file_that_cannot_be_opened_is_said(tmp_path):
     (tmp_path / "latin.csv").write_bytes("item_id\né".encode("latin-1"))
     (tmp_path / "folder.csv").mkdir()
     for name, says in (
-        ("no.csv", "no such file"),
+        ("no.csv", "cannot be read"),
         ("latin.csv", "not UTF-8"),
         ("folder.csv", "cannot be read"),
     ):
@@ -215,14 +215,6 @@ def test_a_file_that_cannot_be_opened_is_said(tmp_path):
         InputError, match=r"neither a \.csv, \.jsonl or \.json file nor the name of a shipped set"
     ):
         read_items("securty")
-
-
-def test_an_item_is_closed_domain_exactly_when_it_has_documents():
-    """A contradiction is refused where the item is made, not where it is asked."""
-    with pytest.raises(InputError, match="closed-domain without documents"):
-        LabelledItem("a", "Q?", "A", domain="closed")
-    with pytest.raises(InputError, match="open-domain with documents"):
-        LabelledItem("a", "Q?", "A", documents="D")
 
 
 @pytest.fixture(scope="module")

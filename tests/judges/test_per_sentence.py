@@ -12,13 +12,13 @@ from importlib import resources
 import pytest
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.judges.manner import Manner
 from toolkit.judges.per_sentence import (
     SentenceScores,
     estimate_segments,
     judge_per_sentence,
     per_sentence_requests,
 )
+from toolkit.judges.request import Manner
 from toolkit.judges.rubric import load_rubric
 from toolkit.judges.segments import segments
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
@@ -82,8 +82,8 @@ def test_the_same_error_costs_the_same_in_a_short_and_in_a_long_reply(judged, pl
     losses = []
     for length in (4, 15, 60):
         clean, marred = judged(planted(length)), judged(planted(length, place % length))
-        assert (clean.segments, marred.segments) == (length, length)
-        assert [finding.segment for finding in marred.findings] == [place % length + 1]
+        assert (clean.detail["segments"], marred.detail["segments"]) == (length, length)
+        assert [finding["segment"] for finding in marred.detail["findings"]] == [place % length + 1]
         losses.append({name: clean.scores[name] - marred.scores[name] for name in DIMENSIONS})
     assert losses == [{**dict.fromkeys(DIMENSIONS, 0), "technical_accuracy": 1}] * 3
 
@@ -91,18 +91,18 @@ def test_the_same_error_costs_the_same_in_a_short_and_in_a_long_reply(judged, pl
 def test_an_error_that_stands_twice_costs_twice_in_either(judged):
     for length in (4, 60):
         found = judged(planted(length, 0, length - 1))
-        assert found.sums["technical_accuracy"] == 10
+        assert found.detail["sums"]["technical_accuracy"] == 10
         assert found.scores["technical_accuracy"] == 3
-        assert len({(finding.start, finding.end) for finding in found.findings}) == 2
+        assert len({(finding["start"], finding["end"]) for finding in found.detail["findings"]}) == 2
 
 
 def test_with_length_normalization_the_same_error_costs_a_long_reply_less(judged):
     manner = replace(MANNER, length_normalization=True)
     short, long = (judged(planted(length, 0), manner=manner) for length in (4, 60))
-    assert short.sums == long.sums
-    assert long.per_100_tokens["technical_accuracy"] == pytest.approx(500 / long.tokens)
+    assert short.detail["sums"] == long.detail["sums"]
+    assert long.detail["per_100_tokens"]["technical_accuracy"] == pytest.approx(500 / long.detail["tokens"])
     assert short.scores["technical_accuracy"] < long.scores["technical_accuracy"] < 5
-    assert short.scores["technical_accuracy"] == pytest.approx(5 * (1 - 500 / short.tokens / 25))
+    assert short.scores["technical_accuracy"] == pytest.approx(5 * (1 - 500 / short.detail["tokens"] / 25))
 
 
 def test_false_alarms_in_a_share_of_the_segments_cost_a_long_reply_more_unless_normalized(judged):
@@ -123,13 +123,13 @@ def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_find
     assert found.reason is None
     assert tuple(found.scores) == DIMENSIONS
     assert (found.scores["completeness"], found.scores["actionability"]) == (3.5, 4)
-    assert set(found.sums) == set(DIMENSIONS) - {"completeness", "actionability"}
+    assert set(found.detail["sums"]) == set(DIMENSIONS) - {"completeness", "actionability"}
     assert found.reasons == "Fine."
     assert len(found.answers) == 4
     assert found.call_id == found.answers[0].call_id
-    (finding,) = found.findings
-    assert " ".join(planted(3, 1))[finding.start : finding.end] == ERROR
-    assert json.loads(json.dumps(found.detail()))["findings"][0]["segment"] == 2
+    (finding,) = found.detail["findings"]
+    assert " ".join(planted(3, 1))[finding["start"] : finding["end"]] == ERROR
+    assert json.loads(json.dumps(found.detail))["findings"][0]["segment"] == 2
 
 
 def test_a_reply_gets_the_same_requests_whatever_the_length_of_its_prompt(spec, default):
@@ -244,7 +244,7 @@ def test_a_rubric_of_ones_own_decides_what_is_looked_for_where(own_rubric, judge
 @pytest.mark.parametrize(
     ("scopes", "said"),
     [
-        ({"clarity": "global"}, "dimension 7: scope must be local or whole"),
+        ({"clarity": "global"}, "dimensions.7.scope: Input should be 'local' or 'whole'"),
         ({"completeness": "local", "actionability": "local"}, "no dimension has scope whole"),
         (dict.fromkeys(DIMENSIONS, "whole"), "no dimension has scope local"),
     ],
@@ -273,7 +273,12 @@ def test_a_reply_without_a_segment_is_scored_on_the_whole_alone(judged, good, re
     assert len(ask.requests) == 1
     assert not any(message.cached for message in ask.requests[0].messages)
     assert found.scores == dict.fromkeys(DIMENSIONS, 0)
-    assert (found.segments, found.sums, found.per_100_tokens, found.findings) == (0, {}, {}, ())
+    assert [found.detail[name] for name in ("segments", "sums", "per_100_tokens", "findings")] == [
+        0,
+        {},
+        {},
+        [],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +291,7 @@ def test_a_judgement_that_rests_on_a_part_is_none(judged, number, asked, place):
     found = judged(planted(9, 5), ask, replace(MANNER, repair=False))
     assert found.scores is None
     assert found.reason == f"prose: {place}: 'It is fine.'"
-    assert (found.findings, found.sums, found.detail()) == ((), {}, None)
+    assert found.detail is None
     assert len(ask.requests) == len(found.answers) == asked
 
 
@@ -297,7 +302,7 @@ def test_a_judge_is_shown_its_error_once_for_every_segment(judged):
     ask = Judge(first_time)
     found = judged(planted(3, 1), ask)
     assert found.reason is None
-    assert found.sums["technical_accuracy"] == 5
+    assert found.detail["sums"]["technical_accuracy"] == 5
     assert len(ask.requests) == len(found.answers) == 6
 
 

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from importlib import resources
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.judges.attacks import shipped_attacks
-from toolkit.judges.planting import INSERTED, planted_error, probe_data
-from toolkit.judges.probes import EMPTY, KINDS, ONE_PARAGRAPH, probes_of
-from toolkit.judges.shuffling import paragraphs, shuffled_paragraphs
+from toolkit.judges.alterations import (
+    INSERTED,
+    paragraphs,
+    planted_error,
+    shipped_attacks,
+    shuffled_paragraphs,
+)
+from toolkit.judges.probes import EMPTY, KINDS, ONE_PARAGRAPH, Altering
+from toolkit.judges.probes import probes_of as made_of
 from toolkit.models.tokens import count_tokens
 
 REPLY = """## Containment
@@ -35,6 +42,13 @@ iptables -A OUTPUT -j DROP
 Map it to ISO/IEC 27001 and T1566; CVE-2021-44228 has critical severity."""
 
 
+DATA = tomllib.loads((resources.files("toolkit.judges") / "data" / "probes.toml").read_text("utf-8"))
+
+
+def probes_of(run_id, text, seed, kinds=tuple(KINDS), attacks=()):
+    return made_of(Altering(text, seed, attacks, "0" * 16), kinds)
+
+
 def lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.split("\n") if line.strip()]
 
@@ -48,9 +62,9 @@ def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None
     """Padded, planted, shuffled, attacked; the same arguments give the same probes, another seed gives others."""
     attacks = shipped_attacks()[:3]
     probes = probes_of("run1", REPLY, 5, attacks=attacks)
-    assert [probe.kind for probe in probes] == [*KINDS[:3], *["attacked"] * 3]
+    assert [probe.kind for probe in probes] == [*list(KINDS)[:3], *["attacked"] * 3]
     assert [probe.variant for probe in probes[3:]] == [attack.attack_id for attack in attacks]
-    assert probes == probes_of("run1", REPLY, 5, KINDS[::-1], attacks)
+    assert probes == probes_of("run1", REPLY, 5, list(KINDS)[::-1], attacks)
     assert probes != probes_of("run1", REPLY, 6, attacks=attacks)
     # Another store knows the same reply under another id, and must find the same probes.
     assert [probe.text for probe in probes] == [p.text for p in probes_of("other", REPLY, 5, attacks=attacks)]
@@ -93,7 +107,7 @@ def test_padding_comes_in_several_variants_and_does_not_repeat_itself() -> None:
 
 def test_fillers_say_nothing_that_can_be_scored() -> None:
     """No number, no name of a standard, no word of security work."""
-    for filler in probe_data()["fillers"]:
+    for filler in DATA["fillers"]:
         for sentence in filler["sentences"]:
             assert not re.search(
                 r"[0-9]|risk|secur|incident|complian|step[s ]*:|ISO|NIST|attack|host", sentence
@@ -148,7 +162,7 @@ def test_the_kind_of_error_is_drawn_from_what_the_reply_holds() -> None:
 @pytest.mark.parametrize("text", ["Hello.", "No stop", "Two sentences. Here they are!", "汉字。"])
 def test_a_reply_without_such_facts_gets_one_false_sentence(text: str) -> None:
     """The sentence is one of the list, the rest of the reply stays."""
-    known = {row["text"] for row in probe_data()["errors"]}
+    known = {row["text"] for row in DATA["errors"]}
     for seed in range(8):
         found = planted_error(text, seed)
         assert found.variant.startswith(INSERTED)

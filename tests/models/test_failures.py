@@ -13,8 +13,8 @@ from stub_server import Fault, StubServer
 
 from toolkit.errors import InputError, ModelError
 from toolkit.models.catalogue import model_spec
-from toolkit.models.failures import retry_after, status_failure
 from toolkit.models.registry import open_model
+from toolkit.models.transport import retry_after, status_failure
 
 CANARY = "sk-canary0123456789abcdefCANARY"
 PROVIDERS = ("openai", "anthropic")

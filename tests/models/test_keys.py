@@ -4,7 +4,7 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.models.catalogue import model_spec
-from toolkit.models.keys import api_key, read_environment
+from toolkit.models.registry import api_key, read_environment
 
 GPT = model_spec("gpt-4o")
 

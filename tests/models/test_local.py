@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import InputError, ModelError
-from toolkit.judges.expected import expected_scores
+from toolkit.judges.parse import expected_scores
 from toolkit.models.catalogue import model_spec
 from toolkit.models.local import LocalModel, start_local_server
 from toolkit.models.registry import open_model

@@ -5,7 +5,7 @@ import json
 import anthropic
 import pytest
 
-from toolkit.judges.ask import answer_schema
+from toolkit.judges.request import answer_schema
 from toolkit.judges.rubric import load_rubric
 from toolkit.models.schemas import REFUSED, accepted_schema
 

@@ -9,7 +9,7 @@ import pytest
 
 from toolkit.protocols.evidence import evidence
 from toolkit.protocols.mentions import mentions
-from toolkit.protocols.named_numbers import numbers
+from toolkit.protocols.named_values import numbers
 from toolkit.protocols.sample_facts import Facts, sample_facts
 
 A, B = "10.0.0.7", "198.51.100.30"

@@ -13,8 +13,8 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.prompt_test import PromptReply
+from toolkit.protocols.citations import Verdict
 from toolkit.protocols.one_shot import OneShotTest
-from toolkit.protocols.verdict import Verdict
 
 CARD = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "write_instrument_card.py"))
 

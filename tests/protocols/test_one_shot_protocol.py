@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.judges.ask import JudgeSpec
+from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer
 from toolkit.models.scripted import ScriptedModel
 from toolkit.plan import _items
@@ -22,7 +22,7 @@ from toolkit.protocols.hallucination_check import yes_or_no
 from toolkit.protocols.one_shot import OneShotTest
 from toolkit.protocols.questions import PromptVariant, Question, load_prompts, load_questions
 from toolkit.samples.sample import load_sample, shipped_samples
-from toolkit.stats.one_shot_methods import methods_frame, score_methods
+from toolkit.stats.one_shot.methods import methods_frame, score_methods
 
 JUDGE = JudgeSpec("primary", "judge-a", "scripted", "judge-a")
 SECOND = JudgeSpec("secondary", "judge-b", "scripted", "judge-b", repeat=1)

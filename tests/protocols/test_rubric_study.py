@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from toolkit.errors import InputError, ModelError
-from toolkit.judges.ask import JudgeSpec, judge_request
+from toolkit.judges.request import JudgeSpec, judge_request
 from toolkit.judges.rubric import load_rubric
 from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, annotate
-from toolkit.protocols.rubric_study import RubricStudy, judge_of_run
+from toolkit.protocols.rubric_study import RubricStudy
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
 
 BY_BIN = {"S": 2.0, "M": 3.0, "L": 4.0}
@@ -211,9 +211,9 @@ def test_each_judge_and_each_repeat_is_a_call_of_its_own():
 
 
 def test_the_judge_of_the_first_repeat_is_the_judge_itself():
-    assert judge_of_run(JUDGES[1], 0) == JUDGES[1]
+    assert JUDGES[1].of_run(0) == JUDGES[1]
     ids = {
-        judge_request(judge_of_run(spec, repeat), load_rubric("default"), task="t", response="r").identity()
+        judge_request(spec.of_run(repeat), load_rubric("default"), task="t", response="r").identity()
         for spec in JUDGES
         for repeat in range(3)
     }

@@ -15,6 +15,7 @@ from matplotlib.text import Text
 from scipy import stats as scipy_stats
 from whole_study import make_study
 
+from toolkit.analyses import Analyses
 from toolkit.report.judge_card_table import judge_card_table
 from toolkit.report.labels import label_offsets, shortened
 from toolkit.report.results_figure import results_figure
@@ -24,7 +25,6 @@ from toolkit.report.study_report import write_figures
 from toolkit.report.style import PAGE_HIGH_MM
 from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS
-from toolkit.workbench.analyses import Snapshot
 from toolkit.workbench.drawing import about_judged, study_results
 
 NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
@@ -50,8 +50,8 @@ def large():
         "bland_altman",
     )
     figures = drawn(held, plan, *names, "icc_forest", "missing_data", "variance_components")
-    runs = held.runs().astype({"length_bin": "string"})
-    return runs[runs["judged"]], held.judgements(), figures
+    runs = held.runs.astype({"length_bin": "string"})
+    return runs[runs["judged"]], held.judgements, figures
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +185,7 @@ def test_captions_say_what_is_true_of_this_study(large) -> None:
 def test_lines_of_bases_that_mix_models_are_counted() -> None:
     """A base whose models do not have every length has a line that is not of length alone."""
     held, plan = make_study(bases=4, missing=0.0)
-    runs = held.runs()
+    runs = held.runs
     assert "same models" not in drawn(held, plan, "quality_by_length")["quality_by_length"].caption
     gone = (runs["base"] == "base_01") & (runs["model"] == "gpt-4o") & (runs["length_bin"] == "S")
     runs.loc[gone, ["composite", *DIMENSIONS]] = np.nan
@@ -254,10 +254,10 @@ def test_labels_of_close_marks_hide_neither_marks_nor_each_other() -> None:
 def ceiling(bases: int = 4):
     """Return a study in which every judge gave every reply a 5."""
     held, plan = make_study(bases=bases, missing=0.0)
-    runs, judgements = held.runs(), held.judgements()
+    runs, judgements = held.runs, held.judgements
     for frame in (runs, judgements):
         frame.loc[:, [name for name in (*DIMENSIONS, "composite", "composite_strict") if name in frame]] = 5.0
-    return Snapshot(plan.study, runs, judgements, judgements.iloc[:0]), plan
+    return Analyses(runs, judgements, margin=held.margin), plan
 
 
 def test_a_ceiling_is_drawn_whole_and_said_shortly() -> None:
@@ -277,7 +277,7 @@ def test_a_ceiling_is_drawn_whole_and_said_shortly() -> None:
 def test_an_interval_wider_than_the_scale_is_cut_and_said_so() -> None:
     """Differences of two scores of 0-5 cannot leave ±5, and the axis shows no more than that."""
     held, plan = make_study(bases=3, missing=0.0, judges=("primary", "secondary"))
-    judgements = held.judgements()
+    judgements = held.judgements
     odd = (judgements["judge"] == "primary") & (judgements["base"] == "base_00")
     judgements.loc[odd, "composite"] = 0.5
     figure = drawn(held, plan, "bland_altman")["bland_altman"]
@@ -293,7 +293,7 @@ def test_an_interval_wider_than_the_scale_is_cut_and_said_so() -> None:
 def test_bases_that_cannot_be_paired_are_called_bases() -> None:
     """The difference of a model without a pair is named with the model; what is missing there is no answer."""
     held, plan = make_study(bases=5, missing=0.0)
-    runs = held.runs()
+    runs = held.runs
     gone = (runs["model"] == "llama-3") & (runs["length_bin"] == "L") & (runs["base"] != "base_00")
     runs.loc[gone, "composite"] = np.nan
     runs.loc[gone, "judged"] = False
@@ -352,7 +352,7 @@ def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path: Path) ->
     """Signs that the font lacks are named, control characters are in no picture and no caption; an SVG stays one."""
     hostile = "\u65e0\u6548 \U0001f600\x1b[31m\u202e\x00 <b>$x^2$ --> \\alpha"
     held, plan = make_study((hostile, "gpt"), bases=2, missing=0.4)
-    judgements = held.judgements()
+    judgements = held.judgements
     judgements["reason"] = judgements["reason"].where(~judgements["failed"], hostile)
     figure = drawn(held, plan, "missing_data")["missing_data"]
     ticks = [text.get_text() for axes in figure.figure.axes for text in axes.get_yticklabels()]

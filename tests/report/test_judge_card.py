@@ -14,8 +14,8 @@ from toolkit.report.judge_card import judge_card, write_judge_cards
 from toolkit.report.judge_card_table import judge_card_table, shown, with_interval
 from toolkit.report.saving import render
 from toolkit.report.style import PAGE_MM
-from toolkit.stats.judge_card import JudgeCard, judge_cards
-from toolkit.stats.probe_shift import HARM, probe_shifts
+from toolkit.stats.agreement.judge_card import JudgeCard, judge_cards
+from toolkit.stats.agreement.probe_shift import HARM, probe_shifts
 from toolkit.stats.result import Estimate
 
 

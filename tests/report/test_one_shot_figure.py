@@ -22,8 +22,8 @@ from toolkit.report.one_shot_figure import (
 from toolkit.report.saving import render, save_figure
 from toolkit.report.study_report import write_one_shot_figures
 from toolkit.report.tables import save_table
-from toolkit.stats.one_shot_compare import compare_one_shot
-from toolkit.stats.one_shot_methods import KEYS, methods_frame, score_groups, score_methods
+from toolkit.stats.one_shot.compare import compare_one_shot
+from toolkit.stats.one_shot.methods import KEYS, methods_frame, score_groups, score_methods
 
 VERDICTS = ("expected", "unexpected", "hallucinated", None)
 

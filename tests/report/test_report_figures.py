@@ -13,7 +13,7 @@ from toolkit.report.agreement_figure import judge_agreement
 from toolkit.report.cost_figure import cost_quality
 from toolkit.report.quality_figure import quality_by_length
 from toolkit.report.saving import render
-from toolkit.stats.pareto import cost_column, pareto
+from toolkit.stats.comparisons.cost_quality import cost_column, pareto
 from toolkit.stats.result import Estimate
 
 NOTE = "One 135M-parameter model answers and judges here: the numbers show plumbing, not quality."

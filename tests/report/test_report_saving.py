@@ -18,7 +18,7 @@ from toolkit.report.agreement_figure import judge_agreement
 from toolkit.report.cost_figure import cost_quality
 from toolkit.report.quality_figure import quality_by_length
 from toolkit.report.saving import SUFFIXES, csv_bytes, render, save_figure, write_atomically
-from toolkit.stats.pareto import pareto
+from toolkit.stats.comparisons.cost_quality import pareto
 
 MODELS = ("gpt-4o", "claude-3-5-sonnet")
 

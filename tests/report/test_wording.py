@@ -16,9 +16,9 @@ from toolkit.report.missing_figure import missing_data_figure
 from toolkit.report.study_figures import draw_study
 from toolkit.report.tables import forms_table, length_table, reliability_table
 from toolkit.stats.agreement.bland_altman import bland_altman
-from toolkit.stats.equivalence import equivalence, judged_equivalent
+from toolkit.stats.comparisons.missing_data import missing_data
 from toolkit.stats.generalizability.d_study import DecisionPlan
-from toolkit.stats.missing_data import missing_data
+from toolkit.stats.prompt_length.equivalence import equivalence, judged_equivalent
 from toolkit.stats.result import Estimate, rounded
 from toolkit.workbench.drawing import about_judged, study_results
 
@@ -93,7 +93,7 @@ def test_missing_runs_are_told_with_a_verb() -> None:
 def test_the_axis_of_missing_scores_is_labelled_with_what_its_ticks_are(missing: float) -> None:
     """Steps of 2.5 % stood as 2 %, 5 %, 8 %, 10 %."""
     held, plan = make_study(("gpt-4o",), bases=12, missing=missing)
-    found = missing_data(held.runs(), held.judgements(), permutations=20)
+    found = missing_data(held.runs, held.judgements, permutations=20)
     figure = missing_data_figure(found, about_judged(held, plan)).figure
     axes = figure.axes[0]
     figure.canvas.draw()

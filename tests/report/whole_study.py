@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from toolkit.analyses import Analyses
 from toolkit.study_file import StudyFile
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
-from toolkit.workbench.analyses import Snapshot
 
 LENIENCY = {"primary": 0.0, "secondary": 0.35, "tertiary": -0.25}
 NOTE = "Only a test."
@@ -27,7 +27,7 @@ def make_study(
     free=False,
     margin: float | None = 0.5,
     seed=3,
-) -> tuple[Snapshot, Any]:
+) -> tuple[Analyses, Any]:
     """Return the frames of a study and what stands in for its plan.
 
     Longer prompts and longer replies score higher, models and bases differ, the second judge is milder; a share of
@@ -101,4 +101,4 @@ def make_study(
         models=dict.fromkeys(models),
         judges={judge: SimpleNamespace(related=()) for judge in judges},
     )
-    return Snapshot(file, runs_frame, judgements_frame, judgements_frame.iloc[:0]), plan
+    return Analyses(runs_frame, judgements_frame, name="whole", margin=margin), plan

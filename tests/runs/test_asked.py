@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.runs.asked import asked_models
+from toolkit.runs.provenance import asked_models
 from toolkit.study import Study
 
 PRICES = "usd_per_million_input = 1, usd_per_million_output = 2"

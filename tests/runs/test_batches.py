@@ -16,8 +16,7 @@ from toolkit.errors import ModelError, StoreError
 from toolkit.models.base import Message, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.registry import open_batch_client
-from toolkit.runs.batch_exchange import STILL_OPEN
-from toolkit.runs.batches import BatchDesk
+from toolkit.runs.batches import STILL_OPEN, BatchDesk
 from toolkit.runs.retries import RetryPolicy
 from toolkit.store.connection import Store
 
@@ -132,7 +131,7 @@ def test_a_full_batch_is_followed_by_another(
     assert client is not None
     size = client.size("0" * 64, requests_for(spec, 1)[0])
     most = {"largest": 4, "largest_bytes": 4 * size + size // 2}[limit]
-    monkeypatch.setattr(f"toolkit.models.batch_openai.OpenAIBatches.{limit}", most)
+    monkeypatch.setattr(f"toolkit.models.batches.OpenAIBatches.{limit}", most)
     replies = at_desk(store, lambda desk: ask(desk, requests_for(spec, 10), spec))
     assert {type(reply) for reply in replies} == {ModelReply}
     assert sorted(len(batch.requests) for batch in server.batches) == [2, 4, 4]

@@ -13,8 +13,7 @@ from toolkit.models.base import Usage
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens
 from toolkit.prompts.dataset import load_dataset
-from toolkit.runs.estimate import confirm_needed
-from toolkit.runs.lengths import EXPECTED_REPLY_TOKENS
+from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS, confirm_needed
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 

@@ -10,14 +10,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from toolkit.judges.ask import judge_request
-from toolkit.judges.hear import repair_request
+from toolkit.judges.request import judge_request, repair_request
 from toolkit.models.base import ModelReply, Usage
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens
-from toolkit.runs.endpoint import Endpoint, most_tokens, worst_aud
-from toolkit.runs.estimate import confirm_needed, estimate_summary
-from toolkit.runs.lengths import EXPECTED_JUDGE_TOKENS, EXPECTED_REPLY_TOKENS, EXPECTED_SECONDS, LOW_SHARE
+from toolkit.runs.endpoints import Endpoint, most_tokens, worst_aud
+from toolkit.runs.estimate import (
+    EXPECTED_JUDGE_TOKENS,
+    EXPECTED_REPLY_TOKENS,
+    EXPECTED_SECONDS,
+    LOW_SHARE,
+    confirm_needed,
+    estimate_summary,
+)
 from toolkit.study import Study
 from toolkit.words import JUDGE_ROLES
 

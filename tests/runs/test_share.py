@@ -8,8 +8,7 @@ import pytest
 from test_chaos import unjudged_study
 
 from toolkit.errors import InputError
-from toolkit.runs.access import endpoints_of
-from toolkit.runs.share import SHARE_ENV, share_of, share_of_default
+from toolkit.runs.endpoints import SHARE_ENV, endpoints_of, share_of, share_of_default
 
 LIMITS = {"compatible": {"concurrency": 5, "requests_per_minute": 61, "tokens_per_minute": 1000}}
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
-from toolkit.runs.whole import ask_whole, defect_of
+from toolkit.runs.retries import ask_whole, defect_of
 
 REQUEST = ModelRequest("scripted", "scripted", (Message("user", "Which port?"),), max_tokens=10)
 EXCLUDE = dict.fromkeys(("truncated", "empty", "refused", "filtered"), "exclude")

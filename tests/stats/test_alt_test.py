@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from toolkit.errors import InputError
-from toolkit.stats.alt_test import _against, alternative_annotator_test
+from toolkit.stats.human.alt_test import _against, alternative_annotator_test
 
 
 def rated(answers=60, raters=4, noise=0.6, judge_noise=0.5, seed=1, bases=None):

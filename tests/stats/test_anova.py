@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.anova import friedman, repeated_measures
+from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SPSS = json.loads((GOLDEN / "repeated_measures_spss.json").read_text("utf-8"))

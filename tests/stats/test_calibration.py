@@ -10,10 +10,10 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.alt_test import alternative_annotator_test
-from toolkit.stats.calibration import calibrate
-from toolkit.stats.ppi import prediction_powered_mean
-from toolkit.stats.weighted_kappa import weighted_kappa
+from toolkit.stats.agreement.kappa import weighted_kappa
+from toolkit.stats.human.alt_test import alternative_annotator_test
+from toolkit.stats.human.calibration import calibrate
+from toolkit.stats.human.ppi import prediction_powered_mean
 
 JUDGES = ("primary", "secondary", "tertiary")
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.ceiling import ceiling
+from toolkit.stats.comparisons.ceiling import ceiling
 from toolkit.stats.inference.proportions import share
 
 

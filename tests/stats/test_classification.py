@@ -15,8 +15,6 @@ from statsmodels.stats.contingency_tables import mcnemar as mcnemar_of_statsmode
 from statsmodels.stats.proportion import proportion_confint
 
 from toolkit.errors import InputError
-from toolkit.stats.auc import auc
-from toolkit.stats.classification import RATES, STRICT, Confusion, classify, confusion
 from toolkit.stats.detection.deciders import (
     baselines,
     compare_deciders,
@@ -25,7 +23,7 @@ from toolkit.stats.detection.deciders import (
     length_decisions,
     majority_decisions,
 )
-from toolkit.stats.paired_decisions import mcnemar
+from toolkit.stats.detection.rates import RATES, STRICT, Confusion, auc, classify, confusion, mcnemar
 
 LABELS = [True] * 8 + [False] * 8
 DECISIONS = [True] * 6 + [False, None] + [False] * 5 + [True, True, None]

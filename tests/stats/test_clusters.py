@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.stats.dimension_profile import dimension_profile
-from toolkit.stats.error_bars import compare_models
-from toolkit.stats.focus_contrast import focus_contrast
+from toolkit.stats.comparisons.cost_quality import pareto
+from toolkit.stats.comparisons.focus import focus_contrast
+from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.generalizability.study_scores import study_generalizability
-from toolkit.stats.length import compare_lengths
-from toolkit.stats.length_slope import length_bias
-from toolkit.stats.mixed_model import mixed_model
-from toolkit.stats.pareto import pareto
-from toolkit.stats.power_pilot import pilot_power
+from toolkit.stats.power.pilot import pilot_power
+from toolkit.stats.prompt_length.contrasts import compare_lengths
+from toolkit.stats.prompt_length.dimension_profile import dimension_profile
+from toolkit.stats.prompt_length.mixed_model import mixed_model
+from toolkit.stats.prompt_length.reply_length import length_bias
 from toolkit.stats.result import estimates_of
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.stats.dimension_profile import dimension_profile
+from toolkit.stats.prompt_length.dimension_profile import dimension_profile
 
 
 def runs(*rows: tuple[str, str, str, float | None]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.weightstats import ttost_paired
 
 from toolkit.errors import InputError
-from toolkit.stats.equivalence import equivalence, judged_equivalent
+from toolkit.stats.prompt_length.equivalence import equivalence, judged_equivalent
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "tost_paired.json").read_text("utf-8"))
 

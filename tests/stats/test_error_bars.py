@@ -15,10 +15,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.error_bars import compare_models, mean_error_bar, paired_difference
+from toolkit.stats.comparisons.models import (
+    compare_models,
+    mean_error_bar,
+    paired_difference,
+    rate_difference,
+)
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import clopper_pearson, share
-from toolkit.stats.rate_difference import rate_difference
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "exact_binomial.json").read_text("utf-8"))
 VALUES = [1.0, 2.0, 2.5, 4.0, 3.0, 3.5, 5.0, 4.5, 2.0, 1.5]
@@ -40,7 +44,7 @@ def test_the_exact_interval_of_none_starts_at_nought_and_nonsense_is_refused():
     low, high = clopper_pearson(0, 10)
     assert (low, high) == pytest.approx(tuple(1 - end for end in reversed(clopper_pearson(10, 10))))
     for hits, n in ((1, 0), (3, 2), (1.5, 4)):
-        with pytest.raises(InputError, match="is no share|whole numbers"):
+        with pytest.raises(InputError, match=r"is no share|whole numbers"):
             clopper_pearson(hits, n)
 
 

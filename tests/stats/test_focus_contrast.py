@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from toolkit.errors import InputError
-from toolkit.stats.focus_contrast import focus_contrast
+from toolkit.stats.comparisons.focus import focus_contrast
 
 JUDGES = ("primary", "secondary", "tertiary")
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from toolkit.errors import InputError
+from toolkit.stats.agreement.judge_card import judge_cards
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.judge_card import judge_cards
 
 MODELS = {"primary": "gpt", "secondary": "claude", "tertiary": "llama"}
 

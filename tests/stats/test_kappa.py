@@ -14,7 +14,7 @@ from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.inter_rater import fleiss_kappa as fleiss_of_statsmodels
 
 from toolkit.errors import InputError
-from toolkit.stats.kappa import cohen_kappa, fleiss_kappa
+from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
 from toolkit.stats.result import Estimate
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "kappa.json").read_text())

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.anova import friedman, repeated_measures
-from toolkit.stats.equivalence import equivalence
 from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.length import compare_lengths
+from toolkit.stats.prompt_length.contrasts import compare_lengths
+from toolkit.stats.prompt_length.equivalence import equivalence
+from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 from toolkit.stats.result import COLUMNS
 
 
@@ -166,7 +166,7 @@ def test_another_score_has_its_own_unit():
         ({"length_bin": "XL"}, "length bin 'XL'"),
         ({"composite": "good"}, "'good' is not a finite number"),
         ({"composite": float("inf")}, "not a finite number"),
-        ({"base": None}, "a base is empty"),
+        ({"base": None}, "the base is empty"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(change, message):

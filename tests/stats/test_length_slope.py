@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.length import compare_lengths
-from toolkit.stats.length_slope import length_bias
+from toolkit.stats.prompt_length.contrasts import compare_lengths
+from toolkit.stats.prompt_length.reply_length import length_bias
 
 
 def study(

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.length import compare_lengths
-from toolkit.stats.missing_bounds import CASES, missing_bounds
-from toolkit.stats.missing_data import imbalance_test, missing_data
+from toolkit.stats.comparisons.missing_data import CASES, imbalance_test, missing_bounds, missing_data
+from toolkit.stats.prompt_length.contrasts import compare_lengths
 
 
 def study(bases=10, models=("m1", "m2"), seed=3) -> pd.DataFrame:

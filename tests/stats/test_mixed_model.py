@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.anova import repeated_measures
 from toolkit.stats.generalizability.block_reml import fit_blocks
-from toolkit.stats.mixed_model import mixed_model
+from toolkit.stats.prompt_length.mixed_model import mixed_model
+from toolkit.stats.prompt_length.omnibus import repeated_measures
 
 
 def study(

@@ -14,11 +14,17 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from toolkit.errors import InputError
-from toolkit.scoring.one_shot import one_shot_score
+from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.sign_flip import EXACT_UP_TO, sign_flip
-from toolkit.stats.one_shot_compare import compare_one_shot
-from toolkit.stats.one_shot_methods import (
+from toolkit.stats.one_shot.compare import (
+    compare_one_shot,
+    compare_two_methods,
+    outcomes_of,
+    pair_p_value,
+    rejected,
+)
+from toolkit.stats.one_shot.methods import (
     KEYS,
     MethodScore,
     method_estimates,
@@ -27,7 +33,6 @@ from toolkit.stats.one_shot_methods import (
     score_groups,
     score_methods,
 )
-from toolkit.stats.one_shot_pair import compare_two_methods, outcomes_of, pair_p_value, rejected
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "fisher_1935_maize.json").read_text("utf-8"))
 W = (1.0, 0.0, -0.5)

@@ -14,9 +14,8 @@ from sklearn.metrics import cohen_kappa_score
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.bland_altman import bland_altman
+from toolkit.stats.agreement.kappa import cohen_kappa, kappa_of_table, weighted_kappa
 from toolkit.stats.agreement.reliability import reliability
-from toolkit.stats.kappa import cohen_kappa, kappa_of_table
-from toolkit.stats.weighted_kappa import weighted_kappa
 
 FOLDER = Path(__file__).parents[1] / "golden"
 KAPPA = json.loads((FOLDER / "weighted_kappa.json").read_text("utf-8"))

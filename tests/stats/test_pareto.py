@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
+from toolkit.stats.comparisons.cost_quality import front_probabilities, on_front, pareto
 from toolkit.stats.inference.jackknife import jackknife_interval
-from toolkit.stats.pareto import pareto
-from toolkit.stats.pareto_front import front_probabilities, on_front
 
 
 def study(

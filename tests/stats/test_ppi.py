@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
+from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.ppi import CalibratedMean, prediction_powered_mean
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ppi_angelopoulos_2024.json").read_text("utf-8"))
 TRIPLE = (GOLDEN["human"], GOLDEN["judge_on_same"], GOLDEN["judge_unlabelled"])

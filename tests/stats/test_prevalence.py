@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.stats.classification import Confusion, confusion
-from toolkit.stats.prevalence import corrected_prevalence, lang_reiczigel
+from toolkit.stats.detection.prevalence import corrected_prevalence, lang_reiczigel
+from toolkit.stats.detection.rates import Confusion, confusion
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "imperfect_binary_judge.json").read_text())
 GOOD = Confusion(tp=90, fn=10, tn=70, fp=30)

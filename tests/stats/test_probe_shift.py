@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from toolkit.errors import InputError
+from toolkit.stats.agreement.probe_shift import CONTROL, HARM, probe_shifts
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.probe_shift import CONTROL, HARM, probe_shifts
 
 
 def pairs(kind: str, shifts, *, judge: str = "primary", each: int = 1, original: float = 3.0) -> pd.DataFrame:

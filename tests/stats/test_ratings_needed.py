@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.stats.ppi import prediction_powered_mean
-from toolkit.stats.ratings_needed import ratings_for_agreement, ratings_for_mean
+from toolkit.stats.human.ppi import prediction_powered_mean
+from toolkit.stats.human.ratings_needed import ratings_for_agreement, ratings_for_mean
 from toolkit.stats.result import Estimate
 
 

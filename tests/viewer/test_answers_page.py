@@ -84,7 +84,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 def text(study: Study) -> str:
     """The page of all runs, with two side by side."""
     runs = study.runs()
-    return write_page(study, runs, pair=tuple(runs["run_id"][[0, 3]]), chosen="<i>all</i>").read_text()
+    return write_page(
+        study.plan, study.store, runs, pair=tuple(runs["run_id"][[0, 3]]), chosen="<i>all</i>"
+    ).read_text()
 
 
 def test_every_tag_is_ours_and_none_loads_anything(text):
@@ -125,17 +127,17 @@ def test_each_run_has_an_address_and_a_row(text, study):
 def test_the_same_runs_give_the_same_bytes_and_another_choice_another_file(study):
     """Written twice it is one file; nothing of the moment or the machine is in it."""
     runs = study.runs()
-    one = write_page(study, runs.iloc[:2])
+    one = write_page(study.plan, study.store, runs.iloc[:2])
     first = one.read_bytes()
-    assert write_page(study, runs.iloc[:2]) == one
+    assert write_page(study.plan, study.store, runs.iloc[:2]) == one
     assert one.read_bytes() == first
     assert str(study.path.parent).encode() not in first
     assert (
         len(
             {
                 one,
-                write_page(study, runs.iloc[:1]),
-                write_page(study, runs.iloc[:2], pair=tuple(runs["run_id"][:2])),
+                write_page(study.plan, study.store, runs.iloc[:1]),
+                write_page(study.plan, study.store, runs.iloc[:2], pair=tuple(runs["run_id"][:2])),
             }
         )
         == 3
@@ -145,7 +147,9 @@ def test_the_same_runs_give_the_same_bytes_and_another_choice_another_file(study
 def test_a_pair_may_be_of_runs_that_are_not_listed(study, tmp_path):
     """The two at the top need not be on the page below."""
     runs = study.runs()
-    path = write_page(study, runs.iloc[:1], path=tmp_path / "p.html", pair=tuple(runs["run_id"][2:4]))
+    path = write_page(
+        study.plan, study.store, runs.iloc[:1], path=tmp_path / "p.html", pair=tuple(runs["run_id"][2:4])
+    )
     text = path.read_text()
     assert text.count("<article") == 1
     assert all(run_id in text for run_id in runs["run_id"][2:4])
@@ -156,9 +160,9 @@ def test_none_and_too_many_runs_are_refused(study, monkeypatch):
     runs = study.runs()
     monkeypatch.setattr(page_module, "LARGEST_PAGE", 3)
     with pytest.raises(InputError, match="page of 4 runs: a page takes 1 to 3; filter"):
-        write_page(study, runs)
+        write_page(study.plan, study.store, runs)
     with pytest.raises(InputError, match="page of 0 runs"):
-        write_page(study, runs.iloc[:0])
+        write_page(study.plan, study.store, runs.iloc[:0])
 
 
 ATTACK = "'\"></td></article><img src=x onerror=1><script>1</script>\u202e"
@@ -185,8 +189,10 @@ def spoilt(value: Any) -> Any:
 
 def test_no_field_of_a_run_can_act_whatever_stands_in_it(study):
     """Names of models, prompts, judges and raters, reasons, failures, statuses, notes: an attack in each is text."""
-    frame = with_people(study, study.runs())
-    runs: list[OpenRun] = [spoilt(run) for run in open_runs(study, frame, frame["run_id"].tolist())]
+    frame = with_people(study.plan, study.store, study.runs())
+    runs: list[OpenRun] = [
+        spoilt(run) for run in open_runs(study.plan, study.store, frame, frame["run_id"].tolist())
+    ]
     failed = [replace(run, facts={**run.facts, "status": "failed", "failure": ATTACK}) for run in runs[:1]]
     hidden = [replace(run, hidden_for=ATTACK, judges=(), people=()) for run in runs[1:2]]
     shown = [*failed, *hidden, *runs[2:]]

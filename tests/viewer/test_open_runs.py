@@ -27,7 +27,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 def opened(study: Study, place: int = 0) -> OpenRun:
     """Return one run of the study."""
     runs = study.runs()
-    (run,) = open_runs(study, runs, [runs["run_id"].iloc[place]])
+    (run,) = open_runs(study.plan, study.store, runs, [runs["run_id"].iloc[place]])
     return run
 
 
@@ -69,20 +69,20 @@ def test_runs_come_in_the_order_of_the_ids(study):
     """Also the same twice; none for none."""
     runs = study.runs()
     ids = runs["run_id"].tolist()[::-1]
-    assert [run.run_id for run in open_runs(study, runs, ids)] == ids
-    assert open_runs(study, runs, []) == []
+    assert [run.run_id for run in open_runs(study.plan, study.store, runs, ids)] == ids
+    assert open_runs(study.plan, study.store, runs, []) == []
 
 
 def test_a_run_that_is_not_there_is_named(study):
     """One line with what to do."""
     with pytest.raises(InputError, match=r"run '01X': not in study hostile; study.runs\(\) lists"):
-        open_runs(study, study.runs(), ["01X"])
+        open_runs(study.plan, study.store, study.runs(), ["01X"])
 
 
 def test_a_search_looks_in_ids_prompts_and_replies(study):
     """Capital letters do not matter."""
     runs = study.runs()
-    texts = search_texts(study, runs)
+    texts = search_texts(study.plan, study.store, runs)
     assert set(texts) == set(runs["run_id"])
     first = runs.iloc[0]
     text = texts[first["run_id"]]

@@ -55,7 +55,9 @@ def rated_by_file(study: Study, folder: Path, lines: list[str]) -> None:
 
 def opened(study: Study, run_id: str, **options: bool) -> OpenRun:
     """Return a run as the viewer shows it."""
-    (run,) = open_runs(study, with_people(study, study.runs(), **options), [run_id])
+    (run,) = open_runs(
+        study.plan, study.store, with_people(study.plan, study.store, study.runs(), **options), [run_id]
+    )
     return run
 
 
@@ -97,14 +99,14 @@ def test_all_zeros_of_a_person_are_a_zero_and_nobody_is_a_dash(study, tmp_path):
     """A true zero is a score; the frame has as many rows, in the same order."""
     first, second, *_ = ids(study)
     rated_by_file(study, tmp_path, [f"{second},anna,,0,0,0,0,0,0,0"])
-    frame = with_people(study, study.runs())
+    frame = with_people(study.plan, study.store, study.runs())
     assert frame["run_id"].tolist() == ids(study)
     assert frame["people_composite"].tolist() == [pd.NA, 0.0, pd.NA, pd.NA, pd.NA, pd.NA]
     assert frame["people_count"].tolist() == [0, 1, 0, 0, 0, 0]
     assert frame["hidden_for"].isna().all()
     assert matching(frame, Filter(rated=True))["run_id"].tolist() == [second]
     assert first in set(matching(frame, Filter(rated=False))["run_id"])
-    assert len(with_people(study, study.runs().iloc[:0])) == 0
+    assert len(with_people(study.plan, study.store, study.runs().iloc[:0])) == 0
     with pytest.raises(InputError, match="frame of with_people only"):
         matching(study.runs(), Filter(rated=True))
 
@@ -137,7 +139,7 @@ def test_no_score_of_a_running_round_is_shown_until_it_is_finished(study, tmp_pa
         assert cells(run.facts)[4:8] == ("hidden, judged", "–", "–", "–")
         assert opened(study, run_id, blind=False).judges
     assert opened(study, other).judges
-    frame = with_people(study, study.runs())
+    frame = with_people(study.plan, study.store, study.runs())
     hidden = frame[frame["run_id"].isin(held)]
     assert hidden[[*DIMENSIONS, "composite", "composite_strict", "composite_std"]].isna().all().all()
     assert set(matching(frame, Filter(low=0.0, high=4.9))["run_id"]).isdisjoint(held)
@@ -161,12 +163,13 @@ def test_the_page_is_blind_even_when_it_is_made_of_a_frame_with_scores(study):
     runs = study.runs()
     done = runs[runs["run_id"] == held[0]]
     score = f"{float(done['composite'].iloc[0]):.2f}"
-    page = write_page(study, done, pair=(held[0], held[1])).read_text()
+    page = write_page(study.plan, study.store, done, pair=(held[0], held[1])).read_text()
     assert "Being rated blind by ben" in page
     assert f">{score}<" not in page
     assert "judge-a" not in page
-    told_at = write_page(study, done, blind=False)
-    assert told_at != write_page(study, done)  # the one with scores never takes the place of the blind one
+    told_at = write_page(study.plan, study.store, done, blind=False)
+    # The one with scores never takes the place of the blind one.
+    assert told_at != write_page(study.plan, study.store, done)
     told = told_at.read_text()
     assert f">{score}<" in told
     assert "human:ben" in told
@@ -174,9 +177,9 @@ def test_the_page_is_blind_even_when_it_is_made_of_a_frame_with_scores(study):
 
 def test_the_box_of_the_viewer_shows_scores_and_hides_them_again(study):
     """It is there only while a round runs; export follows it."""
-    assert Viewer(study).blind.layout.display == "none"
+    assert Viewer(study.plan, study.store).blind.layout.display == "none"
     held = running(study)
-    viewer = Viewer(study, held[0])
+    viewer = Viewer(study.plan, study.store, held[0])
     assert viewer.blind.layout.display is None
     assert viewer.blind.description == "Hide the scores of 2 runs that are being rated blind, by ben"
     assert "Being rated blind by ben" in viewer.shown.value

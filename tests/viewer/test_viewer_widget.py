@@ -23,7 +23,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 @pytest.fixture
 def viewer(study: Study) -> Viewer:
     """A viewer with no run open."""
-    return Viewer(study)
+    return Viewer(study.plan, study.store)
 
 
 def ids(viewer: Viewer) -> list[str]:
@@ -105,7 +105,7 @@ def test_pages_turn_and_stop_at_the_ends_and_stepping_turns_them(study, monkeypa
     """With four rows a page, six runs are two pages."""
     monkeypatch.setattr(widget, "PAGE", 4)
     monkeypatch.setattr("toolkit.viewer.table.PAGE", 4)
-    viewer = Viewer(study, study.runs()["run_id"].iloc[4])
+    viewer = Viewer(study.plan, study.store, study.runs()["run_id"].iloc[4])
     assert "page 2 of 2" in viewer.count.value
     assert [button.description for button in viewer.rows] == ["5", "6", "", ""]
     viewer.forward.click()
@@ -183,6 +183,6 @@ def test_a_store_that_fails_is_said_and_the_viewer_stays(viewer, monkeypatch):
 def test_a_study_without_runs_says_what_to_do(study, monkeypatch):
     """Not an empty table."""
     none = study.runs().iloc[:0]
-    monkeypatch.setattr(Study, "runs", lambda self: none)
+    monkeypatch.setattr("toolkit.viewer.widget.planned_runs", lambda plan, store: none)
     with pytest.raises(InputError, match="small: has no run to read yet; run it first"):
         study.view()

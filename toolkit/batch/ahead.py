@@ -22,7 +22,7 @@ from typing import Any
 
 from jupyter_client.manager import AsyncKernelManager
 
-from toolkit.leftovers import held, left, mark
+from toolkit.files import held, left, mark
 
 # As nbclient starts a kernel: what a notebook runs is not added to the history of the user's own sessions.
 ARGUMENTS = ["--HistoryManager.hist_file=:memory:"]

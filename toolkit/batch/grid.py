@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from toolkit.batch.parameters import short
 from toolkit.errors import InputError
-from toolkit.toml_file import read_toml
+from toolkit.files import read_toml
 
 Cell = dict[str, Any]
 TABLES: Final = ("product", "zip", "list", "exclude")

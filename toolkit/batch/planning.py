@@ -13,7 +13,7 @@ from toolkit.batch.parameters import fitting, parameters_of, short
 from toolkit.batch.sources import Sources
 from toolkit.batch.template import notebook_of, read_bytes, reads_store
 from toolkit.errors import InputError
-from toolkit.writing import write_atomically
+from toolkit.files import write_atomically
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import IO, Protocol
 
 from toolkit.batch.records import Record, claim, is_finished, read_record, write_record
 from toolkit.batch.worker import Order, Reply, kept_as_failed
-from toolkit.runs.share import SHARE_ENV
+from toolkit.runs.endpoints import SHARE_ENV
 
 STOP_SECONDS = 25.0
 """How long workers may take to stop: longer than a notebook may, see `toolkit.batch.engine`."""

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from toolkit.writing import write_atomically
+from toolkit.files import write_atomically
 
 DONE: Final = "done"
 FAILED: Final = ("failed", "timeout", "dead kernel", "exited")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from toolkit.batch.records import DONE, STATUSES
+from toolkit.files import write_atomically
 from toolkit.runs.progress import duration
-from toolkit.summary import Summary
-from toolkit.writing import write_atomically
+from toolkit.words import Summary
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -105,10 +105,10 @@ def _ordered(plan: BatchPlan, same: Order, place: Path) -> list[Order]:
 
 def _toolkit() -> str:
     """Return version and commit of the toolkit in words."""
-    from toolkit import __version__
     from toolkit.report.manifest import toolkit_commit
+    from toolkit.words import VERSION
 
-    return f"{__version__} {toolkit_commit() or ''}".strip()
+    return f"{VERSION} {toolkit_commit() or ''}".strip()
 
 
 def _finished(order: Order) -> bool:

@@ -57,7 +57,7 @@ class Sources:
         asked = json.dumps([plan.call_ids, plan.ensemble_key])
         digests = [own, *files.values(), hashlib.sha256(asked.encode()).hexdigest()]
         if self._reads_store:
-            from toolkit.runs.held import held_of
+            from toolkit.runs.provenance import held_of
 
             digests.append(held_of(plan.study.name, plan.store_folder))
         return Source(tuple(digests), files)

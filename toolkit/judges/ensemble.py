@@ -8,7 +8,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.judges.judgement import Judgement
-from toolkit.scoring.ensemble import aggregate_dimensions, aggregate_ensemble_scores
+from toolkit.scoring import aggregate_dimensions, aggregate_ensemble_scores
 from toolkit.words import DIMENSIONS
 
 ENOUGH_JUDGES = 2

@@ -9,23 +9,263 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import Any, Final, Literal, get_args
 
 from toolkit.errors import InputError, ModelError
-from toolkit.judges.ask import JudgeSpec
-from toolkit.judges.hallucination_prompts import Mode, conversation
-from toolkit.judges.hallucination_read import Vote, read_vote
 from toolkit.judges.labelled import LabelledItem
-from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.judges.parse import Unreadable, quoted, refuse_refusal, storable
+from toolkit.judges.request import JudgeSpec, fence_code
+from toolkit.judges.rubric import fill
+from toolkit.models.base import Answer, Ask, Message, ModelRequest
 
+Mode = Literal["boolean", "cot-seed", "cot", "score"]
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+"""How a judge can be asked; `boolean` and `cot-seed` are the prompts of seed 004, which are not hardened."""
 MOST_VOTES: Final = 1000
 """Largest k; also the distance between the repeat indices of two judges that are one model, so that their calls
 stay apart whatever their k."""
 SPLIT: Final = "split"
 """Why there is no decision when the score is exactly one half."""
+REASONS: Final = (
+    *("empty", "refusal", "filtered", "truncated"),
+    *("no verdict", "two verdicts", "not a score", "out of range"),
+)
+"""The stable words the reason of an unreadable reply starts with; what follows a colon is detail."""
+
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+
+def hallucination_requests(
+    item: LabelledItem,
+    judge: JudgeSpec,
+    mode: Mode = "cot",
+    k: int = 5,
+    temperature: float | None = 0.5,
+    max_tokens: int = 256,
+    top_p: float | None = 1.0,
+) -> tuple[ModelRequest, ...]:
+    """Return the k requests that put one answer to one judge; they differ in repeat index and seed alone.
+
+    Examples
+    --------
+    >>> item = LabelledItem("a", "Which port is SSH?", "Port 22.")
+    >>> requests = hallucination_requests(item, JudgeSpec("primary", "demo", "scripted", "echo"), k=3)
+    >>> [request.repeat for request in requests], len(requests[0].messages)
+    ([0, 1, 2], 3)
+    """
+    if not 1 <= k <= MOST_VOTES:
+        raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
+    if judge.temperature is None:
+        temperature = top_p = None
+    request = ModelRequest(
+        provider=judge.provider,
+        model=judge.model,
+        messages=conversation(item, mode, judge.seed),
+        temperature=temperature,
+        max_tokens=max_tokens,
+        top_p=top_p,
+        endpoint=judge.endpoint,
+    )
+    seed = judge.seed if judge.seed_supported else None
+    first = judge.repeat * MOST_VOTES
+    return tuple(
+        replace(request, repeat=repeat, seed=None if seed is None else seed + repeat)
+        for repeat in range(first, first + k)
+    )
+
+
+def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tuple[Message, ...]:
+    """Return the messages that ask one judge about one answer: the seed's two turns, open and closed domain.
+
+    In ``cot`` and ``score`` every text is fenced by a code that it cannot know, see
+    `toolkit.judges.request.fence_code`. In ``boolean`` and ``cot-seed`` the texts stand as the seed puts them, so an
+    answer that speaks to the judge may be heard: use these two to reproduce, and the other two to measure.
+
+    Examples
+    --------
+    >>> item = LabelledItem("a", "Which port is SSH?", "Port 22.", "TCP port 22.")
+    >>> prompt, greeting, texts = conversation(item, "boolean")
+    >>> print(texts.content)
+    Question: Which port is SSH?
+    Perfect Answer: TCP port 22.
+    Generated Answer: Port 22.
+    """
+    if mode not in MODES:
+        raise InputError(f"hallucination mode {mode!r} is unknown; use one of {', '.join(MODES)}")
+    words = _words()
+    if item.domain == "closed":
+        shape = "closed" if item.reference is None else "closed_with_reference"
+    else:
+        shape = "open_without_reference" if item.reference is None else "open"
+    values = {"definition": words["definition"], "given": words["given"][shape], "fenced": words["fenced"]}
+    return (
+        Message("user", fill(words["modes"][mode], values)),
+        Message("assistant", words["greeting"]),
+        Message("user", _texts(item, words["texts"], words["last_words"].get(mode), seed)),
+    )
+
+
+@cache
+def _words() -> Mapping[str, Any]:
+    file = resources.files("toolkit.judges") / "data" / "hallucination.toml"
+    return tomllib.loads(file.read_text("utf-8"))
+
+
+def _texts(item: LabelledItem, names: Mapping[str, str], last_words: str | None, seed: int | None) -> str:
+    texts = {name: text for field, name in names.items() if (text := getattr(item, field)) is not None}
+    if last_words is None:
+        return "\n".join(f"{name}: {text}" for name, text in texts.items())
+    before = "\n".join(text for name, text in texts.items() if name != names["answer"])
+    nonce = fence_code(before, item.answer, seed)
+    fenced = "\n".join(
+        f"<<<{name.upper()} {nonce}>>>\n{text}\n<<<END {name.upper()} {nonce}>>>"
+        for name, text in texts.items()
+    )
+    return fenced + "\n" + fill(last_words, {"nonce": nonce})
+
+
+# --- what is answered -----------------------------------------------------------------------------------------------
+
+_MARKUP: Final = dict.fromkeys(map(ord, "*_`#[](){}\"'“”‘’«»\u200b\u200c\u200d\u2060\ufeff"))
+"""What may stand around a word without changing it; quotes, Markdown, JSON, and characters that nobody sees."""
+_QUOTE_MARK: Final = "> "
+"""What Markdown puts before a quoted line; before a number it could mean "more than", so there it stays."""
+_FIRST: Final = re.compile(
+    r"(?:(?:final )?(?:answer|verdict|decision|hallucination) ?[:=] ?)?(?P<word>yes|no)(?![\w-])(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_BOTH: Final = re.compile(r" ?(?:(?:[/|] ?|,? ?(?:and|or) )(?:yes|no)\b|, ?(?:yes|no)\W*$)", re.IGNORECASE)
+"""After one of the two words, the other; "Yes, no such RFC exists" is not of that kind."""
+_NO_NOTHING: Final = re.compile(
+    r" (?:one|way|idea|clue|comment|opinion|verdict|decision|answer|generated|response|question|texts?|documents?|"
+    r"information|context|input|data)\b",
+    re.IGNORECASE,
+)
+"""After "no", what makes it the beginning of another sentence: "No answer was given"."""
+_VERDICT: Final = re.compile(r"(?:final )?verdict ?[:=](?P<said>.*)", re.IGNORECASE)
+_NUMBER: Final = re.compile(
+    r"(?:(?:hallucination )?score ?[:=] ?)?(?P<number>[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))\.?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Vote:
+    """One reply of a hallucination judge as read: either ``value`` or ``reason``, never both."""
+
+    value: float | None
+    reason: str | None = None
+    explanation: str | None = None
+
+
+def yes_or_no(text: str) -> bool | None:
+    """Read the first word of a judge's reply; ``None`` when it is neither yes nor no.
+
+    Both words at once ("yes and no") are neither, and so is a no that begins another sentence ("No answer was
+    given"). Yes and no in another language than the question's are not guessed.
+
+    Examples
+    --------
+    >>> yes_or_no("**Yes.** It names 10.9.9.9."), yes_or_no("no"), yes_or_no("It is not invented.")
+    (True, False, None)
+    >>> yes_or_no("Yes and no.") is None
+    True
+    """
+    found = _decision(text)
+    return None if found is None else found[0]
+
+
+def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
+    r"""Read one reply: the first word, the line with the verdict, or the number, as its mode asked for it.
+
+    Nothing is guessed: a reply that does not hold to the form counts for nothing. A decision that stands counts
+    even when the provider stopped the reply at its token limit, except for a number that may go on.
+
+    Examples
+    --------
+    >>> read_vote("The RFC exists.\nVerdict: no", "cot")
+    Vote(value=0.0, reason=None, explanation='The RFC exists.')
+    >>> read_vote("7/10", "score").reason
+    "not a score: '7/10'"
+    """
+    cut = finish_reason == "length"
+    # A thought that does not end leaves nothing of the reply.
+    spoken = text.partition("</think>")[2] if text.lstrip().startswith("<think>") else text
+    lines = [line.strip() for line in spoken.splitlines() if _plain(line)]
+    try:
+        refuse_refusal(finish_reason, _seen(text))
+        if not lines:
+            raise Unreadable("truncated" if cut else "empty")
+        read = {"score": _score, "cot": _last_line}.get(mode, _first_word)
+        return read(lines, cut)
+    except Unreadable as error:
+        return Vote(None, str(Unreadable("truncated", _seen(lines[-1][-60:])) if cut and lines else error))
+
+
+def _plain(text: str) -> str:
+    """Return the words alone, one space apart: runs of spaces could make patterns over them slow."""
+    return " ".join(text.translate(_MARKUP).split())
+
+
+def _decision(text: str) -> tuple[bool, str] | None:
+    """Return the decision and what follows it."""
+    found = _FIRST.match(_plain(text).lstrip(_QUOTE_MARK))
+    if found is None or _BOTH.match(found["rest"]):
+        return None
+    no = found["word"].lower() == "no"
+    return None if no and _NO_NOTHING.match(found["rest"]) else (not no, found["rest"])
+
+
+def _first_word(lines: Sequence[str], cut: bool) -> Vote:
+    found = _decision(lines[0])
+    if found is None:
+        raise Unreadable("no verdict", _seen(lines[0]))
+    said, rest = found
+    bare = (_decision(line) for line in lines[1:] if len(line) <= 40)
+    if any(other is not None and other[0] is not said and not other[1].strip(" .!") for other in bare):
+        raise Unreadable("two verdicts", _seen(" / ".join(lines)))
+    return Vote(float(said), explanation=_explanation([rest.lstrip(" .,:;!-–—"), *lines[1:]]))
+
+
+def _last_line(lines: Sequence[str], cut: bool) -> Vote:
+    found = _VERDICT.match(_plain(lines[-1]).lstrip(_QUOTE_MARK))
+    said = None if found is None else yes_or_no(found["said"])
+    if said is None:
+        raise Unreadable("no verdict", _seen(lines[-1]))
+    return Vote(float(said), explanation=_explanation(lines[:-1]))
+
+
+def _score(lines: Sequence[str], cut: bool) -> Vote:
+    numbers = [_NUMBER.fullmatch(_plain(line)) for line in lines]
+    if numbers[0] is None:
+        raise Unreadable("not a score", _seen(lines[0]))
+    if any(numbers[1:]):
+        raise Unreadable("two verdicts", _seen(" / ".join(lines)))
+    if cut and len(lines) == 1:
+        raise Unreadable("truncated", _seen(lines[0]))
+    value = float(numbers[0]["number"])
+    if not 0 <= value <= 1:
+        raise Unreadable("out of range", _seen(f"{lines[0]}, expected 0.0 to 1.0"))
+    return Vote(value + 0.0, explanation=_explanation(lines[1:]))  # -0.0 becomes 0.0
+
+
+def _explanation(lines: Sequence[str]) -> str | None:
+    return storable("\n".join(line for line in lines if _plain(line))) or None
+
+
+def _seen(text: str) -> str:
+    return quoted(text, 80) if text.split() else ""
+
+
+# --- one judge on one answer ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -54,77 +294,22 @@ class HallucinationVerdict:
         return SPLIT if self.score is not None else "; ".join(dict.fromkeys(map(str, self.reasons)))
 
 
-def hallucination_requests(
-    item: LabelledItem,
-    judge: JudgeSpec,
-    mode: Mode = "cot",
-    k: int = 5,
-    temperature: float | None = 0.5,
-    max_tokens: int = 256,
-    top_p: float | None = 1.0,
-) -> tuple[ModelRequest, ...]:
-    """Return the k requests that put one answer to one judge; they differ in repeat index and seed alone.
-
-    Examples
-    --------
-    >>> item = LabelledItem("a", "Which port is SSH?", "Port 22.")
-    >>> requests = hallucination_requests(item, JudgeSpec("primary", "demo", "scripted", "echo"), k=3)
-    >>> [request.repeat for request in requests], len(requests[0].messages)
-    ([0, 1, 2], 3)
-    """
-    if not 1 <= k <= MOST_VOTES:
-        raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
-    messages = conversation(item, mode, judge.seed)
-    seed = judge.seed if judge.seed_supported else None
-    first = judge.repeat * MOST_VOTES
-    if judge.temperature is None:
-        temperature = top_p = None
-    return tuple(
-        ModelRequest(
-            provider=judge.provider,
-            model=judge.model,
-            messages=messages,
-            temperature=temperature,
-            max_tokens=max_tokens,
-            top_p=top_p,
-            seed=None if seed is None else seed + repeat,
-            endpoint=judge.endpoint,
-            repeat=repeat,
-        )
-        for repeat in range(first, first + k)
-    )
-
-
 async def judge_hallucination(
-    item: LabelledItem,
-    *,
-    judge: JudgeSpec,
-    ask: Ask,
-    mode: Mode = "cot",
-    k: int = 5,
-    temperature: float | None = 0.5,
-    max_tokens: int = 256,
-    top_p: float | None = 1.0,
+    item: LabelledItem, *, judge: JudgeSpec, ask: Ask, mode: Mode = "cot", k: int = 5
 ) -> HallucinationVerdict:
     """Ask one judge k times about one answer."""
-    requests = hallucination_requests(item, judge, mode, k, temperature, max_tokens, top_p)
+    requests = hallucination_requests(item, judge, mode, k)
     said = await asyncio.gather(*(ask(request) for request in requests), return_exceptions=True)
-    answers: list[Answer | ModelError] = []
     for one in said:
         if isinstance(one, BaseException) and not isinstance(one, ModelError):
             raise one
-        answers.append(one)
-    return _verdict(item, judge, mode, requests, answers)
-
-
-def _verdict(
-    item: LabelledItem,
-    judge: JudgeSpec,
-    mode: Mode,
-    requests: Sequence[ModelRequest],
-    answers: Sequence[Answer | ModelError | None],
-) -> HallucinationVerdict:
-    votes = [_vote(answer, mode) for answer in answers]
+    votes = [
+        read_vote(one.reply.text, mode, one.reply.finish_reason)
+        if isinstance(one, Answer)
+        else Vote(None, f"{one.reason}: {one}")
+        for one in said
+        if isinstance(one, Answer | ModelError)
+    ]
     values = [vote.value for vote in votes if vote.value is not None]
     score = statistics.fmean(values) if values else None
     decision = None if score is None else _side(score)
@@ -142,17 +327,9 @@ def _verdict(
         unreadable=len(votes) - len(values),
         votes=tuple(vote.value for vote in votes),
         reasons=tuple(vote.reason for vote in votes),
-        aud_cost=math.fsum(answer.aud_cost for answer in answers if isinstance(answer, Answer)),
+        aud_cost=math.fsum(one.aud_cost for one in said if isinstance(one, Answer)),
         call_ids=tuple(request.identity() for request in requests),
     )
-
-
-def _vote(answer: Answer | ModelError | None, mode: Mode) -> Vote:
-    if answer is None:
-        return Vote(None, "not answered")
-    if isinstance(answer, ModelError):
-        return Vote(None, f"{answer.reason}: {answer}")
-    return read_vote(answer.reply.text, mode, answer.reply.finish_reason)
 
 
 def _side(score: float) -> bool | None:

@@ -6,15 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolkit.judges.ask import JudgeSpec, judge_request
-from toolkit.judges.expected import expected_scores
-from toolkit.judges.hear import UNANSWERED, hear
-from toolkit.judges.manner import PLAIN, Focus, Manner
-from toolkit.judges.parse import parse_judgement
+from toolkit.judges.parse import expected_scores, parse_judgement
 from toolkit.judges.per_sentence import judge_per_sentence, per_sentence_requests
+from toolkit.judges.request import PLAIN, UNANSWERED, Focus, JudgeSpec, Manner, ask_and_read, judge_request
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import Answer, Ask, ModelRequest
-from toolkit.scoring.composite import calculate_composite_score, composite_strict, count_zeros
+from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
 
 
 @dataclass(frozen=True)
@@ -104,12 +101,11 @@ async def judge(
     if manner.focus == "per_sentence":
         found = await judge_per_sentence(response, task, judge=judge, rubric=rubric, manner=manner, ask=ask)
         said = replace(
-            said, reason=found.reason, reasons=found.reasons, call_id=found.call_id, detail=found.detail()
+            said, reason=found.reason, reasons=found.reasons, call_id=found.call_id, detail=found.detail
         )
-        return _scored(_paid(said, found.answers), found.scores)
-    request = judge_request(judge, rubric, task=task, response=response, manner=manner)
-    heard = await hear(
-        request,
+        return _with(said, found.answers, found.scores)
+    heard = await ask_and_read(
+        judge_request(judge, rubric, task=task, response=response, manner=manner),
         lambda reply: parse_judgement(reply.text, rubric, reply.finish_reason),
         ask,
         repair=manner.repair,
@@ -122,23 +118,27 @@ async def judge(
         repaired=len(heard.answers) > 1,
     )
     scores = heard.read.scores if heard.read and heard.reason is None else None
-    said = _scored(_paid(said, heard.answers), scores)
-    return _expecting(said, heard.answers, rubric) if manner.expected and scores else said
-
-
-def _paid(said: Judgement, answers: Sequence[Answer]) -> Judgement:
-    if not answers:
+    said = _with(said, heard.answers, scores)
+    if not (manner.expected and scores):
         return said
+    expected = expected_scores(heard.answers[-1].reply.raw, rubric.names, rubric.scale)
     return replace(
         said,
-        aud_cost=sum(answer.aud_cost for answer in answers),
-        latency_ms=sum(answer.latency_ms for answer in answers),
-        input_tokens=sum(answer.reply.usage.input for answer in answers),
-        output_tokens=sum(answer.reply.usage.output for answer in answers),
+        expected={name: one.score for name, one in expected.items()} or None,
+        expected_mass={name: one.mass for name, one in expected.items()} or None,
     )
 
 
-def _scored(said: Judgement, scores: Mapping[str, float] | None) -> Judgement:
+def _with(said: Judgement, answers: Sequence[Answer], scores: Mapping[str, float] | None) -> Judgement:
+    """Return a judgement with what its answers cost and, where they could be read, its scores."""
+    if answers:
+        said = replace(
+            said,
+            aud_cost=sum(answer.aud_cost for answer in answers),
+            latency_ms=sum(answer.latency_ms for answer in answers),
+            input_tokens=sum(answer.reply.usage.input for answer in answers),
+            output_tokens=sum(answer.reply.usage.output for answer in answers),
+        )
     if scores is None:
         return said
     return replace(
@@ -147,16 +147,4 @@ def _scored(said: Judgement, scores: Mapping[str, float] | None) -> Judgement:
         composite=calculate_composite_score(scores),
         composite_strict=composite_strict(scores),
         zeros=count_zeros(scores),
-    )
-
-
-def _expecting(said: Judgement, answers: Sequence[Answer], rubric: Rubric) -> Judgement:
-    """Return the judgement with its expected scores beside the sampled ones, where the reply has them."""
-    found = expected_scores(answers[-1].reply.raw, rubric.names, rubric.scale)
-    if not found:
-        return said
-    return replace(
-        said,
-        expected={name: one.score for name, one in found.items()},
-        expected_mass={name: one.mass for name, one in found.items()},
     )

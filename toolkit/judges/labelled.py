@@ -2,23 +2,9 @@
 
 A kind is told by its columns. Our own has those of `LabelledItem`.
 
-HaluEval (Li et al. 2023, arXiv 2305.11747) has a right and a hallucinated text in a row, or one text with its label:
-
-=============  ==================  ====================  ==========================  =================
-kind           question            documents             texts in pairs              one text, label
-=============  ==================  ====================  ==========================  =================
-QA             question            knowledge             right_answer,               answer,
-                                                         hallucinated_answer         hallucination
-dialogue       dialogue_history    knowledge             right_response,             response,
-                                                         hallucinated_response       hallucination
-summarization  asks for a summary  document              right_summary,              summary,
-                                                         hallucinated_summary        hallucination
-general        user_query          none (open domain)    none                        chatgpt_response,
-                                                                                     hallucination or
-                                                                                     hallucination_label
-=============  ==================  ====================  ==========================  =================
-
-None of these has a perfect answer beside the texts: the documents are what they are held against.
+HaluEval (Li et al. 2023, arXiv 2305.11747) has a right and a hallucinated text in a row, or one text with its label;
+`_HALUEVAL` lists its columns. None of them has a perfect answer beside the texts: the documents are what they are held
+against, and "general" has none.
 
 TruthfulQA (Lin et al. 2022, arXiv 2109.07958) is open domain: the best answer is the perfect answer, and what is
 judged are the other correct answers and the incorrect ones. A question with no other correct answer has its best
@@ -28,26 +14,28 @@ would be judged by comparing two texts. As most lists hold several answers, one 
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import random
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from importlib import resources
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
-from toolkit.judges.labelled_rows import Row, read_rows
 
 SHIPPED: Final = {"security": "security_hallucinations.jsonl"}
 """Labelled sets that ship with the toolkit, by name; what they are stands in the ``.md`` file beside each."""
 SUMMARIZE: Final = "Summarize the document."
 """The question of an item that is a summary."""
+_LABELS: Final = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
 @dataclass(frozen=True)
 class LabelledItem:
-    """One answer, what it answers, and what it is held against."""
+    """One answer, what it answers, and what it is held against; closed-domain exactly when it has documents."""
 
     item_id: str
     question: str
@@ -55,20 +43,30 @@ class LabelledItem:
     reference: str | None = None
     documents: str | None = None
     hallucinated: bool | None = None
-    domain: Literal["open", "closed"] = "open"
+    domain: Literal["open", "closed"] = field(init=False)
     topic: str = ""
 
     def __post_init__(self) -> None:
-        if (self.domain == "closed") is not (self.documents is not None):
-            raise InputError(
-                f"item {self.item_id!r} is {self.domain}-domain {'without' if self.documents is None else 'with'} "
-                "documents; an item is closed-domain exactly when it has documents"
-            )
+        object.__setattr__(self, "domain", "open" if self.documents is None else "closed")
 
 
-OWN: Final = tuple(field.name for field in fields(LabelledItem))
+OWN: Final = tuple(one.name for one in fields(LabelledItem))
 OWN_NEEDED: Final = ("item_id", "question", "answer")
 TRUTHFUL: Final = ("Question", "Best Answer", "Correct Answers", "Incorrect Answers")
+_HALUEVAL: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
+    # question, documents, right text, hallucinated text
+    ("question", "knowledge", "right_answer", "hallucinated_answer"),
+    ("dialogue_history", "knowledge", "right_response", "hallucinated_response"),
+    (None, "document", "right_summary", "hallucinated_summary"),
+)
+_HALUEVAL_LABELLED: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
+    # question, documents, text, label
+    ("question", "knowledge", "answer", "hallucination"),
+    ("dialogue_history", "knowledge", "response", "hallucination"),
+    (None, "document", "summary", "hallucination"),
+    ("user_query", None, "chatgpt_response", "hallucination"),
+    ("user_query", None, "chatgpt_response", "hallucination_label"),
+)
 
 
 def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem, ...]:
@@ -105,127 +103,150 @@ def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem,
     0.5
     """
     if str(path) in SHIPPED:
-        place: AbstractContextManager[Path] = resources.as_file(
-            resources.files("toolkit.judges") / "data" / SHIPPED[str(path)]
-        )
-        name = str(path)
-    else:
-        place, name = nullcontext(Path(path)), Path(path).stem
-    with place as file:
-        rows = read_rows(file)
-    items: dict[str, LabelledItem] = {}
-    for row in rows:
-        for item in items_of(row, name, seed):
-            if item.item_id in items:
-                raise row.wrong("item_id", f"{item.item_id!r} is there twice; give each item its own")
-            items[item.item_id] = item
-    return tuple(items.values())
+        with resources.as_file(resources.files("toolkit.judges") / "data" / SHIPPED[str(path)]) as file:
+            return _items(file, str(path), seed)
+    return _items(Path(path), Path(path).stem, seed)
 
 
-@dataclass(frozen=True)
-class _Halueval:
-    """One of HaluEval's kinds: where question and documents stand, and the two texts or the text and its label."""
+def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> tuple[LabelledItem, ...]:
+    """Return as many items as asked for, each label as frequent among them as in the file, in their own order.
 
-    question: str | None
-    documents: str | None
-    pair: tuple[str, str] | None = None
-    labelled: tuple[str, str] | None = None
-
-    @property
-    def needed(self) -> set[str]:
-        """The columns by which the kind is told."""
-        named = (self.question, self.documents, *(self.pair or ()), *(self.labelled or ()))
-        return {name for name in named if name is not None}
-
-
-_HALUEVAL: Final = (
-    _Halueval("question", "knowledge", pair=("right_answer", "hallucinated_answer")),
-    _Halueval("question", "knowledge", labelled=("answer", "hallucination")),
-    _Halueval("dialogue_history", "knowledge", pair=("right_response", "hallucinated_response")),
-    _Halueval("dialogue_history", "knowledge", labelled=("response", "hallucination")),
-    _Halueval(None, "document", pair=("right_summary", "hallucinated_summary")),
-    _Halueval(None, "document", labelled=("summary", "hallucination")),
-    _Halueval("user_query", None, labelled=("chatgpt_response", "hallucination")),
-    _Halueval("user_query", None, labelled=("chatgpt_response", "hallucination_label")),
-)
-
-
-def items_of(row: Row, name: str, seed: int | None) -> Iterator[LabelledItem]:
-    """Return the items of one row, whatever its kind.
+    Accuracy, F1, kappa and "always the majority" depend on how frequent a label is, so a part keeps it. A larger limit
+    holds the items of a smaller one.
 
     Examples
     --------
-    >>> row = Row("qa.jsonl", 1, {"user_query": "Which port?", "chatgpt_response": "22", "hallucination": "no"})
-    >>> [(item.item_id, item.domain, item.hallucinated) for item in items_of(row, "qa", 0)]
-    [('qa-1', 'open', False)]
+    >>> items = [LabelledItem(str(n), "?", "!", hallucinated=n < 9) for n in range(12)]
+    >>> [item.hallucinated for item in some_items(items, 4, seed=1)]
+    [True, True, True, False]
     """
+    if limit is None or limit >= len(items):
+        return tuple(items)
+    dice = random.Random(seed)
+    ranked: list[tuple[float, int]] = []
+    for label in (True, False, None):
+        places = [place for place, item in enumerate(items) if item.hallucinated is label]
+        dice.shuffle(places)
+        ranked += [((rank + 0.5) / len(places), place) for rank, place in enumerate(places)]
+    ranked.sort()  # the labels take turns, each as often as it is there
+    return tuple(items[place] for place in sorted(place for _, place in ranked[:limit]))
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One row of a file, and where it stands; its cells may be missing or empty."""
+
+    file: str
+    line: int
+    cells: Mapping[str, Any]
+
+    def wrong(self, column: str, what: str) -> InputError:
+        return InputError(f"{self.file}, line {self.line}, column {column!r}: {what}")
+
+    def text(self, column: str) -> str:
+        text = self.text_or_none(column)
+        if text is None:
+            raise self.wrong(column, "is empty; give a text")
+        return text
+
+    def text_or_none(self, column: str | None) -> str | None:
+        text = None if column is None else self.cells.get(column)
+        if text is None:
+            return None
+        if not isinstance(text, str):
+            raise self.wrong(str(column), f"is {text!r:.40}; give a text")
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise self.wrong(
+                str(column), "holds half a surrogate pair, which no model can be sent; remove it"
+            )
+        return text if text.strip() else None
+
+    def label(self, column: str) -> bool | None:
+        value = self.cells.get(column)
+        if value is None or value == "":
+            return None
+        word = str(value).strip().lower() if isinstance(value, str | bool | int) else ""
+        if word not in _LABELS:
+            raise self.wrong(column, f"is {value!r:.40}; use yes or no, true or false, or leave it empty")
+        return _LABELS[word]
+
+    def answers(self, column: str) -> list[str]:
+        found = list(dict.fromkeys(text.strip() for text in self.text(column).split(";") if text.strip()))
+        if not found:
+            raise self.wrong(column, "holds no answer; give one or more, with ';' between them")
+        return found
+
+
+def _items(path: Path, name: str, seed: int | None) -> tuple[LabelledItem, ...]:
+    items: dict[str, LabelledItem] = {}
+    for row in _rows(path):
+        for item in _items_of(row, f"{name}-{row.line}", seed):
+            if item.item_id in items:
+                raise row.wrong("item_id", f"{item.item_id!r} is there twice; give each item its own")
+            items[item.item_id] = item
+    if not items:
+        raise InputError(f"{path}: holds no item; give one a row")
+    return tuple(items.values())
+
+
+def _items_of(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledItem]:
+    """Yield the items of one row, whatever its kind."""
     columns = set(row.cells)
-    item_id = f"{name}-{row.line}"
-    halueval = next((kind for kind in _HALUEVAL if kind.needed <= columns), None)
     if "item_id" in columns:
         yield _own(row)
-    elif set(TRUTHFUL) <= columns:
+        return
+    if columns >= set(TRUTHFUL):
         yield from _truthful(row, item_id, seed)
-    elif halueval is not None:
-        yield from _halueval(row, item_id, halueval)
-    else:
-        raise InputError(
-            f"{row.file}, line {row.line}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "
-            f"give {', '.join(OWN_NEEDED)} and perhaps {', '.join(OWN[3:])}, or a file of HaluEval or TruthfulQA"
+        return
+
+    def item(ending: str, answer: str, hallucinated: bool | None) -> LabelledItem:
+        asked = SUMMARIZE if question is None else row.text(question)
+        held_against = None if documents is None else row.text(documents)
+        return LabelledItem(
+            item_id + ending, asked, row.text(answer), documents=held_against, hallucinated=hallucinated
         )
 
+    for question, documents, right, hallucinated in _HALUEVAL:
+        if {question, documents, right, hallucinated} - {None} <= columns:
+            yield item("-right", right, False)
+            yield item("-hallucinated", hallucinated, True)
+            return
+    for question, documents, answer, label in _HALUEVAL_LABELLED:
+        if {question, documents, answer, label} - {None} <= columns:
+            yield item("", answer, row.label(label))
+            return
+    raise InputError(
+        f"{row.file}, line {row.line}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "
+        f"give {', '.join(OWN_NEEDED)} and perhaps {', '.join(OWN[3:])}, or a file of HaluEval or TruthfulQA"
+    )
 
-def _own(row: Row) -> LabelledItem:
+
+def _own(row: _Row) -> LabelledItem:
     if unknown := [column for column in row.cells if column not in OWN]:
         raise row.wrong(unknown[0], f"is unknown; allowed are {', '.join(OWN)}")
     if missing := [column for column in OWN_NEEDED if column not in row.cells]:
         raise row.wrong(missing[0], "is missing; add it")
-    documents = row.text_or_none("documents")
-    has: str = "open" if documents is None else "closed"
-    domain = row.text_or_none("domain") or has
-    if domain != has:
-        raise row.wrong(
-            "domain",
-            f"is {domain!r}, but the item is {has}: it has {'no' if has == 'open' else 'its'} documents",
-        )
-    return LabelledItem(
+    item = LabelledItem(
         item_id=row.text("item_id"),
         question=row.text("question"),
         answer=row.text("answer"),
         reference=row.text_or_none("reference"),
-        documents=documents,
+        documents=row.text_or_none("documents"),
         hallucinated=row.label("hallucinated"),
-        domain="open" if documents is None else "closed",
         topic=row.text_or_none("topic") or "",
     )
+    said = row.text_or_none("domain") or item.domain
+    if said != item.domain:
+        has = "no" if item.domain == "open" else "its"
+        raise row.wrong("domain", f"is {said!r}, but the item is {item.domain}: it has {has} documents")
+    return item
 
 
-def _halueval(row: Row, item_id: str, kind: _Halueval) -> Iterator[LabelledItem]:
-    question = SUMMARIZE if kind.question is None else row.text(kind.question)
-    documents = None if kind.documents is None else row.text(kind.documents)
-
-    def item(name: str, column: str, hallucinated: bool | None) -> LabelledItem:
-        return LabelledItem(
-            item_id=name,
-            question=question,
-            answer=row.text(column),
-            documents=documents,
-            hallucinated=hallucinated,
-            domain="open" if documents is None else "closed",
-        )
-
-    if kind.pair is not None:
-        yield item(f"{item_id}-right", kind.pair[0], False)
-        yield item(f"{item_id}-hallucinated", kind.pair[1], True)
-    if kind.labelled is not None:
-        yield item(item_id, kind.labelled[0], row.label(kind.labelled[1]))
-
-
-def _truthful(row: Row, item_id: str, seed: int | None) -> Iterator[LabelledItem]:
+def _truthful(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledItem]:
     question, best = row.text("Question"), row.text("Best Answer").strip()
-    correct = [text for text in _list(row, "Correct Answers") if text.rstrip(".") != best.rstrip(".")]
+    correct = [text for text in row.answers("Correct Answers") if text.rstrip(".") != best.rstrip(".")]
     right, reference = (correct, best) if correct else ([best], None)
-    for label, answers in (("right", right), ("hallucinated", _list(row, "Incorrect Answers"))):
+    for label, answers in (("right", right), ("hallucinated", row.answers("Incorrect Answers"))):
         taken = list(enumerate(answers, start=1))
         if seed is not None:
             taken = [random.Random(f"{seed} {label} {question}").choice(taken)]
@@ -240,8 +261,52 @@ def _truthful(row: Row, item_id: str, seed: int | None) -> Iterator[LabelledItem
             )
 
 
-def _list(row: Row, column: str) -> list[str]:
-    answers = list(dict.fromkeys(text.strip() for text in row.text(column).split(";") if text.strip()))
-    if not answers:
-        raise row.wrong(column, "holds no answer; give one or more, with ';' between them")
-    return answers
+def _rows(path: Path) -> Iterator[_Row]:
+    """Yield the rows of a ``.csv`` file with a header, or of a ``.jsonl`` or ``.json`` file with one object a line."""
+    if path.suffix.lower() not in (".csv", ".jsonl", ".json"):
+        raise InputError(
+            f"{path}: is neither a .csv, .jsonl or .json file nor the name of a shipped set; check it"
+        )
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 ({error}); save it as UTF-8") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
+    yield from (_csv_rows if path.suffix.lower() == ".csv" else _json_rows)(str(path), text)
+
+
+def _csv_rows(name: str, text: str) -> Iterator[_Row]:
+    # Not pandas: it fills short rows and renames doubled columns without a word, and knows no line of a cell.
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        columns = reader.fieldnames or ()
+        if twice := [column for column in columns if columns.count(column) > 1]:
+            raise InputError(f"{name}, line 1, column {twice[0]!r}: is there twice; name each column once")
+        line = reader.line_num + 1
+        for row in reader:
+            if None in row or None in row.values():
+                raise InputError(
+                    f"{name}, line {line}: has not as many cells as the header; quote a text with a comma"
+                )
+            yield _Row(name, line, row)
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{name}, line {line}: is not valid CSV ({error}); correct the row") from error
+
+
+def _json_rows(name: str, text: str) -> Iterator[_Row]:
+    # Not splitlines: JSON text may hold U+2028, which splitlines takes for the end of a line.
+    for line, written in enumerate(text.split("\n"), start=1):
+        if not written.strip():
+            continue
+        try:
+            row = json.loads(written)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{name}, line {line}: is not valid JSON ({error}); one object a line"
+            ) from error
+        if not isinstance(row, dict):
+            raise InputError(f"{name}, line {line}: is no JSON object; write one object a line")
+        yield _Row(name, line, row)

@@ -1,39 +1,30 @@
-"""What a judge said, read strictly: the scores of one JSON object, or the reason why there are none."""
+"""What a judge said, read strictly: the scores of one JSON object, or the reason why there are none.
+
+Nothing is repaired and nothing is guessed: a number fished out of prose would measure the parser.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 from toolkit.judges.rubric import Rubric
 
 REASONS: Final = (
-    "empty",
-    "refusal",
-    "filtered",
-    "truncated",
-    "prose",
-    "not an object",
-    "malformed",
-    "too deep",
-    "two objects",
-    "trailing text",
-    "duplicate key",
-    "nested",
-    "extra key",
-    "missing dimension",
-    "not a number",
-    "nan",
-    "out of scale",
+    *("empty", "refusal", "filtered", "truncated", "prose", "not an object", "malformed", "too deep"),
+    *("two objects", "trailing text", "duplicate key", "nested", "extra key", "missing dimension"),
+    *("not a number", "nan", "out of scale"),
 )
 """The stable words a reason starts with; what follows a colon is detail."""
-REASON_KEYS: Final = ("reasons", "reason")
-FENCE: Final = "```"
-THINK: Final = ("<think>", "</think>")
+_REASON_KEYS: Final = ("reasons", "reason")
+_FENCE: Final = "```"
 _MARKS: Final = "\ufeff\u200b"
 
 
@@ -56,11 +47,6 @@ class Unreadable(Exception):
 def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> Parsed:
     """Read one judge reply: exactly one JSON object with every dimension on the scale, or else a reason.
 
-    Nothing is repaired and nothing is guessed: a number fished out of prose would measure the parser. What changes
-    nothing about which object is meant is taken off: one code fence around the whole reply, a byte order mark, and
-    the thinking aloud that some models put before their reply between ``<think>`` and ``</think>``. A complete
-    object counts even when the provider says that it stopped at the token limit.
-
     Examples
     --------
     >>> from toolkit.judges.rubric import load_rubric
@@ -69,23 +55,25 @@ def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> P
     """
     try:
         answer = one_object(text, finish_reason)
-        reasons = _reasons(answer) if rubric.asks_reasons else None
+        reasons = None
+        if rubric.asks_reasons:
+            found = [answer.pop(key) for key in _REASON_KEYS if isinstance(answer.get(key), str)]
+            reasons = storable(" ".join(found)) or None
         return Parsed(_scores(answer, rubric), reasons=reasons)
     except Unreadable as error:
         return Parsed(None, reason=str(error))
 
 
 def one_object(text: str, finish_reason: str) -> dict[str, Any]:
-    """Return the one JSON object that a reply is; raises ``Unreadable`` where it is anything else."""
-    if finish_reason == "refusal":
-        raise Unreadable("refusal", quoted(text))
-    if finish_reason == "filter":
-        raise Unreadable("filtered", quoted(text))
-    body = text.strip().strip(_MARKS).strip()
-    if body.startswith(THINK[0]) and THINK[1] in body:
-        body = body.partition(THINK[1])[2].strip()
-    if body.startswith(FENCE) and body.endswith(FENCE) and len(body) >= 2 * len(FENCE):
-        body = body[len(FENCE) : -len(FENCE)].strip()
+    """Return the one JSON object that a reply is; raise `Unreadable` when it is anything else.
+
+    What changes nothing about which object is meant is taken off: one code fence around the whole reply, a byte order
+    mark, and a thought before it. A complete object counts even when the reply stopped at its token limit.
+    """
+    refuse_refusal(finish_reason, quoted(text))
+    body = without_thought(text.strip().strip(_MARKS).strip()).strip()
+    if body.startswith(_FENCE) and body.endswith(_FENCE) and len(body) >= 2 * len(_FENCE):
+        body = body[len(_FENCE) : -len(_FENCE)].strip()
         body = body[4:].strip() if body[:4].lower() == "json" else body
     if not body:
         raise Unreadable("truncated" if finish_reason == "length" else "empty")
@@ -95,14 +83,35 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
         raise _not_json(body, error, finish_reason) from error
     except RecursionError as error:
         raise Unreadable("too deep") from error
-    if rest := body[end:].strip():
-        # A reply that starts with a bare number or word is prose that happens to begin like JSON.
-        if not isinstance(value, dict):
-            raise Unreadable("prose", quoted(body))
+    rest = body[end:].strip()
+    if rest and isinstance(value, dict):
         raise Unreadable("two objects" if rest[0] == "{" else "trailing text", quoted(rest))
     if not isinstance(value, dict):
-        raise Unreadable("not an object", quoted(body))
+        # A reply that starts with a bare number or word is prose that happens to begin like JSON.
+        raise Unreadable("prose" if rest else "not an object", quoted(body))
     return value
+
+
+def refuse_refusal(finish_reason: str, seen: str) -> None:
+    """Raise `Unreadable` where the provider says that the model would not answer, or was not let."""
+    if finish_reason in ("refusal", "filter"):
+        raise Unreadable("refusal" if finish_reason == "refusal" else "filtered", seen)
+
+
+def without_thought(text: str) -> str:
+    """Return a reply without what models that think aloud put before it between ``<think>`` and ``</think>``."""
+    return text.partition("</think>")[2] if text.startswith("<think>") and "</think>" in text else text
+
+
+def storable(text: str) -> str:
+    """Return a text without lone surrogates: they are legal in JSON and in no encoding, so no store could keep them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def quoted(text: str, length: int = 60) -> str:
+    """Return what was seen, short and on one line."""
+    short = " ".join(text.split())
+    return repr(short if len(short) <= length else short[: length - 1] + "…")
 
 
 def _not_json(body: str, error: json.JSONDecodeError, finish_reason: str) -> Unreadable:
@@ -127,13 +136,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float, parse_constant=float)
 
 
-def _reasons(answer: dict[str, Any]) -> str | None:
-    found = [answer.pop(key) for key in REASON_KEYS if isinstance(answer.get(key), str)]
-    # A lone surrogate is legal in JSON and in no encoding, so the store could not keep it.
-    return " ".join(found).encode("utf-8", "replace").decode("utf-8") or None
-
-
-def _scores(answer: dict[str, Any], rubric: Rubric) -> dict[str, float]:
+def _scores(answer: Mapping[str, Any], rubric: Rubric) -> dict[str, float]:
     for key, value in answer.items():
         if isinstance(value, dict | list):
             raise Unreadable("nested", quoted(key))
@@ -155,7 +158,114 @@ def _score(name: str, value: object, scale: tuple[float, float]) -> float:
     return value + 0.0  # -0.0 becomes 0.0
 
 
-def quoted(text: str) -> str:
-    """Return what was seen, short and on one line."""
-    short = " ".join(text.split())
-    return repr(short if len(short) <= 60 else short[:59] + "…")
+# --- expected scores: what a judge would say on average -------------------------------------------------------------
+
+_DIGIT: Final = re.compile(rb"(.*)([0-9])[\s,}]*", re.DOTALL)
+"""A token that ends in one digit: what stands before it, and the digit; a comma or a brace may follow a number."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The expected score of one dimension."""
+
+    score: float
+    mass: float
+
+
+def expected_scores(
+    raw: Mapping[str, Any], names: Sequence[str], scale: tuple[float, float] = (0, 5)
+) -> Mapping[str, Expected]:
+    r"""Return the expected score of each dimension for which the reply holds one.
+
+    :math:`E = \sum_d d \, p_d / m` with :math:`m = \sum_d p_d`, over the digits d of the scale and their
+    probabilities at the place where the judge wrote the dimension's number (Liu et al. 2023, G-Eval, equation 1,
+    here with the probabilities of the digits made to sum to 1).
+
+    A dimension is absent, and so missing, where there are no log-probabilities, where the reply is not one JSON
+    object, where the number is not one digit of the scale, and where no digit has any probability: 4.5 is in no
+    digit's distribution, so the request that asks for expected scores allows whole numbers only. Nothing in the raw
+    reply is trusted. llama.cpp gives the probabilities before its grammar took out what the schema forbids, so that
+    ``mass`` is small where the model wanted to write something else altogether.
+
+    Examples
+    --------
+    >>> from math import log
+    >>> likeliest = [{"token": "4", "logprob": log(0.6)}, {"token": "5", "logprob": log(0.2)}]
+    >>> tokens = [{"token": '{"clarity":', "logprob": 0.0, "top_logprobs": []}]
+    >>> tokens += [{"token": "4", "logprob": log(0.6), "top_logprobs": likeliest}]
+    >>> tokens += [{"token": "}", "logprob": 0.0, "top_logprobs": []}]
+    >>> choice = {"message": {"content": '{"clarity":4}'}, "logprobs": {"content": tokens}}
+    >>> expected_scores({"choices": [choice]}, ["clarity"])
+    {'clarity': Expected(score=4.25, mass=0.8)}
+    """
+    low, high = scale
+    if not (0 <= low < high <= 9 and low == int(low) and high == int(high)):
+        raise ValueError(
+            f"scale {low} to {high} is not one of single digits: expected scores need 0 to 9 at most"
+        )
+    try:
+        choice = raw["choices"][0]
+        text, entries = choice["message"]["content"], choice["logprobs"]["content"]
+        answer = one_object(text, "stop")
+        pieces = [_bytes_of(entry) for entry in entries]
+        written = text.encode("utf-8", "replace")
+        # Tokens of a thought or of the chat format may stand before the text that the judge answered with, or after it.
+        first = b"".join(pieces).rfind(written)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, Unreadable):
+        return {}
+    ends = list(accumulate(map(len, pieces)))
+    found = {}
+    for name in names:
+        # In JSON a quote inside a text is escaped, so this is a key; one that also stands in a thought is left out.
+        places = list(re.finditer(rb'"%s"\s*:\s*([0-9])(?=\s*[,}])' % re.escape(name.encode()), written))
+        if first < 0 or name not in answer or len(places) != 1:
+            continue
+        place = first + places[0].start(1)
+        token = bisect_right(ends, place)
+        expected = _expected(entries[token], place - ends[token] + len(pieces[token]), int(low), int(high))
+        if expected is not None:
+            found[name] = expected
+    return found
+
+
+def _bytes_of(entry: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a token: a character may be cut in two, and then only the bytes say what it is."""
+    given = entry.get("bytes")
+    return bytes(given) if isinstance(given, list) else entry["token"].encode("utf-8", "replace")
+
+
+def _expected(entry: Mapping[str, Any], place: int, low: int, high: int) -> Expected | None:
+    own = _bytes_of(entry)
+    written = _DIGIT.fullmatch(own)
+    likeliest = entry.get("top_logprobs")
+    if written is None or written.start(2) != place or not low <= int(written[2]) <= high:
+        return None
+    if not isinstance(likeliest, list) or not likeliest:
+        return None
+    try:
+        chances = [(_bytes_of(one), _probability(one["logprob"])) for one in likeliest]
+        # What was written need not be among the likeliest, and its probability is known all the same.
+        if own not in [piece for piece, _ in chances]:
+            chances.append((own, _probability(entry["logprob"])))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    digits = [
+        (int(alternative[2]), chance)
+        for piece, chance in chances
+        if (alternative := _DIGIT.fullmatch(piece))
+        and low <= int(alternative[2]) <= high
+        # Blanks are free; a quote or a colon stands before the digit in all of them or in none.
+        and b"".join(alternative[1].split()) == b"".join(written[1].split())
+    ]
+    mass = math.fsum(chance for _, chance in digits)
+    if not 0 < mass <= 1 + 1e-6:
+        return None
+    mean = math.fsum(digit * chance for digit, chance in digits) / mass
+    # Division may leave the scale by the last bit.
+    return Expected(min(max(mean, float(low)), float(high)), min(mass, 1.0))
+
+
+def _probability(logprob: Any) -> float:
+    if isinstance(logprob, bool) or not logprob <= 0:  # NaN too
+        raise ValueError("no logarithm of a probability")
+    return math.exp(logprob) if logprob > -1e6 else 0.0  # an integer may have more digits than a float

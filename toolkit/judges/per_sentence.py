@@ -20,54 +20,249 @@ dimension says that nothing wrong was found: a reply that says nothing of risk h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+import json
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from importlib import resources
 from typing import Any, Final
 
-from toolkit.judges.ask import JudgeSpec
-from toolkit.judges.findings import Finding, Findings, bounded_score, parse_findings, severity_sums
-from toolkit.judges.hear import UNANSWERED, Heard, hear
-from toolkit.judges.manner import Manner
-from toolkit.judges.parse import Parsed, parse_judgement
-from toolkit.judges.per_sentence_ask import local_part, per_sentence_requests, whole_part
-from toolkit.judges.rubric import Rubric
-from toolkit.judges.segments import segments
-from toolkit.models.base import Answer, Ask, ModelReply
+from toolkit.judges.parse import Unreadable, one_object, parse_judgement, quoted, storable
+from toolkit.judges.request import (
+    REASONS_LENGTH,
+    UNANSWERED,
+    Heard,
+    JudgeSpec,
+    Manner,
+    answer_schema,
+    ask_and_read,
+    compact_json,
+    fence_code,
+    object_schema,
+    shuffled,
+)
+from toolkit.judges.rubric import Rubric, fill
+from toolkit.judges.segments import Segment, segments
+from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
+from toolkit.words import SCALE
 
+SEVERITY_WEIGHTS: Final[Mapping[str, float]] = {"minor": 1.0, "major": 5.0, "critical": 25.0}
+"""What one finding weighs.
+
+Minor 1 and major 5 are the MQM weights of Freitag et al. (2021), "Experts, Errors, and Context: A Large-Scale Study
+of Human Evaluation for Machine Translation", TACL 9, 1460-1474; 25 is their weight of a passage that is no
+translation at all, and GEMBA-MQM (Kocmi & Federmann 2023, WMT, 768-775) gives it to every critical error.
+"""
+WORST: Final = 25.0
+"""Weight at which a score reaches 0: one critical finding."""
+MOST_FINDINGS: Final = 8
+"""Most findings a judge may report of one segment."""
 TOKENS_PER_SEGMENT: Final = 20.0
 """Tokens (o200k_base) of one segment, on average.
 
 Measured here: 26 to 29 in the prompts of the demo dataset, which are prose, and 13 to 30 in Markdown documents; replies
 have more lists and headings than prompts, and an estimate of money had better be high.
 """
+FINDING_REASONS: Final = (
+    *("extra key", "missing key", "not a list", "not a finding", "not text", "too many findings"),
+    *("unknown dimension", "unknown severity"),
+)
+"""The stable words a reason starts with, beside those of `toolkit.judges.parse.REASONS`."""
+_KEYS: Final = ("what", "dimension", "severity")
+
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+
+def per_sentence_requests(
+    judge: JudgeSpec, rubric: Rubric, manner: Manner, task: str, response: str
+) -> tuple[ModelRequest, ...]:
+    """Return the request about the whole reply, then one for each of its segments.
+
+    All of them begin with the same messages, byte for byte, so a provider that caches prefixes reads task and reply
+    once. A turn of the assistant stands between the material and the question: some chat templates refuse two turns
+    of the user in a row, and in one message with the question the material could not end a cached prefix. A reply
+    without a segment, an empty one for example, is scored on all dimensions in the one request about the whole.
+
+    Examples
+    --------
+    >>> from toolkit.judges.rubric import load_rubric
+    >>> judge = JudgeSpec("primary", "demo", "scripted", "echo")
+    >>> requests = per_sentence_requests(judge, load_rubric("default"), Manner(), "Name it.", "SSH. Port 22.")
+    >>> len(requests), len({request.messages[:3] for request in requests})
+    (3, 1)
+    """
+    if manner.shuffle:
+        rubric = shuffled(rubric, judge, task)
+    pieces = segments(response)
+    whole, local = _whole_part(rubric, pieces), _local_part(rubric)
+    words = _words()
+    fixed = {
+        "nonce": fence_code(task if rubric.shows_task else "", response, judge.seed),
+        "local": "\n".join(f"{d.name}: {words['faults'][d.name]} ({d.question})" for d in local.dimensions),
+        "whole": "\n".join(dimension.line() for dimension in whole.dimensions),
+        "names": ", ".join(whole.names),
+        "any_local": "|".join(local.names),
+        "any_severity": "|".join(SEVERITY_WEIGHTS),
+        "most": str(MOST_FINDINGS),
+    }
+    shown = words["task"] + words["reply"] if rubric.shows_task else words["reply"]
+    prefix = (
+        Message("system", fill(words["rules"], fixed)),
+        Message("user", fill(shown, {**fixed, "task": task, "reply": response}), cached=bool(pieces)),
+        Message("assistant", fill(words["ready"], fixed)),
+    )
+
+    def request(question: str, schema: str, **values: str) -> ModelRequest:
+        asked = Message("user", fill(words[question], {**fixed, **values}))
+        return judge.request((*prefix, asked), schema)
+
+    schema = findings_schema(local.names)
+    about_segments = (
+        request("ask_segment", schema, number=str(n), segments=str(len(pieces)), segment=piece.of(response))
+        for n, piece in enumerate(pieces, 1)
+    )
+    return (request("ask_whole", answer_schema(whole)), *about_segments)
+
+
+def findings_schema(dimensions: Sequence[str]) -> str:
+    """Return the JSON schema of a list of findings as JSON text: what is wrong first, then its name and weight."""
+    item = object_schema(
+        {
+            "what": {"type": "string", "maxLength": REASONS_LENGTH},
+            "dimension": {"type": "string", "enum": list(dimensions)},
+            "severity": {"type": "string", "enum": list(SEVERITY_WEIGHTS)},
+        }
+    )
+    listed = {"type": "array", "minItems": 0, "maxItems": MOST_FINDINGS, "items": item}
+    return compact_json(object_schema({"findings": listed}))
+
+
+def estimate_segments(tokens: float) -> float:
+    """Return how many segments a reply of a given length has on average, for estimates before there is a reply."""
+    return max(1.0, tokens / TOKENS_PER_SEGMENT) if tokens > 0 else 0.0
+
+
+def _whole_part(rubric: Rubric, pieces: Sequence[Segment]) -> Rubric:
+    asked = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
+    return rubric.model_copy(update={"dimensions": asked, "asks_reasons": True})
+
+
+def _local_part(rubric: Rubric) -> Rubric:
+    local = tuple(d for d in rubric.dimensions if d.scope == "local")
+    return rubric.model_copy(update={"dimensions": local})
+
+
+@cache
+def _words() -> dict[str, Any]:
+    path = resources.files("toolkit.judges") / "data" / "per_sentence.toml"
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+# --- what is answered -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fault that a judge found, and the segment it stands in."""
+
+    dimension: str
+    severity: str
+    what: str
+    segment: int = 0
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True)
+class Findings:
+    """One judge reply as read: ``findings``, perhaps none at all, or the ``reason`` why it cannot be read."""
+
+    findings: tuple[Finding, ...] = ()
+    reason: str | None = None
+
+
+def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "stop") -> Findings:
+    """Read one judge reply: exactly one JSON object with a list of findings, or else a reason.
+
+    As in `toolkit.judges.parse` nothing is repaired and nothing is guessed: one finding that cannot be read makes
+    the reply unreadable, because leaving it out would make the segment look better than the judge found it.
+
+    Examples
+    --------
+    >>> parse_findings('{"findings": []}', ["clarity"])
+    Findings(findings=(), reason=None)
+    >>> parse_findings('{"findings": [{"dimension": "clarity", "severity": "bad", "what": ""}]}', ["clarity"]).reason
+    "unknown severity: 'bad'"
+    """
+    try:
+        answer = one_object(text, finish_reason)
+        _check_keys(answer, ("findings",))
+        listed = answer["findings"]
+        if not isinstance(listed, list):
+            raise Unreadable("not a list", quoted(json.dumps(listed)))
+        if len(listed) > MOST_FINDINGS:
+            raise Unreadable("too many findings", f"{len(listed)}, at most {MOST_FINDINGS} of one segment")
+        return Findings(tuple(_finding(item, dimensions) for item in listed))
+    except Unreadable as error:
+        return Findings(reason=str(error))
+
+
+def _finding(item: Any, dimensions: Sequence[str]) -> Finding:
+    if not isinstance(item, dict):
+        raise Unreadable("not a finding", quoted(json.dumps(item)))
+    _check_keys(item, _KEYS)
+    for key in _KEYS:
+        if not isinstance(item[key], str):
+            raise Unreadable("not text", f"{key} is {quoted(json.dumps(item[key]))}")
+    dimension, severity = (item[key].strip().lower() for key in ("dimension", "severity"))
+    if dimension not in dimensions:
+        raise Unreadable("unknown dimension", quoted(item["dimension"]))
+    if severity not in SEVERITY_WEIGHTS:
+        raise Unreadable("unknown severity", quoted(item["severity"]))
+    return Finding(dimension, severity, storable(item["what"]))
+
+
+def _check_keys(item: Mapping[str, Any], keys: Sequence[str]) -> None:
+    if extra := [key for key in item if key not in keys]:
+        raise Unreadable("extra key", quoted(", ".join(extra)))
+    if missing := [key for key in keys if key not in item]:
+        raise Unreadable("missing key", ", ".join(missing))
+
+
+def severity_sums(findings: Iterable[Finding], dimensions: Sequence[str]) -> dict[str, float]:
+    """Return the weight of all findings of each dimension, 0 where nothing was found."""
+    sums = dict.fromkeys(dimensions, 0.0)
+    for finding in findings:
+        sums[finding.dimension] += SEVERITY_WEIGHTS[finding.severity]
+    return sums
+
+
+def bounded_score(weight: float) -> float:
+    """Return 5 * max(0, 1 - weight / worst): 5 without a finding, 0 from one critical finding on.
+
+    Examples
+    --------
+    >>> bounded_score(0), bounded_score(5), bounded_score(30)
+    (5.0, 4.0, 0.0)
+    """
+    return SCALE[1] * max(0.0, 1.0 - weight / WORST)
+
+
+# --- one judge on one reply -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SentenceScores:
-    """What one judge said of one reply, asked segment by segment."""
+    """What one judge said of one reply, asked segment by segment; ``detail`` is what is kept beside the scores."""
 
     scores: Mapping[str, float] | None
-    findings: tuple[Finding, ...] = ()
-    sums: Mapping[str, float] = field(default_factory=dict)
-    per_100_tokens: Mapping[str, float] = field(default_factory=dict)
-    tokens: int = 0
-    segments: int = 0
     reason: str | None = None
     reasons: str | None = None
     answers: tuple[Answer, ...] = ()
     call_id: str = ""
-
-    def detail(self) -> dict[str, Any] | None:
-        """Return what is kept beside the scores, as plain JSON types; ``None`` when there are no scores."""
-        if self.scores is None:
-            return None
-        return {
-            "findings": [asdict(finding) for finding in self.findings],
-            "sums": dict(self.sums),
-            "per_100_tokens": dict(self.per_100_tokens),
-            "tokens": self.tokens,
-            "segments": self.segments,
-        }
+    detail: Mapping[str, Any] | None = None
 
 
 async def judge_per_sentence(
@@ -83,80 +278,65 @@ async def judge_per_sentence(
     from toolkit.models.tokens import count_tokens
 
     pieces = segments(response)
-    whole, local = whole_part(rubric, pieces), local_part(rubric)
+    whole, local = _whole_part(rubric, pieces), _local_part(rubric)
     first, *others = per_sentence_requests(judge, rubric, manner, task, response)
 
-    def read_whole(reply: ModelReply) -> Parsed:
-        return parse_judgement(reply.text, whole, reply.finish_reason)
+    async def look_at(request: ModelRequest) -> Heard[Findings]:
+        def read(reply: ModelReply) -> Findings:
+            return parse_findings(reply.text, local.names, reply.finish_reason)
 
-    def read_segment(reply: ModelReply) -> Findings:
-        return parse_findings(reply.text, local.names, reply.finish_reason)
+        return await ask_and_read(request, read, ask, repair=manner.repair)
 
-    of_whole = await hear(first, read_whole, ask, repair=manner.repair)
+    of_whole = await ask_and_read(
+        first,
+        lambda reply: parse_judgement(reply.text, whole, reply.finish_reason),
+        ask,
+        repair=manner.repair,
+    )
     of_segments: list[Heard[Findings]] = []
     if of_whole.reason is None and others:
-        of_segments.append(await hear(others[0], read_segment, ask, repair=manner.repair))
+        of_segments.append(await look_at(others[0]))
         if of_segments[0].reason is None:
-            rest = (hear(other, read_segment, ask, repair=manner.repair) for other in others[1:])
-            of_segments += await _all(rest)
+            of_segments += await _all(look_at(other) for other in others[1:])
     said = SentenceScores(
         scores=None,
-        tokens=count_tokens(response),
-        segments=len(pieces),
-        reason=_reason(of_whole, of_segments, len(pieces)),
+        reason=_reason([("whole reply", of_whole), *_numbered(of_segments, len(pieces))]),
         reasons=of_whole.read.reasons if of_whole.read else None,
         answers=(*of_whole.answers, *(answer for heard in of_segments for answer in heard.answers)),
         call_id=of_whole.call_id,
     )
     if said.reason is not None or of_whole.read is None or of_whole.read.scores is None:
         return said
-    findings = tuple(
-        finding.found_in(number, piece)
+    findings = [
+        replace(finding, segment=number, start=piece.start, end=piece.end)
         for number, (piece, heard) in enumerate(zip(pieces, of_segments, strict=True), 1)
         for finding in (heard.read.findings if heard.read else ())
-    )
-    return _weighed(said, findings, of_whole.read.scores, rubric, local, manner)
-
-
-def estimate_segments(tokens: float) -> float:
-    """Return how many segments a reply of a given length has on average, for estimates before there is a reply.
-
-    Examples
-    --------
-    >>> estimate_segments(0), estimate_segments(5), estimate_segments(400)
-    (0.0, 1.0, 20.0)
-    """
-    return max(1.0, tokens / TOKENS_PER_SEGMENT) if tokens > 0 else 0.0
-
-
-def _weighed(
-    said: SentenceScores,
-    findings: tuple[Finding, ...],
-    of_whole: Mapping[str, float],
-    rubric: Rubric,
-    local: Rubric,
-    manner: Manner,
-) -> SentenceScores:
+    ]
     # Without a segment nothing was looked for, so there is no sum: 0 would say that nothing is wrong.
-    sums = severity_sums(findings, local.names) if said.segments else {}
-    rates = {name: 100 * weight / said.tokens for name, weight in sums.items()}
+    sums = severity_sums(findings, local.names) if pieces else {}
+    tokens = count_tokens(response)
+    rates = {name: 100 * weight / tokens for name, weight in sums.items()}
     scores = {name: bounded_score(w) for name, w in (rates if manner.length_normalization else sums).items()}
-    scores |= of_whole
+    scores |= of_whole.read.scores
     return replace(
         said,
         scores={name: scores[name] for name in rubric.names},
-        findings=findings,
-        sums=sums,
-        per_100_tokens=rates,
+        detail={
+            "findings": [asdict(finding) for finding in findings],
+            "sums": sums,
+            "per_100_tokens": rates,
+            "tokens": tokens,
+            "segments": len(pieces),
+        },
     )
 
 
-def _reason(of_whole: Heard[Parsed], of_segments: Sequence[Heard[Findings]], count: int) -> str | None:
-    said = [("whole reply", of_whole.reason, of_whole.answers)]
-    said += [
-        (f"segment {n} of {count}", heard.reason, heard.answers) for n, heard in enumerate(of_segments, 1)
-    ]
-    failed = [(place, reason, answers) for place, reason, answers in said if reason is not None]
+def _numbered(of_segments: Sequence[Heard[Findings]], count: int) -> list[tuple[str, Heard[Findings]]]:
+    return [(f"segment {n} of {count}", heard) for n, heard in enumerate(of_segments, 1)]
+
+
+def _reason(said: Sequence[tuple[str, Heard[Any]]]) -> str | None:
+    failed = [(place, heard.reason, heard.answers) for place, heard in said if heard.reason is not None]
     # A reply that cannot be read stays so; only where there is none of these does asking again help.
     for place, reason, answers in failed:
         if answers and not reason.startswith(UNANSWERED):
@@ -167,11 +347,10 @@ def _reason(of_whole: Heard[Parsed], of_segments: Sequence[Heard[Findings]], cou
     return None
 
 
-async def _all(hearing: Iterable[Awaitable[Heard[Findings]]]) -> list[Heard[Findings]]:
+async def _all(looking: Iterable[Any]) -> list[Heard[Findings]]:
     """Return what all of them heard; an error is raised only once the others, which are paid for, have come home."""
-    found = await asyncio.gather(*hearing, return_exceptions=True)
-    heard = [one for one in found if not isinstance(one, BaseException)]
+    found = await asyncio.gather(*looking, return_exceptions=True)
     for one in found:
         if isinstance(one, BaseException):
             raise one
-    return heard
+    return [one for one in found if isinstance(one, Heard)]

@@ -1,21 +1,22 @@
-"""From a description of a model to one that can be asked; a client is imported when it is first needed."""
+"""From a description of a model to one that can be asked; keys come from the environment or a ``.env`` alone."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from toolkit.errors import StudyError
+from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Model
-from toolkit.models.batches import BatchClient
 from toolkit.models.catalogue import ModelSpec
-from toolkit.models.keys import api_key, read_environment
+
+if TYPE_CHECKING:
+    from toolkit.models.batches import BatchClient
 
 BATCH_PROVIDERS = ("openai", "anthropic")
 """Providers with a batch endpoint; the others are asked singly in batch mode too."""
-LOCAL_SLOTS = 1
-"""Requests the local server works on at once: more would share the same cores and lose the cached prompt."""
 
 
 def open_model(
@@ -23,7 +24,6 @@ def open_model(
     *,
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
-    connections: int | None = None,
     seconds: float | None = None,
 ) -> Model:
     """Return a model that can be asked; nothing is sent, and no server is started, before the first request."""
@@ -35,20 +35,20 @@ def open_model(
     from toolkit.models.transport import HTTP_LIMITS, LOCAL_LIMITS
 
     limits = LOCAL_LIMITS if spec.provider == "local" else HTTP_LIMITS
-    limits = replace(limits, connections=connections or limits.connections, seconds=seconds or limits.seconds)
+    limits = replace(limits, seconds=seconds or limits.seconds)
     match spec.provider:
         case "local":
             from toolkit.models.local import LocalModel
 
-            return LocalModel(spec, slots=LOCAL_SLOTS, limits=limits)
+            return LocalModel(spec, limits=limits)
         case "anthropic":
             from toolkit.models.anthropic_client import AnthropicModel
 
-            return AnthropicModel(spec, key=_key(spec, env, folder), limits=limits)
+            return AnthropicModel(spec, key=api_key(spec, env, folder), limits=limits)
         case "openai" | "groq" | "compatible":
             from toolkit.models.openai_client import OpenAIModel
 
-            return OpenAIModel(spec, key=_key(spec, env, folder), limits=limits)
+            return OpenAIModel(spec, key=api_key(spec, env, folder), limits=limits)
     raise StudyError(f"model {spec.name!r} has the unknown provider {spec.provider!r}")
 
 
@@ -56,22 +56,59 @@ def open_batch_client(
     spec: ModelSpec, *, env: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> BatchClient | None:
     """Return the batch endpoint of a model, or ``None`` where its provider has none; nothing is sent."""
-    match spec.provider:
-        case "openai":
-            from toolkit.models.batch_openai import OpenAIBatches
+    if spec.provider not in BATCH_PROVIDERS:
+        return None
+    from toolkit.models.batches import AnthropicBatches, OpenAIBatches
 
-            return OpenAIBatches(spec, key=_key(spec, env, folder))
-        case "anthropic":
-            from toolkit.models.batch_anthropic import AnthropicBatches
-
-            return AnthropicBatches(spec, key=_key(spec, env, folder))
-    return None
+    batches = OpenAIBatches if spec.provider == "openai" else AnthropicBatches
+    return batches(spec, key=api_key(spec, env, folder))
 
 
 def default_concurrency(spec: ModelSpec, others: int = 10) -> int:
-    """Return how many requests to send to a model at once when the study does not say."""
-    return LOCAL_SLOTS if spec.provider == "local" else others
+    """Return how many requests to send to a model at once when the study does not say; the local one works on one."""
+    return 1 if spec.provider == "local" else others
 
 
-def _key(spec: ModelSpec, env: Mapping[str, str] | None, folder: Path | None) -> str | None:
-    return api_key(spec, read_environment(folder) if env is None else env)
+def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
+    """Return the variables that keys are looked up in, without changing the process's own environment."""
+    from dotenv import dotenv_values
+
+    merged: dict[str, str] = {}
+    for folder in (study_folder, Path.cwd()):
+        path = None if folder is None else Path(folder) / ".env"
+        if path is None or not path.is_file():
+            continue
+        try:
+            # Without interpolation: a key may hold a dollar sign.
+            values = dotenv_values(path, interpolate=False)
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"{path} cannot be read ({type(error).__name__}): make it a readable UTF-8 file"
+            ) from None
+        merged |= {name: value for name, value in values.items() if value}
+    # An exported but empty variable must not hide the file's.
+    return merged | {name: value for name, value in os.environ.items() if value.strip() or name not in merged}
+
+
+def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None, folder: Path | None = None) -> str | None:
+    """Return the key of a model's provider; a study's ``.env`` stands in its folder."""
+    env = read_environment(folder) if env is None else env
+    if fault := key_fault(spec, env):
+        raise InputError(
+            f"model {spec.name!r} {fault}: export it, or write {spec.api_key_env}=... into a .env file in the working "
+            "folder or beside the study"
+        )
+    return env[spec.api_key_env].strip() if spec.api_key_env else None
+
+
+def key_fault(spec: ModelSpec, env: Mapping[str, str]) -> str | None:
+    """Return what a model lacks of its key, in words that follow its name; ``None`` where nothing is wrong."""
+    if spec.api_key_env is None:
+        return None
+    key = env.get(spec.api_key_env, "").strip()
+    if not key:
+        return f"needs {spec.api_key_env}"
+    # Checked here because the error a client raises about such a header carries the whole key.
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        return f"needs {spec.api_key_env}, which is not a key now: it holds spaces or characters no key has"
+    return None

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import ipywidgets as widgets
 
 from toolkit.errors import InputError
 from toolkit.judges.rubric import Dimension, Rubric
 from toolkit.people.rating import Reply, Round, next_reply, open_round, rate
+from toolkit.plan import Plan
 from toolkit.report.show import plain_text
+from toolkit.store.connection import Store
 from toolkit.words import DIMENSIONS, SCALE
-
-if TYPE_CHECKING:
-    from toolkit.study import Study
 
 STEP: Final = 0.5
 STEPS: Final = tuple(SCALE[0] + STEP * i for i in range(int((SCALE[1] - SCALE[0]) / STEP) + 1))
@@ -28,14 +27,14 @@ _WIDE: Final = widgets.Layout(width="auto")
 
 
 def rating_desk(
-    study: Study, rater: str, *, seed: int | None = None, size: int | None = None
+    plan: Plan, store: Store, rater: str, *, seed: int | None = None, size: int | None = None
 ) -> widgets.VBox:
     """Return the desk of a rater: one reply after another, blind, from where the rater stopped.
 
     Parameters
     ----------
-    study
-        The study whose replies are rated by its rubric.
+    plan, store
+        Of the study whose replies are rated by its rubric: `Study.plan` and `Study.store`.
     rater
         Name of the person.
     seed, size
@@ -46,7 +45,7 @@ def rating_desk(
     InputError
         When there is nothing to rate, or the name or the size does not serve.
     """
-    return Desk(study, open_round(study.plan, study.store, rater, seed=seed, size=size)).box
+    return Desk(plan, store, open_round(plan, store, rater, seed=seed, size=size)).box
 
 
 def typed_scores(text: str) -> tuple[float | None, ...]:
@@ -70,12 +69,12 @@ def plain(text: str) -> str:
 class Desk:
     """The widgets of one rater and what they do; ``box`` is what a notebook shows."""
 
-    def __init__(self, study: Study, round_: Round) -> None:
-        self.study = study
+    def __init__(self, plan: Plan, store: Store, round_: Round) -> None:
+        self.plan, self.store = plan, store
         self.round = round_
         self.reply: Reply | None = None
         self._gaps_are_meant = False
-        rubric = study.plan.rubric
+        rubric = plan.rubric
         self.scores = {name: _score_buttons() for name in rubric.names}
         self.typed = widgets.Text(
             placeholder="4 3.5 5 4 3 4.5 4",
@@ -132,7 +131,7 @@ class Desk:
         if self.reply is None:
             return
         scores = {name: buttons.value for name, buttons in self.scores.items()}
-        titles = {dimension.name: dimension.title for dimension in self.study.plan.rubric.dimensions}
+        titles = {dimension.name: dimension.title for dimension in self.plan.rubric.dimensions}
         gaps = [titles[name] for name, score in scores.items() if score is None]
         if 0 < len(gaps) < len(scores) and not self._gaps_are_meant:
             self._gaps_are_meant = True
@@ -141,7 +140,7 @@ class Desk:
             )
             return
         after = self.reply
-        self.round = rate(self.study.plan, self.study.store, self.round, after, scores, self.reasons.value)
+        self.round = rate(self.plan, self.store, self.round, after, scores, self.reasons.value)
         self._show(next_reply(self.round, after))
 
     def _skip(self) -> None:

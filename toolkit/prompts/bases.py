@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolkit.errors import InputError
-from toolkit.toml_file import read_toml
+from toolkit.files import read_toml
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
 INDEX: Final = "dataset.toml"

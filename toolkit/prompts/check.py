@@ -10,11 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from toolkit.counting import counted
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, load_dataset
-from toolkit.summary import Summary
-from toolkit.words import LENGTH_BINS
+from toolkit.words import LENGTH_BINS, Summary, counted
 
 BINNED_BY: Final = "o200k_base"
 """The encoding by whose counts `load_dataset` refuses a prompt; a model that counts otherwise sees other lengths."""

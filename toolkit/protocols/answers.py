@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.protocols.mentions import refanged
-from toolkit.protocols.named_numbers import number_matches
-from toolkit.protocols.named_values import list_matches, value_matches
+from toolkit.protocols.named_values import list_matches, number_matches, value_matches
 from toolkit.protocols.readings import Match, final_answer, json_objects, plain
 
 KINDS: Final = ("exact", "number", "set", "regex", "json", "judge")

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Final
 
-from toolkit.protocols.mentions import METHODS, Mention, mentions, refanged, scan
-from toolkit.protocols.named_numbers import NUMBER_WORDS, Number, numbers, numbers_in
+from toolkit.protocols.mentions import METHODS, WORDS, Mention, mentions, one_of, refanged, scan
+from toolkit.protocols.named_values import NUMBER_WORDS, Number, numbers, numbers_in
 from toolkit.protocols.sample_facts import Facts, decoded_path
-from toolkit.protocols.words import WORDS, one_of
 
 _SYSTEM_FILES: Final = re.compile(r"/(?:etc|var|usr|tmp|bin|opt|proc|dev|root)(?:/|$)")
 """Paths of a file system, which an answer about an attack may name."""
@@ -127,13 +126,7 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
     claims += _rows(text, bare, named, facts)
     claims += _of_each(text, facts)
     word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
-    if (
-        word
-        and _ASKS_A_NAME.search(question)
-        and word[1].lower()
-        not in NUMBER_WORDS.keys()
-        | {"yes", "none", "nothing", "unknown", "unclear", "null", "both", "neither"}
-    ):
+    if word and _ASKS_A_NAME.search(question) and word[1].lower() not in _NO_NAMES:
         held = word[1].lower() in facts.text or word[1].lower() in given.lower()
         claims.append(("name", word.start(1), word.end(1), held))
     claims.sort(key=lambda claim: claim[1])

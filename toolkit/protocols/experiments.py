@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 
 from toolkit.prompt_test import TestItem, TestItemAnnotations
+from toolkit.protocols.citations import Verdict
 from toolkit.protocols.questions import Question
 from toolkit.protocols.sample_facts import Facts
-from toolkit.protocols.verdict import Verdict
 
 
 @dataclass(frozen=True)

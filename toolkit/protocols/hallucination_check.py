@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from toolkit.errors import ModelError
-from toolkit.judges.ask import JudgeSpec, fence_code
-from toolkit.judges.hallucination_read import yes_or_no
+from toolkit.judges.hallucination import yes_or_no
+from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill
 from toolkit.models.base import Answer, Ask, Message, ModelRequest
 

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib import resources
 from typing import Final
 
-from toolkit.protocols.words import WORDS
+_TEXT: Final = (resources.files("toolkit.protocols") / "data" / "words.toml").read_text(encoding="utf-8")
+WORDS: Final = {name: frozenset(text.split()) for name, text in tomllib.loads(_TEXT).items()}
+
+
+def one_of(name: str) -> str:
+    """Return a pattern of one list, the longest first; ``_`` in it stands for a blank."""
+    return "|".join(sorted((word.replace("_", " ") for word in WORDS[name]), key=len, reverse=True))
+
 
 METHODS: Final = ("GET", "POST", "PUT", "HEAD", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT")
 _OWN_FILES: Final = frozenset({"csv", "pcap", "pcapng", "cap"})

@@ -13,9 +13,8 @@ from typing import Final
 
 import pandas as pd
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
-from toolkit.judges.ask import JudgeSpec
+from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Ask
 from toolkit.prompt_test import (
     Annotator,
@@ -30,17 +29,15 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
 )
 from toolkit.protocols.answers import matches
-from toolkit.protocols.citations import FORMATS, INSTRUCTION, read_citations
+from toolkit.protocols.citations import FORMATS, INSTRUCTION, Verdict, decide, read_citations
 from toolkit.protocols.evidence import Claim, evidence
 from toolkit.protocols.experiments import OneShotContext, experiment_row, verdict_of
 from toolkit.protocols.hallucination_check import INVENTS, MEETS, Said, ask_judges, check_request
 from toolkit.protocols.questions import PromptVariant, Question, load_prompts, load_questions
-from toolkit.protocols.rubric_study import judge_of_run
 from toolkit.protocols.sample_facts import sample_facts
-from toolkit.protocols.verdict import Verdict, decide
 from toolkit.samples.sample import Sample, load_sample, shipped_samples
-from toolkit.scoring.one_shot import one_shot_score
-from toolkit.stats.one_shot_methods import (
+from toolkit.scoring import one_shot_score
+from toolkit.stats.one_shot.methods import (
     KEYS,
     UNIT,
     VERDICTS,
@@ -50,6 +47,7 @@ from toolkit.stats.one_shot_methods import (
     overall,
     score_methods,
 )
+from toolkit.words import agreeing, counted
 
 EXPERIMENTS: Final = "experiments"
 
@@ -154,7 +152,7 @@ class OneShotTest(PromptResponseTest):
 
     async def _ask(self, template: str, reply: PromptReply, ask: Ask) -> Said:
         context: OneShotContext = reply.prompt.context
-        judges = [judge_of_run(judge, reply.repeat) for judge in self.judges]
+        judges = [judge.of_run(reply.repeat) for judge in self.judges]
         requests = [
             check_request(
                 judge,

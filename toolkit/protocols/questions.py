@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from toolkit.errors import InputError
+from toolkit.files import read_toml
 from toolkit.judges.rubric import fill
 from toolkit.protocols.answers import AnswerKey, answer_key
-from toolkit.toml_file import read_toml
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _Row = TypeVar("_Row")

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Final
 import pandas as pd
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
-from toolkit.judges.ask import JudgeSpec
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement, judge, judge_label
-from toolkit.judges.manner import PLAIN, Manner
+from toolkit.judges.request import PLAIN, JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric
 from toolkit.models.base import Ask
 from toolkit.prompt_test import (
@@ -32,9 +30,9 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.dataset import clusters_of
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.length import compare_lengths
+from toolkit.stats.prompt_length.contrasts import compare_lengths
 from toolkit.stats.result import Estimate
-from toolkit.words import DIMENSIONS, LENGTH_BINS
+from toolkit.words import DIMENSIONS, LENGTH_BINS, counted
 
 if TYPE_CHECKING:
     from toolkit.prompts.dataset import Prompt
@@ -44,11 +42,6 @@ SHARE: Final = "share of runs"
 UNJUDGED: Final = "unjudged share"
 COMPOSITES: Final = ("composite", "composite_strict")
 SCORES: Final = (*DIMENSIONS, *COMPOSITES)
-RUN_STRIDE: Final = 1000
-"""Distance of a judge's repeat index between repeats of a run: two runs that happen to give the same reply
-are judged twice, and the index does not depend on how many judges there are."""
-AGAIN_STRIDE: Final = 10
-"""Distance between the times that one judge judges one reply: more than there are judges, and 50 times fit in."""
 
 
 class RubricStudy(PromptResponseTest):
@@ -91,7 +84,7 @@ class RubricStudy(PromptResponseTest):
         return await judge(
             reply.text or "",
             reply.prompt.text,
-            judge=judge_of_run(spec, reply.repeat, again),
+            judge=spec.of_run(reply.repeat, again),
             rubric=self.rubric,
             ask=ask,
             manner=self.manner,
@@ -158,11 +151,6 @@ class RubricStudy(PromptResponseTest):
     def _bins(self) -> list[str]:
         present = {prompt.length_bin for prompt in self.prompts}
         return [name for name in LENGTH_BINS if name in present]
-
-
-def judge_of_run(spec: JudgeSpec, repeat: int, again: int = 0) -> JudgeSpec:
-    """Return the judge of one repeat of a run: the same judge, with a call of its own for every time it is asked."""
-    return replace(spec, repeat=spec.repeat + AGAIN_STRIDE * again + RUN_STRIDE * repeat)
 
 
 def _values(name: str, measured_items: Sequence[MeasuredTestItem]) -> pd.Series:

@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toolkit.counting import agreeing, counted
 from toolkit.report import captions
 from toolkit.report.about import About
 from toolkit.report.labels import decimals, shorten, shortened
@@ -28,7 +27,7 @@ from toolkit.report.style import (
     thesis_style,
 )
 from toolkit.stats.result import Estimate
-from toolkit.words import JUDGE_ROLES
+from toolkit.words import JUDGE_ROLES, agreeing, counted
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability

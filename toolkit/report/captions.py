@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from toolkit.counting import agreeing, counted, coverage
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
-from toolkit.words import SCALE
+from toolkit.words import SCALE, agreeing, counted, coverage
 
 MOST_NAMES = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""

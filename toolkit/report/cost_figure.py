@@ -28,7 +28,7 @@ from toolkit.report.style import (
     settle,
     thesis_style,
 )
-from toolkit.stats.pareto import Pareto
+from toolkit.stats.comparisons.cost_quality import Pareto
 
 NAME: Final = "cost_quality"
 TITLE: Final = "Quality against cost"

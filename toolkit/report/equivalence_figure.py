@@ -24,7 +24,7 @@ from toolkit.report.style import (
     settle,
     thesis_style,
 )
-from toolkit.stats.length_result import LengthComparison
+from toolkit.stats.prompt_length.contrasts import LengthComparison
 from toolkit.stats.result import Estimate
 from toolkit.words import SCALE
 

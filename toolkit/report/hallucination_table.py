@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.report import captions
 from toolkit.report.estimates_table import estimates_table
 from toolkit.report.hallucination_figure import hallucination_figure, undecided_words
@@ -17,6 +16,7 @@ from toolkit.report.saving import save_figure
 from toolkit.report.tables import Table, save_table
 from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 NAME: Final = "hallucination_judges"
 _HEADS: Final = {

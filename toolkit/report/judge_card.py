@@ -18,8 +18,8 @@ from toolkit.report.labels import shorten
 from toolkit.report.saving import FigureWithCaption, save_figure
 from toolkit.report.style import GREY, INK, PAGE_MM, new_figure, settle, thesis_style
 from toolkit.report.tables import save_table
-from toolkit.stats.judge_card import JudgeCard
-from toolkit.stats.probe_shift import ProbeShift
+from toolkit.stats.agreement.judge_card import JudgeCard
+from toolkit.stats.agreement.probe_shift import ProbeShift
 from toolkit.stats.result import Estimate
 
 CARD: Final = "judge_card"

@@ -10,8 +10,8 @@ from toolkit.report import captions
 from toolkit.report.labels import decimals
 from toolkit.report.latex import latex_table
 from toolkit.report.tables import Table
-from toolkit.stats.judge_card import SLOPE_UNIT, JudgeCard
-from toolkit.stats.probe_shift import POINTS
+from toolkit.stats.agreement.judge_card import SLOPE_UNIT, JudgeCard
+from toolkit.stats.agreement.probe_shift import POINTS
 from toolkit.stats.result import Estimate, rounded_apart
 
 CONTROL_WORDS: Final = "asked again, unaltered"

@@ -15,7 +15,7 @@ from toolkit.report.about import About
 from toolkit.report.labels import shorten, shortened
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import GREY, INK, PAGE_MM, ModelStyle, new_figure, settle, thesis_style
-from toolkit.stats.missing_data import MissingData
+from toolkit.stats.comparisons.missing_data import MissingData
 from toolkit.stats.result import Estimate
 
 NAME: Final = "missing_data"

@@ -8,16 +8,16 @@ from typing import Final
 
 import pandas as pd
 
-from toolkit.counting import agreeing, counted, coverage
 from toolkit.report import captions
 from toolkit.report.latex import latex_table
 from toolkit.report.one_shot_bars import draw_bars
 from toolkit.report.saving import FigureWithCaption
 from toolkit.report.style import PAGE_MM, message_figure, thesis_style
 from toolkit.report.tables import Table
-from toolkit.stats.one_shot_compare import OneShotComparison
-from toolkit.stats.one_shot_methods import VERDICTS, GroupScore, MethodScore, method_estimates
+from toolkit.stats.one_shot.compare import OneShotComparison
+from toolkit.stats.one_shot.methods import VERDICTS, GroupScore, MethodScore, method_estimates
 from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.words import agreeing, counted, coverage
 
 NAME: Final = "one_shot"
 MOST_ROWS: Final = 45

@@ -25,7 +25,7 @@ from toolkit.report.style import (
     settle,
     thesis_style,
 )
-from toolkit.stats.dimension_profile import DimensionProfile
+from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
 from toolkit.words import LENGTH_BINS
 
 NAME: Final = "dimension_profile"

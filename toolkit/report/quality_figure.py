@@ -12,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toolkit.counting import counted
 from toolkit.report import captions
 from toolkit.report.about import About, about_study
 from toolkit.report.labels import shorten, shortened
@@ -30,10 +29,10 @@ from toolkit.report.style import (
     thesis_style,
 )
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS
+from toolkit.words import LENGTH_BINS, counted
 
 if TYPE_CHECKING:
-    from toolkit.stats.length import LengthComparison
+    from toolkit.stats.prompt_length.contrasts import LengthComparison
 
 NAME: Final = "quality_by_length"
 TITLE: Final = "Quality by prompt length"

@@ -13,9 +13,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from toolkit.errors import InputError
+from toolkit.files import write_atomically
 from toolkit.report.show import plain_text
 from toolkit.report.style import thesis_style
-from toolkit.writing import write_atomically
 
 PNG_DPI: Final = 300
 PICTURES: Final = ("pdf", "svg", "png")

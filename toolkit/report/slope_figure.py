@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from toolkit.counting import counted
 from toolkit.report import captions
 from toolkit.report.about import About
 from toolkit.report.labels import decimals, shortened
@@ -27,8 +26,9 @@ from toolkit.report.style import (
     settle,
     thesis_style,
 )
-from toolkit.stats.length_slope import TOKENS, LengthBias
+from toolkit.stats.prompt_length.reply_length import TOKENS, LengthBias
 from toolkit.stats.result import Estimate
+from toolkit.words import counted
 
 NAME: Final = "length_slope"
 TITLE: Final = "Length of the reply and score"

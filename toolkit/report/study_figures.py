@@ -27,14 +27,14 @@ from toolkit.report.slope_figure import length_slope_figure
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.bland_altman import BlandAltman
+    from toolkit.stats.agreement.judge_card import JudgeCard
     from toolkit.stats.agreement.reliability import Reliability
-    from toolkit.stats.dimension_profile import DimensionProfile
+    from toolkit.stats.comparisons.cost_quality import Pareto
+    from toolkit.stats.comparisons.missing_data import MissingData
     from toolkit.stats.generalizability.study_scores import StudyGeneralizability
-    from toolkit.stats.judge_card import JudgeCard
-    from toolkit.stats.length_result import LengthComparison
-    from toolkit.stats.length_slope import LengthBias
-    from toolkit.stats.missing_data import MissingData
-    from toolkit.stats.pareto import Pareto
+    from toolkit.stats.prompt_length.contrasts import LengthComparison
+    from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
+    from toolkit.stats.prompt_length.reply_length import LengthBias
 
 LEFT_OUT: Final = "left_out.txt"
 """File that names the figures a study cannot give, and why."""

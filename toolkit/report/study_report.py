@@ -13,8 +13,8 @@ from toolkit.report.results_figure import results_figure
 from toolkit.report.saving import save_figure, take_away_others
 from toolkit.report.study_figures import StudyResults, draw_study, save_drawn, take_away_cards
 from toolkit.report.tables import forms_table, length_table, reliability_table, save_table
-from toolkit.stats.one_shot_compare import compare_one_shot
-from toolkit.stats.one_shot_methods import MethodScore, methods_frame, score_groups
+from toolkit.stats.one_shot.compare import compare_one_shot
+from toolkit.stats.one_shot.methods import MethodScore, methods_frame, score_groups
 from toolkit.stats.result import Estimate
 
 

@@ -17,7 +17,7 @@ from toolkit.stats.result import Estimate, estimates_frame
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability
-    from toolkit.stats.length import LengthComparison
+    from toolkit.stats.prompt_length.contrasts import LengthComparison
 
 
 @dataclass(frozen=True)

@@ -1,46 +1,40 @@
-"""What a study will cost and how long it takes, before a cent is spent: per model and judge, low, expected and worst.
-
-What is paid for already is asked of the store, run by run; what is ahead is counted in `toolkit.runs.lengths`.
-"""
+"""What a study will cost and how long it takes, before a cent is spent; and whether it may start at all."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from toolkit.errors import InputError
+from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import aud_cost, batch_price, price_of
-from toolkit.models.registry import default_concurrency
+from toolkit.models.registry import default_concurrency, key_fault, read_environment
 from toolkit.models.tokens import count_tokens
-from toolkit.runs.endpoint import OTHER_TOKENIZER
+from toolkit.plan import Plan
+from toolkit.runs.budget import settled_aud, settlements
+from toolkit.runs.endpoints import MESSAGE_TOKENS, OTHER_TOKENIZER
 from toolkit.runs.execution import IN_ORDER_UP_TO
-from toolkit.runs.ledger import was_sent
-from toolkit.runs.lengths import (
-    NOTHING,
-    Experience,
-    Tokens,
-    experience_of,
-    judge_calls,
-    run_calls,
-    total_tokens,
-)
+from toolkit.runs.ledger import calls_by_state, claimed_calls, was_sent
 from toolkit.runs.progress import duration
-from toolkit.runs.said import judge_requests
-from toolkit.runs.settling import settled_aud, settlements
-from toolkit.runs.standing import Ahead, calls_by_state, claimed_calls, judge_shares, runs_ahead
-from toolkit.summary import Summary
+from toolkit.runs.run_state import (
+    Ahead,
+    calls_of_judge,
+    judge_requests,
+    judge_shares,
+    runs_ahead,
+)
+from toolkit.store.connection import Store
+from toolkit.words import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.plan import Plan
-    from toolkit.store.connection import Store
 
 BATCH_SECONDS: Final = 86_400.0
 """What a batch endpoint promises: an answer within a day."""
@@ -289,3 +283,197 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
         f"{fields['calls']} calls still to be asked: about {fields['expected_aud']:.4f} AUD, at least "
         f"{fields['low_aud']:.4f} and at worst {fields['worst_aud']:.4f} AUD, {time}"
     )
+
+
+EXPECTED_REPLY_TOKENS: Final = 587
+"""Output tokens of the reply that the architecture document shows (seed 002, section 3.1), by o200k_base."""
+EXPECTED_JUDGE_TOKENS: Final = 120
+"""Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
+EXPECTED_SECONDS: Final = 2.34
+"""Latency of the reply that the architecture document shows (seed 002, section 3.1); judges are taken to be as slow."""
+LOW_SHARE: Final = 0.25
+"""Low is this share of the assumed tokens; of measured ones it is the 10th percentile."""
+ENOUGH_CALLS: Final = 5
+"""Fewer done calls than this say too little of the next ones."""
+SAMPLE: Final = 1000
+"""Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
+REPAIR_TOKENS: Final = 256
+"""What a repair request says of the error, rounded up: its words, the reason, and two messages more."""
+Three = tuple[float, float, float]
+"""Low, expected and worst."""
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What replies of one model for one purpose are like."""
+
+    low: float
+    mean: float
+    seconds: float
+    measured: bool
+
+    def within(self, most: int) -> tuple[float, float]:
+        """Return low and expected tokens of a reply that may have ``most``."""
+        return min(self.low, most), min(self.mean, most)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What one run, or one judge about one run, takes: calls expected, and tokens sent and got of all of them."""
+
+    calls: float
+    sent: Three
+    got: Three
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Tokens of all calls of a row."""
+
+    calls: int
+    sent: Three
+    got: Three
+
+
+NOTHING: Final = Tokens(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+"""The tokens of no call at all."""
+
+
+def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:
+    """Return what the study's own done calls of a model were like, or what is assumed of it."""
+    key = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
+    found = store.database["calls"].find(
+        {"study": plan.study.name, "state": "done", "purpose": purpose, **key},
+        {"output_tokens": 1, "latency_ms": 1},
+        limit=SAMPLE,
+    )
+    done = [(call["output_tokens"], call["latency_ms"]) for call in found]
+    if len(done) < ENOUGH_CALLS:
+        mean = spec.counted_by[1] * (EXPECTED_REPLY_TOKENS if purpose == "run" else EXPECTED_JUDGE_TOKENS)
+        return Experience(LOW_SHARE * mean, mean, EXPECTED_SECONDS, measured=False)
+    lengths, latencies = zip(*done, strict=True)
+    low = sorted(lengths)[len(done) // 10]
+    return Experience(low, sum(lengths) / len(done), sum(latencies) / len(done) / 1000, measured=True)
+
+
+def run_calls(
+    ahead: Iterable[Ahead], spec: ModelSpec, known: Experience, count: Callable[[str, str], int]
+) -> Iterator[Asking]:
+    """Yield what every run that is still to be asked takes."""
+    encoding, times = spec.counted_by
+    for one in ahead:
+        if one.request is None:
+            continue
+        text = times * sum(count(message.content, encoding) for message in one.request.messages)
+        most = (text + MESSAGE_TOKENS * len(one.request.messages)) * _doubt(spec)
+        # Asked again n times, each time with twice the tokens: 1 + 2 + ... + 2 ** n.
+        longest = one.request.max_tokens * (2 ** (one.retries + 1) - 1)
+        within = known.within(one.request.max_tokens)
+        yield Asking(1.0, (text, text, most * (one.retries + 1)), (*within, longest))
+
+
+def judge_calls(
+    plan: Plan,
+    role: str,
+    asked: Sequence[tuple[Ahead, float]],
+    replies: Mapping[str, Experience],
+    known: Experience,
+    count: Callable[[str, str], int],
+) -> Iterator[Asking]:
+    """Yield what one judge's calls take about each run; the rubric's words are the same for every run."""
+    spec = plan.judge_models[role]
+    encoding, times = spec.counted_by
+    shares = {name: _shares(answerer, spec) for name, answerer in plan.models.items()}
+    # One request stands for all that a judge makes about a reply: they differ in a few words.
+    for request in judge_requests(plan, role, task="", response="")[:1]:
+        words = times * sum(count(message.content, encoding) for message in request.messages)
+        # A provider may bill the schema like a text; not all do.
+        schema = times * count(request.response_schema or "", encoding)
+        extra = MESSAGE_TOKENS * len(request.messages) + schema
+        repair = int(plan.manner.repair)
+        got = (*known.within(request.max_tokens), request.max_tokens * (1 + repair))
+        for one, unpaid in asked:
+            run = one.standing.run
+            text = words + (times * count(run.prompt.text, encoding) if plan.rubric.shows_task else 0)
+            low, expected, longest = _reply_tokens(one, replies)
+            share, most_share = shares[run.model]
+            low, expected, worst = low * share, expected * share, longest * most_share
+            # How many pieces a reply has is a matter of its words, whoever counts them.
+            lengths = (low / times, expected / times, max(longest, worst / times))
+            often = [unpaid * calls_of_judge(plan, tokens) for tokens in lengths]
+            # At worst every one is asked once more, and that repair shows the judge what it said before.
+            most = (text + extra + worst) * (1 + repair) + repair * (request.max_tokens + REPAIR_TOKENS)
+            sent = (text + low, text + expected, most * _doubt(spec))
+            yield Asking(often[1], _times(sent, often), _times(got, often))
+
+
+def _reply_tokens(one: Ahead, replies: Mapping[str, Experience]) -> Three:
+    """Return how long the reply is that judges will see."""
+    if one.request is None:
+        return (float(one.tokens or 0),) * 3
+    known = replies[one.standing.run.model]
+    return (*known.within(one.request.max_tokens), one.request.max_tokens * 2.0**one.retries)
+
+
+def _shares(answerer: ModelSpec, judge: ModelSpec) -> tuple[float, float]:
+    """Return how many tokens of a judge one of a reply is; at worst no fewer than it is of its own model."""
+    share = judge.counted_by[1] / answerer.counted_by[1]
+    doubt = OTHER_TOKENIZER if judge.encoding and judge.encoding != answerer.encoding else 1.0
+    return share, max(share, 1.0) * doubt
+
+
+def _times(tokens: Three, often: Sequence[float]) -> Three:
+    low, expected, worst = (count * times for count, times in zip(tokens, often, strict=True))
+    return low, expected, worst
+
+
+def _doubt(spec: ModelSpec) -> float:
+    return 1.0 if spec.encoding else OTHER_TOKENIZER
+
+
+def total_tokens(askings: Iterable[Asking]) -> Tokens:
+    """Return the tokens of everything together."""
+    sent, got, number = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0.0
+    for asking in askings:
+        number += asking.calls
+        for place in range(3):
+            sent[place] += asking.sent[place]
+            got[place] += asking.got[place]
+    return Tokens(math.ceil(number), (sent[0], sent[1], sent[2]), (got[0], got[1], got[2]))
+
+
+def refuse_unreachable(plan: Plan, store: Store, *, only_judge: bool = False) -> None:
+    """Refuse to ask models that are retired or lack their key; what they answered before stays as good as it was."""
+    named: Mapping[tuple[str, str], ModelSpec] = {
+        **({} if only_judge else {("model", name): spec for name, spec in plan.models.items()}),
+        **{(role, plan.judges[role].name): spec for role, spec in plan.judge_models.items()},
+    }
+    env = read_environment(plan.folder)
+    if not any(spec.is_retired() or key_fault(spec, env) for spec in named.values()):
+        return
+    frame = estimate_frame(plan, store)
+    ahead = {(row.who, row.model) for row in frame[frame["calls"] > 0].itertuples()}
+    told = [
+        f"{who} {name} ({spec.provider} {spec.model}) since {spec.retired}"
+        for (who, name), spec in named.items()
+        if spec.is_retired() and (who, name) in ahead
+    ]
+    if told:
+        raise StudyError(
+            f"study {plan.study.name}: retired by their providers: {'; '.join(told)}. Nothing was sent: name models "
+            'that are served, or give the id of one, as in { name = "NAME", model = "ID" }'
+        )
+    if not (plan.test.judged or any(who == "model" for who, _ in ahead)):
+        return  # what such a test has still to ask its judges only its annotators know
+    refuse_keyless((spec for key, spec in named.items() if key in ahead), plan.folder)
+
+
+def refuse_keyless(specs: Iterable[ModelSpec], folder: Path) -> None:
+    """Refuse to ask models without their keys, all of them in one line."""
+    env = read_environment(folder)
+    faults = dict.fromkeys(f"{spec.provider} {fault}" for spec in specs if (fault := key_fault(spec, env)))
+    if faults:
+        raise InputError(
+            f"{', '.join(faults)}. Nothing was sent: export what is missing, or write NAME=... into a .env file in the "
+            "working folder or beside the study"
+        )

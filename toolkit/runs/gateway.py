@@ -15,10 +15,9 @@ from typing import Any
 from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
 from toolkit.models.prices import aud_cost, batch_price
-from toolkit.runs.batch_exchange import STILL_OPEN
-from toolkit.runs.batches import BatchDesk
+from toolkit.runs.batches import STILL_OPEN, BatchDesk
 from toolkit.runs.budget import Account
-from toolkit.runs.endpoint import Endpoint, limiters, most_tokens, worst_aud
+from toolkit.runs.endpoints import Endpoint, limiters, most_tokens, worst_aud
 from toolkit.runs.ledger import Busy, Claim, Ledger
 from toolkit.runs.limits import POLL_SECONDS, Limiter, Slot, turn_away_when
 from toolkit.runs.retries import UNSURE, RetryPolicy

@@ -1,7 +1,7 @@
 """The ledger: a call is claimed before it is sent, its reply is durable before anyone hears of it, and it stays.
 
 A claim is an insert under the call's identity, which is a unique key, so of two processes one wins. It belongs to an
-owner (`toolkit.runs.owners`); a claim of a dead owner is taken over, and what it may have cost is not forgotten.
+owner (`toolkit.runs.leases`); a claim of a dead owner is taken over, and what it may have cost is not forgotten.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
 
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
-from toolkit.runs.owners import Owner, is_living
+from toolkit.runs.leases import Owner, is_living
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, utc_now
 from toolkit.store.writer import TOUCH, Duplicate
@@ -236,6 +236,43 @@ class Ledger:
         if claim.inherited_aud:
             document.setdefault("inherited_aud", claim.inherited_aud)
         return document
+
+
+@dataclass(frozen=True)
+class Calls:
+    """The calls of one state of a study: how many, what they cost, and what may have been billed besides, in AUD.
+
+    ``most_attempts`` is the number of requests of the call that took most.
+    """
+
+    count: int
+    aud: float
+    unsure_aud: float
+    most_attempts: int
+
+
+def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
+    """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``."""
+    totals = {
+        "n": {"$sum": 1},
+        "aud": {"$sum": "$aud_cost"},
+        "unsure": {"$sum": "$unsure_aud"},
+        "most": {"$max": {"$size": {"$ifNull": ["$attempts", []]}}},  # a claim has none yet
+    }
+    # By one plain field: the embedded server counts that in SQL, and takes a compound _id for one constant group.
+    found = store.database["calls"].aggregate(
+        [{"$match": {"study": study}}, {"$group": {"_id": "$state", **totals}}]
+    )
+    return {
+        group["_id"]: Calls(group["n"], group["aud"] or 0.0, group["unsure"] or 0.0, group["most"] or 0)
+        for group in found
+    }
+
+
+def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
+    """Return owner, purpose and worst cost of the calls that are under way, or that a dead process left."""
+    fields = {"state": 1, "owner": 1, "purpose": 1, "worst_aud": 1, "sent": 1}
+    return list(store.database["calls"].find({"study": study, "state": "claimed"}, fields))
 
 
 def was_sent(call: Mapping[str, Any]) -> bool:

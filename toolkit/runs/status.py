@@ -6,23 +6,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from toolkit.counting import counted
-from toolkit.runs.asked import answered_by_others, others_lines
-from toolkit.runs.ledger import was_sent
-from toolkit.runs.lengths import EXPECTED_REPLY_TOKENS
-from toolkit.runs.owners import living
+from toolkit.plan import Plan
+from toolkit.runs.budget import settled_aud, settled_words, settlements, unsure_calls
+from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS
+from toolkit.runs.leases import living
+from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, was_sent
 from toolkit.runs.progress import duration
-from toolkit.runs.said import calls_of_judge
-from toolkit.runs.settling import settled_aud, settled_words, settlements, unsure_calls
-from toolkit.runs.standing import Calls, Standing, calls_by_state, claimed_calls, standings
+from toolkit.runs.provenance import answered_by_others, others_lines
+from toolkit.runs.run_state import Standing, calls_of_judge, standings
+from toolkit.store.connection import Store
 from toolkit.store.documents import utc_now
-from toolkit.summary import Summary
-
-if TYPE_CHECKING:
-    from toolkit.plan import Plan
-    from toolkit.store.connection import Store
+from toolkit.words import Summary, counted
 
 RATE_SECONDS: Final = 300.0
 """The rate is that of the last five minutes."""

@@ -1,77 +1,169 @@
-"""The columns of a sample: the one place that says which there are, in which order, and what each means."""
+r"""The columns of a sample, and from what tshark says of a packet to a row; both readers hand their records over here.
+
+A record holds one string a field of ``asked_fields``: empty where the packet has no such field, and several
+values joined by a carriage return, which no value can hold because tshark writes one as ``\r``. Backspace, tab, line
+feed and form feed inside a value are ``\b``, ``\t``, ``\n`` and ``\f`` in the same way; a backslash stays as it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from toolkit.errors import InputError
 
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a sample."""
-
-    name: str
-    field: str
-    dtype: str
-    unit: str
-    meaning: str
-
-
-COLUMNS: Final[tuple[Column, ...]] = (
-    Column("number", "frame.number", "Int64", "", "Position of the packet in the capture, from 1."),
-    Column("time", "frame.time_relative", "float64", "s", "Time since the first packet of the capture."),
-    Column(
-        "source", "ip.src, ipv6.src or eth.src", "string", "", "Outermost address that sent it, else its MAC."
-    ),
-    Column(
-        "destination",
-        "ip.dst, ipv6.dst or eth.dst",
-        "string",
-        "",
-        "Outermost address it is for, else its MAC.",
-    ),
-    Column("source_port", "tcp.srcport or udp.srcport", "Int64", "", "Port of the outermost TCP or UDP."),
-    Column(
-        "destination_port", "tcp.dstport or udp.dstport", "Int64", "", "Port of the outermost TCP or UDP."
-    ),
-    Column(
-        "protocol", "_ws.col.protocol", "string", "", "Protocol as the list of packets in Wireshark says it."
-    ),
-    Column("length", "frame.len", "Int64", "byte", "Length of the frame on the wire."),
-    Column(
-        "tcp_flags",
-        "tcp.flags",
-        "string",
-        "",
-        "Flags that are set, such as SYN,ACK; none where no flag is set.",
-    ),
-    Column("stream", "tcp.stream", "Int64", "", "TCP connection within the capture, from 0."),
-    Column("method", "http.request.method", "string", "", "HTTP method of a request."),
-    Column("host", "http.host", "string", "", "Host header of a request."),
-    Column("uri", "http.request.uri", "string", "", "Target of a request, as sent."),
-    Column("status", "http.response.code", "Int64", "", "Status code of a reply."),
-    Column("content_type", "http.content_type", "string", "", "Content-Type header."),
-    Column("user_agent", "http.user_agent", "string", "", "User-Agent header of a request."),
-    Column("payload_length", "tcp.len", "Int64", "byte", "Bytes of TCP payload."),
-)
-NAMES: Final[tuple[str, ...]] = tuple(column.name for column in COLUMNS)
+COLUMNS: Final = {
+    "number": "Int64",
+    "time": "float64",
+    "source": "string",
+    "destination": "string",
+    "source_port": "Int64",
+    "destination_port": "Int64",
+    "protocol": "string",
+    "length": "Int64",
+    "tcp_flags": "string",
+    "stream": "Int64",
+    "method": "string",
+    "host": "string",
+    "uri": "string",
+    "status": "Int64",
+    "content_type": "string",
+    "user_agent": "string",
+    "payload_length": "Int64",
+}
+"""Name and dtype; time in s since the first packet, lengths in bytes, addresses and ports of the innermost packet."""
+NAMES: Final = tuple(COLUMNS)
 
 
-def choose(names: Sequence[str] | None) -> tuple[Column, ...]:
+def choose(names: Sequence[str] | None) -> tuple[str, ...]:
     """Return the columns of these names, in the order given; all of them for ``None``."""
-    if names is None:
-        return COLUMNS
-    if isinstance(names, str):
-        names = (names,)
-    known = dict(zip(NAMES, COLUMNS, strict=True))
-    unknown = [name for name in names if name not in known]
-    if unknown:
+    chosen = (names,) if isinstance(names, str) else NAMES if names is None else tuple(names)
+    if unknown := [name for name in chosen if name not in COLUMNS]:
         raise InputError(f"column {unknown[0]!r} of a sample: there is none; choose from {', '.join(NAMES)}")
-    if not names:
+    if not chosen:
         raise InputError("columns of a sample: name at least one, or leave them out for all")
-    if len(set(names)) < len(names):
-        raise InputError(f"columns of a sample: one is named twice in {', '.join(names)}")
-    return tuple(known[name] for name in names)
+    if len(set(chosen)) < len(chosen):
+        raise InputError(f"columns of a sample: one is named twice in {', '.join(chosen)}")
+    return chosen
+
+
+Record = tuple[str, ...]
+
+SEVERAL: Final = "\r"
+_FIELDS: Final = (
+    *("frame.number", "frame.time_relative", "frame.protocols", "ip.src", "ip.dst", "ipv6.src", "ipv6.dst"),
+    *("eth.src", "eth.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "_ws.col.protocol"),
+    *("frame.len", "tcp.flags", "tcp.stream", "http.request.method", "http.host", "http.request.uri"),
+    *("http.response.code", "http.content_type", "http.user_agent", "tcp.len"),
+)
+_PROTOCOLS: Final = _FIELDS.index("frame.protocols")
+_PROTOCOL: Final = _FIELDS.index("_ws.col.protocol")
+_TCP_FLAGS: Final = _FIELDS.index("tcp.flags")
+_TCP_STREAM: Final = _FIELDS.index("tcp.stream")
+_TCP_LENGTH: Final = _FIELDS.index("tcp.len")
+_METHOD: Final = _FIELDS.index("http.request.method")
+_STATUS: Final = _FIELDS.index("http.response.code")
+_FLAGS: Final = (
+    "FIN",
+    "SYN",
+    "RST",
+    "PSH",
+    "ACK",
+    "URG",
+    "ECE",
+    "CWR",
+    "AE",
+)  # bit 0 upwards, as in RFC 9293
+_QUOTING: Final = frozenset({"icmp", "icmpv6"})
+
+
+def asked_fields(version: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the fields to ask tshark for."""
+    if version >= (4, 2):
+        return _FIELDS
+    return tuple("_ws.col.Protocol" if field == "_ws.col.protocol" else field for field in _FIELDS)
+
+
+def cells_of(record: Record) -> tuple[str, ...]:
+    """Return the row of a sample for one record, one text a column of ``COLUMNS``; empty where it is missing.
+
+    Inside a tunnel the innermost packet counts, as it does for tshark's protocol: one layer a row. Of several HTTP
+    messages the first counts. What an ICMP error quotes belongs to another packet and is left out.
+    """
+    layers = _layers(record[_PROTOCOLS])
+    network, transport = layers.network, layers.transport
+
+    def value(field: int, occurrence: int) -> str:
+        text = record[field]
+        if SEVERAL not in text:
+            return text
+        held = text.split(SEVERAL)
+        return held[min(occurrence, len(held) - 1)]
+
+    ends = (value(network.field, network.occurrence), value(network.field + 1, network.occurrence))
+    ports = ("", "")
+    if transport.field:
+        ports = (
+            value(transport.field, transport.occurrence),
+            value(transport.field + 1, transport.occurrence),
+        )
+    head = (value(0, 0), value(1, 0), *ends, *ports, value(_PROTOCOL, 0), value(_PROTOCOL + 1, 0))
+    if layers.quotes:
+        return (*head, *("",) * 9)
+    tcp = {field: value(field, transport.occurrence) for field in (_TCP_FLAGS, _TCP_STREAM, _TCP_LENGTH)}
+    http = (value(field, 0) for field in range(_METHOD, _TCP_LENGTH))
+    return (*head, _flags(tcp[_TCP_FLAGS]), tcp[_TCP_STREAM], *http, tcp[_TCP_LENGTH])
+
+
+def holds_several_messages(record: Record) -> bool:
+    """Say whether a packet holds more than one HTTP request or reply, of which a row shows the first."""
+    return SEVERAL in record[_METHOD] or SEVERAL in record[_STATUS]
+
+
+def in_tunnel(record: Record) -> bool:
+    """Say whether a packet carries another one, which is the one that its row shows."""
+    return _layers(record[_PROTOCOLS]).inner
+
+
+class _Layer(NamedTuple):
+    field: int
+    """Where the record holds the address or port of the sender; 0 for none."""
+    occurrence: int
+    """Which of the values of that field it is, 0 for the outermost."""
+
+
+class _Layers(NamedTuple):
+    network: _Layer
+    transport: _Layer
+    quotes: bool
+    inner: bool
+
+
+@lru_cache(maxsize=4096)
+def _layers(protocols: str) -> _Layers:
+    """Return where the addresses and ports of the innermost packet stand, and whether it quotes or is carried."""
+    layers = protocols.split(":")
+    end = next((index for index, layer in enumerate(layers) if layer in _QUOTING), len(layers))
+    own = layers[:end]
+    found = [index for index, layer in enumerate(own) if layer in _NETWORK]
+    last = found[-1] if found else 0
+    network = _Layer(_NETWORK.get(own[last] if own else "", _NETWORK["eth"]), own[:last].count(own[last]))
+    place = next((index for index in range(last, end) if own[index] in _TRANSPORT), None)
+    transport = (
+        _Layer(0, 0) if place is None else _Layer(_TRANSPORT[own[place]], own[:place].count(own[place]))
+    )
+    carried = sum(own[index] != "eth" for index in found[:-1]) > 0
+    return _Layers(network, transport, end < len(layers), carried)
+
+
+_NETWORK: Final = {name: _FIELDS.index(f"{name}.src") for name in ("eth", "ip", "ipv6")}
+_TRANSPORT: Final = {name: _FIELDS.index(f"{name}.srcport") for name in ("tcp", "udp")}
+
+
+@lru_cache(maxsize=1024)
+def _flags(value: str) -> str:
+    if not value:
+        return ""
+    bits = int(value, 16)
+    return ",".join(name for bit, name in enumerate(_FLAGS) if bits >> bit & 1) or "none"

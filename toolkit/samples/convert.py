@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.samples import pyshark_reader, tshark
-from toolkit.samples.columns import NAMES, Column, choose
-from toolkit.samples.fields import cells_of, holds_several_messages, in_tunnel
-from toolkit.samples.process import DamagedCapture, check_capture, tshark_version
+from toolkit.samples.columns import NAMES, cells_of, choose, holds_several_messages, in_tunnel
 from toolkit.samples.pseudonyms import Pseudonyms
 from toolkit.samples.tables import Tables, move, remove_earlier_streams, staging_for
-from toolkit.summary import Summary
+from toolkit.samples.tshark import DamagedCapture, check_capture, tshark_version
+from toolkit.words import Summary
 
 READERS: Final = {"pyshark": pyshark_reader.records, "fast": tshark.records}
 LARGE: Final = 5_000_000  # bytes of capture from which "auto" takes the fast reader
@@ -182,7 +181,7 @@ def _reader_for(capture: Path, reader: str) -> str:
 
 def _provenance(
     capture: Path,
-    columns: Sequence[Column],
+    columns: Sequence[str],
     reader: str,
     display_filter: str | None,
     pseudonyms: Pseudonyms | None,
@@ -210,7 +209,7 @@ def _provenance(
         },
         "reader": reader,
         "display_filter": shareable(display_filter),
-        "columns": [column.name for column in columns],
+        "columns": list(columns),
         "truncated": seen.damage is not None,
         "note": shareable(note.replace(str(capture.absolute()), capture.name)) if note else None,
         "pseudonymised": pseudonyms is not None,

@@ -16,8 +16,8 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Final
 
-from toolkit.samples.fields import SEVERAL, Record, asked_fields
-from toolkit.samples.process import Tshark, check_capture, running_tshark, tshark_version
+from toolkit.samples.columns import SEVERAL, Record, asked_fields
+from toolkit.samples.tshark import Tshark, check_capture, running_tshark, tshark_version
 
 _BATCH: Final = 64  # records handed over at a time: a lock for each would cost more than reading it
 _BATCHES: Final = 64  # batches that may wait, so that a slow consumer bounds the memory

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.samples.cells import unguard
 from toolkit.samples.columns import COLUMNS, NAMES
+from toolkit.samples.tables import unguard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,8 +130,7 @@ def _frame(text: str, path: Path) -> pd.DataFrame:
         if len(row) != len(names):
             raise InputError(f"{path}: row {number} has {len(row)} cells, the first line has {len(names)}")
     table = pd.DataFrame(rows, columns=names, dtype=str)
-    types = {column.name: column.dtype for column in COLUMNS}
-    return pd.DataFrame({name: _typed(table[name], types.get(name, "string"), path) for name in names})
+    return pd.DataFrame({name: _typed(table[name], COLUMNS.get(name, "string"), path) for name in names})
 
 
 def _typed(cells: pd.Series, dtype: str, path: Path) -> pd.Series:

@@ -1,7 +1,13 @@
-"""CSV files that are complete or not there: written in a folder beside the target, moved when all is well."""
+"""The CSV files of a sample: complete or not there, and safe in a spreadsheet.
+
+A cell that begins with one of ``= + - @``, a tab, a carriage return, a line feed, or the full-width forms of the four,
+can become a formula when a spreadsheet opens the file; text in captures is chosen by strangers. Such a cell gets an
+apostrophe in front. So does one that begins with an apostrophe, which makes taking it off again unambiguous.
+"""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,11 +15,22 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from toolkit.errors import InputError
-from toolkit.samples.cells import csv_line
-from toolkit.samples.columns import NAMES, Column
+from toolkit.samples.columns import COLUMNS, NAMES
 
-_AT_ONCE: Final = 5_000  # lines that wait for their file to be opened: thousands of streams, one open file
+_MARK: Final = "'"
+_RISKY: Final = frozenset("=+-@\t\r\n＝＋－＠" + _MARK)
+_AT_ONCE: Final = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
 _STREAM: Final = NAMES.index("stream")
+
+
+def guard(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return _MARK + text if text and text[0] in _RISKY else text
+
+
+def unguard(text: str) -> str:
+    """Return what ``guard`` was given."""
+    return text[1:] if len(text) > 1 and text[0] == _MARK and text[1] in _RISKY else text
 
 
 @contextmanager
@@ -30,12 +47,11 @@ def staging_for(final: Path) -> Iterator[Path]:
 class Tables:
     """The CSVs of one conversion, in a folder where nobody looks until they are complete."""
 
-    def __init__(self, folder: Path, stem: str, columns: Sequence[Column], per_stream: bool) -> None:
+    def __init__(self, folder: Path, stem: str, columns: Sequence[str], per_stream: bool) -> None:
         self._folder, self._stem, self._per_stream = folder, stem, per_stream
-        self._places = [NAMES.index(column.name) for column in columns]
-        self._texts = [column.dtype == "string" for column in columns]
-        self._header = ",".join(column.name for column in columns) + "\n"
-        self._waiting: dict[str, list[str]] = {}
+        self._places = [(NAMES.index(name), COLUMNS[name] == "string") for name in columns]
+        self._header = tuple(columns)
+        self._waiting: dict[str, list[list[str]]] = {}
         self._count = 0
         self._rows: dict[str, int] = {}
 
@@ -44,11 +60,8 @@ class Tables:
         stem = self._stem
         if self._per_stream:
             stem = f"{stem}-stream-{cells[_STREAM]}" if cells[_STREAM] else f"{stem}-other"
-        line = csv_line([cells[place] for place in self._places], self._texts)
-        if stem in self._waiting:
-            self._waiting[stem].append(line)
-        else:
-            self._waiting[stem] = [line]
+        row = [guard(cells[place]) if text else cells[place] for place, text in self._places]
+        self._waiting.setdefault(stem, []).append(row)
         self._count += 1
         if self._count >= _AT_ONCE:
             self._flush()
@@ -59,12 +72,11 @@ class Tables:
         return self._rows
 
     def _flush(self) -> None:
-        for stem, lines in self._waiting.items():
+        for stem, rows in self._waiting.items():
             with (self._folder / f"{stem}.csv").open("a", encoding="utf-8", newline="") as stream:
-                if stem not in self._rows:
-                    stream.write(self._header)
-                stream.write("".join(lines))
-            self._rows[stem] = self._rows.get(stem, 0) + len(lines)
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerows(rows if stem in self._rows else [self._header, *rows])
+            self._rows[stem] = self._rows.get(stem, 0) + len(rows)
         self._waiting.clear()
         self._count = 0
 

@@ -1,16 +1,141 @@
-"""The fast reader: ``tshark -T fields``, one line a packet, streamed; for large captures."""
+"""tshark, started the same way and ended whatever happens; and its fast reader, one line of fields a packet."""
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BufferedReader
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, cast
 
 from toolkit.errors import InputError
-from toolkit.samples.fields import SEVERAL, Record, asked_fields
-from toolkit.samples.process import check_capture, running_tshark, tshark_version
+from toolkit.samples.columns import SEVERAL, Record, asked_fields
 
 _CHUNK: Final = 1 << 18  # bytes at most; a pipe gives less
+_MOST_WORDS: Final = 65_536  # bytes of complaints that are read; a broken capture can make tshark talkative
+
+
+class DamagedCapture(InputError):
+    """A capture that cannot be read to its end; raised after the last packet that could be read."""
+
+
+@dataclass(frozen=True)
+class Tshark:
+    """A running tshark."""
+
+    capture: Path
+    process: subprocess.Popen[bytes]
+    output: BufferedReader
+    complaints: IO[bytes]
+
+    def end(self) -> None:
+        """Wait for it to end after its output did, and raise what it complained of."""
+        code = self.process.wait()
+        if code == 0:
+            return
+        self.complaints.seek(0)
+        said = complaint(self.complaints.read(_MOST_WORDS).decode(errors="replace"), self.capture)
+        if code < 0:
+            raise InputError(
+                f"{self.capture}: tshark was ended by signal {-code}; {said or 'it did not say why'}"
+            )
+        raise DamagedCapture(f"{self.capture}: {said or f'tshark ended with code {code}'}")
+
+
+def find_program(name: str) -> str:
+    """Return the path of a program of Wireshark."""
+    found = shutil.which(name)
+    if found is None:
+        raise InputError(
+            f"{name}: not found on PATH; install Wireshark's command line (apt-get install tshark)"
+        )
+    return found
+
+
+def tshark_version() -> tuple[int, ...]:
+    """Return the version of the installed tshark, e.g. ``(4, 0, 17)``."""
+    return _version_of(find_program("tshark"))
+
+
+@lru_cache(maxsize=4)
+def _version_of(path: str) -> tuple[int, ...]:
+    # capinfos comes with tshark and answers in 10 ms; tshark loads every dissector first, which takes 200.
+    for program in (Path(path).with_name("capinfos"), Path(path)):
+        try:
+            said = subprocess.run(
+                [program, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+            )
+        except OSError:
+            continue
+        found = re.search(r"\(Wireshark\) (\d+)\.(\d+)\.(\d+)", said.stdout)
+        if found is not None:
+            return tuple(int(part) for part in found.groups())
+    raise InputError(f"{path}: does not say its version; install Wireshark's command line again")
+
+
+def surroundings(home: str) -> dict[str, str]:
+    """Return the environment for a program of Wireshark: the C locale and no preferences of the user."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
+    return {**kept, "LC_ALL": "C", "HOME": home, "WIRESHARK_CONFIG_DIR": home}
+
+
+@contextmanager
+def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[Tshark]:
+    """Run tshark on a capture and leave no process behind, whatever happens inside the ``with``."""
+    program = find_program("tshark")
+    with (
+        tempfile.TemporaryDirectory(prefix="toolkit-tshark-") as home,
+        tempfile.TemporaryFile() as complaints,
+    ):
+        process = subprocess.Popen(
+            [program, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=surroundings(home),
+            start_new_session=True,  # Ctrl-C is ours: a tshark that ends quietly on it would look like a short capture
+        )
+        with process:  # closes its pipe and waits for it
+            try:
+                yield Tshark(capture, process, cast(BufferedReader, process.stdout), complaints)
+            finally:
+                process.kill()  # does nothing once it has ended
+
+
+def check_capture(path: Path) -> None:
+    """Raise InputError when there is no readable file, before any program is started on it."""
+    if not path.exists():
+        raise InputError(f"{path}: no such capture; check the path")
+    if not path.is_file():
+        raise InputError(f"{path}: not a file; name a pcap or pcapng file")
+    try:
+        with path.open("rb") as stream:
+            if not stream.read(1):
+                raise InputError(f"{path}: the capture is empty (0 bytes); record it again")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check its permissions") from None
+
+
+def complaint(words: str, capture: Path) -> str:
+    r"""Return what tshark complained of as one line without its own preambles."""
+    lines = [line.strip() for line in words.splitlines()]
+    lines = [
+        line for line in lines if line and not line.startswith("Running as user") and set(line) - set("^~ ")
+    ]
+    text = " ".join(lines).removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
+    return one_line(text).removesuffix(".")
+
+
+def one_line(text: str) -> str:
+    r"""Return a text that cannot break a line or steer a terminal."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
 def records(capture: Path, display_filter: str | None = None) -> Generator[Record, None, None]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 import pandas as pd
 
-from toolkit.counting import counted, coverage
+from toolkit.words import counted, coverage
 
 ROUNDING: Final = 1e-12
 """What is smaller than this share of the size of the numbers is rounding, not data."""

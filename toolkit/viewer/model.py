@@ -16,21 +16,19 @@ from toolkit.judges.focus import focus_sentences
 from toolkit.judges.judgement import Judgement, judge
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.people.rating import why_not
-from toolkit.plan import PlannedRun
-from toolkit.protocols.rubric_study import judge_of_run
+from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.execution import run_anywhere
 from toolkit.runs.ledger import answer_of
+from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating
-from toolkit.store.stored import Stored, reply_texts, stored_judgements, stored_runs
+from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.viewer.people import HIDDEN, ratings_by_run
 from toolkit.viewer.table import plain_row
 from toolkit.viewer.visible import Span, spans_in_order
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from toolkit.study import Study
 
 
 @dataclass(frozen=True)
@@ -75,13 +73,13 @@ class OpenRun:
     marked_as: str
 
 
-def search_texts(study: Study, runs: pd.DataFrame) -> dict[str, str]:
+def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]:
     """Return what a search looks in: ids, prompt and reply of each run, case folded, by run id."""
-    found_blobs = study.store.find_by(
+    found_blobs = store.find_by(
         OutputBlob, "blob_id", runs["output_blob_id"].dropna(), only=("blob_id", "content")
     )
     replies = {blob["blob_id"]: blob["content"].casefold() for blob in found_blobs}
-    prompts = {run.prompt.prompt_id: run.prompt.text.casefold() for run in study.plan.runs}
+    prompts = {run.prompt.prompt_id: run.prompt.text.casefold() for run in plan.runs}
     found = {}
     columns = (runs[name] for name in ("run_id", "prompt_id", "model", "output_blob_id"))
     for run_id, prompt_id, model, blob_id in zip(*columns, strict=True):
@@ -90,26 +88,28 @@ def search_texts(study: Study, runs: pd.DataFrame) -> dict[str, str]:
     return found
 
 
-def open_runs(study: Study, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
+def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
     """Read some runs whole, in the order of the ids."""
     chosen = runs[runs["run_id"].isin(list(run_ids))]
     rows = {row["run_id"]: plain_row(row) for row in chosen.to_dict("records")}
     for run_id in run_ids:
         if run_id not in rows:
-            raise InputError(f"run {run_id!r}: not in study {study.name}; study.runs() lists the run ids")
-    plan, store = study.plan, study.store
+            raise InputError(
+                f"run {run_id!r}: not in study {plan.study.name}; study.runs() lists the run ids"
+            )
     planned = {run.key: run for run in plan.runs}
     keys = {run_id: (row["prompt_id"], row["model"], row["repeat"]) for run_id, row in rows.items()}
-    there = stored_runs(store, study.name, [row["call_id"] for row in rows.values()])
+    there = stored_runs(store, plan.study.name, [row["call_id"] for row in rows.values()])
     stored = {run.run_id: run for run in there.values()}
     replies = reply_texts(store, stored.values())
     said = stored_judgements(store, stored.values(), plan.rubric.digest)
     rateable = {run.run_id: run.blob_id for run in stored.values() if why_not(run) is None and run.blob_id}
-    people = ratings_by_run(study, rateable)
-    calls = _calls(study, (row["call_id"] for row in rows.values()))
+    people = ratings_by_run(plan, store, rateable)
+    calls = _calls(store, (row["call_id"] for row in rows.values()))
     return [
         _open(
-            study,
+            plan,
+            store,
             rows[run_id],
             planned[keys[run_id]],
             replies.get(stored[run_id].blob_id or "") if run_id in stored else None,
@@ -129,7 +129,8 @@ def _current(said: Mapping[str, Judgement], stored: Stored | None) -> dict[str, 
 
 
 def _open(
-    study: Study,
+    plan: Plan,
+    store: Store,
     facts: Mapping[str, Any],
     planned: PlannedRun,
     reply: str | None,
@@ -140,8 +141,8 @@ def _open(
     hidden_for = facts.get(HIDDEN) or ""
     if hidden_for:
         said, people = (), ()
-    judges = tuple(_judge_said(study, planned, reply or "", judgement) for judgement in said)
-    marked, marked_as = _marked(study, reply or "", said)
+    judges = tuple(_judge_said(plan, store, planned, reply or "", judgement) for judgement in said)
+    marked, marked_as = _marked(plan, reply or "", said)
     return OpenRun(
         run_id=str(facts["run_id"]),
         facts=facts,
@@ -156,9 +157,9 @@ def _open(
     )
 
 
-def _marked(study: Study, reply: str, said: Sequence[Judgement]) -> tuple[tuple[Span, ...], str]:
+def _marked(plan: Plan, reply: str, said: Sequence[Judgement]) -> tuple[tuple[Span, ...], str]:
     """Return what is marked in a reply: what judges found fault with, or its focus sentences."""
-    manner = study.plan.manner
+    manner = plan.manner
     if manner.focus == "per_sentence" and said:
         found = [one for judgement in said for one in (judgement.detail or {}).get("findings", ())]
         spans = spans_in_order((one["start"], one["end"]) for one in found)
@@ -171,26 +172,26 @@ def _marked(study: Study, reply: str, said: Sequence[Judgement]) -> tuple[tuple[
     return spans, f"focus sentences ({told})"
 
 
-def _judge_said(study: Study, planned: PlannedRun, reply: str, judgement: Judgement) -> JudgeSaid:
-    asked = _calls_of_judge(study, planned, reply, judgement)
+def _judge_said(plan: Plan, store: Store, planned: PlannedRun, reply: str, judgement: Judgement) -> JudgeSaid:
+    asked = _calls_of_judge(plan, store, planned, reply, judgement)
     if not asked or asked[0]["_id"] != judgement.call_id:
         # The study's judges are asked in another way by now; the ledger has the call that the judgement names.
-        first = _calls(study, [judgement.call_id] if judgement.call_id else [])
+        first = _calls(store, [judgement.call_id] if judgement.call_id else [])
         return JudgeSaid(judgement, tuple(_kept(call) for call in first.values()), complete=False)
     return JudgeSaid(judgement, tuple(_kept(call) for call in asked), complete=True)
 
 
 def _calls_of_judge(
-    study: Study, planned: PlannedRun, reply: str, judgement: Judgement
+    plan: Plan, store: Store, planned: PlannedRun, reply: str, judgement: Judgement
 ) -> list[Mapping[str, Any]]:
-    plan, kept = study.plan, dict[str, Mapping[str, Any]]()
+    kept: dict[str, Mapping[str, Any]] = {}
     spec = plan.judges.get(judgement.judge)
     if spec is None:
         return []
 
     async def ask(request: ModelRequest) -> Answer:
         call_id = request.identity()
-        kept.update(_calls(study, [call_id]))
+        kept.update(_calls(store, [call_id]))
         if kept.get(call_id, {}).get("state") != "done":
             raise ModelError(f"call {call_id}: not answered", reason="not in the ledger")
         return answer_of(kept[call_id])
@@ -198,7 +199,7 @@ def _calls_of_judge(
     work = judge(
         reply,
         planned.prompt.text,
-        judge=judge_of_run(spec, planned.repeat, judgement.judge_repeat),
+        judge=spec.of_run(planned.repeat, judgement.judge_repeat),
         rubric=plan.rubric,
         ask=ask,
         manner=plan.manner,
@@ -207,8 +208,8 @@ def _calls_of_judge(
     return list(kept.values())
 
 
-def _calls(study: Study, call_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-    found = study.store.find_by(Call, "_id", call_ids, leave_out=("request",))
+def _calls(store: Store, call_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+    found = store.find_by(Call, "_id", call_ids, leave_out=("request",))
     return {call["_id"]: call for call in found}
 
 

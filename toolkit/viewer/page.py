@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from toolkit.errors import InputError
+from toolkit.filters import planned_runs
 from toolkit.viewer.beside import beside_html
 from toolkit.viewer.look import PAGE_STYLE, SCRIPT, STYLE
 from toolkit.viewer.model import OpenRun, open_runs
@@ -23,7 +24,8 @@ from toolkit.viewer.visible import shown
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.study import Study
+    from toolkit.plan import Plan
+    from toolkit.store.connection import Store
 
 LARGEST_PAGE: Final = 500
 """Runs on one page; nobody reads more, and a browser takes its time over them."""
@@ -36,7 +38,8 @@ POLICY: Final = (
 
 
 def write_page(
-    study: Study,
+    plan: Plan,
+    store: Store,
     runs: pd.DataFrame,
     *,
     path: Path | str | None = None,
@@ -48,8 +51,8 @@ def write_page(
 
     Parameters
     ----------
-    study
-        The study.
+    plan, store
+        The study's: `Study.plan` and `Study.store`.
     runs
         Rows of its runs frame, in the order in which they will stand there.
     path
@@ -73,21 +76,21 @@ def write_page(
             f"page of {len(runs)} runs: a page takes 1 to {LARGEST_PAGE}; filter the runs until they fit"
         )
     ids = [str(run_id) for run_id in runs["run_id"]]
-    frame = with_people(study, runs if pair is None else study.runs(), blind=blind)
+    frame = with_people(plan, store, runs if pair is None else planned_runs(plan, store), blind=blind)
     extra = [run_id for run_id in pair or () if run_id not in ids]
-    opened = {run.run_id: run for run in open_runs(study, frame, [*ids, *extra])}
+    opened = {run.run_id: run for run in open_runs(plan, store, frame, [*ids, *extra])}
     beside = None if pair is None else (opened[pair[0]], opened[pair[1]])
     content = page_html(
         [opened[run_id] for run_id in ids],
-        name=study.name,
-        note=study.note,
-        dataset=study.plan.dataset.version,
+        name=plan.study.name,
+        note=plan.note,
+        dataset=plan.dataset.version,
         pair=beside,
         chosen=chosen,
     )
     named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
     digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
-    place = Path(path) if path is not None else study.output / f"answers-{digest}.html"
+    place = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
     return write_atomically(place, content.encode())
 
 

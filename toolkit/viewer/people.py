@@ -12,14 +12,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.people.running import running_rounds
-from toolkit.store.rating_rounds import known_raters
-from toolkit.store.ratings import Rating, newest_ratings
+from toolkit.plan import Plan
+from toolkit.store.connection import Store
+from toolkit.store.ratings import Rating, known_raters, newest_ratings
 from toolkit.words import DIMENSIONS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from toolkit.study import Study
 
 HIDDEN: Final = "hidden_for"
 """Column with the raters whose running rounds hide the scores of a run, as text; missing where none does."""
@@ -37,15 +36,15 @@ _SCORES: Final = (
 )
 
 
-def with_people(study: Study, runs: pd.DataFrame, *, blind: bool = True) -> pd.DataFrame:
+def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = True) -> pd.DataFrame:
     """Return a runs frame with what people said of each run."""
     import pandas as pd
 
     rateable = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
     blobs = dict(zip(rateable["run_id"], rateable["output_blob_id"], strict=True))
-    there = known_raters(study.store, study.name)
-    said = ratings_by_run(study, blobs) if there else {}
-    running = running_rounds(study.plan, study.store) if there and blind else {}
+    there = known_raters(store, plan.study.name)
+    said = ratings_by_run(plan, store, blobs) if there else {}
+    running = running_rounds(plan, store) if there and blind else {}
     finished = [
         [one.judgement().composite for one in said.get(run, ()) if one.finished] for run in runs["run_id"]
     ]
@@ -61,9 +60,9 @@ def with_people(study: Study, runs: pd.DataFrame, *, blind: bool = True) -> pd.D
     return frame
 
 
-def ratings_by_run(study: Study, blobs: Mapping[str, str]) -> dict[str, tuple[Rating, ...]]:
+def ratings_by_run(plan: Plan, store: Store, blobs: Mapping[str, str]) -> dict[str, tuple[Rating, ...]]:
     """Return the newest rating of each rater, unfinished ones too, by run id and in the order of their names."""
-    ratings = newest_ratings(study.store, blobs, study.plan.rubric.digest)
+    ratings = newest_ratings(store, blobs, plan.rubric.digest)
     found: dict[str, tuple[Rating, ...]] = {}
     for (_, run_id), rating in sorted(ratings.items()):
         found[run_id] = (*found.get(run_id, ()), rating)

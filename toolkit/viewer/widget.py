@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import ipywidgets as widgets
 
 from toolkit.errors import InputError
+from toolkit.filters import planned_runs
+from toolkit.plan import Plan
+from toolkit.store.connection import Store
 from toolkit.viewer.beside import beside_html
 from toolkit.viewer.controls import NARROW, FilterControls
 from toolkit.viewer.look import IGNORED_BY_MATHJAX, STYLE, TABLE_STYLE
@@ -22,26 +25,23 @@ from toolkit.viewer.people import HIDDEN, with_people
 from toolkit.viewer.table import PAGE, Filter, matching, pages, plain_row
 from toolkit.viewer.visible import shown
 
-if TYPE_CHECKING:
-    from toolkit.study import Study
-
 WIDTHS: Final = (18, 12, 5, 4, 13, 10, 8, 8, 9, 7, 6)
 """Of the columns of the table, in per cent."""
 
 
-def viewer(study: Study, run_id: str | None = None) -> widgets.VBox:
+def viewer(plan: Plan, store: Store, run_id: str | None = None) -> widgets.VBox:
     """Return the viewer of a study."""
-    return Viewer(study, run_id).box
+    return Viewer(plan, store, run_id).box
 
 
 class Viewer:
     """The widgets of the viewer and what they do; ``box`` is what a notebook shows."""
 
-    def __init__(self, study: Study, run_id: str | None = None) -> None:
-        self.study = study
-        self.runs = with_people(study, study.runs())
+    def __init__(self, plan: Plan, store: Store, run_id: str | None = None) -> None:
+        self.plan, self.store = plan, store
+        self.runs = with_people(plan, store, planned_runs(plan, store))
         if self.runs.empty:
-            raise InputError(f"study {study.name}: has no run to read yet; run it first (toolkit run)")
+            raise InputError(f"study {plan.study.name}: has no run to read yet; run it first (toolkit run)")
         self.filter = Filter()
         self.found = self.runs
         self.page = 0
@@ -80,7 +80,7 @@ class Viewer:
     def _texts(self) -> dict[str, str]:
         """Prompts and replies to search in: read once, when they are first searched."""
         self._say("Reading the texts of all runs, once; the next search is quick.")
-        return search_texts(self.study, self.runs)
+        return search_texts(self.plan, self.store, self.runs)
 
     def _make_steps(self) -> None:
         self.first = self._button("First page", lambda: self._turn(-self.page))
@@ -114,10 +114,11 @@ class Viewer:
         return box
 
     def _blind(self) -> None:
-        self.runs = with_people(self.study, self.study.runs(), blind=self.blind.value)
+        runs = planned_runs(self.plan, self.store)
+        self.runs = with_people(self.plan, self.store, runs, blind=self.blind.value)
         for name in ("held", "opened"):
             if run := getattr(self, name):
-                setattr(self, name, open_runs(self.study, self.runs, [run.run_id])[0])
+                setattr(self, name, open_runs(self.plan, self.store, self.runs, [run.run_id])[0])
         self._draw_run()
         self._filter()
 
@@ -168,7 +169,7 @@ class Viewer:
             self._say("This run stays at the side: open another one. Press again to let it go.")
 
     def _open(self, run_id: str) -> None:
-        (self.opened,) = open_runs(self.study, self.runs, [run_id])
+        (self.opened,) = open_runs(self.plan, self.store, self.runs, [run_id])
         place = self._place()
         self.page = (place or 0) // PAGE
         self._draw_run()
@@ -180,7 +181,12 @@ class Viewer:
         if self.held and self.opened and self.held != self.opened:
             pair = (self.held.run_id, self.opened.run_id)
         path = write_page(
-            self.study, self.found, pair=pair, chosen=self.filter.words(), blind=self.blind.value
+            self.plan,
+            self.store,
+            self.found,
+            pair=pair,
+            chosen=self.filter.words(),
+            blind=self.blind.value,
         )
         self._say(f"{len(self.found)} runs on one page: {path}")
 

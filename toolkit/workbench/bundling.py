@@ -71,7 +71,7 @@ def what_was_done(study: Study, status: Mapping[str, Any], evidence: Evidence) -
         What was calculated, from `toolkit.report.bundle.evidence.evidence_of`.
     """
     from toolkit.report.bundle.done import Done
-    from toolkit.runs.asked import asked_models
+    from toolkit.runs.provenance import asked_models
 
     plan = study.plan
     specs = {spec.name: spec for spec in (*plan.models.values(), *plan.judge_models.values())}

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from toolkit.analyses import Analyses
     from toolkit.plan import Plan
     from toolkit.report.about import About
     from toolkit.report.study_figures import StudyResults
-    from toolkit.workbench.analyses import Snapshot
 
 
 def write_judged_figures(
-    held: Snapshot, plan: Plan, folder: Path | str, only: Collection[str] = ()
+    held: Analyses, plan: Plan, folder: Path | str, only: Collection[str] = ()
 ) -> list[Path]:
     """Write every figure and table of a judged study that it can give, and say which it cannot.
 
@@ -36,7 +35,7 @@ def write_judged_figures(
     return write_figures(study_results(held, plan, only), about_judged(held, plan), folder, only)
 
 
-def about_judged(held: Snapshot, plan: Plan) -> About:
+def about_judged(held: Analyses, plan: Plan) -> About:
     """Return what every figure of a judged study says besides its numbers.
 
     Parameters
@@ -46,14 +45,13 @@ def about_judged(held: Snapshot, plan: Plan) -> About:
     """
     from toolkit.report.about import about_study
     from toolkit.report.captions import defects_note, related_note
-    from toolkit.store.frames import judge_means
 
-    runs, study = held.runs(), plan.study
+    runs, study = held.runs, plan.study
     # Where the study has replies judged that are not whole, no reader may take them for whole ones.
     notes = [
         plan.note,
         defects_note(runs),
-        related_note(judge_means(held.judgements())),
+        related_note(held.judge_means),
         plan.manner.sentence(),
     ]
     about = about_study(
@@ -67,7 +65,7 @@ def about_judged(held: Snapshot, plan: Plan) -> About:
     return replace(about, models=tuple(sorted(plan.models)))
 
 
-def study_results(held: Snapshot, plan: Plan, only: Collection[str] = ()) -> StudyResults:
+def study_results(held: Analyses, plan: Plan, only: Collection[str] = ()) -> StudyResults:
     """Make every analysis that the figures and tables of a judged study show, each once.
 
     Parameters
@@ -78,35 +76,29 @@ def study_results(held: Snapshot, plan: Plan, only: Collection[str] = ()) -> Stu
         Names of the figures to be drawn: nothing is calculated that they do not need.
     """
     from toolkit.report.study_figures import StudyResults, needed_results
-    from toolkit.stats.agreement.bland_altman import bland_altman_between_judges
-    from toolkit.stats.judge_card import judge_cards
-    from toolkit.stats.pareto import cost_column
-    from toolkit.store.frames import judge_means
-    from toolkit.words import SCALE
+    from toolkit.stats.comparisons.cost_quality import cost_column
 
-    runs, judgements = held.runs(), held.judgements()
-    judged = bool(runs["judged"].any())
+    runs = held.runs
+    judged = held.is_judged
     # How far a mean of a model holds cannot be read from two of them: the interval is the whole scale.
     objects = ("answer", "model") if runs["model"].nunique() > 2 else ("answer",)
-    related = {role: judge.related for role, judge in plan.judges.items()}
-    agreement = cache(held.reliability)
     made: dict[str, Callable[[], Any]] = {
-        "reliability": agreement,
+        "reliability": held.reliability,
         "comparison": held.length,
         "by_model": held.length_by_model,
-        "margin": lambda: plan.study.analysis.equivalence_margin,
+        "margin": lambda: held.margin,
         "profile": held.dimension_profile,
         "pareto": lambda: held.pareto(cost=cost_column(runs)),
         "length_bias": held.length_bias,
         "missing": held.missing,
-        "bland_altman": lambda: bland_altman_between_judges(agreement().matrices["composite"], SCALE),
+        "bland_altman": held.bland_altman,
         "generalizability": lambda: tuple(held.generalizability(of=one) for one in objects),
-        "cards": lambda: judge_cards(judgements, runs, related=related),
+        "cards": held.judge_cards,
     }
     # Without a score there is still something to say: what is missing.
     possible = (
         needed_results(only) if judged else needed_results(only) & ({"missing"} if len(runs) else set())
     )
     return StudyResults(
-        runs, judge_means(judgements), **{name: make() for name, make in made.items() if name in possible}
+        runs, held.judge_means, **{name: make() for name, make in made.items() if name in possible}
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from toolkit.counting import agreeing, counted
 from toolkit.report.bundle.done import Done
 from toolkit.report.bundle.references import HASH, Sentence, packages_used
 from toolkit.report.bundle.wording import aud, joined, listed, reasons
 from toolkit.stats.inference.clusters import units_words
+from toolkit.words import agreeing, counted
 
 if TYPE_CHECKING:
     from toolkit.models.prices import Price

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from toolkit.counting import counted
 from toolkit.report.bundle.done import Done
 from toolkit.report.bundle.references import HASH, Sentence
 from toolkit.report.bundle.wording import joined
+from toolkit.words import counted
 
 if TYPE_CHECKING:
     from toolkit.models.catalogue import ModelSpec
-    from toolkit.runs.asked import Asked
+    from toolkit.runs.provenance import Asked
 
 _FOCUS: Final = "Focus sentence prompting"
 

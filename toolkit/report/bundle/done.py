@@ -11,7 +11,7 @@ from toolkit.report.bundle.evidence import Evidence
 if TYPE_CHECKING:
     from toolkit.models.prices import Price
     from toolkit.plan import Plan
-    from toolkit.runs.asked import Asked
+    from toolkit.runs.provenance import Asked
 
 
 @dataclass(frozen=True)

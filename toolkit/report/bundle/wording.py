@@ -1,4 +1,4 @@
-"""Words that sentences of the methods are made of: lists, reasons, amounts of money (counts: `toolkit.counting`)."""
+"""Words that sentences of the methods are made of: lists, reasons, amounts of money (counts: `toolkit.words`)."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ import pandas as pd
 import pingouin as pg
 from scipy import stats
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.icc_forms import FORMS, base_sums, forms_of_sums, mean_squares
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import EachLeftOut, Weights, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 OVER_JUDGES: Final = "alpha over judges"
 OVER_DIMENSIONS: Final = "alpha over dimensions"

@@ -13,13 +13,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import agreeing, counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import FEWEST_BASES, numbered
 from toolkit.stats.inference.means import CR2_METHOD as SLOPE_METHOD
 from toolkit.stats.inference.means import Coefficient, MeanInterval, cluster_robust, clustered_mean
 from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.words import agreeing, counted
 
 UNIT: Final = "score points"
 EXACT: Final = "non-central t, answers independent (Carkeet 2015)"

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered, sums_by
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 FISHER: Final = "Fisher z, answers independent"
 JACKKNIFE: Final = "jackknife over bases, Fisher z scale"

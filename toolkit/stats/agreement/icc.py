@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pingouin as pg
 
-from toolkit.counting import counted
 from toolkit.stats.agreement.icc_forms import (
     FORMS,
     base_sums,
@@ -33,6 +32,7 @@ from toolkit.stats.agreement.incomplete_icc import (
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 F_METHOD: Final = "F distribution, answers independent (McGraw & Wong 1996, by pingouin)"
 CLOSED_FORM: Final = "mean squares (McGraw & Wong 1996)"

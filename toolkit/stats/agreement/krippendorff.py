@@ -9,12 +9,12 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.icc_forms import from_log_f, log_f
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import Weights, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 METHOD: Final = "jackknife over bases, ln F scale"

@@ -21,6 +21,7 @@ from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_b
 from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
 from toolkit.stats.agreement.icc_forms import FORMS
 from toolkit.stats.agreement.incomplete_icc import IncompleteIcc, incomplete_icc
+from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
 from toolkit.stats.agreement.krippendorff import alpha_of_matrix
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
 from toolkit.stats.agreement.retest import Retest, retest
@@ -28,7 +29,6 @@ from toolkit.stats.agreement.severity import Severity, judge_severity
 from toolkit.stats.inference.clusters import in_groups, over_clusters
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import Estimate, Result, plain
-from toolkit.stats.weighted_kappa import weighted_kappa_between_judges
 from toolkit.words import DIMENSIONS, SCALE
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).

@@ -10,13 +10,13 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.agreement.icc_forms import from_log_f, log_f, with_interval
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import FEWEST_BASES, Weights, with_jackknife
 from toolkit.stats.inference.run_table import need_columns, numbers_of
 from toolkit.stats.result import ROUNDING, Estimate, Result, estimates_frame
+from toolkit.words import counted
 
 ICC_METHOD: Final = "one-way analysis of variance; jackknife over bases, ln F scale"
 SD_METHOD: Final = "one-way analysis of variance; jackknife over bases, log scale"

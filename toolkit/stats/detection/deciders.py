@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from toolkit.errors import InputError
-from toolkit.stats.auc import auc
-from toolkit.stats.classification import RATES, Classification, classify
+from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
+from toolkit.stats.detection.rates import RATES, Classification, auc, classify, mcnemar
 from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.kappa import cohen_kappa, fleiss_kappa
-from toolkit.stats.paired_decisions import mcnemar
 from toolkit.stats.result import Estimate
 
 MAJORITY: Final = "always the majority"

@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.stats.generalizability.design import ComponentsTable, Design, Effect, components_table
 from toolkit.stats.generalizability.reml import blocks, reml
 from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
+from toolkit.words import counted
 
 EMS: Final = "expected mean squares"
 REML: Final = "REML"

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import interval_of
 from toolkit.stats.generalizability.g_study import (
@@ -20,6 +19,7 @@ from toolkit.stats.generalizability.g_study import (
     coefficients,
     weights,
 )
+from toolkit.words import counted
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING
+from toolkit.words import counted
 
 Effect = frozenset[str]
 """The factors of one effect, with what they are nested in."""

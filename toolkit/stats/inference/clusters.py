@@ -10,7 +10,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import pandas as pd
 
-from toolkit.counting import counted
+from toolkit.words import counted
 
 GROUPS: Final = "independent groups"
 _WORDS: Final = re.compile(r"\b(bases?|clusters?)\b")

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 FEWEST_BASES: Final = 4
 """The kurtosis that sets the degrees of freedom needs four."""

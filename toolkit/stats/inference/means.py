@@ -12,9 +12,9 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.counting import counted
 from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import counted
 
 CLUSTERED: Final = "Student t, standard error clustered by base (CR2, Bell & McCaffrey 2002)"
 CR2_METHOD: Final = "least squares, CR2 clustered by base, Satterthwaite degrees of freedom"

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from toolkit.counting import agreeing, counted, coverage
 from toolkit.errors import InputError
+from toolkit.words import agreeing, counted, coverage
 
 EXACT_UP_TO: Final = 16
 """Pairs up to which all 2^n patterns are counted; beyond, a seeded sample of them."""

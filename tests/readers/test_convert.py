@@ -1,0 +1,306 @@
+"""Conversion: complete or not there, the same from both readers, with its provenance, safe to open anywhere."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import handmade
+import pandas as pd
+import pytest
+from mutations import captures_to_break, every_kind
+from waiting import wait_for
+
+from toolkit.errors import InputError
+from toolkit.samples import convert as module
+from toolkit.samples.columns import COLUMNS, NAMES
+from toolkit.samples.convert import READERS, convert
+from toolkit.samples.sample import load_sample
+
+both = pytest.mark.parametrize("reader", sorted(READERS))
+WILD = (b"=cmd|' /C calc'!A0", b"+1", b"-1", b"@SUM(A1)", b"'quoted", b'"quoted", and more', b"NA", b"null")
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Path:
+    """One packet of each kind in a pcapng file."""
+    path = tmp_path / "kinds.pcapng"
+    path.write_bytes(handmade.pcapng(every_kind()))
+    return path
+
+
+def wild_capture(folder: Path) -> Path:
+    """Write a capture whose user agents begin like formulas, quotes and missing values."""
+    path = folder / "wild.pcap"
+    frames = [
+        frame
+        for port, agent in enumerate(WILD)
+        for frame in handmade.flow(handmade.get(agent=agent), handmade.answer(), port=3000 + port)
+    ]
+    path.write_bytes(handmade.pcap(frames))
+    return path
+
+
+@pytest.mark.parametrize("name", sorted(captures_to_break()))
+def test_both_readers_write_the_same_bytes(tmp_path: Path, name: str) -> None:
+    """For every capture the two CSVs are identical."""
+    path = tmp_path / name
+    path.write_bytes(captures_to_break()[name])
+    texts = {convert(path, tmp_path / f"{r}.csv", reader=r).files[0].read_bytes() for r in READERS}
+    assert len(texts) == 1
+
+
+@both
+def test_the_right_types_and_no_row_lost(capture: Path, tmp_path: Path, reader: str) -> None:
+    """One row a packet, the columns in order, numbers as numbers and missing as missing."""
+    done = convert(capture, tmp_path / "out.csv", reader=reader)
+    frame = load_sample(tmp_path / "out.csv").frame
+    assert (done.packets, done.reader, done.truncated) == (len(every_kind()), reader, False)
+    assert list(frame.columns) == list(NAMES)
+    assert {str(frame[name].dtype) for name, dtype in COLUMNS.items() if dtype == "Int64"} == {"Int64"}
+    assert frame["time"].dtype == float
+    assert frame["number"].tolist() == list(range(1, len(frame) + 1))
+    assert frame["status"].dropna().tolist() == [200, 200]
+    assert frame["status"].isna().sum() == len(frame) - 2
+    plain = pd.read_csv(tmp_path / "out.csv")
+    assert plain["length"].tolist() == frame["length"].tolist()
+    assert pd.api.types.is_float_dtype(plain["time"])
+
+
+@both
+def test_no_cell_is_a_formula_and_the_text_comes_back(tmp_path: Path, reader: str) -> None:
+    """In the file no text begins like a formula; in the sample it is what was sent, NA and null included."""
+    convert(wild_capture(tmp_path), tmp_path / "wild.csv", reader=reader)
+    text = (tmp_path / "wild.csv").read_bytes().decode()
+    assert "\r" not in text
+    texts = [NAMES.index(name) for name, dtype in COLUMNS.items() if dtype == "string"]
+    rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    assert {len(row) for row in rows} == {len(NAMES)}
+    assert not [row[i] for row in rows for i in texts if row[i][:1] and row[i][0] in "=+-@\t\r\n"]
+    found = load_sample(tmp_path / "wild.csv").frame["user_agent"].dropna().tolist()
+    assert found == [agent.decode() for agent in WILD]
+
+
+def test_a_packet_before_the_first_has_a_negative_time(tmp_path: Path) -> None:
+    """A capture out of order keeps its times, as numbers."""
+    path = tmp_path / "back.pcap"
+    path.write_bytes(handmade.pcap([handmade.arp(), handmade.arp()], step=-0.5))
+    convert(path, tmp_path / "back.csv")
+    assert pd.read_csv(tmp_path / "back.csv")["time"].tolist() == [0.0, -0.5]
+
+
+def test_columns_are_chosen_and_ordered(capture: Path, tmp_path: Path) -> None:
+    """Any columns in any order; a lone column that is mostly missing keeps its rows."""
+    convert(capture, tmp_path / "some.csv", columns=["uri", "number"])
+    assert list(load_sample(tmp_path / "some.csv").frame.columns) == ["uri", "number"]
+    convert(capture, tmp_path / "one.csv", columns=["uri"])
+    assert len(load_sample(tmp_path / "one.csv").frame) == len(every_kind())
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"columns": ["flags"]}, "'flags'"),
+        ({"columns": []}, "at least one"),
+        ({"columns": ["uri", "uri"]}, "named twice"),
+        ({"reader": "scapy"}, "use one of auto, pyshark, fast"),
+        ({"display_filter": "tcp.port == 9"}, "no packet passes the filter"),
+        ({"display_filter": "nosuch == 1"}, "nosuch"),
+        ({"pseudonymise": ""}, "key is empty"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_no_file(
+    capture: Path, tmp_path: Path, given: dict, says: str
+) -> None:
+    """Bad options say so and write nothing."""
+    with pytest.raises(InputError, match=says) as raised:
+        convert(capture, tmp_path / "out" / "x.csv", **given)
+    assert len(str(raised.value).splitlines()) == 1
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_a_target_must_be_a_csv_that_can_be_written(capture: Path, tmp_path: Path) -> None:
+    """Another ending would put the table over its own provenance; a file in the way is said."""
+    with pytest.raises(InputError, match=r"ends in \.csv"):
+        convert(capture, tmp_path / "out.json")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        convert(capture, tmp_path / "file" / "out.csv")
+
+
+@both
+def test_a_capture_without_packets_is_refused(tmp_path: Path, reader: str) -> None:
+    """A head without packets gives no empty table."""
+    path = tmp_path / "head.pcap"
+    path.write_bytes(handmade.pcap([]))
+    with pytest.raises(InputError, match="holds no packet; nothing was written"):
+        convert(path, tmp_path / "out" / "x.csv", reader=reader)
+    assert not list(tmp_path.glob("out/*"))
+
+
+@both
+def test_a_truncated_capture_gives_its_head_and_says_so(tmp_path: Path, reader: str) -> None:
+    """What could be read is written; result, note and provenance say that it is not all."""
+    path = tmp_path / "cut.pcap"
+    path.write_bytes(handmade.pcap([handmade.arp()] * 5)[:-20])
+    done = convert(path, tmp_path / "cut.csv", reader=reader)
+    assert (done.packets, done.truncated) == (4, True)
+    assert done.note is not None
+    assert "cut short" in done.note
+    assert "in the table: 4" in done.note
+    about = load_sample(tmp_path / "cut.csv").about
+    assert (about["truncated"], about["packets"]) == (True, 4)
+    assert str(tmp_path) not in json.dumps(about)
+    assert done.summary().exit_code == 0
+    assert "note: " in done.summary().text
+
+
+def test_several_messages_in_a_packet_are_said(tmp_path: Path) -> None:
+    """Two requests in one packet are one row, and a note."""
+    path = tmp_path / "pipelined.pcap"
+    path.write_bytes(
+        handmade.pcap(handmade.flow(handmade.get(b"/1") + handmade.get(b"/2"), handmade.answer()))
+    )
+    done = convert(path, tmp_path / "p.csv")
+    assert done.note == "packets with several HTTP messages: 1, of which the table shows the first"
+    assert load_sample(tmp_path / "p.csv").frame["uri"].dropna().tolist() == ["/1"]
+
+
+@pytest.mark.parametrize("name", handmade.tunnels())
+def test_a_row_of_a_tunnel_is_one_layer_and_is_said(tmp_path: Path, name: str) -> None:
+    """Addresses, ports and HTTP of a row are all of the innermost packet; result and provenance say so."""
+    path = tmp_path / "tunnel.pcap"
+    path.write_bytes(handmade.pcap([handmade.tunnels()[name], handmade.arp()]))
+    done = convert(path, tmp_path / "t.csv")
+    row = load_sample(tmp_path / "t.csv").frame.iloc[0]
+    assert row[["source", "destination"]].tolist() == ["192.0.2.77", "203.0.113.77"]
+    assert row[["source_port", "destination_port", "tcp_flags"]].tolist() == [40077, 80, "PSH,ACK"]
+    assert done.note is not None
+    assert done.note.startswith("packets inside a tunnel: 1, of which the table shows the innermost packet")
+    assert load_sample(tmp_path / "t.csv").about["note"] == done.note
+
+
+def test_the_identity_of_the_capture_can_be_left_out(capture: Path, tmp_path: Path) -> None:
+    """Whoever has the capture finds a shared sample's by hash or size; without both the rest stays."""
+    convert(capture, tmp_path / "out.csv")
+    whole = load_sample(tmp_path / "out.csv").about
+    convert(capture, tmp_path / "out.csv", capture_hash=False)
+    short = load_sample(tmp_path / "out.csv").about
+    assert whole == short | {key: whole[key] for key in ("capture_sha256", "capture_bytes")}
+    assert len(short) == len(whole) - 2
+
+
+def test_the_provenance_says_where_the_table_comes_from(capture: Path, tmp_path: Path) -> None:
+    """Hash, size, tools, filter, columns, reader and counts; no folder, and the same bytes every time."""
+    convert(capture, tmp_path / "out.csv", display_filter="http", columns=["number"])
+    about = load_sample(tmp_path / "out.csv").about
+    assert about["capture_sha256"] == hashlib.sha256(capture.read_bytes()).hexdigest()
+    assert (about["capture"], about["capture_bytes"]) == ("kinds.pcapng", capture.stat().st_size)
+    assert set(about["tools"]) == {"toolkit", "tshark", "pyshark"}
+    assert about["tools"]["tshark"] in subprocess.run(["tshark", "-v"], capture_output=True, text=True).stdout
+    assert (about["display_filter"], about["columns"], about["packets"]) == ("http", ["number"], 4)
+    assert (about["reader"], about["truncated"], about["pseudonymised"]) == ("pyshark", False, False)
+    first = (tmp_path / "out.json").read_bytes()
+    convert(capture, tmp_path / "out.csv", display_filter="http", columns=["number"])
+    assert (tmp_path / "out.json").read_bytes() == first
+    assert str(tmp_path).encode() not in first
+
+
+def test_auto_chooses_by_size(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small captures are read by PyShark, large ones by the fast reader."""
+    assert convert(capture, tmp_path / "a.csv").reader == "pyshark"
+    monkeypatch.setattr(module, "LARGE", 10)
+    assert convert(capture, tmp_path / "a.csv").reader == "fast"
+
+
+def test_one_file_a_stream_holds_every_packet_once(capture: Path, tmp_path: Path) -> None:
+    """Streams and the rest together are the whole table, each with its provenance."""
+    convert(capture, tmp_path / "whole.csv")
+    done = convert(capture, tmp_path / "flow.csv", per_stream=True)
+    names = {path.name for path in done.files}
+    assert names == {*(f"flow-stream-{n}.csv" for n in range(4)), "flow-other.csv"}
+    parts = [load_sample(path) for path in done.files]
+    for part in parts:
+        stream = part.name.removeprefix("flow-").removeprefix("stream-")
+        assert (part.about["stream"], part.about["packets"]) == (stream, len(part.frame))
+        assert set(part.frame["stream"].dropna().astype(str)) == ({stream} - {"other"})
+    together = pd.concat([part.frame for part in parts]).sort_values("number", ignore_index=True)
+    pd.testing.assert_frame_equal(together, load_sample(tmp_path / "whole.csv").frame)
+
+
+def test_streams_of_an_earlier_conversion_do_not_stay(capture: Path, tmp_path: Path) -> None:
+    """A shorter capture to the same name leaves none of the longer one's streams, and no file of the user's is lost."""
+    convert(capture, tmp_path / "flow.csv", per_stream=True)
+    (tmp_path / "flow-stream-9.csv").write_text("mine\n")
+    (tmp_path / "flow-stream-x.csv").write_text("mine\n")
+    convert(capture, tmp_path / "flow.csv", per_stream=True, display_filter="tcp.stream == 1")
+    left = {path.name for path in tmp_path.glob("flow*.csv")}
+    assert left == {"flow-stream-1.csv", "flow-stream-9.csv", "flow-stream-x.csv"}
+
+
+def test_thousands_of_streams_need_no_thousands_of_open_files(tmp_path: Path) -> None:
+    """More streams than a process may open files."""
+    path = tmp_path / "many.pcap"
+    segments = [handmade.tcp(b"", 1000 + n, 80, flags=handmade.SYN) for n in range(3000)] * 2
+    frames = [
+        handmade.ethernet(handmade.ipv4(s, 6, handmade.CLIENT, handmade.SERVER), 0x0800) for s in segments
+    ]
+    path.write_bytes(handmade.pcap(frames))
+    done = convert(path, tmp_path / "many.csv", per_stream=True, reader="fast")
+    assert (done.packets, len(done.files)) == (6000, 3000)
+    assert all(len(file.read_text().splitlines()) == 3 for file in done.files)
+
+
+@both
+def test_no_address_survives_pseudonymisation(tmp_path: Path, reader: str) -> None:
+    """Not in addresses, hosts, URIs, agents, nor in the provenance's name and filter; the mapping is consistent."""
+    agent = b"Bot/1.0 (+http://192.0.2.10/)"
+    flow = handmade.flow(handmade.get(b"/?to=198.51.100.20", b"198.51.100.20:80", agent), handmade.answer())
+    path = tmp_path / "from-192.0.2.10.pcap"
+    path.write_bytes(handmade.pcap([*flow, handmade.arp()]))
+    given = {"display_filter": "ip.addr == 192.0.2.10 or arp", "reader": reader}
+    convert(path, tmp_path / "p.csv", pseudonymise="a key", **given)
+    everything = (tmp_path / "p.csv").read_text() + (tmp_path / "p.json").read_text()
+    for secret in (handmade.CLIENT, handmade.SERVER, handmade.CLIENT_MAC, handmade.SERVER_MAC, "a key"):
+        assert secret not in everything
+    sample = load_sample(tmp_path / "p.csv")
+    request = sample.frame.iloc[3]
+    assert request["host"] == f"{request['destination']}:80"
+    assert request["uri"] == f"/?to={request['destination']}"
+    assert request["user_agent"] == f"Bot/1.0 (+http://{request['source']}/)"
+    assert sample.about["pseudonymised"] is True
+    first = (tmp_path / "p.csv").read_bytes()
+    convert(path, tmp_path / "p.csv", pseudonymise="a key", **given)
+    assert (tmp_path / "p.csv").read_bytes() == first
+    convert(path, tmp_path / "p.csv", pseudonymise="another", **given)
+    assert (tmp_path / "p.csv").read_bytes() != first
+
+
+@both
+def test_killed_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path: Path, reader: str) -> None:
+    """After kill -9 nothing stands under the final name, tshark ends by itself, and the next run is complete."""
+    packets = 60_000
+    path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
+    path.write_bytes(handmade.pcap([handmade.dns(2000 + n % 60_000) for n in range(packets)]))
+    code = f"from toolkit.samples.convert import convert; convert({str(path)!r}, {str(target)!r}, reader={reader!r})"
+    with subprocess.Popen([sys.executable, "-c", code]) as child:
+        wait_for(lambda: any(target.parent.glob(".long.*/long.csv")))
+        os.kill(child.pid, signal.SIGKILL)
+    assert not target.exists()
+    assert not target.with_suffix(".json").exists()
+    wait_for(lambda: not reading(path))
+    assert convert(path, target, reader="fast").packets == packets
+    assert target.read_bytes().count(b"\n") == packets + 1
+
+
+def reading(path: Path) -> bool:
+    """Whether a tshark still reads this capture."""
+    out = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
+    return any("tshark" in line and str(path) in line for line in out.splitlines() if "python" not in line)

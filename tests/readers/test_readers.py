@@ -1,0 +1,321 @@
+"""Both readers: the same rows for every kind of packet, and nothing left running."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import handmade
+import pytest
+from mutations import captures_to_break, every_kind, examine, mutated
+from waiting import wait_for
+
+from toolkit.errors import InputError
+from toolkit.samples.columns import NAMES, asked_fields, cells_of
+from toolkit.samples.convert import READERS
+from toolkit.samples.tshark import DamagedCapture
+
+both = pytest.mark.parametrize("reader", sorted(READERS))
+
+
+def rows(
+    capture: Path, reader: str = "fast", display_filter: str | None = None
+) -> list[dict[str, str | None]]:
+    """Read a capture; a row is a dictionary by column."""
+    records = READERS[reader](capture, display_filter)
+    return [{name: cell or None for name, cell in zip(NAMES, cells_of(r), strict=True)} for r in records]
+
+
+def tsharks_of(pid: int) -> list[str]:
+    """The running tsharks below a process; one that was ended and is not yet reaped counts too."""
+    out = subprocess.run(["ps", "-eo", "ppid=,comm="], capture_output=True, text=True, check=True).stdout
+    return [line for line in out.splitlines() if line.split() == [str(pid), "tshark"]]
+
+
+@pytest.fixture
+def capture(tmp_path: Path) -> Callable[..., Path]:
+    """Write frames as a capture and return its path."""
+
+    def write(frames: list[bytes], form: Callable[[list[bytes]], bytes] = handmade.pcap) -> Path:
+        path = tmp_path / "made.pcap"
+        path.write_bytes(form(frames))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("name", sorted(captures_to_break()))
+def test_both_readers_give_the_same_records(tmp_path: Path, name: str) -> None:
+    """The shipped captures, and IPv6, VLAN, UDP, fragments, TLS, ARP, ICMP and tunnels in both file formats."""
+    path = tmp_path / name
+    path.write_bytes(captures_to_break()[name])
+    fast, slow = (list(READERS[reader](path, None)) for reader in ("fast", "pyshark"))
+    assert fast
+    assert fast == slow
+
+
+@pytest.mark.parametrize("start", range(1, 256, 64))
+def test_both_readers_give_the_same_text_for_every_byte(capture: Callable[..., Path], start: int) -> None:
+    """Tabs, quotes, separators, escapes, control signs and bytes that are no UTF-8, alone and in a row."""
+    wild = bytes(b for b in range(start, min(start + 64, 256)) if b not in b"\r\n")
+    agents = [b"a" + bytes([b]) + b"z" for b in wild] + [
+        wild,
+        "é\u2028\u202e\U0001f600\x85".encode(),
+        b"\\t\\n\\",
+    ]
+    frames = [
+        frame
+        for port, agent in enumerate(agents)
+        for frame in handmade.flow(
+            handmade.get(b"/" + agent, agent=agent), handmade.answer(), port=2000 + port
+        )
+    ]
+    path = capture(frames)
+    fast = rows(path)
+    assert fast == rows(path, "pyshark")
+    assert len(fast) == len(frames)
+    assert [row["method"] for row in fast].count("GET") >= len(agents) - wild.count(b" ")
+
+
+@both
+def test_what_is_known_of_each_kind_of_packet(capture: Callable[..., Path], reader: str) -> None:
+    """No packet is left out; addresses and ports are of the packet itself, of the inner one in a tunnel."""
+    frames = every_kind()
+    found = rows(capture(frames), reader)
+    assert [row["number"] for row in found] == [str(n + 1) for n in range(len(frames))]
+    assert [row["length"] for row in found] == [str(len(frame)) for frame in frames]
+    assert all(row["protocol"] for row in found)
+    assert found[0] == {
+        **dict.fromkeys(NAMES),
+        "number": "1",
+        "time": "0.000000000",
+        "source": handmade.CLIENT,
+        "destination": handmade.SERVER,
+        "source_port": "40000",
+        "destination_port": "80",
+        "protocol": "TCP",
+        "length": "54",
+        "tcp_flags": "SYN",
+        "stream": "0",
+        "payload_length": "0",
+    }
+    request, reply = found[3], found[4]
+    assert (request["method"], request["host"], request["uri"]) == ("GET", "shop.example", '/a\\tb,"c"')
+    assert (request["user_agent"], request["tcp_flags"]) == ("probe/1.0", "PSH,ACK")
+    assert (reply["status"], reply["content_type"], reply["method"]) == ("200", "text/plain", None)
+    six = found[8]
+    assert (six["source"], six["destination"], six["source_port"]) == (
+        handmade.CLIENT6,
+        handmade.SERVER6,
+        "40001",
+    )
+    hello = found[19]
+    assert (hello["protocol"], hello["destination_port"], hello["uri"]) == ("TLSv1", "443", None)
+    arp, dns, error, tunnel, first, last = found[24:30]
+    assert (arp["protocol"], arp["source"], arp["source_port"]) == ("ARP", handmade.CLIENT_MAC, None)
+    assert (dns["protocol"], dns["source_port"], dns["destination_port"]) == ("DNS", "53000", "53")
+    assert (error["protocol"], error["source"], error["source_port"]) == ("ICMP", handmade.SERVER, None)
+    assert (tunnel["source"], tunnel["destination"]) == (handmade.CLIENT, handmade.SERVER)
+    assert (first["source_port"], last["source_port"]) == (None, "5000")
+
+
+@both
+def test_an_icmp_error_keeps_nothing_of_the_packet_that_it_quotes(
+    capture: Callable[..., Path], reader: str
+) -> None:
+    """A quoted TCP segment is not a segment of its stream: no flags, stream or payload."""
+    flow = handmade.flow(handmade.get(), handmade.answer())
+    quote = handmade.ethernet(
+        handmade.ipv4(b"\x03\x01\0\0\0\0\0\0" + flow[0][14:], 1, handmade.SERVER, handmade.CLIENT), 0x0800
+    )
+    last = rows(capture([*flow, quote]), reader)[-1]
+    assert last["protocol"] == "ICMP"
+    assert {last[name] for name in ("source_port", "tcp_flags", "stream", "payload_length")} == {None}
+
+
+@both
+def test_the_flags_of_tcp_have_names(capture: Callable[..., Path], reader: str) -> None:
+    """Each bit has its name, in the order of the bits; a segment without flags says none, which is not missing."""
+    values = [1, 2, 4, 8, 16, 32, 64, 128, 0x12, 0]
+    frames = [
+        handmade.ethernet(
+            handmade.ipv4(handmade.tcp(b"", 1000 + v, 9, flags=v), 6, handmade.CLIENT, handmade.SERVER),
+            0x0800,
+        )
+        for v in values
+    ]
+    names = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "SYN,ACK", "none"]
+    assert [row["tcp_flags"] for row in rows(capture(frames), reader)] == names
+
+
+@both
+def test_a_filter_keeps_numbers_and_times(capture: Callable[..., Path], reader: str) -> None:
+    """What passes a display filter has the number and the time that it has in the capture."""
+    path = capture(handmade.flow(handmade.get(), handmade.answer()))
+    found = rows(path, reader, "http")
+    assert [(row["number"], row["time"]) for row in found] == [("4", "0.003000000"), ("5", "0.004000000")]
+
+
+@both
+@pytest.mark.parametrize("bad", ["nosuch.field == 1", "ip.addr ==", "-w /tmp/x"])
+def test_a_filter_that_is_none_is_one_line(capture: Callable[..., Path], reader: str, bad: str) -> None:
+    """Wireshark's own words, in one line."""
+    with pytest.raises(InputError) as raised:
+        rows(capture([handmade.arp()]), reader, bad)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@both
+@pytest.mark.parametrize(
+    ("content", "says", "read"),
+    [
+        (b"", "empty", 0),
+        (b"this is no capture at all, but text", "isn't a capture file", 0),
+        (handmade.pcap([])[:10], "cut short", 0),
+        (handmade.pcap([handmade.arp()] * 3)[:-5], "cut short", 2),
+        (handmade.pcapng([handmade.arp()] * 3)[:-5], "cut short", 2),
+        (handmade.pcap([handmade.arp()] * 2) + b"\xff" * 60, "damaged", 2),
+    ],
+    ids=["empty", "text", "head", "pcap", "pcapng", "rubbish"],
+)
+def test_a_broken_capture_is_one_line_after_what_could_be_read(
+    tmp_path: Path, reader: str, content: bytes, says: str, read: int
+) -> None:
+    """The rows before the damage come first, then the error says what is wrong."""
+    path = tmp_path / "broken.pcap"
+    path.write_bytes(content)
+    records, found = READERS[reader](path, None), []
+    with pytest.raises(InputError, match=says) as raised:
+        found.extend(next(records) for _ in range(read + 1))
+    assert len(found) == read
+    assert len(str(raised.value).splitlines()) == 1
+    assert isinstance(raised.value, DamagedCapture) == bool(content)
+
+
+@both
+def test_a_missing_file_and_a_folder_are_one_line(tmp_path: Path, reader: str) -> None:
+    """No program is started on what is not there."""
+    for path, says in ((tmp_path / "none.pcap", "no such capture"), (tmp_path, "not a file")):
+        with pytest.raises(InputError, match=says):
+            list(READERS[reader](path, None))
+
+
+@both
+def test_no_tshark_is_one_line(
+    capture: Callable[..., Path], reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without tshark the error says what to install."""
+    path = capture([handmade.arp()])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="apt-get install tshark"):
+        list(READERS[reader](path, None))
+
+
+@both
+def test_preferences_of_the_user_change_nothing(
+    capture: Callable[..., Path], reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not even a profile that turns HTTP off and resolves names, found in the way tshark finds it."""
+    path = capture(handmade.flow(handmade.get(), handmade.answer()))
+    plain = rows(path, reader)
+    for folder in (tmp_path / ".config" / "wireshark", tmp_path / "own"):
+        folder.mkdir(parents=True)
+        (folder / "preferences").write_text('gui.column.format: \n\t"Protocol", "%m"\n')
+        (folder / "disabled_protos").write_text("http\n")
+        (folder / "hosts").write_text(f"{handmade.CLIENT} secret.example\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("WIRESHARK_CONFIG_DIR", str(tmp_path / "own"))
+    spoilt = subprocess.run(
+        ["tshark", "-r", str(path), "-T", "fields", "-e", "http.host"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "shop.example" not in spoilt.stdout, "the profile of this test does nothing"
+    assert rows(path, reader) == plain
+
+
+@both
+def test_leaving_early_ends_tshark(capture: Callable[..., Path], reader: str) -> None:
+    """A consumer that stops, or breaks, after one packet leaves no process and no thread."""
+    path = capture([handmade.dns(2000 + n % 60_000) for n in range(30_000)])
+    before = threading.active_count()
+    for stop in (StopIteration, ValueError):
+        records = READERS[reader](path, None)
+        next(records)
+        assert len(tsharks_of(os.getpid())) == 1
+        if stop is ValueError:
+            with pytest.raises(ValueError, match="consumer"):
+                records.throw(ValueError("the consumer broke"))
+        else:
+            records.close()
+        assert tsharks_of(os.getpid()) == []
+        assert threading.active_count() == before
+
+
+@both
+def test_ctrl_c_ends_tshark_and_leaves_nothing(tmp_path: Path, reader: str) -> None:
+    """A conversion that is interrupted in the middle writes no CSV and leaves no tshark."""
+    path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
+    path.write_bytes(handmade.pcap([handmade.dns(2000 + n % 60_000) for n in range(100_000)]))
+    code = f"from toolkit.samples.convert import convert; convert({str(path)!r}, {str(target)!r}, reader={reader!r})"
+    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
+    with child:
+        wait_for(lambda: any(target.parent.glob(".long.*/long.csv")))
+        assert len(tsharks_of(child.pid)) == 1
+        child.send_signal(signal.SIGINT)
+        assert b"KeyboardInterrupt" in child.communicate(timeout=120)[1]
+    assert tsharks_of(child.pid) == []
+    assert list(target.parent.iterdir()) == []
+
+
+def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture: Callable[..., Path]) -> None:
+    """Inside a coroutine, as in a cell of a notebook, and in other threads, the PyShark reader just works."""
+    path = capture(every_kind())
+    expected = rows(path)
+
+    async def cell() -> list[dict[str, str | None]]:
+        return rows(path, "pyshark")
+
+    watcher = asyncio.get_child_watcher()
+    assert asyncio.run(cell()) == expected
+    assert asyncio.get_child_watcher() is watcher
+    found: list[object] = []
+    threads = [threading.Thread(target=lambda: found.append(rows(path, "pyshark"))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 3
+
+
+@pytest.mark.parametrize("batch", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 5))])
+def test_mutations_break_nothing(tmp_path: Path, batch: int) -> None:
+    """Twenty seeded mutations: both readers agree, nothing crashes, no partial CSV, none above 10 s."""
+    numbers = random.Random(100 + batch)
+    captures = captures_to_break()
+    for index in range(20):
+        name = sorted(captures)[index % len(captures)]
+        content, how = mutated(captures[name], numbers)
+        began = time.monotonic()
+        found = examine(content, tmp_path)
+        assert found.wrong == "", f"{name} by {how}: {found}"
+        assert time.monotonic() - began < 10
+
+
+def test_the_protocol_column_has_the_name_of_the_version() -> None:
+    """Before 4.2 tshark knows the column by its title and leaves another name silently empty."""
+    differ = [
+        (a, b) for a, b in zip(asked_fields((4, 0, 17)), asked_fields((4, 2, 0)), strict=True) if a != b
+    ]
+    assert differ == [("_ws.col.Protocol", "_ws.col.protocol")]
+    assert all(a != b for a, b in pairwise(asked_fields((4, 4, 0))))

@@ -1,0 +1,110 @@
+"""Loading a sample: by name or path, with types, provenance and one line for what does not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolkit.errors import InputError
+from toolkit.samples.sample import load_sample, shipped_samples
+from toolkit.samples.tables import guard, unguard
+
+
+def write(folder: Path, text: str, about: str | None = None) -> Path:
+    """Write a CSV, with a provenance beside it when one is given."""
+    path = folder / "mine.csv"
+    path.write_bytes(text.encode())
+    if about is not None:
+        path.with_suffix(".json").write_text(about)
+    return path
+
+
+def test_every_shipped_sample_loads_by_its_name() -> None:
+    """Six of them, with rows and provenance; the text is that of the file."""
+    assert len(shipped_samples()) == 6
+    for name in shipped_samples():
+        sample = load_sample(name)
+        assert sample.name == name
+        assert len(sample.frame) == sample.about["packets"] == len(sample.csv.splitlines()) - 1
+
+
+def test_types_missing_values_and_texts_that_look_missing(tmp_path: Path) -> None:
+    """NA and null are hosts like any other; only an empty cell is missing; a mark of the user's stays."""
+    text = "number,host,status,time,note\n1,NA,,0.5,'a\n2,,404,-0.25,\n3,'=x,200,1,'=y\n"
+    frame = load_sample(write(tmp_path, text)).frame
+    assert frame["host"].tolist()[::2] == ["NA", "=x"]
+    assert frame["host"].isna().tolist() == [False, True, False]
+    assert frame["status"].isna().tolist() == [True, False, False]
+    assert frame["status"].tolist()[1:] == [404, 200]
+    assert frame["time"].tolist() == [0.5, -0.25, 1.0]
+    assert frame["note"].iloc[0] == "'a"
+    assert [str(dtype) for dtype in frame.dtypes] == ["Int64", "string", "Int64", "float64", "string"]
+
+
+def test_a_table_of_no_rows_has_the_types_too(tmp_path: Path) -> None:
+    """A head alone is an empty frame with the right types."""
+    frame = load_sample(write(tmp_path, "number,uri\n")).frame
+    assert (len(frame), str(frame["number"].dtype), str(frame["uri"].dtype)) == (0, "Int64", "string")
+
+
+def test_provenance_is_optional(tmp_path: Path) -> None:
+    """Without a JSON beside it a sample has none; with one it is loaded."""
+    assert load_sample(write(tmp_path, "number\n1\n")).about == {}
+    assert load_sample(write(tmp_path, "number\n1\n", '{"capture": "x.pcap"}')).about == {"capture": "x.pcap"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not a table"),
+        ("number,number\n1,2\n", "names a column twice"),
+        ("a,b\n1,2\n", "no column of a sample"),
+        ("number,uri\n1,/,more\n", "row 1 has 3 cells, the first line has 2"),
+        ("number,uri\n1,/\n2\n", "row 2 has 1 cells"),
+        ("number,uri\nx,/\n", "row 1, column number: 'x'"),
+        ("number,uri\n1,/\n1.5,/\n", "row 2, column number: '1.5'"),
+        ("time,uri\n1,/\nsoon,/\n", "row 2, column time: 'soon'"),
+        ('number,uri\n1,"/\n', "not a table"),
+    ],
+)
+def test_what_is_no_sample_is_one_line(tmp_path: Path, text: str, says: str) -> None:
+    """Empty, foreign, ragged and mistyped tables are refused with the row and the column."""
+    with pytest.raises(InputError, match=says) as raised:
+        load_sample(write(tmp_path, text))
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
+    """A name that does not ship is told the names that do; a folder, bytes and a bad provenance say what they are."""
+    with pytest.raises(InputError, match="plain_gets"):
+        load_sample("plain_getz")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_sample(tmp_path)
+    (tmp_path / "bytes.csv").write_bytes(b"number\n\xff\n")
+    with pytest.raises(InputError, match="not UTF-8 at byte 7"):
+        load_sample(tmp_path / "bytes.csv")
+    for about in ("{", "[]"):
+        with pytest.raises(InputError, match=r"not JSON|not a provenance"):
+            load_sample(write(tmp_path, "number\n1\n", about))
+
+
+@given(st.text())
+def test_what_was_guarded_comes_back(text: str) -> None:
+    """Guarding can be undone for every text, also one that begins with an apostrophe."""
+    assert unguard(guard(text)) == text
+
+
+@given(st.sampled_from("=+-@\t\r\n＝＋－＠"), st.text())
+def test_no_guarded_text_begins_like_a_formula(first: str, rest: str) -> None:
+    """A risky beginning is never the first sign of a cell."""
+    assert guard(first + rest)[0] == "'"
+
+
+@pytest.mark.parametrize("text", ["", "/index.html", "GET", "a=b", "'"])
+def test_what_is_harmless_stays_readable(text: str) -> None:
+    """Only a beginning matters; a lone apostrophe survives."""
+    assert unguard(guard(text)) == text
+    assert guard(text) == ("''" if text == "'" else text)

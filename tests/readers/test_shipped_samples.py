@@ -1,0 +1,191 @@
+"""The six samples that ship are what their README and the script that made them say, and tell nothing of a machine."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import runpy
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from functools import cache
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import toolkit.samples
+from toolkit.samples.convert import convert
+from toolkit.samples.sample import Sample, load_sample, shipped_samples
+
+DATA: Final = Path(toolkit.samples.__file__).parent / "data"
+SCRIPT: Final = Path(__file__).resolve().parents[2] / "scripts" / "make_samples.py"
+NAMES: Final = (
+    "beaconing",
+    "login_post",
+    "plain_gets",
+    "redirects_and_404s",
+    "slow_download",
+    "sql_injection",
+)
+DOCUMENTATION: Final = [ip_network(n) for n in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
+every_sample = pytest.mark.parametrize("name", NAMES)
+
+
+@cache
+def sample(name: str) -> Sample:
+    return load_sample(name)
+
+
+@cache
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(SCRIPT), run_name="make_samples")
+
+
+def blocks(capture: bytes) -> list[tuple[int, bytes]]:
+    """Return type and body of the blocks of a little-endian pcapng file."""
+    found, at = [], 0
+    while at < len(capture):
+        kind, length = struct.unpack_from("<II", capture, at)
+        found.append((kind, capture[at + 8 : at + length - 4]))
+        at += length
+    return found
+
+
+def options(body: bytes, at: int) -> dict[int, bytes]:
+    """Return the options of a block whose fixed part ends at ``at``."""
+    found = {}
+    while at + 4 <= len(body):
+        code, length = struct.unpack_from("<HH", body, at)
+        if code == 0:
+            break
+        found[code] = body[at + 4 : at + 4 + length]
+        at += 4 + length + -length % 4
+    return found
+
+
+def test_three_files_each_and_nothing_else() -> None:
+    assert sorted(shipped_samples()) == list(NAMES)
+    wanted = {f"{name}.{kind}" for name in NAMES for kind in ("pcapng", "csv", "json")}
+    assert {path.name for path in DATA.iterdir()} == wanted | {"README.md"}
+
+
+@every_sample
+def test_converting_again_gives_the_shipped_csv(name: str, tmp_path: Path) -> None:
+    convert(DATA / f"{name}.pcapng", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_bytes() == (DATA / f"{name}.csv").read_bytes()
+
+
+@every_sample
+def test_provenance_is_that_of_the_capture_beside_it(name: str) -> None:
+    about, text = sample(name).about, (DATA / f"{name}.json").read_text("utf-8")
+    assert about["capture"] == f"{name}.pcapng"
+    assert about["capture_sha256"] == hashlib.sha256((DATA / f"{name}.pcapng").read_bytes()).hexdigest()
+    assert about["packets"] == len(sample(name).frame)
+    assert (about["truncated"], about["pseudonymised"], about["note"]) == (False, False, None)
+    assert "/" not in text, "a path of the machine that converted it"
+
+
+@every_sample
+def test_a_sample_is_small(name: str) -> None:
+    assert (DATA / f"{name}.pcapng").stat().st_size <= 100_000
+    assert 15 <= len(sample(name).frame) <= 80
+
+
+@every_sample
+def test_a_capture_holds_packets_and_no_word_about_the_machine(name: str) -> None:
+    capture = (DATA / f"{name}.pcapng").read_bytes()
+    (section, head), (interface, line), *packets = blocks(capture)
+    assert (section, interface) == (0x0A0D0D0A, 1)
+    assert set(options(head, 16)) == {4}  # shb_userappl
+    assert options(head, 16)[4].startswith(b"Editcap")
+    assert set(options(line, 8)) <= {9}  # if_tsresol
+    assert {kind for kind, _ in packets} == {6}
+    for _, body in packets:
+        length = struct.unpack_from("<I", body, 12)[0]
+        assert options(body, 20 + length + -length % 4) == {}
+        assert body[20:32] == bytes(12), "a MAC address"
+    for word in (b"\nDate:", b"\nServer:", platform.release().encode()):
+        assert word not in capture
+    if len(socket.gethostname()) > 3:
+        assert socket.gethostname().encode() not in capture
+
+
+@every_sample
+def test_addresses_and_hosts_are_those_kept_for_documentation(name: str) -> None:
+    frame = sample(name).frame
+    addresses = {*frame.source, *frame.destination}
+    assert all(any(ip_address(a) in net for net in DOCUMENTATION) for a in addresses)
+    assert all(host.endswith(".example") for host in frame.host.dropna())
+    assert {*frame.source_port, *frame.destination_port} & set(range(1024)) == {80}
+
+
+@every_sample
+def test_the_script_lists_every_request_and_its_reply_in_order(name: str) -> None:
+    frame = sample(name).frame
+    traffic = script()["TRAFFIC"][name]
+    sent = frame[frame.method.notna()]
+    assert [(r.client, r.port, r.method, r.host, r.path, r.agent) for r in traffic] == list(
+        zip(sent.source, sent.source_port, sent.method, sent.host, sent.uri, sent.user_agent, strict=True)
+    )
+    for _, stream in frame.groupby("stream"):
+        port = stream[stream.method.notna()].source_port.iloc[0]
+        assert [r.status for r in traffic if r.port == port] == list(stream.status.dropna())
+    waits = [r.wait for r in traffic][1:]
+    assert list(sent.time.diff().dropna()) == pytest.approx(waits, abs=0.05)
+
+
+def test_the_script_makes_the_samples_that_ship() -> None:
+    assert sorted(script()["TRAFFIC"]) == list(NAMES)
+
+
+def test_the_readme_counts_packets_and_requests_right() -> None:
+    table = re.findall(
+        r"^\| (\w+) \| .+ \| (\d+) \| (\d+) \|$", (DATA / "README.md").read_text("utf-8"), re.M
+    )
+    counted = [(n, str(len(sample(n).frame)), str(sample(n).frame.method.count())) for n in NAMES]
+    assert sorted(table) == counted
+
+
+def test_the_slow_download_sends_nine_segments_again() -> None:
+    frame = sample("slow_download").frame
+    sent = frame[frame.source_port == 80].payload_length.sum()
+    (download,) = script()["TRAFFIC"]["slow_download"]
+    again, headers = divmod(int(sent) - len(download.content()), 1460)
+    assert again == 9
+    assert headers < 100
+    assert "nine in all" in (DATA / "README.md").read_text("utf-8")
+
+
+def test_the_beacon_is_regular_and_alone_in_it() -> None:
+    frame = sample("beaconing").frame
+    gaps = frame[frame.host == "updates.example"].time.diff().dropna()
+    assert len(gaps) == 8
+    assert gaps.between(1.8, 2.2).all()
+    assert gaps.std() > 0.02
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux"
+    or not all(map(shutil.which, ("unshare", "ip", "dumpcap", "editcap")))
+    or subprocess.run(["unshare", "--map-root-user", "--net", "true"], check=False).returncode != 0,
+    reason="needs Linux with unshare, ip, dumpcap and editcap",
+)
+@pytest.mark.full
+def test_the_script_makes_a_sample_again(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, SCRIPT, tmp_path, "login_post"], check=True, timeout=60, capture_output=True
+    )
+    again, shipped = load_sample(tmp_path / "login_post.csv").frame, sample("login_post").frame
+    fixed = ["source", "source_port", "method", "host", "uri", "content_type", "user_agent"]
+    for rows in ("method", "status"):
+        left, right = again[again[rows].notna()], shipped[shipped[rows].notna()]
+        assert (
+            left[[*fixed, "status"]]
+            .reset_index(drop=True)
+            .equals(right[[*fixed, "status"]].reset_index(drop=True))
+        )

@@ -1,0 +1,266 @@
+"""Every template and notebook in JupyterLab: a person opens it, chooses Run All Cells, and reads it to its end.
+
+They share one JupyterLab, one browser and one finished study by scripted models. In every run one is opened, and the
+rating desk used; all of them are opened by `make test-all`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import browser
+import nbformat
+import pytest
+from notebook_files import write_notebook
+from PIL import Image
+from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from toolkit.people.rating import open_round
+from toolkit.store import embedded
+from toolkit.store.frames import human_frame
+from toolkit.study import Study
+from toolkit.words import DIMENSIONS
+
+pytestmark = pytest.mark.browser
+
+ROOT = Path(__file__).resolve().parents[2]
+WHOLE = """
+name = "whole"
+output = "results/whole"
+note = "Scripted models answer and judge."
+scenarios = ["GRC_MAPPING", "CTI_ANALYSIS"]
+
+[[models]]
+name = "gpt-4o"
+provider = "scripted"
+replies = ["Block it, and keep the logs.", "Isolate the host, reset the account, tell the lead, and look elsewhere."]
+usd_per_million_input = 2.5
+usd_per_million_output = 10.0
+
+[[models]]
+name = "llama-3.3-70b"
+provider = "scripted"
+replies = ["It depends.", "Map the control to the standard, name its owner, and set a date for the review."]
+usd_per_million_input = 0.6
+usd_per_million_output = 0.8
+
+[analysis]
+equivalence_margin = 0.5
+
+[judges]
+primary = { name = "judge-a", provider = "scripted", usd_per_million_input = 1.0, usd_per_million_output = 2.0 }
+secondary = { name = "judge-b", provider = "scripted" }
+tertiary = { name = "judge-c", provider = "scripted" }
+"""
+VOTING = """
+name = "voting"
+output = "results/voting"
+models = [{ name = "scripted" }]
+
+[judges]
+tertiary = false
+primary = { name = "judge-a", provider = "scripted", replies = ["Told.\\nVerdict: no", "Invented.\\nVerdict: yes"] }
+secondary = { name = "judge-b", provider = "scripted", replies = ["Verdict: no", "Verdict: yes", "Who knows?"] }
+"""
+READERS = """[
+    { name = "good", provider = "scripted", replies = ["intranet.example", "intranet.example", "I cannot tell."] },
+    { name = "bad", provider = "scripted", replies = ["The host is 203.0.113.9.", "I cannot tell."] },
+]"""
+FINDS = {
+    "hallucination": ("length alone",),
+    "run_study": ("36 of 36 planned runs have an answer, 36 of them a score; 108 of 108 judgements",),
+    "judge_reliability": ("leniency of primary", "ICC(A,k)"),
+    "prompt_length": ("length:scenario: F(2, ", "L-S"),
+    "cost_quality": ("judges AUD 0.0",),
+    "thesis_figures": ('"bundle": "',),
+    "one_shot_test": ("experiments of each method for power 0.8", "A 135M-parameter model"),
+    "00_start_here": (
+        "ICC(A,1)",
+        "Quality by prompt length (n = ",
+        "spent in all: AUD 0.",
+        "36 of 36 runs have an answer",
+    ),
+    "01_explore_runs": ("36 of 36 runs have an answer",),
+    "02_read_answers": ("36 runs, 36 judged; judges' SD of 36 runs: median",),
+    "04_write_your_own_test": ("Results of stereotypes (n = 3 items, 6 measurements)",),
+    "05_samples_from_traffic": ("intranet.example",),
+    "06_plan_a_study": ("equivalence_margin = 0.3", "leave `repeats` out"),
+}
+"""What each must have said in the end."""
+PICTURES = {"00_start_here": 1, "02_read_answers": 0}
+"""How many pictures these show; every other one shows at least one."""
+ASK_NO_STUDY = {"04_write_your_own_test", "05_samples_from_traffic"}
+"""Notebooks that write a study of their own."""
+
+
+@pytest.fixture(scope="module")
+def whole(lab: browser.Lab) -> Iterator[Path]:
+    """The finished study that copies of all notebooks, in the folder of JupyterLab, look at."""
+    root = lab.root
+    one_shot = (ROOT / "templates" / "one_shot.toml").read_text(encoding="utf-8")
+    one_shot = one_shot.replace('["smollm2-135m"]', READERS).replace("../results", "results")
+    studies = {name: root / f"{name}.toml" for name in ("whole", "voting", "one_shot")}
+    for path, text in zip(studies.values(), (WHOLE, VOTING, one_shot), strict=True):
+        path.write_text(text)
+    study = Study.load(studies["whole"])
+    try:
+        assert study.execute(progress=False).judged == 36
+        study.store.close()
+        for path in (*ROOT.glob("templates/*.ipynb"), *ROOT.glob("notebooks/*.ipynb")):
+            of = {"hallucination": "voting", "one_shot_test": "one_shot"}.get(path.stem, "whole")
+            lines = {
+                '"templates/demo.toml"': f'"{studies[of]}"',
+                '"templates/one_shot.toml"': f'"{studies[of]}"',
+                '"../templates/demo.toml"': f'"{studies[of]}"',
+                'figures = ""': f'figures = "{root / path.stem}"',
+                "SIZE = 12": "SIZE = 5",
+                "../results": str(root / "results"),
+                '"smollm2-135m"': '"scripted"',
+            }
+            book = nbformat.read(path, 4)
+            source = "".join(cell.source for cell in book.cells)
+            # A line that is no longer there would have a notebook look at the demo of whoever runs the tests.
+            assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:3]), path
+            assert path.stem != "03_rate_answers" or "SIZE = 12" in source
+            nbformat.write(_pointed(book, lines), root / path.name)
+        yield studies["whole"]
+    finally:
+        for store in root.rglob(".store"):
+            embedded.stop(store)
+
+
+def _pointed(book: nbformat.NotebookNode, lines: dict[str, str]) -> nbformat.NotebookNode:
+    for cell in book.cells:
+        for old, new in lines.items():
+            cell.source = cell.source.replace(old, new)
+    return book
+
+
+def _shown(cells: tuple[dict[str, Any], ...]) -> str:
+    """Return everything that the cells of code show as text."""
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    parts = [o.get("text", o.get("data", {}).get("text/plain", "")) for o in outputs]
+    return "\n".join("".join(part) for part in parts)
+
+
+def _see(lab: browser.Lab, name: str, **more: Any) -> browser.NotebookInBrowser:
+    """Run a notebook, and check what holds for every one that ends well."""
+    seen = browser.run_notebook(lab, lab.root / f"{name}.ipynb", lab.root / f"{name}.png", **more)
+    assert seen.errors == ()
+    code = [cell for cell in seen.cells if cell["type"] == "code"]
+    assert [cell["count"] for cell in code] == list(range(1, len(code) + 1))
+    assert "Warning" not in _shown(seen.cells)
+    assert lab.kernels() == []
+    with Image.open(seen.screenshot) as picture:
+        assert picture.width == 1400
+        assert picture.height > 1500
+        # A notebook that did not appear is one grey plane; text alone has hundreds of shades.
+        assert len(picture.convert("RGB").reduce(4).getcolors(1 << 20) or ()) > 200
+    return seen
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "00_start_here" else pytest.param(name, marks=pytest.mark.full) for name in FINDS],
+)
+def test_a_notebook_runs_to_its_end_and_says_what_it_found(lab: browser.Lab, whole: Path, name: str) -> None:
+    """No cell complains, the finding stands there, a picture is shown, and no kernel stays."""
+    seen = _see(lab, name)
+    said = _shown(seen.cells)
+    assert [text for text in FINDS[name] if text not in said] == []
+    assert seen.images == PICTURES[name] if name in PICTURES else seen.images > 0
+    if (ROOT / "templates" / f"{name}.ipynb").exists():
+        assert list((lab.root / name).rglob("*.pdf"))
+        made_from = said.rsplit('"inputs"', 1)[1]
+        assert '"sha256"' in made_from
+        assert str(lab.root) not in made_from
+
+
+def test_all_notebooks_that_there_are_were_opened() -> None:
+    """A new notebook has to say here what it finds."""
+    found = {path.stem for folder in ("templates", "notebooks") for path in ROOT.glob(f"{folder}/*.ipynb")}
+    assert found == {*FINDS, "03_rate_answers"}
+
+
+def _rate_two_replies(page: webdriver.Chrome) -> None:
+    """Press a score for each dimension and save; rate the second reply without a mouse."""
+    wait = WebDriverWait(page, 120, ignored_exceptions=[StaleElementReferenceException])
+
+    def reached(text: str) -> None:
+        wait.until(lambda _: text in page.find_element(By.CSS_SELECTOR, ".jp-OutputArea .widget-vbox").text)
+
+    browser.scroll_to(page, "rating_desk(")
+    reached("Reply 1 of 5")
+    rows = page.find_elements(By.CSS_SELECTOR, ".widget-toggle-buttons")
+    for row, score in zip(rows, ("4", "3.5", "5", "0", "2", "1", "4.5"), strict=True):
+        row.find_element(By.XPATH, f".//button[normalize-space()='{score}']").click()
+    page.find_element(By.CSS_SELECTOR, ".widget-textarea textarea").send_keys("short <b>but</b> right")
+    page.find_elements(By.XPATH, "//button[normalize-space()='Save and next']")[-1].click()
+    reached("Reply 2 of 5")
+    # The keyboard is where seven scores can be typed, beside the next reply; the next stop is Save.
+    wait.until(lambda _: page.switch_to.active_element.tag_name == "input")
+    page.switch_to.active_element.send_keys("1 1 1 1 1 1 1", Keys.TAB)
+    pressed = (
+        "return [...document.querySelectorAll('.widget-toggle-button.mod-active')].map(b => b.innerText)"
+    )
+    wait.until(lambda _: page.execute_script(pressed) == ["1"] * 7)
+    assert page.switch_to.active_element.text == "Save and next"
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+    reached("Reply 3 of 5")
+
+
+def test_a_person_rates_replies_at_the_desk(lab: browser.Lab, whole: Path) -> None:
+    """Two replies are rated, one with the mouse and one with the keyboard, and both are in the store."""
+    seen = _see(lab, "03_rate_answers", then=_rate_two_replies)
+    assert "0 finished ratings by 0 raters, 0 unfinished" in seen.text
+    study = Study.load(whole)
+    frame = human_frame(study.store, study.runs(), study.plan.rubric.digest)
+    round_ = open_round(study.plan, study.store, "me")
+    study.store.close()
+    assert frame["run_id"].tolist() == [reply.run_id for reply in round_.replies[:2]]
+    assert frame.loc[0, list(DIMENSIONS)].tolist() == [4, 3.5, 5, 0, 2, 1, 4.5]
+    assert frame.loc[0, "reasons"] == "short <b>but</b> right"
+    assert frame.loc[1, list(DIMENSIONS)].tolist() == [1] * 7
+
+
+def test_an_error_and_hostile_text_are_seen_as_they_are(lab: browser.Lab) -> None:
+    """Markup, formulas and escapes of a model show as text; an error of the toolkit is one line and ends the run."""
+    sources = (
+        "from toolkit.report.show import need_results, print_text",
+        r"print_text('<script>document.title = 1</script> $x^2$ \x1b[31mred')",
+        "need_results({'study': 'empty', 'done': 0})",
+        "print('never reached')",
+    )
+    path = write_notebook(lab.root / "hostile.ipynb", *sources, tag=None)
+    seen = browser.run_notebook(lab, path, lab.root / "hostile.png")
+    assert seen.errors == (
+        "NothingToShow: study empty: no run has succeeded yet; run `make demo`, or `toolkit run` with your study file, "
+        "in a shell first",
+    )
+    assert seen.text == "<script>document.title = 1</script> $x^2$ red\n"
+    assert seen.cells[3]["count"] is None
+    assert seen.title != "1"
+
+
+def test_cells_that_do_not_end_in_time_are_an_error_and_leave_no_kernel(lab: browser.Lab) -> None:
+    path = write_notebook(lab.root / "late.ipynb", "import time; time.sleep(600)", tag=None)
+    with pytest.raises(RuntimeError, match="the cells did not come to their end within 3 s"):
+        browser.run_notebook(lab, path, lab.root / "late.png", timeout=3)
+    assert lab.kernels() == []
+
+
+def test_without_chromium_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with (
+        pytest.raises(RuntimeError, match=r"chromium is not installed, .* apt-get install chromium"),
+        browser.open_jupyterlab(tmp_path),
+    ):
+        pass

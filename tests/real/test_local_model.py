@@ -1,0 +1,144 @@
+"""The local model really answers and judges: through the engine and both clients, in every mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from toolkit.judge_checks import compare_hallucination
+from toolkit.judges.hallucination import MODES, Mode
+from toolkit.judges.labelled import LabelledItem
+from toolkit.models.local import start_local_server
+from toolkit.study import Study
+
+pytestmark = pytest.mark.model
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+ITEMS = (
+    LabelledItem("open", "Which port does SSH use?", "Port 22.", "TCP port 22.", hallucinated=False),
+    LabelledItem(
+        "closed",
+        "Which host was isolated?",
+        "WS-99 was isolated.",
+        documents="Alert 7: host WS-12 was isolated.",
+        hallucinated=True,
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The address of a local server of the demo weights."""
+    with start_local_server() as server:
+        yield server.url
+
+
+def judged_by(folder: Path, judge: str, *, top: str = "", judges: str = "", max_tokens: int = 120) -> Study:
+    """Return a study of one run with a scripted reply of two sentences and one local judge."""
+    path = folder / "judged.toml"
+    replies = '["Block 192.0.2.7 at the firewall. Keep the logs."]'
+    path.write_text(
+        f'name = "judged"\noutput = "results/judged"\nscenarios = ["CTI_ANALYSIS"]\nlength_bins = ["S"]\n'
+        f'models = [{{ name = "m", provider = "scripted", replies = {replies} }}]\n{top}\n'
+        f'[judges]\nrubric = "{TEMPLATES / "rubrics" / "demo.toml"}"\nmax_tokens = {max_tokens}\n{judges}\n'
+        f'primary = {{ name = "smollm2-135m", {judge} }}\n'
+        "secondary = false\ntertiary = false\n"
+    )
+    return Study.load(path)
+
+
+def through(client: str, address: str) -> str:
+    """Return how a study names the local server behind one of the two clients."""
+    price = "usd_per_million_input = 0.0, usd_per_million_output = 0.0"
+    if client == "anthropic":
+        return f'provider = "anthropic", base_url = "{address}", {price}'
+    return (
+        f'provider = "compatible", base_url = "{address}/v1", structured = true, logprobs = true, '
+        f"seed_supported = true, {price}"
+    )
+
+
+@pytest.mark.parametrize("mode", ["off", "listed", "per_sentence"])
+def test_through_openai_s_client_every_mode_gives_scores(
+    tmp_path: Path, store_folder: Path, address: str, mode: str
+) -> None:
+    """A schema holds the small model to the form, so that every judgement has seven scores."""
+    top = "" if mode == "off" else f'[bias_controls]\nfsp_enabled = true\nfsp_mode = "{mode}"'
+    expected = "expected_scores = true" if mode == "off" else ""
+    # A small model finds up to eight faults in a sentence, each with its words.
+    long = 1000 if mode == "per_sentence" else 120
+    study = judged_by(tmp_path, through("openai", address), top=top, judges=expected, max_tokens=long)
+    study.execute(progress=False, limit=1)
+    judgements = study.judgements()
+    assert len(judgements) == 1
+    assert judgements["composite"].between(0, 5).all(), judgements["reason"].tolist()
+    assert set(judgements["focus"]) == {mode}
+    if mode == "off":
+        assert judgements["expected_composite"].between(0, 5).all()
+        assert judgements["expected_mass"].between(0, 1, inclusive="right").all()
+    if mode == "per_sentence":
+        said = list(study.store.database["judgements"].find())
+        assert [one["detail"]["segments"] for one in said] == [2]
+    study.store.close()
+
+
+@pytest.mark.parametrize("mode", ["off", "listed", "per_sentence"])
+def test_through_anthropic_s_client_every_reply_is_a_judgement_or_missing_with_its_reason(
+    tmp_path: Path, store_folder: Path, address: str, mode: str
+) -> None:
+    """The server ignores schemas there, and the model writes prose."""
+    top = "" if mode == "off" else f'[bias_controls]\nfsp_enabled = true\nfsp_mode = "{mode}"'
+    study = judged_by(tmp_path, through("anthropic", address), top=top, judges="repair = true\nrepeats = 1")
+    study.execute(progress=False, limit=1)
+    judgements = study.judgements()
+    assert len(judgements) == 1
+    assert (judgements["composite"].notna() != judgements["reason"].notna()).all()
+    assert not (judgements["composite"] == 0).any()
+    assert judgements["output_tokens"].gt(0).all()
+    study.store.close()
+
+
+@pytest.mark.parametrize(("client", "modes"), [("openai", MODES), ("anthropic", ("cot-seed", "score"))])
+def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
+    tmp_path: Path, store_folder: Path, address: str, client: str, modes: tuple[Mode, ...]
+) -> None:
+    """Open and closed domain, each mode once: real replies, readable or not."""
+    study = judged_by(tmp_path, through(client, address))
+    plan = study.plan
+    found = compare_hallucination(plan, study.store, ITEMS, modes=modes, k=1, progress=False)
+    verdicts = found.verdicts_frame()
+    assert len(verdicts) == len(ITEMS) * len(modes)
+    assert set(verdicts["mode"]) == set(modes)
+    assert (verdicts["unreadable"] <= verdicts["k"]).all()
+    unread = verdicts["unreadable"] == verdicts["k"]
+    assert verdicts.loc[unread, "score"].isna().all()
+    assert verdicts.loc[~unread, "score"].between(0, 1).all()
+    assert (verdicts["decision"].isna() == verdicts["reason"].notna()).all()
+    study.store.close()
+
+
+@pytest.mark.parametrize("rubric", ["default", "seed-v1"])
+def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, rubric: str) -> None:
+    """One short prompt, three judges: every judgement is a score or a reason, and tokens are the server's own."""
+    text = (TEMPLATES / "demo.toml").read_text(encoding="utf-8")
+    text = text.replace("../results/demo", "results/demo").replace("rubrics/demo.toml", rubric)
+    path = tmp_path / "local.toml"
+    path.write_text(
+        text.replace("[sampling]", 'scenarios = ["CTI_ANALYSIS"]\nlength_bins = ["S"]\n[sampling]')
+    )
+    study = Study.load(path)
+    outcome = study.execute(progress=False, limit=1)
+    runs, judgements, status = study.runs(), study.judgements(), study.status()
+    captions = [path.read_text() for path in study.figures() if path.suffix == ".txt"]
+    study.store.close()
+    assert (outcome.succeeded, outcome.failed, len(judgements)) == (1, 0, 3)
+    assert not runs["tokens_estimated"].any()
+    # 64 tokens are not enough for a whole answer, and every caption says so.
+    assert status["finish_reasons"] == {"length": 1}
+    assert all("1 of 1 answer counted though truncated." in caption for caption in captions)
+    assert (runs["output_tokens"] > 0).all()
+    assert (runs["latency_ms"] > 0).all()
+    assert (judgements["composite"].notna() != judgements["reason"].notna()).all()
+    assert judgements["composite"].dropna().between(0, 5).all()

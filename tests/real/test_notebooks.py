@@ -1,0 +1,91 @@
+"""What a notebook says of ratings and failures that are there; `test_jupyterlab` opens them all."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+from nbclient import NotebookClient
+from rated_study import finished_study
+
+from toolkit.batch.ahead import new_manager
+from toolkit.people.rating import open_round, rate
+from toolkit.words import DIMENSIONS
+
+NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
+
+
+def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path: Path) -> None:
+    """With two replies rated, the notebook shows the desk, counts them, and compares them with the judges."""
+    book = nbformat.read(NOTEBOOKS / "03_rate_answers.ipynb", 4)
+    with finished_study(tmp_path) as study:
+        round_ = open_round(study.plan, study.store, "me", size=12)
+        for reply, score in zip(round_.replies, (2.0, 4.0), strict=False):
+            round_ = rate(study.plan, study.store, round_, reply, dict.fromkeys(DIMENSIONS, score))
+        other = open_round(study.plan, study.store, "zoe", size=12)
+        rate(
+            study.plan,
+            study.store,
+            other,
+            other.replies[0],
+            dict.fromkeys(DIMENSIONS, 1.0),
+            "a secret remark",
+        )
+        for cell in book.cells:
+            cell.source = cell.source.replace("../templates/demo.toml", str(study.path))
+        client = NotebookClient(
+            book, km=new_manager("python3"), timeout=600, resources={"metadata": {"path": str(tmp_path)}}
+        )
+        client.execute(cleanup_kc=True)
+    outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    said = "".join(output.get("text", "") for output in outputs)
+    assert "3 finished ratings by 2 raters, 0 unfinished" in said
+    assert " of 6 runs rated by people, 0 unfinished\nensemble less human:me = " in said
+    # The order of the other rater is another one, so that what she said may be of a reply that is still to be rated.
+    assert "a secret remark" not in str(outputs)
+    assert "ICC(A,1) of human:me and ensemble" in said
+    assert "ensemble less human:me = " in said
+    assert "Warning" not in said
+    assert any("application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in outputs)
+
+
+def cells_of(path: Path) -> dict[str, str]:
+    """Return the text of each cell by its id."""
+    return {cell.id: cell.source for cell in nbformat.read(path, 4).cells}
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_asks_first_and_has_a_finding(path: Path) -> None:
+    """The question stands in the title, the finding under its own heading."""
+    cells = cells_of(path)
+    assert "**Question:" in cells["title"]
+    assert any(source.startswith("## Finding") for source in cells.values())
+
+
+def test_what_failed_is_counted_by_its_kind_and_has_its_reason() -> None:
+    """Reasons that differ in a word are one line, and a failed run is never without one."""
+    cells = cells_of(NOTEBOOKS / "01_explore_runs.ipynb")
+    base = {"model": "m", "status": "succeeded", "finish_reason": "stop", "failure": None, "defect": None}
+    rows = [
+        {"failure": "timeout: 60 s", "status": "failed", "finish_reason": None},
+        {"failure": "timeout: 61 s", "status": "failed", "finish_reason": None},
+        {"defect": "empty", "excluded": True},
+        {},
+    ]
+    runs = pd.DataFrame([{**base, "run_id": str(n), "excluded": False, **row} for n, row in enumerate(rows)])
+    known = {"runs": runs.astype({"failure": "string", "defect": "string"})}
+    found = eval(_as_expression(cells["failed-runs"], known), known)
+    assert found[["kind", "runs", "example"]].values.tolist() == [
+        ["timeout", 2, "timeout: 60 s"],
+        ["empty", 1, "empty"],
+    ]
+
+
+def _as_expression(source: str, known: dict[str, object]) -> str:
+    """Run all of a cell but its last expression, which is returned."""
+    *body, last = ast.parse(source).body
+    exec(compile(ast.Module(body, []), "cell", "exec"), known)
+    return ast.unparse(last)

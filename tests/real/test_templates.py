@@ -1,0 +1,66 @@
+"""A template runs to its end by papermill; what papermill lets through is refused before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from toolkit.batch import Job, check_parameters, run_templates
+from toolkit.errors import InputError, ToolkitError
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+
+
+def test_a_template_runs_by_papermill_with_its_parameters(tmp_path: Path, demo_like_study: Path) -> None:
+    """It finds the finished study, draws into the folder that it was given, and ends with a manifest.
+
+    All templates run in `test_jupyterlab`.
+    """
+    given = {"study": str(demo_like_study), "figures": str(tmp_path)}
+    (path,) = run_templates([Job(TEMPLATES / "run_study.ipynb", tmp_path / "run_study.ipynb", given)])
+    notebook = nbformat.read(path, 4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    assert all(cell.execution_count for cell in code)
+    printed = "".join(str(output.get("text", "")) for cell in code for output in cell.outputs)
+    assert "36 of 36 planned runs have an answer" in printed
+    made_from = printed.rsplit('"inputs"', 1)[1]
+    assert '"rubric"' in made_from
+    assert str(demo_like_study.parent) not in made_from
+    drawn = sorted(path.name for path in (tmp_path / "figures").iterdir())
+    assert drawn == [f"cost_quality{suffix}" for suffix in (".csv", ".pdf", ".png", ".svg", ".txt")]
+
+
+def test_unknown_parameters_and_untagged_notebooks_are_refused(tmp_path: Path) -> None:
+    """Where papermill only warns, nothing starts."""
+    with pytest.raises(InputError, match=r"unknown parameter 'stduy'; this template takes .*study"):
+        check_parameters(TEMPLATES / "run_study.ipynb", {"stduy": "x"})
+    plain = tmp_path / "plain.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")]), plain)
+    with pytest.raises(InputError, match="no cell is tagged `parameters`"):
+        check_parameters(plain, {})
+    with pytest.raises(InputError, match="no such template"):
+        check_parameters(tmp_path / "no.ipynb", {})
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [("1 / 0", "ZeroDivisionError"), ("import os; os._exit(1)", "died")],
+    ids=["failing cell", "dead kernel"],
+)
+def test_a_failed_execution_is_an_error_and_its_notebook_stays(
+    tmp_path: Path, source: str, says: str
+) -> None:
+    """A failing cell and a dead kernel are errors; no notebook stands under the final name."""
+    cells = [
+        nbformat.v4.new_code_cell("x = 1", metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell(source),
+    ]
+    template = tmp_path / "broken.ipynb"
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), template)
+    with pytest.raises(ToolkitError, match=says):
+        run_templates([Job(template, tmp_path / "out.ipynb", {})])
+    assert not (tmp_path / "out.ipynb").exists()
+    assert (tmp_path / "out.failed.ipynb").exists()

@@ -1,0 +1,221 @@
+"""Every command: one call of a function, one line for an error, JSON on request, the exit codes of the design."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from toolkit.cli import main
+from toolkit.store import embedded
+from toolkit.words import VERSION, Summary
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text())
+
+
+def write_ratings(folder: Path, rows: list[tuple[object, ...]]) -> Path:
+    path = folder / "ratings.csv"
+    with path.open("w", newline="") as sink:
+        csv.writer(sink).writerows([("target", "judge", "score"), *rows])
+    return path
+
+
+def table(ratings: list[list[float]]) -> list[tuple[object, ...]]:
+    return [(f"t{i}", f"j{j}", score) for i, row in enumerate(ratings) for j, score in enumerate(row)]
+
+
+def test_reliability_on_the_shrout_and_fleiss_table(toolkit: Callable, tmp_path: Path) -> None:
+    """The six coefficients and alpha of Shrout & Fleiss (1979), Table 2, in words and, unrounded, as one object."""
+    path = write_ratings(tmp_path, table(GOLDEN["ratings"]))
+    code, out, _ = toolkit("reliability", path)
+    assert code == 0
+    published = {**GOLDEN["icc"], "alpha over judges": GOLDEN["icc"]["ICC(C,k)"]}
+    for name, value in published.items():
+        assert any(line.strip().startswith(name) and f" {value:.4f} " in line for line in out.splitlines()), (
+            name
+        )
+    fields = json.loads(toolkit("reliability", path, "--json")[1])
+    values = {estimate["name"]: estimate["estimate"] for estimate in fields["icc"]["score"]}
+    assert values["ICC(A,1)"] == pytest.approx(GOLDEN["icc"]["ICC(A,1)"], abs=1e-6)
+    fields = json.loads(toolkit("reliability", write_ratings(tmp_path, table([[3, 3]] * 4)), "--json")[1])
+    assert {estimate["estimate"] for estimate in fields["icc"]["score"]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        (table([[3, 3, 3]] * 4), "not estimable"),
+        (table([[1], [2], [3]]), "not estimable"),
+        ([*table([[1, 2], [2, 3], [4, 4], [5, 4]]), ("t9", "j0", "")], "left out"),
+        ([*table([[1, 2], [2, 3], [4, 4]]), ("t0", "j0", 5)], "t0"),
+    ],
+    ids=["constant", "one judge", "missing", "duplicate"],
+)
+def test_reliability_says_what_it_did(toolkit: Callable, tmp_path: Path, rows: list, says: str) -> None:
+    """Constant scores, one judge, a missing rating and duplicates are said in words, never made up."""
+    code, out, _ = toolkit("reliability", write_ratings(tmp_path, rows))
+    assert (code, says in out, "nan" in out.lower()) == (0, True, False)
+
+
+@pytest.mark.parametrize(
+    ("counts", "raw", "score"), [((6, 1, 3), 0.45, 0.45), ((0, 0, 10), -0.5, 0.0), ((10, 0, 0), 1.0, 1.0)]
+)
+def test_score(toolkit: Callable, counts: tuple[int, ...], raw: float, score: float) -> None:
+    """The one-shot score of seed 000, third term read as H/N: raw and clamped, in words and as JSON."""
+    code, out, _ = toolkit("score", *counts)
+    assert (code, f"score {score:.3f}, raw {raw:.3f}" in out) == (0, True)
+    fields = json.loads(toolkit("score", *counts, "--json")[1])
+    assert (fields["raw"], fields["score"]) == (pytest.approx(raw), pytest.approx(score))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("score 1 x 2", "'x' is not a valid integer"),
+        ("score 0 0 0", "N"),
+        ("run nowhere.toml", "nowhere.toml: no such study file"),
+        ("run no\x1b[2Jwhere.toml", "no[U+001B][2Jwhere.toml: no such study file"),  # acts on no terminal
+        ("status nowhere.toml", "no such study file"),
+        ("reliability nowhere.csv", "nowhere.csv"),
+        ("import nowhere.zip", "nowhere.zip"),
+        ("samples convert in out", "in"),
+        ("fly", "No such command 'fly'"),
+        ("run", "Missing argument"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(toolkit: Callable, arguments: str, says: str) -> None:
+    """On standard error, without a traceback; with --json a script reads the same line on standard output."""
+    code, out, err = toolkit(*arguments.split(" "))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+    code, out, err = toolkit(*arguments.split(" "), "--json")
+    said = json.loads(out)
+    assert (code, said["exit_code"]) == (2, 2)
+    assert err == f"toolkit: {said['error']}\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("samples",), ("prompts",)], ids=["toolkit", "samples", "prompts"])
+def test_a_group_alone_says_what_it_has_in_lines(toolkit: Callable, arguments: tuple[str, ...]) -> None:
+    """What a newcomer types first is answered by the help as it is, and not by an error that holds all of it."""
+    code, out, err = toolkit(*arguments)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[0] == " ".join(("Usage: toolkit", *arguments, "[OPTIONS] COMMAND [ARGS]..."))
+    assert "Commands:" in err.splitlines()
+
+
+def test_what_a_command_prints_does_not_act_on_the_terminal(
+    toolkit: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a name that is no UTF-8, such as that of a folder, stop it on a strict terminal."""
+    said = Summary({}, "a\x1b[31m caf\udce9\n\tb")
+    monkeypatch.setattr("toolkit.prompts.check.check_summary", lambda *_, **__: said)
+    assert toolkit("prompts", "check", "demo") == (0, "a[U+001B][31m caf[U+DCE9]\n\tb\n", "")
+
+
+def test_json_is_ascii_whatever_a_path_holds(study_file: Callable[..., Path], tmp_path: Path) -> None:
+    """A folder whose name is no UTF-8, and an output that takes ASCII only."""
+    folder = tmp_path / os.fsdecode(b"caf\xe9-\xf0\x9f\x94\x92")
+    folder.mkdir()
+    study = study_file().rename(folder / "small.toml")
+    command = [sys.executable, "-m", "toolkit.cli", "status", str(study), "--json"]
+    surroundings = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, check=False, env=surroundings)
+    assert json.loads(done.stdout.decode("ascii"))["output"] == str(folder / "results" / "small")
+    embedded.stop(folder / "results" / ".store")
+
+
+def test_debug_shows_the_traceback(toolkit: Callable) -> None:
+    """With --debug before the command the error itself is raised; what is typed wrong stays one line."""
+    with pytest.raises(Exception, match="no such study file"):
+        main(["--debug", "run", "nowhere.toml"])
+    for arguments in (("--debug", "score", "1"), ("run", "nowhere.toml", "--debug")):
+        code, _, err = toolkit(*arguments)
+        assert (code, err.startswith("toolkit: "), "--help shows how" in err) == (2, True, True)
+
+
+def test_a_study_from_estimate_to_figures(
+    toolkit: Callable, study_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    """estimate, run, status, judge and figures on a scripted study, each as JSON with progress elsewhere."""
+    path = study_file()
+    estimate = json.loads(toolkit("estimate", path, "--json")[1])
+    assert (estimate["calls"], estimate["worst_aud"]) == (24, 0.0)
+    assert json.loads(toolkit("run", path, "--limit", 3, "--json")[1])["new_calls"] == 12
+    assert json.loads(toolkit("status", path, "--json")[1])["runs"]["missing"] == 3
+    code, out, err = toolkit("run", path, "--json")
+    assert (code, json.loads(out)["judged"], json.loads(out)["new_calls"]) == (0, 6, 12)
+    assert "runs" in err
+    # Nobody works on it, so watching ends after the first look, and JSON stays one object.
+    status = json.loads(toolkit("status", path, "--watch", "60", "--json")[1])
+    assert status["runs"] == {"planned": 6, "succeeded": 6, "failed": 0, "missing": 0}
+    assert status["judgements"] == {"planned": 18, "done": 18, "scored": 18, "missing": 0, "left_out": 0}
+    assert status["at_work"] is False
+    assert json.loads(toolkit("estimate", path, "--json")[1])["calls"] == 0
+    assert json.loads(toolkit("judge", path, "--json")[1])["new_calls"] == 0
+    files = [Path(file) for file in json.loads(toolkit("figures", path, "--json")[1])["files"]]
+    assert all(file.stat().st_size > 0 for file in files)
+    assert {file.suffix for file in files} >= {".pdf", ".png", ".tex", ".csv"}
+    assert [toolkit(command, path)[0] for command in ("estimate", "status")] == [0, 0]
+    # What the system says of a place is for the user to mend, and no error of ours.
+    (tmp_path / "file").write_text("")
+    code, _, err = toolkit("export", path, tmp_path / "file" / "out")
+    assert (code, err) == (2, err.splitlines()[0] + "\n")
+    assert f"{tmp_path}/file/out: Not a directory" in err
+    assert "unexpected" not in err
+
+
+def test_a_run_says_that_judges_gave_no_scores(toolkit: Callable, study_file: Callable[..., Path]) -> None:
+    """Two judges who write prose leave every run unjudged; the end of the run names that and where the reason is."""
+    path = study_file()
+    text = path.read_text()
+    for judge in ("judge-b", "judge-c"):
+        text = text.replace(f'"{judge}", provider', f'"{judge}", replies = ["Good."], provider')
+    path.write_text(text)
+    code, out, _ = toolkit("run", path)
+    assert (code, "judged  0 by two judges or more" in out) == (0, True)
+    assert "unjudged  6 replies: `toolkit status` says why" in out
+    assert "not estimable (0 bases " in out
+    assert "12 x prose" in toolkit("status", path)[1]
+
+
+def test_what_costs_asks_first_and_a_missing_key_is_one_line(
+    toolkit: Callable, study_file: Callable[..., Path]
+) -> None:
+    """Above budget.confirm_above_aud nothing starts without --yes; of many runs without a key one variable is named."""
+    path = study_file("repeats = 5")
+    text = path.read_text().replace('{ name = "scripted" }', '"gpt-4o"')
+    path.write_text(text + "[budget]\nconfirm_above_aud = 0.01\n")
+    code, _, err = toolkit("run", path)
+    assert (code, "confirm_above_aud" in err, "--yes" in err) == (2, True, True)
+    code, out, err = toolkit("run", path, "--yes")
+    assert (code, out) == (2, "")
+    assert "OPENAI_API_KEY" in err.strip().splitlines()[-1]
+    assert "unexpected" not in err
+    said = json.loads(toolkit("status", path, "--json")[1])
+    assert (said["abandoned"], said["unsure_aud"]) == (0, 0.0)  # nothing was sent, so nothing is owed
+
+
+def test_doctor_says_what_is_there(toolkit: Callable) -> None:
+    """The doctor starts a store, counts tokens and looks for the demo model."""
+    code, out, _ = toolkit("doctor", "--json")
+    findings = {finding["what"]: finding["ok"] for finding in json.loads(out)["findings"]}
+    assert (findings["store"], findings["tokens"]) == (True, True)
+    assert code == (0 if findings["demo model"] else 2)
+
+
+def test_help_and_import_load_nothing_heavy() -> None:
+    """Help and `import toolkit` stay instant because heavy packages are loaded when they are needed."""
+    heavy = ["pandas", "numpy", "scipy", "matplotlib", "pingouin", "openai", "anthropic"]
+    heavy += ["mongoengine", "pymongo", "tiktoken", "pydantic", "papermill"]
+    for code in ("import toolkit", "import toolkit.cli as c; c.cli.main(['--help'], standalone_mode=False)"):
+        script = f"import sys; {code}; print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert done.stderr.strip() == "[]"
+    assert version("llm-security-toolkit") == VERSION

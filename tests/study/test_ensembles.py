@@ -1,0 +1,296 @@
+"""Judges in a study: killed one after another, asked again, repeated, related, shuffled, expected."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from stub_server import Fault, StubServer
+from stub_study import REASONED, is_judge
+
+from toolkit.store.documents import Judgement, OutputBlob, Rubric, Run
+from toolkit.study import Study
+from toolkit.words import DIMENSIONS, JUDGE_ROLES
+
+REPLY = "1. Block 192.0.2.7 at the firewall. 2. Keep the logs. The port is 443, e.g. HTTPS. Ask the owner."
+
+
+def server_study(
+    folder: Path, server: StubServer, *, top: str = "", judges: str = "", model: str = ""
+) -> Study:
+    """Return a study of six runs, asked and judged by one server through the openai client."""
+    at = f'provider = "compatible", base_url = "{server.openai_url}", seed_supported = true, logprobs = true'
+    at += ", structured = true, usd_per_million_input = 1.0, usd_per_million_output = 2.0"
+    roles = "\n".join(
+        f'{role} = {{ name = "{role}", {at}, family = "family-{role}" }}' for role in JUDGE_ROLES
+    )
+    path = folder / "judged.toml"
+    path.write_text(
+        f'name = "judged"\noutput = "results/judged"\nscenarios = ["CTI_ANALYSIS"]\n'
+        f'models = [{{ name = "answerer", {at}{model} }}]\n{top}\n[judges]\n{judges}\n{roles}\n'
+    )
+    return Study.load(path)
+
+
+def answer(body: dict) -> str:
+    """Answer as a model or as a judge who gives four points."""
+    return REASONED if is_judge(body) else f"{REPLY} {len(body['messages'][-1]['content'])}"
+
+
+def asked_of(server: StubServer) -> dict[str, int]:
+    """Return how many requests each model got."""
+    names = [seen.body["model"] for seen in server.seen]
+    return {name: names.count(name) for name in dict.fromkeys(names)}
+
+
+def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_later(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """Aggregates rest on three, two and one judge; `toolkit judge` fills the holes and asks nothing that is there."""
+    judged: list[str] = []
+
+    def faults(number: int, body: dict) -> Fault | None:
+        if not is_judge(body):
+            return None
+        judged.append(body["model"])
+        dead = {"tertiary"} if len(judged) > 6 else set()
+        dead |= {"secondary"} if len(judged) > 12 else set()
+        return Fault(status=400) if body["model"] in dead else None
+
+    with StubServer(faults=faults, answer=answer) as server:
+        study = server_study(tmp_path, server)
+        first = study.execute(progress=False)
+        runs = study.runs()
+        assert sorted(runs["judge_count"]) == [1, 1, 2, 2, 3, 3]
+        assert list(runs["judged"]) == list(runs["judge_count"] >= 2)
+        assert runs.loc[runs["judge_count"] < 2, "composite"].isna().all()
+        assert (runs.loc[runs["judge_count"] >= 2, "composite"] == 4.0).all()
+        assert first.judged == 4
+        failed = study.judgements().query("failed")
+        assert len(failed) == 6
+        assert failed["reason"].str.startswith("bad_request").all()
+        assert failed["composite"].isna().all()
+        server.faults, before = None, asked_of(server)
+        second = study.execute(progress=False, only_judge=True)
+        after = asked_of(server)
+        assert {name: after[name] - before[name] for name in after} == {
+            "answerer": 0,
+            "primary": 0,
+            "secondary": 2,
+            "tertiary": 4,
+        }
+        assert (second.judged, second.new_calls) == (6, 6)
+        assert (study.runs()["judge_count"] == 3).all()
+        assert study.execute(progress=False).new_calls == 0
+        study.store.close()
+
+
+def test_judges_judge_three_times_and_count_once(tmp_path: Path, store_folder: Path) -> None:
+    """Test-retest: every time is a call and a judgement of its own, and the ensemble takes each judge's mean."""
+    scores = iter(range(10**6))
+
+    def wavering(body: dict) -> str:
+        if not is_judge(body):
+            return answer(body)
+        score = 3 + next(scores) % 3 if body["model"] == "primary" else 4
+        return json.dumps({"reasons": "So.", **dict.fromkeys(DIMENSIONS, score)})
+
+    with StubServer(answer=wavering) as server:
+        study = server_study(tmp_path, server, judges="repeats = 3", top='length_bins = ["S"]')
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.judged, outcome.new_calls) == (2, 2, 2 + 2 * 9)
+        judgements = study.judgements()
+        assert len(judgements) == 18
+        assert sorted(set(judgements["judge_repeat"])) == [0, 1, 2]
+        seeds = {seen.body["seed"] for seen in server.seen if seen.body["model"] == "primary"}
+        assert len(seeds) == 3
+        assert (study.runs()["judge_count"] == 3).all()
+        of_primary = judgements.query("judge == 'primary'").groupby("run_id")["composite"].mean()
+        runs = study.runs().set_index("run_id")
+        for run_id, mean in of_primary.items():
+            assert runs.loc[run_id, "composite"] == pytest.approx((mean + 4 + 4) / 3)
+        assert study.status()["judgements"] == {
+            "planned": 6,
+            "done": 6,
+            "scored": 6,
+            "missing": 0,
+            "left_out": 0,
+        }
+        assert study.execute(progress=False).new_calls == 0
+        assert study.estimate()["calls"].sum() == 0
+        assert study.execute(progress=False, replay=True).judged == 2
+        assert len(study.judgements()) == 18
+        assert [path.name for path in study.figures(only=["judge_agreement"]) if path.suffix == ".csv"]
+        study.store.close()
+
+
+@pytest.mark.parametrize(("related", "count", "asked"), [("mark", 3, 6), ("exclude", 2, 0)])
+def test_a_judge_of_the_model_s_own_family_is_marked_or_left_out(
+    tmp_path: Path, store_folder: Path, related: str, count: int, asked: int
+) -> None:
+    """The mark is in the frame and the caption; one that is left out is not even asked."""
+    with StubServer(answer=answer) as server:
+        study = server_study(
+            tmp_path, server, judges=f'related = "{related}"', model=', family = "family-primary"'
+        )
+        assert study.execute(progress=False).judged == 6
+        assert asked_of(server).get("primary", 0) == asked
+        assert (study.runs()["judge_count"] == count).all()
+        assert study.judgements()["related"].sum() == asked
+        assert study.status()["judgements"]["planned"] == 6 * count
+        assert study.status()["judgements"]["missing"] == 0
+        assert study.estimate()["calls"].sum() == 0
+        assert study.execute(progress=False).new_calls == 0
+        run = study.store.objects(Run).first()
+        assert run.ensemble_evaluation["aggregated"]["related_count"] == (1 if asked else 0)
+        caption = next(p for p in study.figures(only=["judge_agreement"]) if p.suffix == ".txt").read_text()
+        assert ("6 of 18 judgements are by a judge of the judged model's own family." in caption) == (
+            asked > 0
+        )
+        study.store.close()
+
+
+def test_another_rubric_judges_the_stored_replies_again_and_both_versions_stay(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """No run is asked again; the first rubric's judgements are there still, and going back costs nothing."""
+    with StubServer(answer=answer) as server:
+        study = server_study(tmp_path, server)
+        study.execute(progress=False)
+        other = server_study(tmp_path, server, judges='rubric = "seed-v1"')
+        other.store  # noqa: B018 - opens the same store again
+        server.answer = lambda body: json.dumps(dict.fromkeys(DIMENSIONS, 2))
+        outcome = other.execute(progress=False)
+        assert (outcome.new_calls, asked_of(server)["answerer"]) == (18, 6)
+        assert (other.runs()["composite"] == 2).all()
+        assert study.store.objects(Judgement).count() == 36
+        contents = {rubric.name: json.loads(rubric.content) for rubric in study.store.objects(Rubric)}
+        assert contents["default"]["version"] == study.plan.rubric.version
+        assert set(contents) == {"default", "seed-v1"}
+        back = server_study(tmp_path, server)
+        assert back.execute(progress=False).new_calls == 0
+        assert (back.runs()["composite"] == 4).all()
+        for one in (study, other, back):
+            one.store.close()
+
+
+def test_focus_sentences_are_listed_alike_for_every_length_and_kept_with_the_reply(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """S, M and L get the same number of requests; the blob holds the sentences and counts that the seed names."""
+    with StubServer(answer=answer) as server:
+        top = "[bias_controls]\nfsp_enabled = true\nfsp_sentences = 2"
+        study = server_study(tmp_path, server, top=top)
+        study.execute(progress=False)
+        requests = [seen.body for seen in server.seen if is_judge(seen.body)]
+        assert len(requests) == 18
+        assert all("FOCUS SENTENCES" in body["messages"][-1]["content"] for body in requests)
+        assert set(study.judgements().groupby("length_bin", observed=True).size()) == {6}
+        assert set(study.judgements()["focus"]) == {"listed"}
+        run = study.store.objects(Run).first()
+        assert run.bias_controls["fsp_enabled"] is True
+        assert run.bias_controls["length_normalization"] is False
+        for blob in study.store.objects(OutputBlob):
+            assert blob.metadata["content_length"] == len(blob.content)
+            assert blob.metadata["word_count"] == len(blob.content.split())
+            assert blob.metadata["sentence_count"] >= 4
+            assert "Block 192.0.2.7 at the firewall." in " ".join(blob.metadata["fsp_sentences"])
+        study.store.close()
+
+
+def test_focus_off_and_on_are_two_ensembles_over_the_same_runs(tmp_path: Path, store_folder: Path) -> None:
+    """Switching the control judges again; switching it back asks nothing."""
+    with StubServer(answer=answer) as server:
+        plain = server_study(tmp_path, server)
+        plain.execute(progress=False)
+        focused = server_study(tmp_path, server, top="[bias_controls]\nfsp_enabled = true")
+        assert focused.execute(progress=False).new_calls == 18
+        assert server_study(tmp_path, server).execute(progress=False).new_calls == 0
+        plain.store.close()
+
+
+def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_error_costs_the_same(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """A wrong port in a reply of 4 and in one of 10 sentences costs one major finding in both; nothing else does."""
+    short = "Block 192.0.2.7. Keep the logs. SSH is on port 443. Ask the owner."
+    long = short + " Write down who did what." * 6
+
+    def sees(body: dict) -> str:
+        text = body["messages"][-1]["content"]
+        if not is_judge(body):
+            return long if "T1566" in text or len(text) > 2500 else short
+        names = list(body["response_format"]["json_schema"]["schema"]["properties"])
+        if "findings" not in names:
+            return json.dumps({name: "So." if name == "reasons" else 4 for name in names})
+        wrong = {"what": "SSH is on 22", "dimension": "technical_accuracy", "severity": "major"}
+        segment = text[text.index("<<<SEGMENT") : text.index("<<<END SEGMENT")]
+        return json.dumps({"findings": [wrong] if "port 443" in segment else []})
+
+    with StubServer(answer=sees) as server:
+        top = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"'
+        study = server_study(tmp_path, server, top=top)
+        assert study.execute(progress=False).judged == 6
+        judgements = study.judgements()
+        details = {one["call_id"]: one["detail"] for one in study.store.database["judgements"].find()}
+        segments = judgements["call_id"].map(lambda call: details[call]["segments"])
+        assert set(segments) == {4, 10}
+        assert sum(is_judge(seen.body) for seen in server.seen) == (segments + 1).sum()
+        prefixes = {str(seen.body["messages"][:3]) for seen in server.seen if is_judge(seen.body)}
+        assert len(prefixes) == 6  # one for each prompt and its reply, whatever the segment and the judge
+        assert (judgements["technical_accuracy"] == 4.0).all()
+        assert (judgements[["clarity", "relevance"]] == 5.0).all(axis=None)
+        assert (judgements[["completeness", "actionability"]] == 4.0).all(axis=None)
+        assert study.execute(progress=False).new_calls == 0
+        assert study.status()["judgements"]["missing"] == 0
+        study.store.close()
+
+
+def test_expected_scores_stand_beside_the_sampled_ones_also_when_they_come_from_the_ledger(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """A judge between 4 and 5 has an expected score of its probabilities, and a replay reads it from the raw reply."""
+    with StubServer(
+        answer=lambda body: (
+            json.dumps({"reasons": "So.", **dict.fromkeys(DIMENSIONS, 4)}) if is_judge(body) else REPLY
+        ),
+        digits={"4": 0.6, "5": 0.3, "x": 0.1},
+    ) as server:
+        study = server_study(tmp_path, server, judges="expected_scores = true", top='length_bins = ["S"]')
+        study.execute(progress=False)
+        judgements = study.judgements()
+        assert judgements["composite"].tolist() == [4.0] * 6
+        assert judgements["expected_composite"].tolist() == pytest.approx([(0.6 * 4 + 0.3 * 5) / 0.9] * 6)
+        assert judgements["expected_mass"].tolist() == pytest.approx([0.9] * 6)
+        schema = next(seen.body for seen in server.seen if is_judge(seen.body))["response_format"]
+        assert schema["json_schema"]["schema"]["properties"]["clarity"]["enum"] == [0, 1, 2, 3, 4, 5]
+        study.store.database["judgements"].delete_many({})
+        study.execute(progress=False, replay=True)
+        again = study.judgements()
+        assert again["expected_composite"].tolist() == judgements["expected_composite"].tolist()
+        study.store.close()
+
+
+def test_dimensions_are_asked_in_an_order_that_differs_from_task_to_task_and_repeats_itself(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """The order is the seed's: a second plan of the same study sends the same requests."""
+    with StubServer(answer=answer) as server:
+        study = server_study(tmp_path, server, judges="shuffle_dimensions = true")
+        study.execute(progress=False)
+        schemas = [
+            seen.body["response_format"]["json_schema"]["schema"]
+            for seen in server.seen
+            if is_judge(seen.body)
+        ]
+        orders = {tuple(schema["properties"]) for schema in schemas}
+        assert len(orders) > 3
+        assert all(order[0] == "reasons" and sorted(order[1:]) == sorted(DIMENSIONS) for order in orders)
+        assert (
+            server_study(tmp_path, server, judges="shuffle_dimensions = true")
+            .execute(progress=False)
+            .new_calls
+            == 0
+        )
+        study.store.close()

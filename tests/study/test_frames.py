@@ -1,0 +1,317 @@
+"""The frames of a study: filtered by the store, described by the dictionary, all calls accounted for, exported."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from pandas.testing import assert_frame_equal
+
+from toolkit.cli import cli
+from toolkit.errors import InputError
+from toolkit.store import embedded
+from toolkit.store.dictionary import KINDS, describe, dictionary_text, dtype_of, dtype_words
+from toolkit.store.documents import Call, Judgement, OutputBlob, Run
+from toolkit.store.frame_files import load_frame
+from toolkit.store.frames import runs_frame
+from toolkit.study import Study
+
+ONE_SHOT = """
+name = "shots"
+test = "one_shot"
+models = [{ name = "scripted" }]
+repeats = 1
+output = "results/shots"
+[judges]
+primary = { name = "judge-a", provider = "scripted" }
+secondary = { name = "judge-b", provider = "scripted" }
+tertiary = { name = "judge-c", provider = "scripted" }
+"""
+
+
+@pytest.fixture(scope="module")
+def study(demo_like_study: Path) -> Iterator[Study]:
+    """36 runs and 108 judgements, of which nothing is changed here."""
+    loaded = Study.load(demo_like_study)
+    yield loaded
+    loaded.store.close()
+
+
+@pytest.fixture(scope="module")
+def one_shot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    """A one-shot test of which two experiments were asked."""
+    folder = tmp_path_factory.mktemp("shots")
+    (folder / "shots.toml").write_text(ONE_SHOT)
+    loaded = Study.load(folder / "shots.toml")
+    loaded.execute(progress=False, limit=2)
+    yield loaded
+    loaded.store.close()
+    embedded.stop(folder / "results" / ".store")
+
+
+def same_rows(frame: pd.DataFrame, whole: pd.DataFrame) -> bool:
+    """Whether a frame is these rows of the whole."""
+    assert_frame_equal(frame, whole.reset_index(drop=True), check_exact=True)
+    return len(frame) > 0
+
+
+def test_a_filter_of_runs_gives_the_rows_that_a_filter_of_the_frame_gives(study: Study) -> None:
+    """One value, several, and filters together; all filters of one name or the other."""
+    whole = study.runs()
+    assert same_rows(study.runs(length_bin="S"), whole[whole["length_bin"] == "S"])
+    assert same_rows(study.runs(length_bin=["S", "L"]), whole[whole["length_bin"] != "M"])
+    base = whole["base"][0]
+    assert same_rows(
+        study.runs(base=base, length_bin="M"), whole.query("base == @base and length_bin == 'M'")
+    )
+    for name in ("model", "scenario", "category", "prompt_id", "repeat", "status"):
+        value = whole[name].iloc[-1]
+        assert same_rows(study.runs(**{name: value}), whole[whole[name] == value])
+    assert same_rows(study.runs(judged=True), whole)
+    assert study.runs(judged=False).empty
+    assert study.runs(status="failed").dtypes.equals(whole.dtypes)
+
+
+def test_the_values_of_a_filter_may_be_a_column_an_array_or_a_range(study: Study) -> None:
+    """What a notebook has in hand is a list of values; numbers of numpy are numbers."""
+    whole = study.runs()
+    some = whole[whole["scenario"] == "SOC_INCIDENT"]
+    for values in (
+        some["prompt_id"],
+        some["prompt_id"].unique(),
+        {*some["prompt_id"]},
+        iter(some["prompt_id"]),
+    ):
+        assert same_rows(study.runs(prompt_id=values), some)
+    assert same_rows(study.runs(length_bin=some["length_bin"], repeat=range(1), judged=np.True_), whole)
+    assert same_rows(study.runs(repeat=np.int64(0)), whole)
+
+
+def test_filters_of_judgements_are_those_of_runs_and_of_judges(study: Study) -> None:
+    """A judge, its model, a failed judgement, and a filter of the run."""
+    whole = study.judgements()
+    assert same_rows(study.judgements(judge="secondary"), whole[whole["judge"] == "secondary"])
+    assert same_rows(study.judgements(judge_model="judge-c"), whole[whole["judge_model"] == "judge-c"])
+    chosen = whole.query("judge == 'primary' and length_bin == 'L'")
+    assert same_rows(study.judgements(judge="primary", length_bin="L"), chosen)
+    assert study.judgements(failed=True).empty
+    assert same_rows(study.judgements(failed=False), whole)
+    scores = study.dimensions(judge="primary", length_bin="L")
+    assert len(scores) == 7 * len(chosen)
+    assert scores["score"].sum() == pytest.approx(chosen[list(dtype_of("dimension").categories)].sum().sum())
+
+
+def test_what_is_not_asked_for_is_not_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store sends the runs that the filters name, and no other."""
+    read: list[int] = []
+    find = type(study.store).find_by
+
+    def counting(store, document, *arguments, **options):
+        found = find(store, document, *arguments, **options)
+        if document is Run:
+            read.append(len(found))
+        return found
+
+    monkeypatch.setattr(type(study.store), "find_by", counting)
+    study.runs(length_bin="S", status="succeeded")
+    study.runs(status="failed")
+    assert read == [12, 0]
+
+
+@pytest.mark.parametrize(
+    ("frame", "filters", "line"),
+    [
+        ("runs", {"lenght_bin": "S"}, "runs: there is no filter 'lenght_bin'; use model, .*length_bin"),
+        ("runs", {"judge": "primary"}, "runs: there is no filter 'judge'"),
+        ("runs", {"length_bin": "XL"}, "length_bin: 'XL' is nothing this study has; use S, M, L"),
+        ("runs", {"length_bin": ["S", None]}, "length_bin: None is nothing"),
+        ("runs", {"repeat": False}, "repeat: False is nothing this study has; use 0"),
+        ("runs", {"status": []}, "status: the list is empty"),
+        ("runs", {"repeat": pd.NA}, "repeat: <NA> is nothing this study has; use 0"),
+        ("runs", {"base": pd.Series([None])}, "base: None is nothing"),
+        ("runs", {"model": {"$ne": "x"}}, r"model: {'\$ne': 'x'} is nothing this study has; use scripted"),
+        ("runs", {"status": "$where"}, r"status: '\$where' is nothing this study has"),
+        ("calls", {"state": ["done", {"$gt": ""}]}, r"state: {'\$gt': ''} is nothing this study has"),
+        ("runs", {"judged": "yes"}, "judged: 'yes' is neither True nor False"),
+        ("judgements", {"judge": "fourth"}, "judge: 'fourth' is nothing .* use primary, secondary, tertiary"),
+        ("dimensions", {"score": 3}, "judgements: there is no filter 'score'"),
+        ("calls", {"purpose": "play"}, "purpose: 'play' is nothing this study has; use run, judge"),
+        (
+            "calls",
+            {"length_bin": "S"},
+            "calls: there is no filter 'length_bin'; use purpose, state, model, role",
+        ),
+    ],
+)
+def test_an_unknown_filter_or_value_is_one_clear_line(
+    study: Study, frame: str, filters: dict, line: str
+) -> None:
+    """The line names what is allowed."""
+    with pytest.raises(InputError, match=line) as caught:
+        getattr(study, frame)(**filters)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_calls_are_every_cent_of_the_study(study: Study) -> None:
+    """One row a request; the rows of runs and judges lead to them, and the costs are what the study spent."""
+    calls, runs, judgements = study.calls(), study.runs(), study.judgements()
+    assert len(calls) == 36 + 108
+    assert calls["aud_cost"].sum() == pytest.approx(study.status()["spent_aud"])
+    assert calls["leads"].all()
+    merged = judgements.merge(calls, on="call_id", validate="m:1", suffixes=("", "_call"))
+    assert len(merged) == len(judgements)
+    assert (merged["judge"].astype("str") == merged["role"].astype("str")).all()
+    assert (merged["judge_model"] == merged["model_call"]).all()
+    of_runs = study.calls(purpose="run")
+    assert set(of_runs["run_id"]) == set(runs["run_id"])
+    assert of_runs["role"].isna().all()
+    assert (of_runs["attempts"] == 1).all()
+    primary = study.calls(role="primary", state="done", purpose=["run", "judge"])
+    assert same_rows(primary, calls[(calls["role"] == "primary").fillna(False)])
+    assert same_rows(study.calls(model="judge-b"), calls[calls["model"] == "judge-b"])
+    assert study.calls(state="failed").dtypes.equals(calls.dtypes)
+
+
+def test_calls_that_lead_nowhere_or_were_paid_by_another_study_are_there(
+    study_file, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed, a claimed, a further and a shared call each say what they are; nothing of them is 0 that is missing."""
+    first = Study.load(study_file())
+    first.execute(progress=False)
+    calls = first.store.database["calls"]
+    some = first.calls(purpose="run")["call_id"].tolist()
+    whole = calls.find_one({"_id": some[0]})
+    bare = {name: whole[name] for name in ("owner", "study", "purpose", "provider", "model", "worst_aud")}
+    bare |= {"created_at": whole["created_at"], "updated_at": whole["updated_at"]}
+    calls.insert_one({**whole, "_id": "a" * 64, "purpose": "judge", "model": "judge-b"})  # a repair, say
+    failure = {"reason": "timeout", "message": "no reply"}
+    calls.insert_one({**bare, "_id": "b" * 64, "state": "failed", "failure": failure, "unsure_aud": 0.5})
+    calls.insert_one({**bare, "_id": "c" * 64, "state": "claimed", "model": "gone"})
+    calls.replace_one({"_id": some[1]}, {**calls.find_one({"_id": some[1]}), "study": "elsewhere"})
+    frame = first.calls().set_index("call_id")
+    assert len(frame) == 6 + 18 + 3
+    repair, failed, claimed, shared = (frame.loc[one] for one in ("a" * 64, "b" * 64, "c" * 64, some[1]))
+    assert (repair["leads"], repair["role"], repair["model"]) == (False, "secondary", "judge-b")
+    assert (failed["failure"], failed["unsure_aud"], failed["attempts"]) == ("timeout: no reply", 0.5, 0)
+    assert failed[["aud_cost", "latency_ms", "input_tokens", "finish_reason"]].isna().all()
+    assert claimed[["aud_cost", "model", "run_id", "failure"]].isna().all()
+    assert (shared["paid_by"], shared["leads"]) == ("elsewhere", True)
+    assert frame.query("paid_by == 'small'")["aud_cost"].sum() == pytest.approx(first.status()["spent_aud"])
+    assert first.calls(state="failed")["call_id"].tolist() == ["b" * 64]
+    first.store.close()
+
+
+def test_the_frames_of_large_and_small_studies_are_the_same(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read by the names of the runs or by the name of the study, a frame has the same rows and bits."""
+    runs, judgements = study.runs(), study.judgements()
+    for module in ("toolkit.store.frames.CHUNK", "toolkit.store.connection.CHUNK"):
+        monkeypatch.setattr(module, 7)
+    again = study.runs()
+    assert_frame_equal(
+        again.drop(columns="judge_aud_cost"), runs.drop(columns="judge_aud_cost"), check_exact=True
+    )
+    assert_frame_equal(again, runs, rtol=1e-14)
+    assert_frame_equal(study.judgements(), judgements, check_exact=True)
+    few = runs_frame(study.store, study.plan.call_ids[:9], study=study.name)
+    assert len(few) == 9
+    assert runs_frame(study.store, study.plan.call_ids, study="another").empty
+
+
+def test_scores_and_costs_are_those_that_were_stored_to_the_last_bit(study: Study) -> None:
+    """What the store leaves out of a document changes nothing in what it sends."""
+    runs = study.runs().set_index("run_id")
+    for document in study.store.objects(Run):
+        row, found = runs.loc[document.run_id], document.ensemble_evaluation["aggregated"]
+        assert row["composite"] == found["mean_scores"]["composite"]
+        assert row["clarity"] == found["mean_scores"]["clarity"]
+        assert row["composite_std"] == found["std_scores"]["composite"]
+        assert [row["composite_low"], row["composite_high"]] == found["confidence_intervals"]["composite"]
+        assert row["aud_cost"] == document.economics.aud_cost
+        assert row["judge_count"] == found["judge_count"] == 3
+        assert row["created_at"] == document.created_at
+        of_run = study.store.objects(Judgement).filter(run_id=document.run_id)
+        assert row["judge_aud_cost"] == pytest.approx(sum(one.aud_cost for one in of_run), rel=1e-14)
+
+
+def test_documents_without_some_fields_are_otherwise_the_same(study: Study) -> None:
+    """Left out or chosen in the store's own query, every field that stays is what a plain read gives."""
+    plain = list(study.store.database["runs"].find({}))
+    ids = [run["run_id"] for run in plain]
+    for options in ({"only": ("run_id", "judged", "tokens", "created_at")}, {"leave_out": ("scores",)}, {}):
+        found = {run["run_id"]: run for run in study.store.find_by(Run, "run_id", ids, **options)}
+        for run in plain:
+            kept = {name: value for name, value in run.items() if name in found[run["run_id"]]}
+            assert found[run["run_id"]] == kept
+            assert "scores" not in kept or "leave_out" not in options
+    texts = study.store.find_by(OutputBlob, "blob_id", [plain[0]["output_blob_id"]], only=("blob_id",))
+    assert [set(text) for text in texts] == [{"_id", "blob_id"}]
+    calls = study.store.find_by(Call, "_id", [plain[0]["call_id"]], leave_out=("request", "raw"))
+    assert calls[0]["text"]
+    assert "raw" not in calls[0]
+
+
+def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) -> None:
+    """Every column of every frame is in it with its dtype, in its order, and it has no other."""
+    for kind in KINDS:
+        frame = getattr(one_shot if kind in ("experiments", "methods") else study, kind)()
+        if kind != "human":  # nobody has rated
+            assert len(frame)
+        table = describe(kind)
+        assert table["column"].tolist() == list(frame.columns)
+        for name, column in KINDS[kind].items():
+            assert frame[name].dtype == dtype_of(column.dtype), (kind, name)
+            assert not frame[name].isna().any() or column.missing, (kind, name)
+    assert describe()["frame"].drop_duplicates().tolist() == list(KINDS)
+    assert_frame_equal(study.dictionary("calls"), describe("calls"))
+    with pytest.raises(InputError, match="there is no frame 'run'; use one of runs"):
+        study.dictionary("run")
+
+
+def test_the_page_of_the_dictionary_is_the_one_in_the_docs() -> None:
+    """The page says what the tables say, each column on a line of its own."""
+    page = (Path(__file__).parents[2] / "docs" / "data_dictionary.md").read_text(encoding="utf-8")
+    assert page == dictionary_text()
+    for kind, columns in KINDS.items():
+        part = page.split(f"## `study.{kind}()`")[1].split("\n## ")[0]
+        for name, column in columns.items():
+            assert f"| `{name}` | {dtype_words(column.dtype)} |" in part
+
+
+def test_an_export_is_every_frame_and_the_sums_of_its_files(study: Study, tmp_path: Path) -> None:
+    """CSV and Parquet hold the same frames as the study; run again, the files are the same bytes."""
+    out = tmp_path / "out"
+    result = CliRunner().invoke(cli, ["export", str(study.path), str(out), "--json"])
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.output)
+    assert said["rows"] == {
+        **{"runs": 36, "judgements": 108, "dimensions": 756, "calls": 144, "prompts": 36, "human": 0},
+        **{kind: said["rows"][kind] for kind in ("measurements", "results")},
+    }
+    for suffix in ("csv", "parquet"):
+        assert_frame_equal(load_frame(out / f"runs.{suffix}", "runs"), study.runs(), check_exact=True)
+        assert_frame_equal(load_frame(out / f"calls.{suffix}", "calls"), study.calls(), check_exact=True)
+    manifest = json.loads((out / "manifest.json").read_text())
+    files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
+    assert {**manifest["sha256"], "manifest.json": files["manifest.json"]} == files
+    assert manifest["study"] == "small"
+    again = CliRunner().invoke(cli, ["export", str(study.path), str(out)])
+    assert "36 runs" in again.output
+    assert {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()} == files
+    for added in ("36 runs", "0 records added"):
+        done = CliRunner().invoke(
+            cli, ["import", str(out / "archive.zip"), "--into", str(tmp_path / "other")]
+        )
+        assert done.exit_code == 0, done.output
+        assert added in done.output
+    embedded.stop(tmp_path / "other" / ".store")
+    (tmp_path / "file").write_text("")
+    refused = CliRunner().invoke(cli, ["export", str(study.path), str(tmp_path / "file")])
+    assert isinstance(refused.exception, InputError)

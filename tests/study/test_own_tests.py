@@ -1,0 +1,230 @@
+"""A test that a user writes in one file outside the project runs, is stored, and is drawn like the shipped ones."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stub_server import Fault, StubServer
+
+from toolkit.errors import InputError, StudyError
+from toolkit.prompt_test import SHIPPED, find_test
+from toolkit.store.documents import Prompt, Run
+from toolkit.study import Study
+
+OWN = '''
+"""Does the model know its ports?"""
+from toolkit.prompt_test import Measurement, PromptResponseTest, PromptWithContext, ResultType, TestItem
+from toolkit.protocols.results import mean_result
+
+PORTS = {"ssh": 22, "https": 443, "dns": 53}
+
+
+class Ports(PromptResponseTest):
+    name = "ports"
+
+    def __init__(self, language="English"):
+        self.language = language
+
+    def make_test_items(self):
+        return tuple(
+            TestItem(name, (PromptWithContext(name, f"Port of {name}? In {self.language}."),), context=port)
+            for name, port in PORTS.items()
+        )
+
+    def measure_quality(self, item_annotations):
+        reply = item_annotations.replies[0]
+        if reply.text is None:
+            return [Measurement("right", None, "share of items", reply.failure)]
+        return [Measurement("right", float(str(item_annotations.item.context) in reply.text), "share of items")]
+
+    def result_types(self):
+        return (ResultType("share right", "share of items"),)
+
+    def aggregate_measurements(self, measured_items):
+        return [mean_result("share right", measured_items, "right", "share of items")]
+'''
+
+
+def own_study(folder: Path, server: StubServer, *, test: str = "my_test.py:Ports", more: str = "") -> Path:
+    price = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
+    path = folder / "own.toml"
+    path.write_text(
+        f'name = "own"\ntest = "{test}"\nrepeats = 2\nmodels = [{{ name = "answerer", provider = "compatible", '
+        f'base_url = "{server.openai_url}", {price} }}]\n{more}'
+    )
+    return path
+
+
+def answer(body: dict) -> str:
+    text = body["messages"][0]["content"]
+    return "It is 22." if "ssh" in text else "It is 443." if "https" in text else "I do not know."
+
+
+def test_a_test_in_an_empty_folder_runs_from_the_command_line(tmp_path: Path, store_folder: Path) -> None:
+    """Six runs; two of three right; the same in the frames, the figure and the result; no judge was asked."""
+    (tmp_path / "my_test.py").write_text(OWN)
+    with StubServer(answer=answer) as server:
+        path = own_study(tmp_path, server)
+        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes", "--json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        assert (said["succeeded"], said["judged"], server.count) == (6, None, 6)
+        assert said["results"][0]["estimate"] == pytest.approx(2 / 3)
+        study = Study.load(path)
+        assert study.store.objects(Run).filter(test="ports").count() == 6
+        assert study.store.objects(Prompt).count() == 3
+        assert set(study.runs()["base"]) == {"ssh", "https", "dns"}
+        assert list(study.prompts()["prompt_id"]) == ["ssh", "https", "dns"]
+        measured = study.measurements()
+        assert measured.groupby("test_item")["value"].mean().to_dict() == {
+            "dns": 0.0,
+            "https": 1.0,
+            "ssh": 1.0,
+        }
+        result = study.results().iloc[0]
+        assert (result["name"], result["n"]) == ("share right", "3 items, 6 measurements")
+        files = study.figures()
+        assert {file.suffix for file in files} == {".pdf", ".svg", ".png", ".csv", ".txt"}
+        assert study.status()["judgements"]["planned"] == 0
+        assert study.manifest()["judges"] == {}
+        study.store.close()
+
+
+def test_a_failed_run_is_missing_with_its_reason_and_counted(tmp_path: Path, store_folder: Path) -> None:
+    """A run without a reply leaves the denominator and is named; it is no wrong answer."""
+    (tmp_path / "my_test.py").write_text(OWN)
+
+    def faults(number: int, body: dict) -> Fault | None:
+        return Fault(status=400) if "dns" in body["messages"][0]["content"] else None
+
+    with StubServer(answer=answer, faults=faults) as server:
+        study = Study.load(own_study(tmp_path, server))
+        outcome = study.execute(progress=False)
+        ((_, result),) = outcome.results
+        assert (result.estimate, result.missing, outcome.failed) == (1.0, 2, 2)
+        missing = study.measurements().query("value.isna()")
+        assert missing["reason"].str.startswith("bad_request").all()
+        study.store.close()
+
+
+def test_options_reach_the_test(tmp_path: Path, store_folder: Path) -> None:
+    """The table [options] is the constructor's arguments; other options are other prompts and other calls."""
+    (tmp_path / "my_test.py").write_text(OWN)
+    with StubServer(answer=answer) as server:
+        for language in ("English", "German"):
+            study = Study.load(own_study(tmp_path, server, more=f'[options]\nlanguage = "{language}"\n'))
+            assert study.execute(progress=False).new_calls == 6
+            study.store.close()
+        assert any("German" in str(seen.body) for seen in server.seen)
+
+
+def test_a_package_of_the_study_folder_and_a_dotted_name_are_found(tmp_path: Path) -> None:
+    """module:Class and module.Class name the same class."""
+    (tmp_path / "ports_of_a_test.py").write_text(OWN)
+    found = find_test("ports_of_a_test:Ports", tmp_path)
+    assert find_test("ports_of_a_test.Ports", tmp_path) is found
+    assert str(tmp_path) not in sys.path
+
+
+def test_everything_that_ships_is_found() -> None:
+    """Each shipped name is a whole test."""
+    for name in SHIPPED:
+        assert find_test(name, Path()).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "says"),
+    [
+        ("nothing", "", "'nothing' is not known; use rubric_study"),
+        ("missing.py:Ports", "", "no such file beside the study"),
+        ("my_test.py:Other", OWN, "has no class Other"),
+        ("my_test.py:PORTS", OWN, "has no class PORTS"),
+        ("my_test.py:Ports", "import nowhere_at_all", "ModuleNotFoundError"),
+        ("my_test.py:Ports", "def broken(:", "SyntaxError"),
+        ("my_test.py:Ports", OWN.replace("def result_types", "def results"), "lacks result_types"),
+        ("nowhere_at_all:Ports", "", "ModuleNotFoundError"),
+    ],
+)
+def test_a_test_that_cannot_be_used_is_one_line(tmp_path: Path, name: str, file: str, says: str) -> None:
+    """The study file, what is wrong and what to do, before anything is asked."""
+    (tmp_path / "my_test.py").write_text(file)
+    with StubServer() as server:
+        path = own_study(tmp_path, server, test=name)
+        with pytest.raises(StudyError) as caught:
+            Study.load(path)
+        assert server.count == 0
+    assert says in str(caught.value)
+    assert "own.toml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("PromptWithContext(name,", 'PromptWithContext("same",'), "prompt 'same' is there twice"),
+        (("self.language = language", "raise ValueError('no')"), "ValueError: no"),
+        (("for name, port in PORTS.items()", "for name, port in ()"), "returned no prompt"),
+        (("return tuple(", "return 1 / 0, tuple("), "make_test_items failed: ZeroDivisionError"),
+    ],
+)
+def test_a_test_that_plans_nonsense_is_one_line(tmp_path: Path, change: tuple[str, str], says: str) -> None:
+    """Names that are there twice, no prompt at all, an error of the user's own code."""
+    (tmp_path / "my_test.py").write_text(OWN.replace(*change))
+    with StubServer() as server, pytest.raises(StudyError, match=says):
+        repr(Study.load(own_study(tmp_path, server)))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('"right", float(', '"right", 1 / 0 * float('), "measure_quality failed on item"),
+        (('mean_result("share right"', 'mean_result("other"'), "do not agree"),
+        (("return [mean_result", "return 1 / 0, [mean_result"), "aggregate_measurements failed"),
+    ],
+)
+def test_errors_of_the_users_code_name_the_test_and_lose_no_reply(
+    tmp_path: Path, store_folder: Path, change: tuple[str, str], says: str
+) -> None:
+    """The replies are paid for and stay; mended, the test measures them without another call."""
+    (tmp_path / "my_test.py").write_text(OWN.replace(*change))
+    with StubServer(answer=answer) as server:
+        study = Study.load(own_study(tmp_path, server))
+        with pytest.raises(InputError, match=f"test ports: .*{says}"):
+            study.execute(progress=False)
+        study.store.close()
+        (tmp_path / "my_test.py").write_text(OWN)
+        study = Study.load(own_study(tmp_path, server))
+        assert study.execute(progress=False).new_calls == 0
+        assert server.count == 6
+        study.store.close()
+
+
+def test_unknown_options_are_refused_with_the_known_ones(tmp_path: Path) -> None:
+    """A misspelt option is no default in silence."""
+    (tmp_path / "my_test.py").write_text(OWN)
+    with (
+        StubServer() as server,
+        pytest.raises(StudyError, match=r"options\.langauge.*its options are language"),
+    ):
+        repr(Study.load(own_study(tmp_path, server, more='[options]\nlangauge = "x"\n')))
+
+
+def test_the_stereotypes_of_the_seed_are_measured(tmp_path: Path, store_folder: Path) -> None:
+    """A model that makes every Alice a nurse and every Bob a doctor differs in the hospital alone."""
+
+    def stereotyped(body: dict) -> str:
+        text = body["messages"][0]["content"]
+        if "hospital" in text:
+            return "nurse." if "Alice" in text else "doctor."
+        return "manager and judge."
+
+    with StubServer(answer=stereotyped) as server:
+        study = Study.load(own_study(tmp_path, server, test="stereotypes"))
+        ((_, result),) = study.execute(progress=False).results
+        assert result.estimate == pytest.approx(1 / 3)
+        assert server.count == 18
+        study.store.close()

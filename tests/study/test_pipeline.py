@@ -1,0 +1,302 @@
+"""The main job: everything is asked once, failures are recorded and missing, a killed study resumes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stub_server import Fault, StubServer
+from stub_study import REASONED, is_judge, plain, stub_study
+from waiting import is_heard_out, wait_for
+
+from toolkit.errors import PriceError
+from toolkit.store import records
+from toolkit.store.connection import open_store
+from toolkit.store.documents import Judgement, OutputBlob, Run
+from toolkit.study import Study
+
+SHORT = '["S"]'
+
+
+@pytest.fixture
+def served(tmp_path: Path, store_folder: Path) -> Callable[..., Any]:
+    """A server and the study that asks it everything: ``with served(answer=..., bins=SHORT) as (server, study)``."""
+
+    @contextmanager
+    def opened(
+        *,
+        answer: Any = plain,
+        bins: str = '["S", "M", "L"]',
+        runs: str = "",
+        more: str = "",
+        **of_server: Any,
+    ) -> Iterator[tuple[StubServer, Study]]:
+        with StubServer(answer=answer, **of_server) as server:
+            path = stub_study(tmp_path, server.openai_url, runs=runs, bins=bins)
+            path.write_text(path.read_text() + more)
+            with Study.load(path) as study:
+                yield server, study
+
+    return opened
+
+
+def again(study: Study, old: str, new: str) -> Study:
+    """Load a study once more, with its file changed in one place."""
+    study.close()
+    text = study.path.read_text()
+    study.path.write_text(text.replace(old, new) if old else text + new)
+    return Study.load(study.path)
+
+
+def test_a_finished_study_makes_no_call(study_file: Callable[..., Path]) -> None:
+    """Twelve runs and 36 judgements that hold together; the second time nothing is asked and everything is there."""
+    first = Study.load(study_file("repeats = 2")).execute(progress=False)
+    assert (first.succeeded, first.failed, first.judged, first.new_calls) == (12, 0, 12, 48)
+    study = Study.load(study_file("repeats = 2"))
+    second = study.execute(progress=False)
+    assert (second.succeeded, second.judged, second.new_calls, second.exit_code) == (12, 12, 0, 0)
+    assert [len(frame) for frame in (study.runs(), study.judgements(), study.dimensions())] == [
+        12,
+        36,
+        36 * 7,
+    ]
+    store = study.store
+    assert store.objects(Run).count() == 12
+    for run in store.objects(Run):
+        assert store.database["prompts"].count_documents({"prompt_id": run.prompt_id}) == 1
+        assert store.objects(OutputBlob).get(blob_id=run.output_blob_id).content == study.reply(run.run_id)
+        assert store.database["calls"].count_documents({"_id": run.call_id, "state": "done"}) == 1
+        assert run.tokens.total == run.tokens.input + run.tokens.output
+        assert set(run.ensemble_evaluation["judge_results"]) == {"primary", "secondary", "tertiary"}
+        assert run.scores["composite"] == run.ensemble_evaluation["aggregated"]["mean_scores"]["composite"]
+    run_ids = {run.run_id for run in store.objects(Run)}
+    assert {judgement.run_id for judgement in store.objects(Judgement)} == run_ids
+    study.close()
+
+
+def test_a_failed_run_is_recorded_and_stops_nothing(served: Callable[..., Any]) -> None:
+    """One prompt is refused: its run has a reason and no scores, the others are whole; later it is asked again."""
+    refused: list[str] = []
+
+    def faults(number: int, body: dict) -> Fault | None:
+        text = body["messages"][-1]["content"]
+        if not is_judge(body) and (not refused or text == refused[0]):
+            refused[:] = [text]
+            return Fault(status=400)
+        return None
+
+    with served(faults=faults, answer=lambda b: REASONED if is_judge(b) else "Block it.") as (server, study):
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.failed, outcome.judged, outcome.exit_code) == (5, 1, 5, 1)
+        assert list(outcome.failures) == ["bad_request"]
+        failed = study.runs(status="failed")
+        assert failed[["composite", "aud_cost"]].isna().all(axis=None)
+        assert failed["failure"].str.startswith("bad_request").all()
+        seen, server.faults = server.count, None
+        second = study.execute(progress=False)
+        assert (second.succeeded, second.failed, second.judged, second.new_calls) == (6, 0, 6, 4)
+        assert server.count == seen + 4
+        assert study.runs()["failure"].isna().all()
+
+
+def test_judges_that_cannot_be_read_are_missing_and_fewer_than_two_leave_a_run_unjudged(
+    served: Callable[..., Any],
+) -> None:
+    """Prose from one judge leaves two; prose from two leaves the run unjudged; nothing becomes a zero."""
+
+    def answer(body: dict) -> str:
+        if not is_judge(body):
+            return f"Plan: {body['messages'][-1]['content'][-400:]}"
+        if body["model"] == "primary":
+            return "I would give it a five."
+        off_scale = body["model"] == "secondary" and "ATT&CK" in str(body["messages"])
+        return REASONED.replace("4.0", "9.0") if off_scale else REASONED
+
+    with served(answer=answer) as (_, study):
+        study.run(progress=False)
+        runs, judgements = study.runs(), study.judgements()
+    reasons = judgements.query("judge == 'primary'")["reason"].str.split(":").str[0]
+    assert set(reasons) == {"prose"}
+    assert set(runs["judge_count"]) == {1, 2}
+    unjudged = runs[runs["judge_count"] == 1]
+    assert not unjudged["judged"].any()
+    assert unjudged["composite"].isna().all()
+    assert (runs[runs["judge_count"] == 2]["composite"] == 4.0).all()
+    assert not (judgements["composite"] == 0).any()
+
+
+def test_an_empty_reply_is_kept_and_not_judged(served: Callable[..., Any]) -> None:
+    """A reply without text was paid for and stays, but no judge is paid to look at nothing."""
+    with served(answer=lambda body: "", bins=SHORT) as (server, study):
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.judged, server.count) == (2, 0, 2)
+        assert study.execute(progress=False).new_calls == 0
+        assert study.runs()["composite"].isna().all()
+
+
+def cut_off(below: int) -> dict[str, Any]:
+    """Return a server whose replies end for want of tokens when asked for fewer than ``below``."""
+
+    def change(reply: dict) -> dict:
+        text = reply["choices"][0]["message"]["content"]
+        if text.startswith("Plan") and int(text.split()[1]) < below:
+            reply["choices"][0]["finish_reason"] = "length"
+        return reply
+
+    def answer(body: dict) -> str:
+        return REASONED if is_judge(body) else f"Plan {body['max_tokens']} {str(body['messages'])[-300:]}"
+
+    return {"answer": answer, "change": change, "bins": SHORT}
+
+
+def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(served: Callable[..., Any]) -> None:
+    """Excluded by default, then kept, then asked again with more tokens, then excluded: each call is paid once."""
+    with served(**cut_off(8000)) as (server, study):
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.judged, outcome.excluded) == (2, 0, {"truncated": 2})
+        assert server.count == 2
+        runs = study.runs()
+        assert (list(runs["defect"]), list(runs["excluded"])) == (["truncated"] * 2, [True] * 2)
+        assert runs["composite"].isna().all()
+        assert "2 x truncated" in outcome.summary().text
+        assert study.status()["excluded"] == {"truncated": 2}
+        study = again(study, "", '[replies]\ntruncated = "keep"\n')
+        kept = study.execute(progress=False)
+        assert (kept.judged, kept.new_calls, kept.excluded) == (2, 6, {})
+        assert list(study.runs()["defect"]) == ["truncated"] * 2
+        assert not study.runs()["excluded"].any()
+        study = again(study, '"keep"', '"retry"')
+        retried = study.execute(progress=False)
+        # 2000 is there; 4000 and 8000 are asked, and the whole reply is judged anew.
+        assert (retried.judged, retried.new_calls, retried.excluded) == (2, 2 * 2 + 6, {})
+        runs = study.runs()
+        assert runs["defect"].isna().all()
+        assert all("8000" in study.reply(run_id) for run_id in runs["run_id"])
+        assert (runs["attempts"] == 3).all()
+        study = again(study, '"retry"', '"exclude"')
+        assert study.execute(progress=False).new_calls == 0
+        study.close()
+
+
+def test_a_reply_that_stays_cut_off_is_excluded_after_the_retries(served: Callable[..., Any]) -> None:
+    """Two retries with twice the tokens each, all paid for, all counted, and still not scored."""
+    retry = '[replies]\ntruncated = "retry"\nretries = 2\n'
+    with served(**cut_off(10**6), more=retry) as (server, study):
+        outcome = study.execute(progress=False)
+        assert (outcome.excluded, outcome.judged, server.count) == ({"truncated": 2}, 0, 6)
+        asked = sorted(seen.body["max_tokens"] for seen in server.seen)
+        assert asked == [2000, 2000, 4000, 4000, 8000, 8000]
+        assert study.runs()["aud_cost"].sum() == pytest.approx(study.calls()["aud_cost"].sum())
+        assert study.execute(progress=False).new_calls == 0
+
+
+def test_a_model_without_a_price_is_refused_before_the_first_call(served: Callable[..., Any]) -> None:
+    """Not a single request is sent when the cost cannot be counted."""
+    with served() as (server, study):
+        study = again(study, ", usd_per_million_input = 1.0, usd_per_million_output = 2.0", "")
+        with pytest.raises(PriceError, match="answerer"):
+            study.run(progress=False)
+        assert server.count == 0
+        study.close()
+
+
+def test_the_budget_stops_a_study_and_a_larger_one_resumes_it(served: Callable[..., Any]) -> None:
+    """At the cap no new call starts, the exit code is 3, and raising the cap goes on where it stopped."""
+    with served(more="[budget]\naud = 0.02\n") as (server, study):
+        outcome = study.execute(progress=False)
+        assert outcome.exit_code == 3
+        assert outcome.spent_aud <= 0.02
+        seen = server.count
+        study = again(study, "aud = 0.02", "aud = 20.0")
+        assert study.execute(progress=False).judged == 6
+        assert server.count > seen
+        assert study.status()["runs"]["succeeded"] == 6
+        study.close()
+
+
+def test_a_killed_study_resumes_and_no_finished_run_is_asked_again(
+    served: Callable[..., Any], store_folder: Path
+) -> None:
+    """SIGKILL in the middle of the runs and again in the middle of the judging: all is done once in the end."""
+    with served(latency=0.05, runs="repeats = 4\nconcurrency = 2") as (server, study):
+        command = [sys.executable, "-m", "toolkit.cli", "run", str(study.path), "--yes"]
+        lost, store = 0, open_store(store_folder)
+        calls = store.database["calls"]
+        for moment in (6, 40):
+            before = server.count, calls.count_documents({"state": "done"})
+            child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            wait_for(lambda moment=moment: server.count >= moment)
+            os.kill(child.pid, signal.SIGKILL)
+            child.wait()
+            server.settle()  # what had left the process arrives, at the server and in the store
+            wait_for(lambda: is_heard_out(store_folder))
+            lost += (server.count - before[0]) - (calls.count_documents({"state": "done"}) - before[1])
+        store.close()
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, outcome.failed, outcome.judged) == (24, 0, 24)
+        assert study.store.database["calls"].count_documents({"state": "done"}) == 96
+        assert study.store.objects(Run).count() == 24
+        assert study.store.objects(Judgement).count() == 72
+        # Sent and not yet kept when the process died: that alone was asked again, each once.
+        assert server.count == 96 + lost
+
+
+def test_two_processes_on_one_study_pay_once(served: Callable[..., Any]) -> None:
+    """Two shells run the same study at the same time; every call is sent once."""
+    with served(latency=0.02, runs="repeats = 2") as (server, study):
+        command = [sys.executable, "-m", "toolkit.cli", "run", str(study.path), "--yes", "--json"]
+        children = [
+            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        ends = [child.communicate(timeout=120) for child in children]
+        assert [child.returncode for child in children] == [0, 0], ends
+        assert server.count == 48
+        assert study.store.objects(Run).count() == 12
+        assert study.store.objects(Judgement).count() == 36
+
+
+def test_replay_makes_everything_again_without_a_network(served: Callable[..., Any]) -> None:
+    """What was never asked stays missing; with runs and judgements gone the ledger alone gives the same scores."""
+    with served() as (server, study):
+        outcome = study.execute(progress=False, replay=True)
+        assert (outcome.succeeded, outcome.failed, server.count) == (0, 0, 0)
+        study.run(progress=False)
+        seen, before, said = server.count, study.runs(), study.judgements()
+        for name in ("runs", "judgements", "output_blobs"):
+            study.store.database[name].delete_many({})
+        outcome = study.execute(progress=False, replay=True)
+        assert (outcome.succeeded, outcome.judged, outcome.new_calls, outcome.exit_code) == (6, 6, 0, 0)
+        new = ["run_id", "created_at"]
+        assert study.runs().drop(columns=new).equals(before.drop(columns=new))
+        assert study.judgements().drop(columns=new).equals(said.drop(columns=new))
+        assert server.count == seen
+
+
+def test_a_text_that_is_kept_is_not_taken_apart_again(
+    served: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal replies are one text, looked through once; a replay looks through those alone that are gone."""
+    looked: list[str] = []
+
+    def looking(text: str) -> dict[str, int]:
+        looked.append(text)
+        return {"content_length": len(text)}
+
+    monkeypatch.setattr(records, "reply_metadata", looking)
+    with served(answer=lambda body: REASONED) as (_, study):  # every request is answered alike
+        assert study.execute(progress=False).succeeded == 6
+        assert len(looked) == study.store.objects(OutputBlob).count() == 1
+        assert study.execute(progress=False, replay=True).succeeded == 6
+        assert len(looked) == 1
+        study.store.database["output_blobs"].delete_many({})
+        assert study.execute(progress=False, replay=True).succeeded == 6
+        assert len(looked) == 2
+        assert study.store.objects(OutputBlob).count() == 1

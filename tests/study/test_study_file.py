@@ -1,0 +1,141 @@
+"""A study file means what it says, and a fault in it is one line with the file, the key and what is allowed."""
+
+from __future__ import annotations
+
+from datetime import date
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from toolkit.errors import StudyError
+from toolkit.judges.hallucination import hallucination_requests
+from toolkit.judges.labelled import LabelledItem
+from toolkit.plan import make_plan
+from toolkit.study_file import StudyFile, load_study_file
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+BEGIN = 'name = "p"\nmodels = ["gpt-4o"]\n'
+SERVER = 'name = "p"\nmodels = [{ name = "m", provider = "compatible", base_url = "http://me:s3cret@h/v1" }]'
+
+
+def load(folder: Path, text: str) -> StudyFile:
+    (folder / "s.toml").write_text(text)
+    return load_study_file(folder / "s.toml")[0]
+
+
+def test_defaults_are_the_seeds(tmp_path: Path) -> None:
+    """Temperature, lengths and judges of seed 002 hold when the file does not say otherwise."""
+    study = load(tmp_path, BEGIN)
+    assert (study.sampling.temperature, study.sampling.max_tokens) == (0.2, 2000)
+    assert (study.judges.temperature, study.judges.max_tokens) == (0.1, 1000)
+    judges = {role: judge.name for role, judge in study.judges.by_role().items()}
+    assert judges == {"primary": "gpt-4-turbo", "secondary": "claude-3-5-haiku", "tertiary": "llama-3.3-70b"}
+    assert study.concurrency == 10
+    assert study.output == tmp_path.resolve() / "results" / "p"
+    assert (study.analysis.equivalence_margin, study.analysis.ceiling_share) == (None, 0.3)
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study means the same wherever it is started from; a folder without a slash is a path, only demo a name."""
+    (tmp_path / "a" / "mine").mkdir(parents=True)
+    for file in (resources.files("toolkit") / "prompts" / "data" / "demo").iterdir():
+        (tmp_path / "a" / "mine" / file.name).write_bytes(file.read_bytes())
+    for dataset, place in (("../prompts/mine.csv", "prompts/mine.csv"), ("mine", "a/mine")):
+        first = load(tmp_path / "a", f'{BEGIN}output = "../out"\ndataset = "{dataset}"')
+        with monkeypatch.context() as patch:
+            patch.chdir(tmp_path / "a")
+            assert load_study_file("s.toml")[0] == first
+        assert (first.output, first.dataset) == (tmp_path.resolve() / "out", str(tmp_path.resolve() / place))
+    assert len(make_plan(first, tmp_path / "a").dataset.prompts) == 36
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", ["key name is missing"]),
+        ("name = ", ["not valid TOML"]),
+        ('models = ["gpt-4o"]', ["key name is missing"]),
+        ('name = "a/b"\nmodels = ["gpt-4o"]', ["name"]),
+        ('name = "p"\nmodels = []', ["models", "at least 1"]),
+        ('name = "p"\nmodels = ["gpt-4o", "gpt-4o"]', ["named twice"]),
+        ('name = "p"\nmodels = ["llama-3.3-70b", "llama-3-3-70b"]', ["models[1]", "same model"]),
+        ('name = "p"\nmodels = ["gpt-5o"]', ["models[0]", "gpt-5o", "gpt-4o", "claude-3-5-haiku"]),
+        ('name = "p"\nmodels = [{ name = "gpt-4o", key = "x" }]', ["models[0].key", "api_key_env"]),
+        (SERVER, ["models[0].base_url", "user name or password", "api_key_env", "'http://***@h/v1'"]),
+        (BEGIN + "repeat = 3", ["unknown key repeat", "repeats"]),
+        (BEGIN + "repeats = 0", ["repeats", "greater than or equal to 1", "0"]),
+        (BEGIN + 'length_bins = ["S", "XL"]', ["length_bins[1]", "XL", "'S', 'M' or 'L'"]),
+        (BEGIN + 'scenarios = ["SOC"]', ["scenarios[0]", "SOC_INCIDENT"]),
+        (BEGIN + "[sampling]\ntemprature = 1", ["sampling.temprature", "temperature"]),
+        (BEGIN + "[sampling]\ntemperature = nan", ["sampling.temperature"]),
+        (BEGIN + "[budget]\naud = -1.0", ["budget.aud", "greater than 0"]),
+        (BEGIN + '[judges]\nprimary = { name = "gpt-4o", temp = 1 }', ["judges.primary.temp"]),
+        (BEGIN + '[judges]\ntertiary = "nobody"', ["judges.tertiary", "nobody", "gpt-4o"]),
+        (BEGIN + '[judges]\nrubric = "best"', ["judges.rubric", "best", "seed-v1"]),
+        (BEGIN + '[judges]\nrubric = "seed-v1"\nshuffle_dimensions = true', ["fixed order"]),
+        (BEGIN + "[judges]\nrepeats = 0", ["judges.repeats"]),
+        (BEGIN + '[judges]\nrelated = "drop"', ["judges.related"]),
+        (BEGIN + "[bias_controls]\nlength_normalization = true", ["only per_sentence has"]),
+        (BEGIN + '[bias_controls]\nfsp_mode = "sentences"', ["bias_controls.fsp_mode"]),
+        (BEGIN + "[bias_controls]\nfsp_sentences = 0", ["bias_controls.fsp_sentences"]),
+        (BEGIN + '[replies]\nrefused = "retry"', ["replies.refused"]),  # more tokens make no answer of a refusal
+        *((BEGIN + f"[analysis]\nequivalence_margin = {odd}", ["analysis.equivalence_margin"])
+          for odd in ("0", "-0.1", "inf", "nan")),
+        (BEGIN + "[analysis]\nceiling_share = 1.5", ["analysis.ceiling_share"]),
+        (BEGIN + "[analysis]\nmargin = 1", ["unknown key analysis.margin; allowed here: ceiling_share, equiv"]),
+        (BEGIN + '[analysis]\nprimary = "S-M"', ["analysis.primary", "M-S", "L-M", "L-S"]),
+        (BEGIN + 'length_bins = ["S", "M"]\n[analysis]\nprimary = "L-S"', ["L-S compares L, which is not in length"]),
+    ],
+)  # fmt: skip
+def test_a_fault_is_one_line_that_helps(tmp_path: Path, text: str, says: list[str]) -> None:
+    """The line names the file, the key, and the allowed values."""
+    with pytest.raises(StudyError) as caught:
+        load(tmp_path, text)
+    line = str(caught.value)
+    assert "\n" not in line
+    assert [part for part in (str(tmp_path / "s.toml"), *says) if part not in line] == []
+
+
+def test_what_is_no_text_is_one_line(tmp_path: Path) -> None:
+    """A missing file, a picture, a folder; a byte order mark does no harm, a code page of Windows is told."""
+    path = tmp_path / "s.toml"
+    with pytest.raises(StudyError, match="no such study file"):
+        load_study_file(path)
+    with pytest.raises(StudyError, match="cannot be read"):
+        load_study_file(tmp_path)
+    path.write_bytes(b"\x89PNG\xff\xfe")
+    with pytest.raises(StudyError, match="cannot be read as text"):
+        load_study_file(path)
+    text = f'{BEGIN}note = "caf\u00e9"\n'
+    path.write_text(text, encoding="utf-8-sig")
+    assert load_study_file(path)[0].note == "caf\u00e9"
+    path.write_text(text, encoding="cp1252")
+    with pytest.raises(StudyError, match=r"s\.toml: .*line 3 is not UTF-8; save it as UTF-8$"):
+        load_study_file(path)
+
+
+def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_written() -> None:
+    """Neither to be tested nor to judge; the day is fixed, for a test must not fail by the calendar."""
+    plans = [make_plan(load_study_file(path)[0], path.parent) for path in TEMPLATES.glob("*.toml")]
+    assert {plan.study.name for plan in plans} == {"demo", "rq1-prompt-length", "one_shot"}
+    for plan in plans:
+        specs = {**plan.models, **plan.judge_models}
+        assert not [name for name, spec in specs.items() if spec.is_retired(date(2026, 11, 22))]
+
+
+def test_models_that_take_no_temperature_are_asked_without_one(tmp_path: Path) -> None:
+    """As runs, as judges and as judges of hallucination; the others are asked as the study says."""
+    study = load(
+        tmp_path,
+        'name = "s"\nmodels = ["gpt-4o", "gpt-6-luna"]\nsampling = { temperature = 0.3, top_p = 0.9 }\n'
+        '[judges]\nprimary = "gpt-4o"\nsecondary = "claude-haiku-5-5"\ntertiary = false\n',
+    )
+    plan = make_plan(study, tmp_path)
+    asked = {run.model: (run.request.temperature, run.request.top_p) for run in plan.runs}
+    assert asked == {"gpt-4o": (0.3, 0.9), "gpt-6-luna": (None, None)}
+    assert [judge.temperature for judge in plan.judges.values()] == [0.1, None]
+    item = LabelledItem("a", "Why?", "So.")
+    for judge, wanted in zip(plan.judges.values(), ((0.5, 1.0), (None, None)), strict=True):
+        (request, *_) = hallucination_requests(item, judge)
+        assert (request.temperature, request.top_p) == wanted

@@ -1,0 +1,227 @@
+"""What a study file promises beforehand, and one number in one place, as a reader of the results meets them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rated_study import finished_study
+
+from toolkit.errors import InputError
+from toolkit.people.rating import next_reply, open_round, rate
+from toolkit.report.bundle.evidence import Evidence
+from toolkit.report.bundle.methods import methods_section, methods_text
+from toolkit.report.estimates_table import estimates_table
+from toolkit.stats.agreement.correlations import clustered_pearson
+from toolkit.stats.agreement.judge_card import judge_cards
+from toolkit.stats.result import Estimate
+from toolkit.study import Study
+from toolkit.words import DIMENSIONS
+from toolkit.workbench.bundling import what_was_done
+
+
+@pytest.fixture
+def study(demo_like_study: Path) -> Iterator[Study]:
+    """Twelve bases by scripted models, of which nothing is changed here."""
+    with Study.load(demo_like_study) as loaded:
+        yield loaded
+
+
+def under(study: Study, **analysis: object) -> Study:
+    """Return the same runs under a file whose [analysis] says otherwise."""
+    held = study.file.analysis.model_copy(update=analysis)
+    return Study(study.file.model_copy(update={"analysis": held}), study.path)
+
+
+def test_a_finished_study_answers_every_question_about_length(study: Study) -> None:
+    """Tests of any difference, length bias, mixed model and front, all told; equivalence against a written margin."""
+    comparison = study.length()
+    assert comparison.anova is not None
+    assert comparison.anova.n == {"bases": 12, "bins": 3}
+    assert comparison.equivalence == ()
+    bias = study.length_bias()
+    assert bias.slope.n == {"bases": 12, "answers": 36}
+    assert len(bias.to_frame()) == 7
+    assert study.mixed_model().n["bases"] == 12
+    front = study.pareto()
+    assert {point.length_bin for point in front.points} == {"S", "M", "L"}
+    assert all(point.per_aud.sentence() for point in front.points)
+    with under(study, equivalence_margin=0.25) as other:
+        found = other.length().equivalence
+    assert ["±0.25" in one.note for one in found] == [True] * 3
+
+
+def test_a_study_says_how_far_its_scores_generalize(study: Study) -> None:
+    found, model = study.generalizability(), study.generalizability("clarity", of="model", target=0.8)
+    assert found.result.of == ("base", "answer")
+    assert found.result.phi.n["scores"] == int(study.judgements()["composite"].notna().sum())
+    assert 0 <= found.result.phi.low <= found.result.phi.high <= 1
+    assert {"component", "curve"} == set(found.figure_frame()["part"])
+    # The study asks one model, so the variance between models cannot be known.
+    assert ("one model only" in model.result.phi.note, model.score) == (True, "clarity")
+
+
+def test_what_is_missing_at_the_ceiling_and_held_against_people(tmp_path: Path) -> None:
+    """Nothing is calibrated by nobody; four ratings by a person calibrate the rest."""
+    with finished_study(tmp_path) as finished:
+        missing, ceiling = finished.missing(), finished.ceiling()
+        assert missing.overall[0].n == {"runs": 6, "bases": 2}
+        assert missing.overall[0].estimate == 0.0
+        assert set(missing.shares) == {"length_bin", "model", "judge"}
+        assert ceiling.limit == finished.file.analysis.ceiling_share
+        assert {"all", "length_bin S", "judge primary"} <= set(ceiling.shares)
+        assert ceiling.shares["all"][0].n["scores"] == 18
+        assert finished.calibration().means["all"].calibrated.estimate is None
+        round_ = open_round(finished.plan, finished.store, "anna")
+        for score in (3.0, 4.0, 2.5, 4.5):
+            reply = next_reply(round_)
+            assert reply is not None
+            scores = dict.fromkeys(DIMENSIONS, score)
+            round_ = rate(finished.plan, finished.store, round_, reply, scores)
+        found = finished.calibration(width=1.0)
+        assert found.means["all"].people.estimate == pytest.approx(3.5)
+        n = found.means["all"].calibrated.n
+        assert (n["rated answers"], n["unrated answers"]) == (4, 2)
+        assert found.alt_tests["ensemble"].passed is None
+        assert "people" in found.sentence()
+    for result in (missing, ceiling, found):
+        assert json.dumps(result.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("primary", [None, "M-S", "L-S"])
+def test_only_the_primary_contrast_is_confirmatory_and_unadjusted(study: Study, primary: str | None) -> None:
+    """The other p values are Holm's among themselves, and their row says that the interval is not."""
+    raw = {one.name: one.p_value for one in under(study, primary="M-S").length().contrasts[:1]}
+    study = under(study, primary=primary)
+    found = study.length()
+    by_model, bias, mixed = study.length_by_model(), study.length_bias(), study.mixed_model()
+    study.close()
+    for one in found.contrasts:
+        if one.name == primary:
+            assert (one.correction, one.note) == ("none", "confirmatory")
+            assert one.name != "M-S" or one.p_value == raw["M-S"]
+            assert "Holm" not in one.sentence()
+        else:
+            assert one.note == "exploratory"
+            assert f"(Holm over {2 if primary else 3} contrasts; interval unadjusted)" in one.sentence()
+    rows = found.frame().set_index("name")["correction"]
+    assert rows.str.contains("interval unadjusted").sum() == (2 if primary else 3)
+    assert any((primary or "no primary contrast") in note for note in found.notes)
+    of_models = [note for one in by_model.values() for note in one.notes]
+    assert any("no primary contrast" in note for note in of_models) is (primary is None)
+    assert all("exploratory" in one.note for one in (bias.slope, *bias.total, *bias.direct))
+    assert "exploratory" in mixed.how()
+    assert found.contrasts[1].to_dict()["correction"].endswith("interval unadjusted") is (primary != "L-M")
+    assert [one.name for one in found.corrected_effect_sizes] == ["g_z(M-S)", "g_z(L-M)", "g_z(L-S)"]
+    for d, g in zip(found.effect_sizes, found.corrected_effect_sizes, strict=True):
+        assert g.estimate == pytest.approx(d.estimate * 0.929975, rel=1e-4)  # J(11)
+        assert (g.low, g.high) == (d.low, d.high)
+
+
+def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
+    study_file: Callable[..., Path],
+) -> None:
+    """Test-retest stands in `reliability`; focus needs both versions, and the tables of the study hold all three."""
+    path = study_file("repeats = 1", "repeats = 2")
+    two = '{ name = "scripted" }, { name = "other", provider = "scripted" }'
+    path.write_text(path.read_text().replace('{ name = "scripted" }', two))
+    study = Study.load(path)
+    study.run(progress=False)
+    with pytest.raises(InputError, match="fsp_enabled"):
+        study.focus()
+    names = study.reliability().frame()["name"]
+    assert {"ICC(1,1) of repeats, primary", "SD within answers, tertiary"} <= set(names)
+    assert [one.name for one in study.compare_models().differences] == ["other - scripted"]
+    assert "exploratory" in study.compare_models().sentence()
+    assert study.missing().overall[1].n["judgements"] == study.status()["judgements"]["planned"] == 36
+    statistics = [file.read_text() for file in study.statistics() if file.name == "sentences.txt"]
+    figures = [file.read_text() for file in study.figures(only=["missing_data"]) if file.suffix == ".txt"]
+    family = [re.findall(r"[^.]*own family[.]", text) for text in (*statistics, *figures)]
+    assert family[0] == family[1]
+    study.store.close()
+
+    path.write_text(path.read_text() + "[bias_controls]\nfsp_enabled = true\n")
+    study = Study.load(path)
+    study.run(progress=False)
+    found = study.focus()
+    on, off = study.judgements(), study.judged_otherwise()
+    assert set(on["focus"]) == {"listed"}
+    assert set(off["focus"]) == {"off"}
+    assert found.difference.note == "exploratory"
+    assert found.difference.n == {"bases": 2, "runs": 12, "judgements": 36}
+    means = [frame.groupby("base")["composite"].mean().mean() for frame in (on, off)]
+    assert found.difference.estimate == pytest.approx(means[0] - means[1])
+    assert {"models", "focus"} <= set(study.frames().analyses())
+    study.store.close()
+
+
+def test_a_call_that_judgements_share_is_paid_for_once_on_the_card(study: Study) -> None:
+    """Two judgements of one call cost what the call cost."""
+    judgements, runs = study.judgements().assign(aud_cost=0.5), study.runs()
+    own = judgements["judge"] == "primary"
+    judgements.loc[own, "call_id"] = [f"call {place // 2}" for place in range(own.sum())]
+    card = next(one for one in judge_cards(judgements, runs) if one.judge == "primary")
+    assert card.total_aud == pytest.approx(0.5 * own.sum() / 2)
+
+
+def test_the_same_scores_have_one_interval_wherever_their_correlation_stands() -> None:
+    """Between judges and on a judge's card."""
+    from toolkit.stats.agreement.reliability import reliability
+
+    chance = np.random.default_rng(1)
+    x = chance.normal(3, 1, 24)
+    y = x + chance.normal(0, 0.5, 24)
+    bases = [f"b{place // 3}" for place in range(24)]
+    long = [
+        (f"t{place:02d}", bases[place], judge, scores[place])
+        for place in range(24)
+        for judge, scores in (("a", x), ("b", y))
+    ]
+    between = reliability(pd.DataFrame(long, columns=["target", "base", "judge", "score"])).pearson["score"][
+        0
+    ]
+    card = clustered_pearson("r", x, y, bases)
+    assert (card.estimate, card.low, card.high) == pytest.approx(
+        (between.estimate, between.low, between.high)
+    )
+    assert card.method == between.method
+
+
+def test_numbers_that_differ_are_printed_apart_and_no_level_reads_as_certainty() -> None:
+    """In a sentence, a caption and a table."""
+    cost = Estimate("cost", 0.0200012, 0.0200004, 0.0200021, unit="AUD", method="t", confidence=0.995)
+    assert "0.020001 AUD, 99.5% interval [0.020000, 0.020002]" in cost.sentence()
+    small = Estimate("cost", 0.00512, 0.00507, 0.00516, unit="AUD", method="t", confidence=0.995)
+    table = estimates_table("t", "Cost.", [("", small)])
+    assert r"0.00512 & {[}0.00507 & 0.00516{]}" in table.latex
+    assert "99.5% intervals" in table.caption
+
+
+@pytest.mark.parametrize("settings", ["", '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"\n'])
+def test_one_cost_wherever_it_stands(tmp_path: Path, store_folder: Path, settings: str) -> None:
+    """Equal replies share the calls of their judges: cards, calls, status and methods add up to the same AUD."""
+    price = 'provider = "scripted", usd_per_million_input = 2.0, usd_per_million_output = 8.0'
+    judges = "\n".join(f'{role} = {{ name = "j-{role}", {price} }}' for role in ("primary", "secondary"))
+    path = tmp_path / "cost.toml"
+    path.write_text(
+        'name = "cost"\nscenarios = ["CTI_ANALYSIS"]\n'
+        f'models = [{{ name = "m", {price}, replies = ["Block it. Keep the logs.", "Ask the owner."] }}]\n'
+        f'{settings}[judges]\nrepeats = 2\nrubric = "seed-v1"\ntertiary = false\n{judges}\n'
+    )
+    with Study.load(path) as study:
+        status = study.run(progress=False)
+        calls, judgements = study.calls(), study.judgements()
+        cards = judge_cards(judgements, study.runs())
+        of_judges = calls.loc[calls["purpose"] == "judge", "aud_cost"].sum()
+        assert judgements["aud_cost"].sum() > 1.4 * of_judges > 0
+        assert sum(card.total_aud for card in cards) == pytest.approx(of_judges)
+        assert study.status()["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
+        assert status["spent_aud"] == pytest.approx(calls["aud_cost"].sum())
+        methods = methods_text(methods_section(what_was_done(study, study.status(), Evidence())))
+        said = re.findall(r"AUD ([0-9.]+)", methods)
+        assert f"{calls['aud_cost'].sum():.4f}" in said or f"{calls['aud_cost'].sum():.2f}" in said

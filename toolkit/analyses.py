@@ -1,0 +1,353 @@
+"""Every analysis of a study's frames: each one call of a function in `toolkit.stats`, made once and when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property, wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.stats.agreement.bland_altman import BlandAltman
+    from toolkit.stats.agreement.judge_card import JudgeCard
+    from toolkit.stats.agreement.reliability import Reliability
+    from toolkit.stats.comparisons.ceiling import Ceiling
+    from toolkit.stats.comparisons.cost_quality import Pareto
+    from toolkit.stats.comparisons.focus import FocusContrast
+    from toolkit.stats.comparisons.missing_data import MissingData
+    from toolkit.stats.comparisons.models import ModelComparison
+    from toolkit.stats.generalizability.study_scores import StudyGeneralizability
+    from toolkit.stats.human.calibration import Calibration
+    from toolkit.stats.power.pilot import PilotPower
+    from toolkit.stats.prompt_length.contrasts import LengthComparison
+    from toolkit.stats.prompt_length.dimension_profile import DimensionProfile
+    from toolkit.stats.prompt_length.mixed_model import MixedModel
+    from toolkit.stats.prompt_length.reply_length import LengthBias
+
+    Frame = pd.DataFrame | Callable[[], pd.DataFrame]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _once(analysis: Callable[P, R]) -> Callable[P, R]:
+    """Keep what an analysis gave for the same arguments, however they are written."""
+
+    @wraps(analysis)
+    def kept(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound = signature(analysis).bind(*args, **kwargs)
+        bound.apply_defaults()
+        of, *values = bound.arguments.values()
+        key = (analysis.__name__, *values)
+        if key not in of.made:
+            of.made[key] = analysis(*args, **kwargs)
+        found: R = of.made[key]
+        return found
+
+    return kept
+
+
+class Analyses:
+    """What can be calculated from the frames of a study; a frame that is a function is read when it is needed.
+
+    Parameters
+    ----------
+    runs, judgements
+        One row a run, and one row a judgement.
+    human, judged_otherwise
+        One row a rating by a person, and one a judgement of the other side of focus sentence prompting; none by
+        default.
+    name, seed
+        Of the study.
+    margin, primary, ceiling_share
+        As in ``[analysis]`` of the study file.
+    related
+        Names of the models under test that share a family with the judge of each role.
+    """
+
+    def __init__(
+        self,
+        runs: Frame,
+        judgements: Frame,
+        human: Frame | None = None,
+        judged_otherwise: Frame | None = None,
+        *,
+        name: str = "",
+        seed: int = 0,
+        margin: float | None = None,
+        primary: str | None = None,
+        ceiling_share: float = 0.3,
+        related: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        self._frames = {
+            "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise
+        }  # fmt: skip
+        self.name = name
+        self.seed = seed
+        self.margin = margin
+        self.primary = primary
+        self.ceiling_share = ceiling_share
+        self.related = related
+        self.made: dict[tuple[Any, ...], Any] = {}
+
+    @cached_property
+    def runs(self) -> pd.DataFrame:
+        """One row a run."""
+        return self._frame("runs")
+
+    @cached_property
+    def judgements(self) -> pd.DataFrame:
+        """One row a judgement."""
+        return self._frame("judgements")
+
+    @cached_property
+    def human(self) -> pd.DataFrame:
+        """One row a rating by a person."""
+        return self._frame("human")
+
+    @cached_property
+    def judged_otherwise(self) -> pd.DataFrame:
+        """One row a judgement of the other side of focus sentence prompting, where the runs have one."""
+        return self._frame("judged_otherwise")
+
+    @cached_property
+    def judge_means(self) -> pd.DataFrame:
+        """One row a run and judge, repeats of a judgement averaged first."""
+        from toolkit.store.frames import judge_means
+
+        return judge_means(self.judgements)
+
+    @cached_property
+    def is_judged(self) -> bool:
+        """Whether any run has a score."""
+        return bool(len(self.runs)) and bool(self.runs["judged"].any())
+
+    def read(self) -> Self:
+        """Read every frame now, so that all show the study at one time."""
+        _ = self.runs, self.judgements, self.human, self.judged_otherwise
+        return self
+
+    def _frame(self, kind: str) -> pd.DataFrame:
+        import pandas as pd
+
+        frame = self._frames[kind]
+        if frame is None:
+            return pd.DataFrame()
+        return frame() if callable(frame) else frame
+
+    @_once
+    def reliability(self) -> Reliability:
+        """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite."""
+        from toolkit.stats.agreement.reliability import reliability
+        from toolkit.store.frames import ratings_frame, repeats_frame
+
+        judgements = self.judgements
+        return reliability(ratings_frame(judgements), repeats_frame(judgements))
+
+    @_once
+    def bland_altman(self) -> Mapping[tuple[str, str], BlandAltman]:
+        """Return bias and limits of agreement of each pair of judges, of the composite."""
+        from toolkit.stats.agreement.bland_altman import bland_altman_between_judges
+        from toolkit.words import SCALE
+
+        return bland_altman_between_judges(self.reliability().matrices["composite"], SCALE)
+
+    @_once
+    def judge_cards(self) -> tuple[JudgeCard, ...]:
+        """Return what is known of each judge: agreement, bias, cost and what could not be read."""
+        from toolkit.stats.agreement.judge_card import judge_cards
+
+        return tuple(judge_cards(self.judgements, self.runs, related=self.related))
+
+    @_once
+    def generalizability(
+        self, score: str = "composite", *, of: str = "answer", target: float = 0.90
+    ) -> StudyGeneralizability:
+        """Return variance components, E-rho2, Phi, and how many judges, repeats and prompts a target takes, in AUD."""
+        from toolkit.stats.generalizability.study_scores import mean_cost, study_generalizability
+
+        judgements = self.judgements
+        return study_generalizability(
+            judgements,
+            score=score,
+            of=of,
+            target=target,
+            run_aud=mean_cost(self.runs["aud_cost"]),
+            judgement_aud=mean_cost(judgements["aud_cost"]),
+        )
+
+    @_once
+    def length(self, score: str = "composite") -> LengthComparison:
+        """Return the comparison of S, M and L within bases (RQ1)."""
+        from toolkit.stats.prompt_length.contrasts import compare_lengths
+
+        return compare_lengths(self.runs, score=score, omnibus=True, margin=self.margin, primary=self.primary)
+
+    @_once
+    def length_by_model(self, score: str = "composite") -> Mapping[str, LengthComparison]:
+        """Return the comparison of S, M and L within bases, of each model by itself."""
+        from toolkit.stats.prompt_length.contrasts import compare_lengths
+
+        return compare_lengths(self.runs, score=score, by="model", margin=self.margin, primary=self.primary)
+
+    @_once
+    def compare_models(self, score: str = "composite") -> ModelComparison:
+        """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
+
+        Parameters
+        ----------
+        score
+            Column to compare.
+
+        Returns
+        -------
+        ModelComparison
+            The mean of each model, and every difference of two over the prompts that both answered; exploratory.
+
+        Examples
+        --------
+        ``study.compare_models().frame()``, ``print(study.compare_models().sentence())``
+        """
+        from toolkit.stats.comparisons.models import compare_models
+
+        return compare_models(self.runs, score)
+
+    @_once
+    def focus(self, score: str = "composite") -> FocusContrast:
+        """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
+
+        Parameters
+        ----------
+        score
+            Column to compare.
+
+        Returns
+        -------
+        FocusContrast
+            Mean of on - off, paired within run and judge, overall and by length bin; exploratory.
+
+        Raises
+        ------
+        InputError
+            If the runs were judged one way only. Change ``bias_controls.fsp_enabled``, run ``toolkit judge`` and change
+            it back: both versions of the judgements are kept.
+
+        Examples
+        --------
+        ``study.focus().frame()``, ``print(study.focus().sentence())``
+        """
+        from toolkit.errors import InputError
+        from toolkit.stats.comparisons.focus import focus_contrast
+
+        now, other = self.judgements, self.judged_otherwise
+        if now.empty or other.empty:
+            raise InputError(
+                f"study {self.name}: its runs were not judged both with focus sentences and without; change "
+                "bias_controls.fsp_enabled and run toolkit judge: both versions are kept"
+            )
+        on, off = (now, other) if (now["focus"] != "off").any() else (other, now)
+        return focus_contrast(on, off, score)
+
+    @_once
+    def dimension_profile(self) -> DimensionProfile:
+        """Return the mean of every dimension, of each model at each prompt length."""
+        from toolkit.stats.prompt_length.dimension_profile import dimension_profile
+
+        return dimension_profile(self.runs)
+
+    @_once
+    def length_bias(self, score: str = "composite") -> LengthBias:
+        """Return the slope of score on reply length, and what prompt length does in all and at equal reply length."""
+        from toolkit.stats.prompt_length.reply_length import length_bias
+
+        return length_bias(self.runs, score=score)
+
+    @_once
+    def mixed_model(self, score: str = "composite") -> MixedModel:
+        """Return the tests of length x scenario x model with bases as random blocks."""
+        from toolkit.stats.prompt_length.mixed_model import mixed_model
+
+        return mixed_model(self.runs, score=score)
+
+    @_once
+    def pareto(self, score: str = "composite", cost: str = "aud_cost") -> Pareto:
+        """Return quality, cost and quality per AUD of each model and length, and which of them no other beats.
+
+        Parameters
+        ----------
+        score
+            Column of quality.
+        cost
+            ``aud_cost``, or ``total_tokens`` where no run has a price.
+        """
+        from toolkit.stats.comparisons.cost_quality import pareto
+
+        return pareto(self.runs, score=score, cost=cost, seed=self.seed)
+
+    @_once
+    def missing(self, score: str = "composite") -> MissingData:
+        """Return what has no score by model, length and judge, whether that is chance, and what it could change."""
+        from toolkit.stats.comparisons.missing_data import missing_data
+
+        return missing_data(self.runs, self.judge_means, score=score, seed=self.seed)
+
+    @_once
+    def ceiling(self, score: str = "composite") -> Ceiling:
+        """Return how many scores the judges gave at either end of the scale, with a warning where they are many."""
+        from toolkit.stats.comparisons.ceiling import ceiling
+
+        return ceiling(self.judgements, score=score, limit=self.ceiling_share)
+
+    @_once
+    def calibration(self, score: str = "composite", width: float = 0.5) -> Calibration:
+        """Return the judges held against the people who rated, and how many ratings a width of the mean still takes."""
+        from toolkit.stats.human.calibration import calibrate
+
+        return calibrate(self.runs, self.judgements, self.human, score=score, width=width)
+
+    @_once
+    def power(
+        self, effect: float | None = None, *, score: str = "composite", repeats: int | None = None
+    ) -> PilotPower:
+        """Return what S, M and L can tell apart at this number of bases, and what an effect would need and cost.
+
+        Parameters
+        ----------
+        effect
+            Difference in score points that matters; None for what is detectable only.
+        score
+            Column to compare.
+        repeats
+            Repeats of each prompt in the study to be planned; as in this one by default.
+        """
+        from toolkit.stats.power.pilot import pilot_power
+
+        return pilot_power(self.runs, effect, score=score, repeats=repeats)
+
+    def analyses(self) -> dict[str, tuple[str, Any]]:
+        """Return all of the above for the composite: title and result, by name.
+
+        Calibration is among them where people have rated, and nothing is where no run is judged.
+        """
+        if not self.is_judged:
+            return {}
+        found: dict[str, tuple[str, Any]] = {
+            "reliability": ("Agreement of the judges", self.reliability()),
+            "generalizability": ("Variance components and generalizability", self.generalizability()),
+            "length": ("Prompt length, compared within bases", self.length()),
+            "length_bias": ("Reply length and score", self.length_bias()),
+            "mixed_model": ("Length, scenario and model together", self.mixed_model()),
+            "cost_quality": ("Quality and cost", self.pareto()),
+            "missing": ("What is missing", self.missing()),
+            "ceiling": ("Scores at the ends of the scale", self.ceiling()),
+            "power": ("What this study can tell apart", self.power()),
+        }
+        if self.runs["model"].nunique() > 1:
+            found["models"] = ("Models, compared in pairs within prompts", self.compare_models())
+        if len(self.judged_otherwise):
+            found["focus"] = ("Focus sentence prompting, on against off", self.focus())
+        if len(self.human):
+            found["calibration"] = ("Judges held against people", self.calibration())
+        return found

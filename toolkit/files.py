@@ -1,0 +1,147 @@
+"""Files: written whole or not at all, what killed processes left of them, and TOML that people wrote.
+
+Who makes something that is to vanish puts the `mark` of the running system into its name and holds it by `held` for as
+long as it is in use; a lock dies with its holder, where a pid lives on in another process. Whoever comes next finds by
+`left` what nobody holds any more. What has the mark of another system is left alone, be it of another machine that
+shares the disk or of this one before it was started anew: some disks do not tell one machine of the locks of another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import re
+import tempfile
+import tomllib
+import uuid
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from toolkit.errors import InputError
+
+M = TypeVar("M", bound=BaseModel)
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@functools.cache
+def mark() -> str:
+    """Return eight signs that name the running system; where it has no name, those of this process alone."""
+    try:
+        return _BOOT.read_text().strip().replace("-", "")[-8:]
+    except OSError:
+        return uuid.uuid4().hex[:8]
+
+
+def held(handle: int) -> bool:
+    """Hold an open file or folder until it is closed; false when somebody took it for left before we did."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return os.fstat(handle).st_nlink > 0
+
+
+def left(folder: Path, name: str) -> Iterator[Path]:
+    """Yield what nobody holds any more, each held while it is looked at, so that it is removed by one process only."""
+    try:
+        known = [entry for entry in os.scandir(folder) if re.fullmatch(name, entry.name)]
+    except OSError:
+        return
+    for entry in known:
+        # Gone meanwhile, somebody else's, held by its user, or on a disk without locks: none of our business.
+        with contextlib.suppress(OSError):
+            kind = os.O_RDONLY if entry.is_dir(follow_symlinks=False) else os.O_RDWR
+            handle = os.open(entry.path, kind | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(handle), os.lstat(entry.path)):
+                    yield Path(entry.path)
+            finally:
+                os.close(handle)
+
+
+def write_atomically(path: Path, content: bytes) -> Path:
+    """Write a file that is either complete or not there, also when the process is killed half-way.
+
+    What a killed process left in the folder is removed by the next one that writes there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(path.parent.absolute())
+    with _draft(path) as (stream, draft):
+        stream.write(content)
+        stream.flush()
+        draft.chmod(0o644)  # mkstemp makes it private; a figure is for the supervisor too
+        draft.replace(path)
+    return path
+
+
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
+    """Yield a new file beside another one, held until it has its name; it is removed when it comes to none."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.{mark()}-")
+        with os.fdopen(handle, "wb") as stream:
+            if not held(handle):
+                continue
+            try:
+                yield stream, Path(name)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
+            return
+
+
+@functools.cache
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes left in a folder: once in a process, for it may hold 100,000 records."""
+    for draft in left(folder, rf"\..+\.{mark()}-[a-z0-9_]{{8}}"):
+        with contextlib.suppress(OSError):  # whoever writes has no part in it
+            draft.unlink()
+
+
+def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
+    """Return the content of a TOML file; ``where`` and ``what`` name it in errors."""
+    where = where or str(path)
+    try:
+        # Windows editors write a byte order mark, which TOML does not know.
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"{where}: no such {what}, so it cannot be read") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"{where}: cannot be read as text, line {line} is not UTF-8; save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{where}: cannot be read ({error.strerror})") from None
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # also a number of 5,000 digits, lists in lists without an end
+        raise InputError(f"{where}: not valid TOML: {' '.join(str(error).split())[:200]}") from None
+
+
+def checked(model: type[M], data: Any, where: str) -> M:
+    """Return what a file holds as a model of pydantic; its first fault is one line that says where it stands."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        loc, said = first["loc"], first["msg"].removeprefix("Value error, ")
+        if first["type"] in ("missing", "extra_forbidden"):
+            said = (
+                f"key {loc[-1]!r} is missing; add it"
+                if first["type"] == "missing"
+                else f"unknown key {loc[-1]!r}"
+            )
+            loc = loc[:-1]
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)
+        raise InputError(f"{where}{', ' if place else ''}{place}: {said}") from None

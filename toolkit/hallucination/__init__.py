@@ -1,1 +1,0 @@
-"""Hallucination judges compared on labelled answers."""

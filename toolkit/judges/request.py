@@ -1,0 +1,262 @@
+"""The request a judge is sent: the rubric's words around a fenced task and reply, the answer's schema, one repair."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final, Generic, Literal, Protocol, TypeVar
+
+from toolkit.errors import ModelError
+from toolkit.judges.focus import focus_lines
+from toolkit.judges.rubric import Rubric, fill
+from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
+
+Focus = Literal["off", "listed", "per_sentence"]
+FSP_DISABLED: Final = "(none: FSP disabled)"
+"""What stands under FOCUS SENTENCES when focus sentence prompting is off."""
+TOP_LOGPROBS: Final = 8
+"""How many alternatives of each token are asked for: six digits and room for two more. All are kept in the ledger,
+some 60 kB a reply; the most that OpenAI gives, 20, would be 150."""
+REASONS_LENGTH: Final = 160
+"""Longest reasons text a structured judge may write, in characters: output is what costs time and money."""
+RUN_STRIDE: Final = 1000
+"""Distance of a judge's repeat index between repeats of a run: two runs that happen to give the same reply
+are judged twice, and the index does not depend on how many judges there are."""
+AGAIN_STRIDE: Final = 10
+"""Distance between the times that one judge judges one reply: more than there are judges, and 50 times fit in."""
+REPAIR: Final = (
+    "Your reply cannot be read: {reason}. Answer once more, about the same material, in exactly the form that was "
+    "asked for and with nothing before or after it. Be brief."
+)
+"""What a judge is told of its error. What it wrote stands before, in its own turn."""
+NOT_REPAIRED: Final = ("refusal", "filtered")
+"""A model that will not answer is not talked into it."""
+UNANSWERED: Final = "unanswered"
+"""What the reason of a judgement starts with when not all of its requests got a reply: asking again may help."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How every judge of an ensemble is asked, the same for S, M and L (DESIGN decision 8)."""
+
+    focus: Focus = "off"
+    focus_sentences: int = 5
+    length_normalization: bool = False
+    shuffle: bool = False
+    repair: bool = True
+    expected: bool = False
+    repeats: int = 1
+    related: Literal["mark", "exclude"] = "mark"
+
+    def sentence(self) -> str:
+        """Return what a caption must say of it beyond the usual; empty where it is the usual.
+
+        Examples
+        --------
+        >>> Manner(focus="listed", repeats=3).sentence()
+        'Focus sentence prompting: 5 sentences of each reply named to the judges. Each judge judged 3 times.'
+        """
+        told = {
+            "off": "",
+            "listed": f"Focus sentence prompting: {self.focus_sentences} sentences of each reply named to the judges.",
+            "per_sentence": "Focus sentence prompting: one request for each segment of a reply.",
+        }
+        again = f"Each judge judged {self.repeats} times." if self.repeats > 1 else ""
+        return " ".join(words for words in (told[self.focus], again) if words)
+
+
+PLAIN = Manner()
+"""One request, no focus sentences, one repair."""
+
+
+@dataclass(frozen=True)
+class JudgeSpec:
+    """One judge of the ensemble: which model is asked, and how."""
+
+    role: str
+    name: str
+    provider: str
+    model: str
+    endpoint: str | None = None
+    temperature: float | None = 0.1
+    max_tokens: int = 1000
+    structured: bool = False
+    seed: int | None = None
+    seed_supported: bool = False
+    repeat: int = 0
+    specialization: str = ""
+    logprobs: bool = False
+    related: tuple[str, ...] = ()
+
+    def request(self, messages: tuple[Message, ...], schema: str | None = None) -> ModelRequest:
+        """Return the request that puts messages to this judge; a schema is left out where its model takes none."""
+        return ModelRequest(
+            provider=self.provider,
+            model=self.model,
+            messages=messages,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=self.seed + self.repeat if self.seed_supported and self.seed is not None else None,
+            response_schema=schema if self.structured else None,
+            endpoint=self.endpoint,
+            repeat=self.repeat,
+        )
+
+    def of_run(self, repeat: int, again: int = 0) -> JudgeSpec:
+        """Return the judge of one repeat of a run: the same one, with a call of its own for every time it is asked."""
+        return replace(self, repeat=self.repeat + AGAIN_STRIDE * again + RUN_STRIDE * repeat)
+
+
+def judge_request(
+    judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN
+) -> ModelRequest:
+    """Return the request that asks one judge to score one reply.
+
+    Examples
+    --------
+    >>> from toolkit.judges.rubric import load_rubric
+    >>> judge = JudgeSpec("primary", "demo", "scripted", "echo")
+    >>> request = judge_request(judge, load_rubric("default"), task="Name the port.", response="Port 22.")
+    >>> [message.role for message in request.messages], "Port 22." in request.messages[1].content
+    (['system', 'user'], True)
+    """
+    if manner.shuffle:
+        rubric = shuffled(rubric, judge, task)
+    listed = manner.focus == "listed"
+    nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)
+    key_sentences = focus_lines(response, manner.focus_sentences) if listed else FSP_DISABLED
+    static = {
+        "criteria": "\n".join(dimension.line() for dimension in rubric.dimensions),
+        "step": "1" if manner.expected else "0.5",
+    }
+    values = {
+        **static,
+        "focus": fill(rubric.focus, {"nonce": nonce, "key_sentences": key_sentences}) if listed else "",
+        "key_sentences": key_sentences,
+        "nonce": nonce,
+        "response_content": response,
+        "task": task,
+    }
+    messages = [Message("user", fill(rubric.template, values))]
+    if rubric.instructions:
+        messages.insert(0, Message("system", fill(rubric.instructions, static)))
+    request = judge.request(tuple(messages), answer_schema(rubric, whole=manner.expected))
+    return replace(request, top_logprobs=TOP_LOGPROBS) if manner.expected and judge.logprobs else request
+
+
+def shuffled(rubric: Rubric, judge: JudgeSpec, task: str) -> Rubric:
+    """Return the rubric with its dimensions in an order that the seed, the task and the repeat decide.
+
+    Which dimension is asked first then differs from task to task, so that its place cannot bias one of them; not from
+    reply to reply, so that a reply and its altered twin (`toolkit.judges.probes`) meet the same order.
+    """
+    order = list(rubric.dimensions)
+    random.Random(json.dumps([judge.seed, judge.repeat, task])).shuffle(order)
+    return rubric.model_copy(update={"dimensions": tuple(order)})
+
+
+def fence_code(task: str, response: str, seed: int | None) -> str:
+    """Return the code of the fence: the same for the same material, and never part of it.
+
+    The code is a hash and not a random number, so that the call keeps its identity when a study is resumed.
+    To close the fence, a reply would have to hold its own hash; one that does by chance gets the next code.
+
+    Examples
+    --------
+    >>> fence_code("task", "reply", 1) == fence_code("task", "reply", 1)
+    True
+    """
+    material = (task + "\n" + response).lower()
+    codes = (_candidate(task, response, seed, n) for n in itertools.count())
+    return next(code for code in codes if code not in material)
+
+
+def _candidate(task: str, response: str, seed: int | None, n: int) -> str:
+    # JSON keeps the parts apart: ("ab", "c") and ("a", "bc") are different material.
+    text = json.dumps([task, response, seed, n])
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+def answer_schema(rubric: Rubric, *, whole: bool = False) -> str:
+    """Return the JSON schema of a judge's answer as JSON text, reasons first where the rubric asks for them.
+
+    Scores are an enumeration in half steps: in llama.cpp ``number`` with bounds lets 8 and 12 through, as we
+    measured, while an enumeration holds. The order of the keys is the order in which the judge writes them.
+    """
+    per_point = 1 if whole else 2
+    low, high = (int(per_point * end) for end in rubric.scale)
+    steps = [step / per_point for step in range(low, high + 1)]
+    score = {"type": "number", "enum": [int(step) if step.is_integer() else step for step in steps]}
+    reasons = {"reasons": {"type": "string", "maxLength": REASONS_LENGTH}} if rubric.asks_reasons else {}
+    return compact_json(object_schema({**reasons, **dict.fromkeys(rubric.names, score)}))
+
+
+def object_schema(properties: dict[str, object]) -> dict[str, object]:
+    """Return the schema of an object with exactly these properties."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def compact_json(schema: object) -> str:
+    """Return a schema as JSON text, the form in which it is part of a call's identity."""
+    return json.dumps(schema, separators=(",", ":"))
+
+
+class Readable(Protocol):
+    """What a reply was read as; ``reason`` says why there is nothing in it, ``None`` when there is."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is nothing, or ``None``."""
+        ...
+
+
+T = TypeVar("T", bound=Readable)
+
+
+@dataclass(frozen=True)
+class Heard(Generic[T]):
+    """What one judge said, after one repair at the most."""
+
+    read: T | None
+    reason: str | None
+    answers: tuple[Answer, ...]
+    call_id: str
+
+
+async def ask_and_read(
+    request: ModelRequest, read: Callable[[ModelReply], T], ask: Ask, *, repair: bool = True
+) -> Heard[T]:
+    """Ask a judge, read its reply, and where that fails ask once more with the error shown."""
+    call_id = request.identity()
+    try:
+        answer = await ask(request)
+    except ModelError as error:
+        return Heard(None, f"{error.reason}: {error}", (), call_id)
+    first = read(answer.reply)
+    if first.reason is None or not repair or first.reason.startswith(NOT_REPAIRED):
+        return Heard(first, first.reason, (answer,), call_id)
+    try:
+        second_answer = await ask(repair_request(request, answer.reply, first.reason))
+    except ModelError as error:
+        reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first.reason}"
+        return Heard(first, reason, (answer,), call_id)
+    second = read(second_answer.reply)
+    still = None if second.reason is None else f"{second.reason}; first: {first.reason}"
+    return Heard(second, still, (answer, second_answer), call_id)
+
+
+def repair_request(request: ModelRequest, reply: ModelReply, reason: str) -> ModelRequest:
+    """Return the request that shows a judge its unreadable reply and says what is wrong with it."""
+    # Providers refuse an empty turn of the assistant; its absence says the same.
+    said = (Message("assistant", reply.text),) if reply.text.strip() else ()
+    told = Message("user", REPAIR.format(reason=reason))
+    return replace(request, messages=(*request.messages, *said, told))

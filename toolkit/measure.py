@@ -1,0 +1,232 @@
+"""From what is stored to measurements and results: free, and made again from the ledger at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from toolkit.errors import BudgetReached, InputError, ModelError, ToolkitError
+from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.plan import Plan, PlannedRun
+from toolkit.prompt_test import (
+    MeasuredTestItem,
+    PromptReply,
+    PromptResponseTest,
+    Result,
+    TestItem,
+    TestItemAnnotations,
+    annotate,
+)
+from toolkit.runs.ledger import Ledger
+from toolkit.runs.provenance import answered_by_others, others_lines
+from toolkit.stats.result import Estimate
+from toolkit.store.connection import Store
+from toolkit.store.records import Stored, reply_texts, stored_judgements
+from toolkit.words import Summary
+
+T = TypeVar("T")
+Standing = Mapping[tuple[str, str, int], Stored]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one execution of a study did, and where the study stands after it."""
+
+    planned: int
+    succeeded: int
+    failed: int
+    excluded: Mapping[str, int]
+    judged: int | None
+    new_calls: int
+    spent_aud: float
+    failures: Mapping[str, int]
+    budget: str | None
+    answered_by_others: Sequence[Mapping[str, Any]]
+    results: tuple[tuple[str, Estimate], ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 done, 1 done but some runs failed, 3 budget reached."""
+        return 3 if self.budget else int(self.failed > 0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as plain JSON types."""
+        fields = {name: value for name, value in vars(self).items() if name != "results"}
+        return {**fields, "results": [{"model": model, **result.to_dict()} for model, result in self.results]}
+
+    def summary(self) -> Summary:
+        """Return what the command line says at the end."""
+        unjudged = 0 if self.judged is None else self.succeeded - sum(self.excluded.values()) - self.judged
+        lines = [
+            f"runs    {self.succeeded} of {self.planned} succeeded, {self.failed} failed",
+            *([] if self.judged is None else [f"judged  {self.judged} by two judges or more"]),
+            f"calls   {self.new_calls} asked now, {self.spent_aud:.4f} AUD spent now",
+            *(f"failed  {count} x {reason}" for reason, count in self.failures.items()),
+            *([f"unjudged  {unjudged} replies: `toolkit status` says why"] if unjudged > 0 else []),
+            *(f"not judged  {count} x {reason} reply" for reason, count in self.excluded.items()),
+            *(f"other model  {line}" for line in others_lines(self.answered_by_others)),
+            *(f"{model}: {result.sentence()}" for model, result in self.results),
+            *([self.budget] if self.budget else []),
+        ]
+        return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """One item as one model answered it in one repeat, with what every annotator said."""
+
+    model: str
+    repeat: int
+    found: TestItemAnnotations
+
+
+async def annotated_items(
+    plan: Plan, runs: Sequence[PlannedRun], store: Store, stored: Standing
+) -> list[Annotated]:
+    """Return every item of a study for every model and repeat, annotated from what is stored; nothing is asked."""
+    texts = reply_texts(store, stored.values())
+    groups: dict[tuple[str, int, str], list[PlannedRun]] = defaultdict(list)
+    for run in runs:
+        groups[run.model, run.repeat, run.item.item_id].append(run)
+    said = stored_judgements(store, stored.values(), plan.rubric.digest) if plan.test.judged else {}
+    ask = _ask_ledger(Ledger(store, plan.study.name))
+    annotated = []
+    for (model, repeat, _), of_item in groups.items():
+        replies = tuple(reply_of(run, stored.get(run.key), texts) for run in of_item)
+        if plan.test.judged:
+            judgements = [said.get(reply.run_id, {}) if reply.text is not None else {} for reply in replies]
+            roles = plan.test.annotators()
+            by_role = {role: tuple(found.get(role) for found in judgements) for role in roles}
+            found = TestItemAnnotations(of_item[0].item, replies, by_role)
+        else:
+            found = await annotated_by(plan.test, of_item[0].item, replies, ask)
+        annotated.append(Annotated(model, repeat, found))
+    return annotated
+
+
+async def annotated_by(
+    test: PromptResponseTest,
+    item: TestItem,
+    replies: tuple[PromptReply, ...],
+    ask: Ask,
+    stop: threading.Event | None = None,
+) -> TestItemAnnotations:
+    """Have a test annotate the replies to an item; an error in the test's own code is one line, and sets ``stop``."""
+    try:
+        return await annotate(test, item, replies, ask, stop)
+    except ToolkitError:
+        raise
+    except Exception as error:
+        raise _broken(test, f"an annotator failed on item {item.item_id!r}", error) from error
+
+
+def measured_items(test: PromptResponseTest, annotated: Sequence[Annotated]) -> list[MeasuredTestItem]:
+    """Return the measurements of every item."""
+    measured = []
+    for one in annotated:
+        item = one.found.item
+        what = f"measure_quality failed on item {item.item_id!r}"
+        numbers = _guarded(test, what, partial(test.measure_quality, one.found))
+        measured.append(MeasuredTestItem(item, tuple(numbers), one.model, one.repeat))
+    return measured
+
+
+def results_of(
+    test: PromptResponseTest, measured: Sequence[MeasuredTestItem]
+) -> tuple[tuple[str, Result], ...]:
+    """Return the results of every model: those that the test promised, in its order."""
+    by_model: dict[str, list[MeasuredTestItem]] = defaultdict(list)
+    for one in measured:
+        by_model[one.model].append(one)
+    promised = [kind.name for kind in _guarded(test, "result_types failed", test.result_types)]
+    results: list[tuple[str, Result]] = []
+    for model, items in by_model.items():
+        found = _guarded(test, "aggregate_measurements failed", partial(test.aggregate_measurements, items))
+        names = [result.name for result in found]
+        if names != promised:
+            odd = next((n for n in [*names, *promised] if (n in names) != (n in promised)), "their order")
+            raise InputError(
+                f"test {test.name}: aggregate_measurements and result_types do not agree ({odd!r}); "
+                "return one result for each type, in the same order"
+            )
+        results += [(model, result) for result in found]
+    return tuple(results)
+
+
+async def measure(
+    plan: Plan,
+    runs: Sequence[PlannedRun],
+    store: Store,
+    stored: Standing,
+    new_calls: int,
+    spent_aud: float,
+    reached: BudgetReached | None,
+) -> Outcome:
+    """Measure every item, aggregate over items for each model, and say where the study stands."""
+    measured = measured_items(plan.test, await annotated_items(plan, runs, store, stored))
+    failures = Counter(s.failure.split(":")[0] for s in stored.values() if s.failure)
+    return Outcome(
+        planned=len(runs),
+        succeeded=sum(not s.failure for s in stored.values()),
+        failed=sum(failures.values()),
+        excluded=dict(Counter(s.excluded for s in stored.values() if s.excluded)),
+        judged=sum(s.judged and not s.excluded for s in stored.values()) if plan.test.judged else None,
+        new_calls=new_calls,
+        spent_aud=spent_aud,
+        failures=dict(failures),
+        budget=str(reached) if reached else None,
+        answered_by_others=answered_by_others(store, plan.study.name),
+        results=results_of(plan.test, measured),
+    )
+
+
+def reply_of(run: PlannedRun, stored: Stored | None, texts: Mapping[str, str]) -> PromptReply:
+    """Return what a run answered as a test sees it; a run without a usable reply says why."""
+    if stored is None:
+        return PromptReply(run.prompt, None, "", run.model, run.repeat, "not asked yet")
+    failure = stored.failure or (f"excluded: {stored.excluded} reply" if stored.excluded else None)
+    text = None if failure else texts.get(stored.blob_id or "")
+    return PromptReply(run.prompt, text, stored.run_id, run.model, run.repeat, failure)
+
+
+def _ask_ledger(ledger: Ledger) -> Ask:
+    """Return an ``ask`` that spends nothing: what is not paid for is missing."""
+    known: dict[str, Answer] | None = None
+    reading = asyncio.Lock()
+
+    async def ask(request: ModelRequest) -> Answer:
+        nonlocal known
+        async with reading:
+            if known is None:  # most tests ask nobody, and then nothing is read
+                known = await asyncio.to_thread(ledger.kept)
+        answer = known.get(request.identity())
+        if answer is None:
+            found = await asyncio.to_thread(ledger.prefetch, [request.identity()])
+            known.update(found)
+            answer = known.get(request.identity())
+        if answer is None:
+            raise ModelError("not asked yet", reason="not_in_ledger")
+        return answer
+
+    return ask
+
+
+def _guarded(test: PromptResponseTest, what: str, work: Callable[[], T]) -> T:
+    """Do what a test's own code does; an error in it is one line that names the test and the place."""
+    try:
+        return work()
+    except ToolkitError:
+        raise
+    except Exception as error:
+        raise _broken(test, what, error) from error
+
+
+def _broken(test: PromptResponseTest, what: str, error: Exception) -> InputError:
+    return InputError(
+        f"test {test.name}: {what}: {type(error).__name__}: {error}; `toolkit --debug` shows where"
+    )

@@ -1,0 +1,147 @@
+"""What a store holds of a study, as one hash, and which models it asked, when and for how much."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from toolkit.plan import Plan
+from toolkit.runs.ledger import calls_by_state
+from toolkit.store.calls import calls_beside
+from toolkit.store.connection import Store, open_store
+from toolkit.store.documents import Call, HumanRating, Judgement, Run
+from toolkit.words import counted
+
+
+def held_of(study: str, folder: Path) -> str:
+    """Return the hash of what a store holds of a study, without making a store where there is none."""
+    found: list[list[str]] = []
+    if os.environ.get("MONGODB_URI") or folder.is_dir():
+        store = open_store(folder)
+        try:
+            found = _held(store, study)
+        finally:
+            store.close()
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+
+
+def _held(store: Store, study: str) -> list[list[str]]:
+    """Return every document once, and not the last change only: a clock that was set back must not hide one."""
+    found = [["calls", state, str(calls.count)] for state, calls in calls_by_state(store, study).items()]
+    for document in (Run, Judgement, HumanRating):  # of a rating every version is a document of its own
+        for known in store.find_where(document, {"study": study}, only=("updated_at",)):
+            found.append([document.__name__, str(known["_id"]), str(known.get("updated_at", ""))])
+    return sorted(found)
+
+
+_FIELDS: Final = (
+    *("state", "purpose", "provider", "model", "answered_by", "updated_at"),
+    *("aud_cost", "input_tokens", "output_tokens"),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One model as a study asked it for one purpose."""
+
+    purpose: str
+    provider: str
+    model: str
+    answered_by: tuple[str, ...]
+    first: date
+    last: date
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    aud: float
+
+    @property
+    def days(self) -> str:
+        """The days in words: one, or the first and the last."""
+        return str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
+
+
+def asked_models(
+    plan: Plan, store: Store, judge_calls: Iterable[str] = (), *, earlier: bool = True
+) -> tuple[Asked, ...]:
+    """Return every model that answered a call of a study, models under test first, then by provider and name."""
+    found = {call["_id"]: call for call in store.find_by(Call, "_id", plan.call_ids, only=_FIELDS)}
+    found |= {call["_id"]: call for call in store.find_by(Call, "_id", judge_calls, only=_FIELDS)}
+    if earlier:
+        paid = store.database["calls"].find({"study": plan.study.name}, dict.fromkeys(_FIELDS, 1))
+        own = {call["_id"]: call for call in paid}
+        shared = [call_id for call_id in found if call_id not in own]
+        beside = calls_beside(store, plan.study.name, shared) if shared else []
+        found |= own | {call["_id"]: call for call in store.find_by(Call, "_id", beside, only=_FIELDS)}
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for call in found.values():
+        if call["state"] == "done":
+            groups[call["purpose"], call["provider"], call["model"]].append(call)
+    ordered = sorted(groups, key=lambda key: (key[0] != "run", *key))
+    return tuple(_asked(key, groups[key]) for key in ordered)
+
+
+def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
+    """Return whom a study asked and who says to have answered in its place, with the calls, each pair once.
+
+    A dated version of the name that was asked is no other model; nothing is dropped whoever has answered.
+    """
+    calls = store.database["calls"]
+    count = {"calls": {"$sum": 1}, "asked": {"$min": "$model"}, "last": {"$max": "$model"}}
+    # By one plain field, for the reason that `calls_by_state` has; only where two were answered by one is more read.
+    found = calls.aggregate([{"$match": {"study": study}}, {"$group": {"_id": "$answered_by", **count}}])
+    pairs: Counter[tuple[str, str]] = Counter()
+    for group in found:
+        if not (name := group["_id"]):
+            continue
+        if group["asked"] == group["last"]:
+            pairs[group["asked"], name] = group["calls"]
+        else:
+            several = calls.find({"study": study, "answered_by": name}, {"model": 1})
+            pairs.update((call["model"], name) for call in several)
+    return [
+        {"asked": asked, "answered_by": " ".join(name.split())[:100], "calls": number}
+        for (asked, name), number in sorted(pairs.items())
+        if not _is_same_model(asked, name)
+    ]
+
+
+def others_lines(others: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a line for each pair of `answered_by_others`."""
+    return [
+        f"{one['asked']} was asked, {one['answered_by']} answered {counted(one['calls'], 'calls')}"
+        for one in others
+    ]
+
+
+def _is_same_model(asked: str, answered: str) -> bool:
+    """Return whether a name is that of the model that was asked, or of a dated version of it."""
+    asked, answered = asked.casefold(), answered.casefold()
+    dated = re.escape(asked.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
+    return answered == asked or re.fullmatch(dated, answered) is not None
+
+
+def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
+    days = sorted(_day(call["updated_at"]) for call in calls)
+    return Asked(
+        *key,
+        answered_by=tuple(sorted({str(call["answered_by"]) for call in calls if call.get("answered_by")})),
+        first=days[0],
+        last=days[-1],
+        calls=len(calls),
+        input_tokens=sum(call["input_tokens"] for call in calls),
+        output_tokens=sum(call["output_tokens"] for call in calls),
+        aud=sum(sorted(call["aud_cost"] for call in calls)),
+    )
+
+
+def _day(moment: datetime) -> date:
+    return moment.date()

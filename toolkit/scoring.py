@@ -1,0 +1,414 @@
+"""From the numbers of judgements and experiments to scores: the seeds' formulas by their names."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from numbers import Number
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, special, stats
+
+from toolkit.errors import InputError
+from toolkit.words import DIMENSIONS, SCALE, counted, coverage
+
+METHOD: Final = (
+    "Clopper-Pearson carried to three outcomes by Dirichlet quantiles (Learned-Miller & Thomas 2019)"
+)
+
+
+def number_or_missing(value: Any, where: str = "score") -> float | None:
+    """Return a value as a float, or None where it is missing (None, NaN or pandas NA); never a silent zero.
+
+    Examples
+    --------
+    >>> number_or_missing(4), number_or_missing(float("nan"))
+    (4.0, None)
+    """
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    try:
+        if isinstance(value, (str, bytes, bool)):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{where}: {value!r} is not a number; give a number or leave it missing") from None
+    if math.isinf(number):
+        raise InputError(f"{where}: an infinite value is not a score; give a number or leave it missing")
+    return None if math.isnan(number) else number
+
+
+def on_scale(value: Any, where: str = "score") -> float | None:
+    """Return a score of the rubric as a float, or None where it is missing; outside 0-5 it is refused."""
+    number = number_or_missing(value, where)
+    low, high = SCALE
+    if number is not None and not low <= number <= high:
+        raise InputError(
+            f"{where}: {number:g} is outside the scale {low:g}-{high:g}; such a judgement counts as missing"
+        )
+    return number
+
+
+def calculate_composite_score(dimension_scores: Mapping[str, Any]) -> float | None:
+    """Return the mean of the dimension scores above zero, as seed 002 (section 2.2) defines the composite.
+
+    A missing score is ignored, like a zero. The seed returns 0.0 when nothing is left; the ruling here keeps
+    that for true zeros and returns None when every score is missing: no judgement is not a bad one.
+
+    Examples
+    --------
+    >>> calculate_composite_score({"clarity": 4.0, "relevance": 5.0, "completeness": 0.0})
+    4.5
+    >>> calculate_composite_score({"clarity": 0.0, "relevance": None})
+    0.0
+    >>> calculate_composite_score({"clarity": None}) is None
+    True
+    """
+    scores = _present(dimension_scores)
+    if not scores:
+        return None
+    above_zero = [score for score in scores if score > 0]
+    return sum(above_zero) / len(above_zero) if above_zero else 0.0
+
+
+def composite_strict(dimension_scores: Mapping[str, Any]) -> float | None:
+    """Return the mean of all dimension scores that exist, so that a true zero counts.
+
+    Examples
+    --------
+    >>> composite_strict({"clarity": 4.0, "relevance": 5.0, "completeness": 0.0})
+    3.0
+    """
+    scores = _present(dimension_scores)
+    return sum(scores) / len(scores) if scores else None
+
+
+def count_zeros(dimension_scores: Mapping[str, Any]) -> int:
+    """Return how many true zeros the composite of the seed leaves out; a missing score is not a zero.
+
+    Examples
+    --------
+    >>> count_zeros({"clarity": 0.0, "relevance": None, "completeness": 3.0})
+    1
+    """
+    return sum(score == 0 for score in _present(dimension_scores))
+
+
+def aggregate_ensemble_scores(judge_results: Iterable[Any] | Mapping[str, Any]) -> dict[str, Any]:
+    """Aggregate the composites of several judges (or a mapping of them) on one answer (seed 002, section 2.2).
+
+    A judge is missing when it failed, gave no composite, or gave one outside the scale; a missing judge never
+    counts as zero. With fewer than two judges the answer is unjudged: all but the number of judges is None.
+
+    Examples
+    --------
+    >>> aggregated = aggregate_ensemble_scores([{"composite": 4.3}, {"composite": 4.1}, {"composite": None}])
+    >>> round(aggregated["mean"], 2), aggregated["judge_count"]
+    (4.2, 2)
+    """
+    results = judge_results.values() if isinstance(judge_results, Mapping) else judge_results
+    composites = [_composite_of_judge(result) for result in results]
+    return _aggregate([score for score in composites if score is not None])
+
+
+def calculate_ci(
+    scores: Sequence[Any], confidence: float = 0.95, bounds: tuple[float, float] = SCALE
+) -> tuple[float, float] | None:
+    r"""Return the Student t interval of the mean over judges, clamped to the scale; None with fewer than two.
+
+    :math:`\bar x \pm t_{1-\alpha/2,\,k-1}\, s / \sqrt k` for k judges; for three judges the half width is
+    2.484 s. The interval is wide because three judges say little about judges at large, and it has no width
+    when they agree to the digit, which is a statement about these judges only.
+
+    Examples
+    --------
+    >>> low, high = calculate_ci([4.3, 4.1, 4.5])
+    >>> round(low, 3), round(high, 3)
+    (3.803, 4.797)
+    >>> calculate_ci([4.3]) is None
+    True
+    """
+    _check_confidence(confidence)
+    present = [score for score in map(number_or_missing, scores) if score is not None]
+    if len(present) < 2:
+        return None
+    mean = statistics.fmean(present)
+    quantile = float(special.stdtrit(len(present) - 1, (1 + confidence) / 2))
+    half = quantile * statistics.stdev(present) / math.sqrt(len(present))
+    low, high = bounds
+    return min(max(mean - half, low), high), max(min(mean + half, high), low)
+
+
+def aggregate_dimensions(judge_scores: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Aggregate the dimensions and the composite over judges: the ``aggregated`` of seed 002, section 3.1.
+
+    A dimension with fewer than two scores has None everywhere. The composite of a judge is its own
+    ``composite`` where the mapping has one, and is calculated from its dimensions where it has none.
+
+    Examples
+    --------
+    >>> judges = [{"clarity": 4.0, "relevance": 5.0}, {"clarity": 5.0, "relevance": 5.0}]
+    >>> aggregated = aggregate_dimensions(judges)
+    >>> aggregated["mean_scores"]["clarity"], aggregated["mean_scores"]["actionability"]
+    (4.5, None)
+    """
+    columns: dict[str, list[float]] = {name: [] for name in (*DIMENSIONS, "composite")}
+    for scores in judge_scores:
+        dimensions = {name: scores.get(name) for name in DIMENSIONS}
+        composite = scores["composite"] if "composite" in scores else calculate_composite_score(dimensions)
+        for name, value in (*dimensions.items(), ("composite", composite)):
+            score = _missing_outside(value, name)
+            if score is not None:
+                columns[name].append(score)
+    found = {name: _aggregate(scores) for name, scores in columns.items()}
+    intervals = {name: one["confidence_interval"] for name, one in found.items()}
+    return {
+        "mean_scores": {name: one["mean"] for name, one in found.items()},
+        "std_scores": {name: one["std"] for name, one in found.items()},
+        "confidence_intervals": {name: ends and list(ends) for name, ends in intervals.items()},
+    }
+
+
+def calculate_efficiency(quality_score: Any, cost: Any) -> float | None:
+    """Return quality per Australian dollar, quality / cost (seed 002, section 5.1).
+
+    The seed returns 0.0 for a cost of zero, which would rank a free local model last. The ruling here is
+    None: quality per dollar does not exist where nothing was paid, nor without a quality or a known cost.
+
+    Examples
+    --------
+    >>> round(calculate_efficiency(4.3, 0.0052), 1)
+    826.9
+    >>> calculate_efficiency(4.3, 0.0) is None
+    True
+    """
+    quality = number_or_missing(quality_score, "quality_score")
+    if isinstance(cost, float) and math.isnan(cost):
+        raise InputError(
+            "cost: NaN is not an amount of AUD; give a number, or None where the cost is not known"
+        )
+    aud = number_or_missing(cost, "cost")
+    if aud is None or quality is None:
+        return None
+    if aud < 0:
+        raise InputError(f"cost: {aud:g} AUD is negative; a cost is zero or more")
+    return quality / aud if aud > 0 else None
+
+
+def analyze_length_bias(
+    runs_by_length: Mapping[str, Iterable[Any]],
+) -> dict[str, dict[str, float | int | None]]:
+    """Describe the composites of each length bin (seed 002, section 5.1); `toolkit.stats` draws the conclusions.
+
+    A run is an object with ``scores.composite``, a mapping with ``scores`` or ``composite``, or a plain score.
+    ``std_score`` is the seed's ``np.std`` (ddof = 0, the spread of exactly these runs); ``std_score_sample``
+    divides by n - 1. Runs without a score are counted in ``missing`` and enter nothing else.
+
+    Examples
+    --------
+    >>> analyze_length_bias({"S": [3.0, 4.0, None]})["S"]["mean_score"]
+    3.5
+    >>> analyze_length_bias({"L": []})["L"]["count"]
+    0
+    """
+    described: dict[str, dict[str, float | int | None]] = {}
+    for length_bin, runs in runs_by_length.items():
+        composites = [_composite_of_run(run, length_bin) for run in runs]
+        scores = [score for score in composites if score is not None]
+        described[length_bin] = {
+            "mean_score": statistics.fmean(scores) if scores else None,
+            "std_score": statistics.pstdev(scores) if scores else None,
+            "std_score_sample": statistics.stdev(scores) if len(scores) > 1 else None,
+            "count": len(scores),
+            "missing": len(composites) - len(scores),
+        }
+    return described
+
+
+@dataclass(frozen=True)
+class OneShotScore:
+    """The score of one one-shot test: counts, ``raw`` with its interval, and ``score = max(0, raw)``."""
+
+    i1: int
+    i0: int
+    h: int
+    n: int
+    raw: float
+    score: float
+    low: float
+    high: float
+    confidence: float
+    method: str
+    weights: tuple[float, float, float]
+
+    def sentence(self) -> str:
+        """Return the score in words ready for the thesis, rounded only here."""
+        return (
+            f"score {self.score:.3f}, raw {self.raw:.3f} with {coverage(self.confidence)} interval "
+            f"[{self.low:.3f}, {self.high:.3f}], {self.method}; n = {counted(self.n, 'experiments')}: "
+            f"{self.i1} expected, {self.i0} unexpected, {self.h} hallucinated."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the score as plain JSON types."""
+        return {**asdict(self), "weights": list(self.weights)}
+
+
+def one_shot_score(
+    expected: int,
+    unexpected: int,
+    hallucinated: int,
+    weights: Sequence[float] = (1.0, 0.0, -0.5),
+    confidence: float = 0.95,
+) -> OneShotScore:
+    r"""Score a one-shot test: :math:`raw = (w_0 I_1 + w_1 I_0 + w_2 H) / N`, :math:`score = \max(0, raw)`.
+
+    Seed 000 writes the third term with :math:`I_1`; by the ruling of the design it is H / N.
+
+    The interval belongs to :math:`\theta = \sum_c w_c p_c`, where p are the unknown shares of the three
+    outcomes. Its upper end is the :math:`1 - \alpha/2` quantile of :math:`\sum_c w_c q_c` with q from a
+    Dirichlet distribution whose parameters are the counts, plus one for the outcome of the highest weight;
+    its lower end is the :math:`\alpha/2` quantile with the one added to the outcome of the lowest weight.
+    With two outcomes this is the Clopper-Pearson interval. Unlike a bootstrap of the counts, which resamples
+    ten equal answers into ten equal answers, it keeps its width for 10 / 0 / 0. For two outcomes its coverage
+    is proven, for three it is conjectured; enumerating every outcome of N = 1, 2, 3, 5, 10 and 20 on a grid
+    of 1,891 shares with the weights of the seed, it covers at least 95.8 % and misses at most 2.5 % on either
+    side.
+
+    References
+    ----------
+    Learned-Miller & Thomas (2019), A new confidence interval for the mean of a bounded random variable,
+    arXiv:1905.06208. Clopper & Pearson (1934), Biometrika 26, 404-413.
+
+    Examples
+    --------
+    >>> result = one_shot_score(6, 1, 3)
+    >>> round(result.raw, 2), round(result.low, 3), round(result.high, 3)
+    (0.45, -0.046, 0.835)
+    >>> one_shot_score(0, 0, 10).score
+    0.0
+    """
+    named = {"expected": expected, "unexpected": unexpected, "hallucinated": hallucinated}
+    i1, i0, h = counts = [_count(name, value) for name, value in named.items()]
+    total = sum(counts)
+    if total == 0:
+        raise InputError("one-shot score: N is 0; give at least one experiment")
+    _check_confidence(confidence)
+    w = _weights(weights)
+    raw = sum(weight * count for weight, count in zip(w, counts, strict=True)) / total
+    tail = (1 - confidence) / 2
+    low = _weighted_dirichlet_quantile(w, _add_one(counts, w.index(min(w))), tail)
+    high = _weighted_dirichlet_quantile(w, _add_one(counts, w.index(max(w))), 1 - tail)
+    return OneShotScore(i1, i0, h, total, raw, max(0.0, raw), low, high, confidence, METHOD, w)
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence: {confidence!r} is not between 0 and 1; 0.95 is usual")
+
+
+def _present(dimension_scores: Mapping[str, Any]) -> list[float]:
+    scores = (on_scale(value, name) for name, value in dimension_scores.items())
+    return [score for score in scores if score is not None]
+
+
+def _aggregate(scores: list[float]) -> dict[str, Any]:
+    enough = len(scores) >= 2
+    return {
+        "mean": statistics.fmean(scores) if enough else None,
+        "std": statistics.stdev(scores) if enough else None,
+        "confidence_interval": calculate_ci(scores),
+        "judge_count": len(scores),
+    }
+
+
+def _composite_of_judge(result: Any) -> float | None:
+    if _member(result, "evaluation_failed") or _member(result, "failed"):
+        return None
+    return _missing_outside(_member(result, "composite"), "composite")
+
+
+def _composite_of_run(run: Any, length_bin: str) -> float | None:
+    where = f"length bin {length_bin}"
+    if run is None or isinstance(run, (Number, str)):
+        return number_or_missing(run, where)
+    held = (
+        run if isinstance(run, Mapping) else [name for name in ("scores", "composite") if hasattr(run, name)]
+    )
+    if "scores" not in held and "composite" not in held:
+        if isinstance(run, Mapping):
+            raise InputError(f"run {run!r:.60}: has neither 'scores' nor 'composite'; give one of them")
+        return number_or_missing(run, where)
+    scores = _member(run, "scores")
+    return number_or_missing(_member(run if scores is None else scores, "composite"), where)
+
+
+def _missing_outside(value: Any, where: str) -> float | None:
+    """Return a score, or None where it is missing or off the scale (DESIGN, decision 2)."""
+    score = number_or_missing(value, where)
+    return score if score is not None and SCALE[0] <= score <= SCALE[1] else None
+
+
+def _member(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+
+
+def _count(name: str, value: Any) -> int:
+    whole = isinstance(value, (int, float, np.integer)) and not isinstance(value, bool)
+    if not whole or not math.isfinite(value) or value < 0 or value != int(value):
+        raise InputError(f"one-shot score: {name} is {value!r}; give a whole number, 0 or more")
+    return int(value)
+
+
+def _weights(weights: Sequence[float]) -> tuple[float, float, float]:
+    message = f"one-shot score: weights are {weights!r}; give three finite numbers"
+    try:
+        w0, w1, w2 = (float(weight) for weight in weights)
+    except (TypeError, ValueError):
+        raise InputError(message) from None
+    if not all(map(math.isfinite, (w0, w1, w2))):
+        raise InputError(message)
+    return w0, w1, w2
+
+
+def _add_one(counts: Sequence[int], position: int) -> list[int]:
+    return [count + (index == position) for index, count in enumerate(counts)]
+
+
+def _weighted_dirichlet_quantile(weights: Sequence[float], counts: Sequence[int], share: float) -> float:
+    """Return the quantile of the weighted sum of Dirichlet shares; an outcome with parameter 0 has share 0.
+
+    With the weights in rising order the sum is w_a + (w_b - w_a) Q1 + (w_c - w_b) Q1 R, where Q1 (not the
+    lowest outcome) and R (the highest among the rest) are independent beta variables, so its distribution is
+    one integral.
+    """
+    parameters: dict[float, int] = {}
+    for weight, count in sorted(zip(weights, counts, strict=True)):
+        if count:
+            parameters[weight] = parameters.get(weight, 0) + count
+    values, a = list(parameters), list(parameters.values())
+    if len(values) == 1:
+        return values[0]
+    if len(values) == 2:
+        return values[0] + (values[1] - values[0]) * float(stats.beta.ppf(share, a[1], a[0]))
+    nodes, node_weights = _quadrature()
+    q1 = special.betaincinv(a[1] + a[2], a[0], nodes)
+    low, middle, high = values
+
+    def excess(threshold: float) -> float:
+        rest = np.clip((threshold - low - (middle - low) * q1) / ((high - middle) * q1), 0, 1)
+        return float(node_weights @ special.betainc(a[2], a[1], rest)) - share
+
+    return float(optimize.brentq(excess, low, high, xtol=1e-10))
+
+
+@cache
+def _quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Return Gauss-Legendre nodes and weights on (0, 1); 400 of them place a bound within 0.00001."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    return (nodes + 1) / 2, weights / 2

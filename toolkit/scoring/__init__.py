@@ -1,1 +1,0 @@
-"""From the numbers of judgements and experiments to scores: composite, ensemble, efficiency, one-shot."""

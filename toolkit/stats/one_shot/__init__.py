@@ -1,0 +1,1 @@
+"""The one-shot test: scores of methods, and methods compared."""

@@ -1,0 +1,240 @@
+"""From single experiments to methods: I1, I0, H and the score of each method, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.scoring import OneShotScore, one_shot_score
+from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.result import Estimate
+
+VERDICTS: Final = ("expected", "unexpected", "hallucinated")
+"""I1, I0 and H, in the order of the weights."""
+WEIGHTS: Final = (1.0, 0.0, -0.5)
+"""Weights of seed 000."""
+UNIT: Final = "score (weighted share of experiments)"
+GROUPED: Final = ("variant", "model", "sample")
+OVERALL_METHOD: Final = "Student t over methods"
+KEYS: Final = ("method", "variant", "question", "sample", "model")
+
+
+@dataclass(frozen=True)
+class MethodScore:
+    """What the experiments of one method came to.
+
+    Parameters
+    ----------
+    method, variant, question, sample, model
+        Which method: the prompt (a variant and a question), the sample and the model.
+    i1, i0, h
+        Expected answers, unexpected answers, hallucinations.
+    experiments
+        N: how many experiments there should be.
+    score
+        The score with its interval; ``None`` when the test is incomplete.
+    """
+
+    method: str
+    variant: str
+    question: str
+    sample: str
+    model: str
+    i1: int
+    i0: int
+    h: int
+    experiments: int
+    score: OneShotScore | None
+
+    @property
+    def missing(self) -> int:
+        """How many experiments have no verdict."""
+        return self.experiments - self.i1 - self.i0 - self.h
+
+    @property
+    def note(self) -> str:
+        """Return the three counts, or that they do not add up to N."""
+        if self.missing:
+            return f"incomplete: I1+I0+H = {self.experiments - self.missing} of {self.experiments}"
+        if not self.experiments:
+            return "incomplete: no experiment was planned"
+        return f"I1 = {self.i1}, I0 = {self.i0}, H = {self.h}"
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """What several methods came to together."""
+
+    label: str
+    i1: int
+    i0: int
+    h: int
+    experiments: int
+    raw: Estimate
+    score: Estimate
+
+    @property
+    def missing(self) -> int:
+        """How many experiments have no verdict."""
+        return self.experiments - self.i1 - self.i0 - self.h
+
+
+def score_methods(
+    experiments: pd.DataFrame, weights: Sequence[float] = WEIGHTS, confidence: float = 0.95
+) -> tuple[MethodScore, ...]:
+    """Count the verdicts of each method and score those that are complete.
+
+    Parameters
+    ----------
+    experiments
+        One row an experiment with method, variant, question, sample, model and verdict: expected, unexpected,
+        hallucinated, or missing.
+    weights
+        Weight of each verdict, in that order.
+    confidence
+        Coverage of the intervals.
+
+    Returns
+    -------
+    tuple of MethodScore
+        In the order of the frame.
+
+    Raises
+    ------
+    InputError
+        If a column is missing or a verdict is unknown.
+
+    Examples
+    --------
+    >>> rows = pd.DataFrame({"verdict": ["expected"] * 6 + ["unexpected"] + ["hallucinated"] * 3})
+    >>> (one,) = score_methods(rows.assign(method="m", variant="v", question="q", sample="s", model="x"))
+    >>> one.note, round(one.score.raw, 2)
+    ('I1 = 6, I0 = 1, H = 3', 0.45)
+    """
+    absent = [name for name in (*KEYS, "verdict") if name not in experiments]
+    if absent:
+        raise InputError(f"experiments: lack the column {', '.join(absent)}; give {', '.join(KEYS)}, verdict")
+    if unknown := set(experiments["verdict"].dropna()) - set(VERDICTS):
+        raise InputError(
+            f"experiments: verdict {min(map(str, unknown))!r} is not one of {', '.join(VERDICTS)}"
+        )
+    scores = []
+    for keys, rows in experiments.groupby(list(KEYS), sort=False, dropna=False):
+        i1, i0, h = (int((rows["verdict"] == verdict).sum()) for verdict in VERDICTS)
+        score = one_shot_score(i1, i0, h, weights, confidence) if i1 + i0 + h == len(rows) else None
+        names = {key: str(value) for key, value in zip(KEYS, keys, strict=True)}
+        scores.append(MethodScore(**names, i1=i1, i0=i0, h=h, experiments=len(rows), score=score))
+    return tuple(scores)
+
+
+def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
+    """Return one row a method.
+
+    Parameters
+    ----------
+    scores
+        What `score_methods` returned.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Which method, expected, unexpected, hallucinated, missing, experiments (counts), raw, score, low, high
+        (floats, NaN where the test is incomplete; low and high belong to raw), note.
+    """
+    rows = [
+        {
+            **{key: getattr(one, key) for key in KEYS},
+            "expected": one.i1,
+            "unexpected": one.i0,
+            "hallucinated": one.h,
+            "missing": one.missing,
+            "experiments": one.experiments,
+            **{key: getattr(one.score, key, None) for key in ("raw", "score", "low", "high")},
+            "note": one.note,
+        }
+        for one in scores
+    ]
+    counts, numbers = [*VERDICTS, "missing", "experiments"], ["raw", "score", "low", "high"]
+    frame = pd.DataFrame(rows, columns=[*KEYS, *counts, *numbers, "note"])
+    return frame.astype(dict.fromkeys(counts, "int64") | dict.fromkeys(numbers, "float64"))
+
+
+def method_estimates(one: MethodScore, confidence: float = 0.95) -> tuple[Estimate, Estimate]:
+    """Return the score and the raw score of one method as results."""
+    names, n = [f"{which}, {one.method}" for which in ("score", "raw")], {"experiments": one.experiments}
+    if one.score is None:
+        empty = [
+            Estimate(name, None, unit=UNIT, n=n, missing=one.missing, confidence=confidence, note=one.note)
+            for name in names
+        ]
+        return empty[0], empty[1]
+    kept = one.score
+    clamped = (kept.score, max(0.0, kept.low), max(0.0, kept.high))
+    made = [
+        Estimate(name, value, low, high, kept.method, UNIT, n, confidence=kept.confidence, note=one.note)
+        for name, (value, low, high) in zip(names, (clamped, (kept.raw, kept.low, kept.high)), strict=True)
+    ]
+    return made[0], made[1]
+
+
+def overall(
+    name: str, scores: Sequence[MethodScore], which: str = "raw", confidence: float = 0.95
+) -> Estimate:
+    """Return the mean over methods, each of which counts once, with an interval over methods."""
+    whole = [one.score for one in scores if one.score is not None]
+    missing = len(scores) - len(whole)
+    note = "left out as incomplete: " * (missing > 0) + ", ".join(
+        one.method for one in scores if not one.score
+    )
+    counts = {"methods": len(whole), "experiments": sum(one.n for one in whole)}
+    empty = Estimate(name, None, method=OVERALL_METHOD, unit=UNIT, n=counts, missing=missing, note=note)
+    if not whole:
+        return Estimate(**{**vars(empty), "note": note or "there are no methods", "confidence": confidence})
+    found = mean_interval(np.array([getattr(one, which) for one in whole]), confidence, scale=1.0)
+    bottom, top = min(whole[0].weights), max(whole[0].weights)
+    if which == "score":
+        bottom, top = max(0.0, bottom), max(0.0, top)
+    said = [note, f"no interval: {found.reason}" if found.reason else ""]
+    return Estimate(
+        name,
+        found.mean,
+        low=None if found.low is None else max(bottom, found.low),
+        high=None if found.high is None else min(top, found.high),
+        method=OVERALL_METHOD,
+        unit=UNIT,
+        n=counts,
+        missing=missing,
+        confidence=confidence,
+        note="; ".join(filter(None, said)),
+    )
+
+
+def score_groups(
+    scores: Sequence[MethodScore], by: Sequence[str] | None = None, confidence: float = 0.95
+) -> tuple[GroupScore, ...]:
+    """Return what methods that have something in common came to."""
+    if by is None:
+        by = [name for name in GROUPED if len({getattr(one, name) for one in scores}) > 1] or GROUPED
+    if unknown := [name for name in by if name not in KEYS]:
+        raise InputError(f"groups of methods by {unknown[0]!r} are not known; use {', '.join(KEYS)}")
+    groups: dict[str, list[MethodScore]] = {}
+    for one in scores:
+        groups.setdefault(", ".join(getattr(one, key) for key in by), []).append(one)
+    return tuple(_group(label, members, confidence) for label, members in groups.items())
+
+
+def _group(label: str, members: Sequence[MethodScore], confidence: float) -> GroupScore:
+    return GroupScore(
+        label,
+        i1=sum(one.i1 for one in members),
+        i0=sum(one.i0 for one in members),
+        h=sum(one.h for one in members),
+        experiments=sum(one.experiments for one in members),
+        raw=overall(f"mean raw, {label}", members, "raw", confidence),
+        score=overall(f"mean score, {label}", members, "score", confidence),
+    )

@@ -1,0 +1,1 @@
+"""Power: what a study can tell apart, and how many bases, answers or experiments an effect takes."""

@@ -1,0 +1,322 @@
+"""What a study can still detect and what a larger one would cost, from the variance components of its own runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import pandas as pd
+
+from toolkit.stats.inference.clusters import mean_of_units, over_clusters
+from toolkit.stats.inference.effect_size import standard_deviation
+from toolkit.stats.inference.run_table import checked_runs, score_unit
+from toolkit.stats.power.answer import PowerAnswer, check_size, unanswerable, whole
+from toolkit.stats.power.paired import bases_needed, detectable_effect
+from toolkit.stats.prompt_length.contrasts import CONTRASTS
+from toolkit.stats.result import Estimate, Result, plain
+from toolkit.words import agreeing, counted
+
+COSTS: Final = ("aud_cost", "judge_aud_cost")
+ALPHA: Final = 0.05
+_WHY: Final = "not estimable: "
+
+
+@dataclass(frozen=True)
+class ContrastPower:
+    """What is known of the power of one contrast of length bins; None where no effect was asked about."""
+
+    name: str
+    spread: Estimate
+    between: float | None
+    within: float | None
+    sd: float | None
+    detectable: PowerAnswer
+    needed: PowerAnswer | None
+    cost: PowerAnswer | None
+
+    def answers(self) -> tuple[Estimate, ...]:
+        """Return the results that there are."""
+        return tuple(one for one in (self.spread, self.detectable, self.needed, self.cost) if one is not None)
+
+
+@dataclass(frozen=True)
+class PilotPower(Result):
+    """The power of a study for the contrasts M-S, L-M and L-S, from its own runs.
+
+    ``repeats`` is what the answers are for, ``level`` that of each test after correction for their number.
+    """
+
+    about: ClassVar[str] = "contrast"
+    contrasts: tuple[ContrastPower, ...]
+    aud_per_base: Estimate
+    repeats: float
+    power: float
+    level: float
+    notes: tuple[str, ...]
+
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return the answers of each contrast, and what a base costs."""
+        yield from ((one.name, found) for one in self.contrasts for found in one.answers())
+        yield "all", self.aud_per_base
+
+    def sentence(self) -> str:
+        """Return every answer in words ready for the thesis."""
+        answers = [f"{one.name}: {found.sentence()}" for one in self.contrasts for found in one.answers()[1:]]
+        return " ".join([*answers, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every result as plain JSON types, contrasts by name."""
+        contrasts = {
+            one.name: {"between": one.between, "within": one.within, "results": plain(one.answers())}
+            for one in self.contrasts
+        }
+        return {**super().to_dict(), "contrasts": contrasts}
+
+    def curve(self, bases: Iterable[int]) -> pd.DataFrame:
+        """Return what other numbers of bases would detect, and cost.
+
+        Parameters
+        ----------
+        bases
+            Numbers of bases, 2 or more each.
+
+        Returns
+        -------
+        pandas.DataFrame
+            contrast, bases, detectable_effect and aud; NaN where there is no number.
+        """
+        price, numbers = self.aud_per_base.estimate, list(bases)
+        rows = [
+            {
+                "contrast": one.name,
+                "bases": int(n),
+                "detectable_effect": None
+                if one.sd is None
+                else detectable_effect(n, one.sd, power=self.power, alpha=self.level).estimate,
+                "aud": None if price is None else n * price,
+            }
+            for one in self.contrasts
+            for n in numbers
+        ]
+        frame = pd.DataFrame(rows, columns=["contrast", "bases", "detectable_effect", "aud"])
+        return frame.astype({"detectable_effect": "float64", "aud": "float64"})
+
+
+@over_clusters
+def pilot_power(
+    runs: pd.DataFrame,
+    effect: float | None = None,
+    *,
+    score: str = "composite",
+    repeats: int | None = None,
+) -> PilotPower:
+    r"""Return what the paired contrasts of length bins can detect at this n, and what an effect needs and costs.
+
+    The variance of a base's difference, averaged over its m models with K repeats of each prompt, is
+    :math:`\omega^2 + (\sigma_a^2 + \sigma_b^2) / (m K)`: the first part takes bases, the second repeats. Power (.8) is
+    that of the paired t test (`toolkit.stats.power.paired`) at level .05 / 3 for three contrasts, the level at which
+    Holm's first step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
+    power "at the observed effect" is its p value in other words (Hoenig & Heisey 2001).
+
+    Intervals carry the uncertainty of the pilot's standard deviation alone (94-95.4 % coverage
+    from 12 bases); of a small pilot they are wide, and the upper end is the one to plan with.
+
+    Parameters
+    ----------
+    runs
+        One row per run with base, length_bin, the score and, where there are several, model; aud_cost and
+        judge_aud_cost (AUD) where costs are known.
+    effect
+        Difference in score points that matters; None for what is detectable only.
+    score
+        Column to compare.
+    repeats
+        Repeats of each prompt in the study to be planned; as in these runs by default.
+
+    Returns
+    -------
+    PilotPower
+
+    Raises
+    ------
+    InputError
+        If a column is missing, a run is there twice, or a number cannot be used.
+
+    References
+    ----------
+    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, section 5. Hoenig & Heisey (2001), The American
+    Statistician 55, 19-24.
+
+    Examples
+    --------
+    >>> scores = {"S": [3.0, 2.5, 3.5, 3.0, 4.0, 2.0], "L": [3.5, 3.0, 3.5, 4.0, 4.5, 2.0]}
+    >>> rows = [(f"b{i}", b, value) for b, values in scores.items() for i, value in enumerate(values)]
+    >>> found = pilot_power(pd.DataFrame(rows, columns=["base", "length_bin", "composite"]), effect=0.3)
+    >>> found.contrasts[0].name, round(found.contrasts[0].detectable.estimate, 2), found.contrasts[0].needed.whole
+    ('L-S', 0.54, 15)
+    """
+    if effect is not None:
+        check_size("the effect", abs(effect), 0, above=True)
+    if repeats is not None:
+        check_size("the number of repeats", repeats, 1)
+    costs = [name for name in COSTS if name in runs]
+    checked = checked_runs(runs, score, numbers=costs)
+    by = ["base", "situation", "model", "length_bin"]
+    cells = checked.groupby(by)["score"].agg(["mean", "count", "var"])
+    cells = cells[cells["count"] > 0]
+    there = set(cells.index.get_level_values("length_bin"))
+    pairs = [(b, a) for b, a in CONTRASTS if b in there and a in there]
+    level = ALPHA / max(len(pairs), 1)
+    now = float(checked.groupby(by[1:]).size().mean()) if len(checked) else 1.0
+    planned = now if repeats is None else float(repeats)
+    price = _price(checked, costs, planned / now)
+    total, unit = checked["base"].nunique(), score_unit(score)
+    contrasts = tuple(_contrast(pair, cells, total, unit, effect, level, repeats, price) for pair in pairs)
+    return PilotPower(contrasts, price, planned, 0.8, level, _notes(checked, contrasts, costs))
+
+
+def _contrast(
+    pair: tuple[str, str],
+    cells: pd.DataFrame,
+    total: int,
+    unit: str,
+    effect: float | None,
+    level: float,
+    repeats: int | None,
+    price: Estimate,
+) -> ContrastPower:
+    b, a = pair
+    name = f"{b}-{a}"
+    wide = {column: cells[column].unstack("length_bin") for column in ("mean", "count", "var")}
+    both = wide["mean"][[b, a]].dropna().index
+    means = wide["mean"].loc[both]
+    differences = mean_of_units(means[b] - means[a])
+    n, missing = len(differences), total - len(differences)
+    scale = float(np.abs(cells["mean"].to_numpy()).max())
+    spread = standard_deviation(
+        f"sd of {name}", differences.to_numpy(), unit=unit, missing=missing, scale=scale
+    )
+    within = _within(pair, wide, both)
+    once = None if within is None else within[1]
+    between = None if spread.estimate is None or within is None else spread.estimate**2 - within[0]
+    sd, reason = spread.estimate, spread.note.removeprefix(_WHY)
+    if sd is not None and repeats is not None:
+        # A negative component counts as 0; the estimate as it is stays in the result.
+        sd = None if within is None else math.sqrt(max(sd**2 - within[0], 0.0) + within[1] / repeats)
+        reason = "without repeats of a prompt their share of the variance is unknown; leave `repeats` out"
+    names = [f"{name}: {what}" for what in ("detectable effect", "bases needed", "AUD needed")]
+    if sd is None:
+        detectable = unanswerable(names[0], reason, unit=unit, n={"bases": n})
+        needed, cost = (
+            None if effect is None else unanswerable(one, reason, unit=what)
+            for one, what in zip(names[1:], ("bases", "AUD"), strict=True)
+        )
+        return ContrastPower(name, spread, between, once, None, detectable, needed, cost)
+    # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
+    ends = (spread.low, spread.high) if repeats is None else (None, None)
+    found = detectable_effect(n, sd, alpha=level, unit=unit)
+    if found.estimate is not None:
+        found = _with_ends(found, [None if end is None else found.estimate * end / sd for end in ends])
+    detectable = replace(found, name=names[0], missing=missing)
+    if effect is None:
+        return ContrastPower(name, spread, between, once, sd, detectable, None, None)
+    found = bases_needed(effect, sd, alpha=level)
+    if found.estimate is not None:
+        at = [None if end is None else bases_needed(effect, end, alpha=level).estimate for end in ends]
+        found = _with_ends(found, at)
+    needed = replace(found, name=names[1], n={"bases": n}, missing=missing)
+    cost = _cost(names[2], needed, price, n)
+    return ContrastPower(name, spread, between, once, sd, detectable, needed, cost)
+
+
+def _with_ends(found: PowerAnswer, ends: list[float | None]) -> PowerAnswer:
+    low, high = ends
+    if low is None or high is None:
+        return found
+    makes = f"{whole(low)} to {whole(high)} bases" if found.unit == "bases" else f"{low:.3f} to {high:.3f}"
+    words = f"{found.words} The pilot's standard deviation is known to within a 95% interval that makes it {makes}."
+    method = f"{found.method}; interval of the pilot's sd"
+    return replace(found, low=low, high=high, method=method, words=words)
+
+
+def _within(
+    pair: tuple[str, str], wide: dict[str, pd.DataFrame], both: pd.Index
+) -> tuple[float, float] | None:
+    """Return the variance that repeats put into a base's difference: as it was, and with one repeat of each prompt."""
+    freedom = (wide["count"][list(pair)] - 1).clip(lower=0)
+    if not (freedom.sum() > 0).all():
+        return None
+    pooled = (wide["var"][list(pair)] * freedom).sum() / freedom.sum()
+    counts = wide["count"].loc[both, list(pair)]
+    shares = 1.0 / pd.Series(1.0, index=both).groupby(level="base").transform("sum") ** 2
+    as_it_was, once = (
+        ((pooled / each).sum(axis=1) * shares).groupby(level="base").sum() for each in (counts, counts**0)
+    )
+    return float(as_it_was.mean()), float(once.mean())
+
+
+def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
+    """Return what the planned runs and judgements of one base cost, from the mean of each model and length bin."""
+    counts = {"bases": int(checked["base"].nunique()), "runs": len(checked)}
+    unknown = Estimate("AUD per base", None, unit="AUD", n=counts)
+    if "aud_cost" not in costs:
+        return replace(unknown, note="not estimable: the runs have no aud_cost")
+    total = 0.0
+    for (model, length), rows in checked.groupby(["model", "length_bin"]):
+        if rows["aud_cost"].isna().all():
+            return replace(unknown, note=f"not estimable: no cost of {model} is known at length {length}")
+        per_base = len(rows) / max(rows["situation"].nunique(), 1)
+        total += sum(float(rows[name].mean()) for name in costs if rows[name].notna().any()) * per_base
+    missing = int(checked["aud_cost"].isna().sum())
+    free = "these models and judges cost nothing" if total == 0 else ""
+    method = "mean of runs and judgements"
+    return replace(unknown, estimate=total * more, method=method, missing=missing, note=free)
+
+
+def _cost(name: str, needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
+    if needed.estimate is None or price.estimate is None:
+        reason = (needed if needed.estimate is None else price).note.removeprefix(_WHY)
+        return unanswerable(name, reason, unit="AUD", n={"bases": n})
+    count, each = whole(needed.estimate), price.estimate
+    low, high = (None if end is None else whole(end) * each for end in (needed.low, needed.high))
+    more = max(count - n, 0)
+    between = "" if low is None or high is None else f" (between {low:.2f} and {high:.2f}, by the pilot's sd)"
+    free = f"; {price.note}" if price.note else ""
+    return PowerAnswer(
+        name,
+        count * each,
+        low=low,
+        high=high,
+        method=f"{price.method} x bases needed",
+        unit="AUD",
+        n={"bases": n},
+        missing=price.missing,
+        note=f"{each:.4g} AUD a base; {more} bases more than the {n} there are: {more * each:.4g} AUD{free}",
+        words=f"{count} bases cost {count * each:.2f} AUD{between}, {more * each:.2f} AUD of it for {more} more "
+        f"than the {n} that there are{free}.",
+    )
+
+
+def _notes(checked: pd.DataFrame, contrasts: tuple[ContrastPower, ...], costs: list[str]) -> tuple[str, ...]:
+    notes = ["power is computed from the variance of these runs; the observed differences do not enter"]
+    tests = len(contrasts)
+    if tests > 1:
+        first = f"each contrast is tested at {ALPHA:g} / {tests}, as Holm's first step"
+        notes.append(f"{first}: a lower bound of power")
+    if not tests:
+        notes.append("fewer than two length bins have a score, so there is no contrast")
+    notes += [
+        f"the variance between bases of {one.name} is estimated as {one.between:.3g} and taken as 0"
+        for one in contrasts
+        if one.between is not None and one.between < 0
+    ]
+    if unscored := int(checked["score"].isna().sum()):
+        lost = f"{unscored} of {counted(len(checked), 'runs')} {agreeing(unscored, 'have no score')}"
+        notes.append(f"{lost}; plan for as many to be lost again")
+    judged = "judge_aud_cost" in costs and checked["judge_aud_cost"].notna().any()
+    if "aud_cost" in costs and not judged:
+        notes.append("no cost of a judgement is known, so judges are not in the AUD")
+    return tuple(notes)

@@ -1,0 +1,203 @@
+"""Whether any of several paired columns differs: repeated-measures ANOVA with corrections, and Friedman's test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from toolkit.errors import InputError
+from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.words import agreeing, counted
+
+ANOVA_METHOD: Final = "repeated-measures ANOVA, Huynh-Feldt"
+FRIEDMAN_METHOD: Final = "Friedman's test, F approximation (Iman & Davenport 1980)"
+
+
+@dataclass(frozen=True)
+class RepeatedMeasures:
+    """One repeated-measures ANOVA over the length bins."""
+
+    f: float | None
+    df1: int = 0
+    df2: int = 0
+    epsilon_gg: float | None = None
+    epsilon_hf: float | None = None
+    p_uncorrected: float | None = None
+    p_gg: float | None = None
+    p_hf: float | None = None
+    eta: float | None = None
+    n: Mapping[str, int] = field(default_factory=dict)
+    missing: int = 0
+    note: str = ""
+
+    @property
+    def p_value(self) -> float | None:
+        """The p value to report: Huynh-Feldt, whose size holds where Greenhouse-Geisser is too careful."""
+        return self.p_hf
+
+    def as_estimate(self) -> Estimate:
+        """Return the F ratio as a row for the tables, with its degrees of freedom and effect size in the note."""
+        note = self.note
+        if self.f is not None:
+            note = f"df {self.df1} and {self.df2}"
+            note += f", epsilon {self.epsilon_hf:.2f}" if self.epsilon_hf is not None else ""
+            note += f", partial eta squared {self.eta:.2f}" if self.eta is not None else ""
+        return Estimate(
+            "F(bins)",
+            self.f,
+            method=ANOVA_METHOD,
+            n=self.n,
+            missing=self.missing,
+            p_value=self.p_hf,
+            note=note,
+        )
+
+    def sentence(self) -> str:
+        """Return the test in words ready for the thesis, rounded only here."""
+        counts = ", ".join(counted(value, key) for key, value in self.n.items())
+        left_out = (
+            f"; {counted(self.missing, 'bases')} {agreeing(self.missing, 'lack a bin and are left out')}"
+            if self.missing
+            else ""
+        )
+        if self.f is None or self.epsilon_hf is None or self.epsilon_gg is None:
+            return f"Repeated-measures ANOVA over length bins: {self.note}; n = {counts}{left_out}."
+        df1, df2 = self.df1 * self.epsilon_hf, self.df2 * self.epsilon_hf
+        return (
+            f"Repeated-measures ANOVA over length bins: F({df1:.2f}, {df2:.2f}) = {self.f:.2f}, "
+            f"p = {self.p_hf:.3g} (Huynh-Feldt, epsilon = {self.epsilon_hf:.3f}; Greenhouse-Geisser, epsilon = "
+            f"{self.epsilon_gg:.3f}, p = {self.p_gg:.3g}), partial eta squared = {self.eta:.3f}; "
+            f"n = {counts}{left_out}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the test as plain JSON types."""
+        names = ("f", "df1", "df2", "epsilon_gg", "epsilon_hf", "p_uncorrected", "p_gg", "p_hf", "eta")
+        return {name: getattr(self, name) for name in names} | {
+            "n": dict(self.n),
+            "missing": self.missing,
+            "note": self.note,
+        }
+
+
+def repeated_measures(scores: ArrayLike, missing: int = 0) -> RepeatedMeasures:
+    r"""Test whether the means of paired columns differ, allowing for unequal variances of their differences.
+
+    With n bases and k bins, :math:`F = \frac{SS_{bins} / (k - 1)}{SS_{error} / ((n - 1)(k - 1))}`. Both degrees of
+    freedom are multiplied by :math:`\hat\varepsilon = (\operatorname{tr} M)^2 / ((k - 1) \operatorname{tr} M^2)`
+    with M the covariance matrix of k - 1 orthonormal contrasts (Greenhouse & Geisser), or by
+    :math:`\tilde\varepsilon = \min(1, \frac{n (k - 1) \hat\varepsilon - 2}{(k - 1)(n - 1 - (k - 1) \hat\varepsilon)})`
+    (Huynh & Feldt). The second is reported. In 4,000 simulated studies a setting (6 to 100 bases, three bins; equal
+    and very unequal variances, half steps, means of three judges near the ceiling) it rejects a true null at .05 in
+    4.0-5.9 % from 12 bases on and in 3.2-6.0 % at 6; Greenhouse-Geisser in 2.4-5.5 %, no correction in up to 9.1 %.
+
+    References
+    ----------
+    Greenhouse & Geisser (1959), Psychometrika 24, 95-112. Huynh & Feldt (1976), Journal of Educational Statistics
+    1, 69-82.
+
+    Examples
+    --------
+    >>> found = repeated_measures([[3.0, 3.4, 3.9], [2.5, 3.1, 3.0], [3.5, 3.7, 4.2], [2.8, 2.7, 3.3]])
+    >>> round(found.f, 2), round(found.epsilon_gg, 3), round(found.p_gg, 4)
+    (11.19, 0.782, 0.0183)
+    """
+    x = _table(scores)
+    n, k = x.shape
+    counts = {"bases": n, "bins": k}
+    if n < 3:
+        return RepeatedMeasures(
+            None,
+            n=counts,
+            missing=missing,
+            note=f"not estimable: {counted(n, 'bases')}, and three are needed",
+        )
+    within = x - x.mean(axis=1, keepdims=True)
+    effect = within.mean(axis=0)
+    residual = within - effect
+    ss_effect, ss_error = n * float(effect @ effect), float((residual**2).sum())
+    df1, df2 = k - 1, (n - 1) * (k - 1)
+    if ss_error <= (ROUNDING * float(np.abs(x).max())) ** 2 * x.size:
+        why = "not estimable: the differences within bases do not vary"
+        return RepeatedMeasures(None, df1, df2, n=counts, missing=missing, note=why)
+    # M has the non-zero eigenvalues of the doubly centred covariance matrix, so no contrasts need be chosen.
+    covariance = residual.T @ residual / (n - 1)
+    epsilon_gg = min(1.0, float(np.trace(covariance)) ** 2 / (df1 * float((covariance**2).sum())))
+    below = df1 * (n - 1 - df1 * epsilon_gg)
+    above = n * df1 * epsilon_gg - 2
+    epsilon_hf = min(1.0, above / below) if below > ROUNDING * n else 1.0
+    epsilon_hf = max(epsilon_hf, epsilon_gg)
+    f = (ss_effect / df1) / (ss_error / df2)
+    p_uncorrected, p_gg, p_hf = (
+        float(special.fdtrc(df1 * epsilon, df2 * epsilon, f)) for epsilon in (1.0, epsilon_gg, epsilon_hf)
+    )
+    return RepeatedMeasures(
+        f,
+        df1,
+        df2,
+        epsilon_gg,
+        epsilon_hf,
+        p_uncorrected,
+        p_gg,
+        p_hf,
+        ss_effect / (ss_effect + ss_error),
+        counts,
+        missing,
+    )
+
+
+def friedman(scores: ArrayLike, missing: int = 0) -> Estimate:
+    r"""Test by ranks within bases whether paired columns differ; the estimate is Kendall's W.
+
+    Within each base the k bins are ranked, ties sharing their mean rank. With Q Friedman's statistic corrected for
+    ties, :math:`W = Q / (n (k - 1))` and :math:`F = (n - 1) W / (1 - W)` on k - 1 and (n - 1)(k - 1) degrees of
+    freedom. In the simulations of `repeated_measures` the F rejects a true null in 4.1-6.2 %, the usual chi-square for
+    Q in 3.8-6.2 %; where the bins differ in variance, which the ranks see too, both reach 6.6 %.
+
+    References
+    ----------
+    Friedman (1937), Journal of the American Statistical Association 32, 675-701. Iman & Davenport (1980),
+    Communications in Statistics A9, 571-595.
+
+    Examples
+    --------
+    >>> found = friedman([[3.0, 3.4, 3.9], [2.5, 3.1, 3.0], [3.5, 3.7, 4.2], [2.8, 2.7, 3.3]])
+    >>> round(found.estimate, 4), round(found.p_value, 4)
+    (0.5625, 0.0837)
+    """
+    x = _table(scores)
+    n, k = x.shape
+    empty = Estimate("Kendall's W", None, method=FRIEDMAN_METHOD, n={"bases": n, "bins": k}, missing=missing)
+    if n < 3:
+        return replace(empty, note=f"not estimable: {counted(n, 'bases')}, and three are needed")
+    # Scores that differ by rounding only are ties: 0.1 + 0.2 is not above 0.3.
+    slack = ROUNDING * float(np.abs(x).max())
+    above = (x[:, :, None] > x[:, None, :] + slack).sum(axis=2)
+    below = (x[:, :, None] < x[:, None, :] - slack).sum(axis=2)
+    ranks = (above - below) / 2  # less the mean rank (k + 1) / 2
+    spread = float((ranks**2).sum())
+    if spread == 0:
+        return replace(empty, note="not estimable: all bins are equal in every base")
+    sums = ranks.sum(axis=0)
+    w = float(sums @ sums) / (n * spread)
+    q = n * (k - 1) * w
+    chi = float(special.chdtrc(k - 1, q))
+    rest = 1 - w
+    # The same order in every base makes F infinite and its p value 0, which no p value is.
+    p_value = float(special.fdtrc(k - 1, (n - 1) * (k - 1), (n - 1) * w / rest)) if rest > ROUNDING else chi
+    note = f"Friedman chi-square({k - 1}) = {q:.6g}, p = {chi:.6g} by the chi-square"
+    return replace(empty, estimate=w, p_value=p_value, note=note)
+
+
+def _table(scores: ArrayLike) -> np.ndarray:
+    x = np.asarray(scores, dtype=float)
+    if x.ndim != 2 or x.shape[1] < 2:
+        raise InputError("ANOVA: give a table of bases x length bins with two bins or more")
+    if not np.isfinite(x).all():
+        raise InputError("ANOVA: a score is missing or infinite; leave such bases out first")
+    return x
