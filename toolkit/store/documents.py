@@ -137,6 +137,9 @@ class Judgement(_Changing):
     rubric = me.StringField(required=True)
     rubric_hash = me.StringField(required=True)
     call_id = me.StringField(required=True)
+    call_ids = me.ListField(
+        me.StringField()
+    )  # all that were answered, that one first; not kept of judgements before
     scores = me.DictField(null=True)
     composite = me.FloatField(null=True)
     composite_strict = me.FloatField(null=True)

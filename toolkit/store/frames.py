@@ -191,7 +191,7 @@ _NOT_OF_RUN: Final = (
     ),
     *("bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"),
 )
-_NOT_OF_JUDGEMENT: Final = ("reasons", "detail", "answered", "updated_at")
+_NOT_OF_JUDGEMENT: Final = ("call_ids", "reasons", "detail", "answered", "updated_at")
 _Documents = Sequence[Mapping[str, Any]]
 
 
