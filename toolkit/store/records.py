@@ -31,7 +31,7 @@ _OF_JUDGEMENT: Final = tuple(field.name for field in fields(Judgement) if field.
 _MOMENTS: Final = ("created_at", "updated_at")
 _STORED: Final = (  # top-level fields only: the embedded server gives parts of a field under other names
     *("study", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect"),
-    *("reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged"),
+    *("reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens"),
 )
 _CHUNK: Final = 1000  # calls
 
@@ -153,6 +153,8 @@ class Stored:
     judged: bool
     ensemble_key: str | None
     judge_calls: Mapping[str, str]
+    finish_reason: str | None
+    output_tokens: int | None
 
 
 def stored_runs(store: Store, study: str, call_ids: Iterable[str]) -> dict[tuple[str, str, int], Stored]:
@@ -172,13 +174,15 @@ def _stored(run: Mapping[str, Any]) -> Stored:
         document_id=run["_id"],
         run_id=run["run_id"],
         blob_id=run.get("output_blob_id"),
-        failure=run.get("failure") if run["status"] == "failed" else None,
+        failure=run.get("failure") or "unknown" if run["status"] == "failed" else None,
         excluded=None if policy == "keep" else defect,
         policy=policy,
         defect=defect,
         judged=bool(judged.get("judged")),
         ensemble_key=judged.get("ensemble_key"),
         judge_calls=judged.get("judge_calls") or {},
+        finish_reason=run.get("finish_reason"),
+        output_tokens=(run.get("tokens") or {}).get("output"),
     )
 
 
