@@ -23,9 +23,15 @@ from toolkit.people.ratings_file import import_ratings
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.human.people import compare_with_people
 from toolkit.store import documents
-from toolkit.store.human_frames import history_frame, human_frame, ratings_with_people
-from toolkit.store.rating_rounds import RATING_DOCUMENTS, RatingRound, keep_order, stored_order
-from toolkit.store.ratings import HumanRating, Rating, keep_ratings
+from toolkit.store.frames import history_frame, human_frame, ratings_with_people
+from toolkit.store.ratings import (
+    HumanRating,
+    Rating,
+    RatingRound,
+    keep_order,
+    keep_ratings,
+    stored_order,
+)
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -514,7 +520,7 @@ def test_the_command_imports_and_says_what_it_did(study, tmp_path, capsys):
 
 def test_what_is_stored_is_as_the_documents_say(study):
     rated(study, opened(study, size=4), {"clarity": 3.0}, "words")
-    for kind in (*RATING_DOCUMENTS, documents.Judgement):
+    for kind in (documents.HumanRating, documents.RatingRound, documents.Judgement):
         for document in study.store.objects(kind):
             document.validate()
     assert study.store.objects(HumanRating).count() == 1

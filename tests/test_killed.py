@@ -27,9 +27,7 @@ from toolkit.models.prices import aud_cost, price_of
 from toolkit.runs.leases import is_living
 from toolkit.runs.status import status_summary
 from toolkit.store import embedded
-from toolkit.store.archive import write_archive
-from toolkit.store.archive_file import check_archive
-from toolkit.store.archive_import import add_archive
+from toolkit.store.archive import add_archive, check_archive, write_archive
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, Run
 from toolkit.study import Study

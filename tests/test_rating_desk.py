@@ -13,7 +13,7 @@ from toolkit.errors import InputError, StoreError
 from toolkit.people.desk import STEPS, Desk, plain, rating_desk, typed_scores
 from toolkit.people.rating import open_round
 from toolkit.people.ratings_file import import_ratings
-from toolkit.store.human_frames import human_frame
+from toolkit.store.frames import human_frame
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.plan import STORE
-from toolkit.store.archive import write_archive
-from toolkit.store.archive_file import check_archive
-from toolkit.store.archive_import import add_archive
+from toolkit.store.archive import add_archive, check_archive, write_archive
 from toolkit.store.connection import open_store
 from toolkit.store.dictionary import KINDS, dictionary_text
 from toolkit.store.frame_files import FORMATS, save_frame

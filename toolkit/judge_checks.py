@@ -45,7 +45,7 @@ from toolkit.stats.agreement.probe_shift import CONTROL
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
 from toolkit.stats.detection.prevalence import Prevalence, corrected_prevalence
 from toolkit.stats.result import Estimate
-from toolkit.store.stored import reply_texts, stored_runs
+from toolkit.store.records import reply_texts, stored_runs
 from toolkit.words import Summary
 
 if TYPE_CHECKING:

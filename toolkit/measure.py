@@ -26,7 +26,7 @@ from toolkit.runs.ledger import Ledger
 from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.stats.result import Estimate
 from toolkit.store.connection import Store
-from toolkit.store.stored import Stored, reply_texts, stored_judgements
+from toolkit.store.records import Stored, reply_texts, stored_judgements
 from toolkit.words import Summary
 
 T = TypeVar("T")

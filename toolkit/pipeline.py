@@ -27,8 +27,18 @@ from toolkit.runs.ledger import Ledger
 from toolkit.runs.progress import Progress
 from toolkit.runs.retries import ask_whole
 from toolkit.store.connection import Store
-from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
-from toolkit.store.stored import NOTHING_KEPT, Kept, Stored, kept_documents, reply_texts, stored_runs
+from toolkit.store.records import (
+    NOTHING_KEPT,
+    Kept,
+    Stored,
+    evaluation_fields,
+    failed_run_record,
+    judgement_record,
+    kept_documents,
+    reply_texts,
+    run_records,
+    stored_runs,
+)
 from toolkit.store.writer import Record
 
 R = TypeVar("R")

@@ -206,7 +206,7 @@ class Study:
             As `runs`.
         """
         from toolkit.filters import names_of_models, roles_of_models, select_calls
-        from toolkit.store.call_frames import calls_frame
+        from toolkit.store.calls import calls_frame
 
         chosen = select_calls(self.plan, filters)
         return calls_frame(
@@ -227,7 +227,7 @@ class Study:
 
     def human(self) -> pd.DataFrame:
         """Return one row a rating by a person: the newest of each rater and run, under the rubric of this study."""
-        from toolkit.store.human_frames import human_frame
+        from toolkit.store.frames import human_frame
 
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
@@ -279,13 +279,13 @@ class Study:
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""
-        from toolkit.store.item_frames import prompts_frame
+        from toolkit.store.frames import prompts_frame
 
         return prompts_frame(self.plan.dataset.prompts, {run.prompt.prompt_id for run in self.plan.runs})
 
     def measurements(self) -> pd.DataFrame:
         """Return one row a measurement: a number about one test item, with its unit, or why it is missing."""
-        from toolkit.store.item_frames import measurements_frame
+        from toolkit.store.frames import measurements_frame
 
         return measurements_frame(self._measured())
 
@@ -327,7 +327,7 @@ class Study:
 
         from toolkit.measure import annotated_items
         from toolkit.runs.execution import run_anywhere
-        from toolkit.store.stored import stored_runs
+        from toolkit.store.records import stored_runs
 
         plan = self.plan
         stored = stored_runs(self.store, self.name, plan.call_ids)
@@ -346,7 +346,7 @@ class Study:
 
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
-        from toolkit.store.stored import reply_text
+        from toolkit.store.records import reply_text
 
         return reply_text(self.store, run_id)
 

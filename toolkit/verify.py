@@ -42,7 +42,7 @@ def verify_study(study: Study) -> Summary:
     InputError
         When the study has no run yet.
     """
-    from toolkit.store.rebuilding import counts_of
+    from toolkit.store.records import counts_of
 
     runs, judgements = counts_of(study.store, study.name, study.plan.call_ids)
     if not runs:
@@ -90,7 +90,7 @@ def _records(study: Study) -> list[str]:
     from toolkit.pipeline import run_plan
     from toolkit.store import embedded
     from toolkit.store.connection import Store
-    from toolkit.store.rebuilding import copy_ledger, differing_records
+    from toolkit.store.records import copy_ledger, differing_records
 
     ids = study.plan.call_ids
     with tempfile.TemporaryDirectory() as name:

@@ -12,8 +12,8 @@ import numpy as np
 
 from toolkit.analyses import Analyses
 from toolkit.stats.result import estimates_of
+from toolkit.store.dictionary import typed
 from toolkit.store.frames import JUDGEMENT_TYPES, RUN_TYPES
-from toolkit.store.typed import typed
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, SCENARIOS
 
 

@@ -37,8 +37,8 @@ from toolkit.stats.comparisons.models import compare_models, paired_difference, 
 from toolkit.stats.inference.means import clustered_mean, mean_interval
 from toolkit.stats.inference.regression import clustered_slope
 from toolkit.stats.inference.sign_flip import sign_flip
-from toolkit.stats.power.equivalence import smallest_margin
-from toolkit.stats.power.paired import detectable_effect
+from toolkit.stats.power.answer import smallest
+from toolkit.stats.power.paired import detectable_effect, tost_power
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 from toolkit.stats.prompt_length.equivalence import equivalence
 from toolkit.stats.prompt_length.mixed_model import mixed_model
@@ -279,11 +279,12 @@ def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
 def _promised(bases: int) -> tuple[float, float]:
     """Return the effect that a paired t test finds, and the margin within which TOST finds equivalence, in 4 of 5."""
     found = detectable_effect(bases, 1.0, power=NOMINAL["power"]).estimate
-    margin = smallest_margin(bases, 1.0, power=NOMINAL["power"]).estimate
+    error = 1.0 / math.sqrt(bases)
+    margin = smallest(lambda m: tost_power(m, 0.0, error, bases - 1, 0.05), NOMINAL["power"], 0.0)
     return float(found or math.nan), float(margin or math.nan)
 
 
-@check("power as computed", "power", "detectable_effect, smallest_margin", BASES)
+@check("power as computed", "power", "detectable_effect, tost_power", BASES)
 def _power(rng: np.random.Generator, made: Setting) -> Outcome:
     """The effect that the paired t test, and the margin that two one-sided tests, are said to find in 80 % of
     studies with as many bases.

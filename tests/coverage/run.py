@@ -166,7 +166,7 @@ outside by chance alone where there are 1,000 studies.
 
 
 def main() -> None:
-    """Simulate what is named and write the page, or print it where only some checks were made."""
+    """Simulate what is named and write the page, or print it where only some checks or few studies were made."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--studies", type=int, default=STUDIES)
     parser.add_argument("--seed", type=int, default=SEED)
@@ -175,7 +175,7 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # or every process asks for all cores for matrices of three columns
     checks = [check for check in CHECKS if asked.only.lower() in check.name.lower()]
     text = page(verify(checks, asked.studies, asked.seed, os.cpu_count() or 1), asked.studies, asked.seed)
-    if asked.only:
+    if asked.only or asked.studies < STUDIES:
         print(text)
     else:
         PAGE.write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ from toolkit.errors import ModelError, StudyError
 from toolkit.models.base import Message, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import default_concurrency, open_model
-from toolkit.models.replies import estimated_usage
+from toolkit.models.tokens import estimated_usage
 
 OPENAI_LIKE = ("openai", "groq", "compatible")
 
@@ -293,20 +293,6 @@ def test_the_organisation_of_an_openai_account_is_told_to_openai_only(make_reque
     assert "openai-organization" not in server.seen[0].headers
     assert "openai-project" not in server.seen[0].headers
     assert server.seen[1].headers["openai-organization"] == "org-1"
-
-
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_client_opens_no_more_connections_than_it_may(provider, make_request):
-    async def many(spec):
-        model = open_model(spec, connections=3)
-        try:
-            return await asyncio.gather(*(model.ask(make_request(repeat=n)) for n in range(12)))
-        finally:
-            await model.close()
-
-    with StubServer(latency=0.02) as server:
-        replies = asyncio.run(many(spec_for(provider, server)))
-    assert (len(replies), server.count, server.most_at_once) == (12, 12, 3)
 
 
 def test_a_model_that_was_never_asked_closes_cleanly():

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ def test_every_model_of_the_catalogue_has_a_dated_price():
 
 
 def test_the_cost_is_tokens_times_price_times_rate():
-    price = price_of(model_spec("gpt-4o"), aud_per_usd=1.5)
+    price = replace(price_of(model_spec("gpt-4o")), aud_per_usd=1.5)
     assert aud_cost(Usage(1000, 500), price) == pytest.approx((1000 * 2.5 + 500 * 10) / 1e6 * 1.5)
 
 
@@ -58,12 +59,6 @@ def test_half_a_price_or_no_amount_of_money_is_refused(fields):
         price_of(model_spec("gpt-4o", **fields))
 
 
-@pytest.mark.parametrize("rate", [0.0, -1.5, math.inf, math.nan])
-def test_a_rate_that_is_none_is_refused(rate):
-    with pytest.raises(PriceError, match="aud_per_usd"):
-        price_of(model_spec("gpt-4o"), aud_per_usd=rate)
-
-
 @pytest.mark.parametrize(
     ("name", "read", "write"),
     [
@@ -77,7 +72,7 @@ def test_a_rate_that_is_none_is_refused(rate):
     ],
 )
 def test_tokens_of_the_providers_cache_have_their_own_price(name, read, write):
-    price = price_of(model_spec(name), aud_per_usd=1.5)
+    price = replace(price_of(model_spec(name)), aud_per_usd=1.5)
     usage = Usage(1000, 10, cache_read=600, cache_written=300)
     billed = 100 + 600 * read + 300 * write
     expected = (billed * price.usd_per_million_input + 10 * price.usd_per_million_output) / 1e6 * 1.5

@@ -23,7 +23,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from toolkit.people.rating import open_round
 from toolkit.store import embedded
-from toolkit.store.human_frames import human_frame
+from toolkit.store.frames import human_frame
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 

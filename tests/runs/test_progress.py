@@ -47,21 +47,12 @@ class Stream(io.StringIO):
         return self._terminal
 
 
-class Clock:
-    """A clock that goes when it is told."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(progress, "time", made)
-    return made
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that goes when it is told."""
+    now = [1000.0]
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    return now
 
 
 def stderr(monkeypatch: pytest.MonkeyPatch, *, terminal: bool = False) -> Stream:
@@ -72,64 +63,55 @@ def stderr(monkeypatch: pytest.MonkeyPatch, *, terminal: bool = False) -> Stream
 
 
 def test_a_log_gets_a_line_every_half_minute_and_the_final_state(
-    monkeypatch: pytest.MonkeyPatch, clock: Clock
+    monkeypatch: pytest.MonkeyPatch, clock: list[float]
 ) -> None:
-    """1,000 steps in 100 s are three lines and the last; each says done, failed, retried, AUD, rate, time left."""
+    """1,000 steps in 100 s are five lines without a carriage return: what failed, what is paid, what is left."""
     log = stderr(monkeypatch)
     counters = Counters()
     bar = Progress("runs", 1000, shown=True)
     for number in range(1000):
-        clock.now += 0.1
+        clock[0] += 0.1
         counters.spent_aud += 0.01
         counters.failed, counters.retried = int(number >= 250), 2 * int(number >= 250)
         bar.step(counters)
     bar.close()
     bar.close()
     lines = log.getvalue().splitlines()
-    assert len(lines) == 4
-    assert lines[0] == "runs 300/1000, 1 failed, 2 retried, 3.0000 of about 10.0000 AUD, 600/min, 70 s left"
-    assert lines[-1] == "runs 1000/1000, 1 failed, 2 retried, 10.0000 AUD, 600/min, done in 2 min"
+    assert len(lines) == 5
+    assert "\r" not in log.getvalue()
+    said = "1 failed, 2 retried, 3.0000 of about 10.0000 AUD"
+    assert re.fullmatch(rf"runs: 300/1000 \[00:30<01:\d\d, +(10\.0\d|9\.9\d)run/s, {said}\]", lines[1])
+    assert re.fullmatch(
+        r"runs: 1000/1000 \[01:(39|40)<00:00, .*, 1 failed, 2 retried, 10.0000 AUD\]", lines[-1]
+    )
 
 
-def test_the_rate_is_that_of_the_last_minute(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    """A provider that became ten times slower is seen in the time left within a minute or so."""
-    log = stderr(monkeypatch)
-    counters = Counters()
-    bar = Progress("runs", 1000, shown=True)
-    for number in range(800):
-        clock.now += 0.1 if number < 600 else 1.0
-        bar.step(counters)
-    last = log.getvalue().splitlines()[-1]
-    assert "60/min" in last
-    assert "4 min left" in last
-    bar.close()
-
-
-def test_what_was_stopped_says_so(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_what_was_stopped_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
     """A budget or Ctrl-C in the middle leaves how far it came; a phase in which nothing was done too."""
     log = stderr(monkeypatch)
     bar = Progress("runs", 3, shown=True)
-    clock.now += 5
+    clock[0] += 5
     bar.step(Counters(spent_aud=0.5))
     bar.close()
     Progress("judged runs", 4, shown=True).close()
-    assert log.getvalue().splitlines() == [
-        "runs 1/3, 0.5000 AUD, 12/min, stopped after 5 s",
-        "judged runs 0/4, 0.0000 AUD, stopped after 0 s",
-    ]
+    lines = log.getvalue().splitlines()
+    assert re.match(r"runs: 1/3 \[00:05<.*, 0.5000 AUD\]", lines[1])
+    assert lines[-1].startswith("judged runs: 0/4 [")
 
 
-def test_a_second_phase_does_not_count_the_first_again(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_a_second_phase_does_not_count_the_first_again(
+    monkeypatch: pytest.MonkeyPatch, clock: list[float]
+) -> None:
     """What was spent and failed before a phase is neither its own nor carried on to its end."""
     log = stderr(monkeypatch)
     counters = Counters(failed=3, retried=4, spent_aud=5.0)
     bar = Progress("judged runs", 2, shown=True, since=counters)
     counters.spent_aud = 6.0
-    clock.now += 30
+    clock[0] += 31
     bar.step(counters)
     bar.close()
     lines = log.getvalue().splitlines()
-    assert lines[0] == "judged runs 1/2, 1.0000 of about 2.0000 AUD, 2.0/min, 30 s left"
+    assert "1.0000 of about 2.0000 AUD" in lines[1]
     assert "failed" not in lines[-1]
 
 
@@ -143,26 +125,24 @@ def test_nothing_to_show_shows_nothing(monkeypatch: pytest.MonkeyPatch, total: i
     assert log.getvalue() == ""
 
 
-def test_a_terminal_gets_one_line_that_is_redrawn(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+def test_a_terminal_gets_one_line_that_is_redrawn(
+    monkeypatch: pytest.MonkeyPatch, clock: list[float]
+) -> None:
     """One line with a bar, rewritten at most ten times a second, ending in the final state."""
     stream = stderr(monkeypatch, terminal=True)
-    counters = Counters()
     bar = Progress("runs", 400, shown=True)
-    for _ in range(400):
-        clock.now += 0.01
-        counters.spent_aud += 0.001
-        bar.step(counters)
+    for number in range(400):
+        clock[0] += 0.01
+        bar.step(Counters(spent_aud=0.001 * (number + 1)))
     bar.close()
     shown = stream.getvalue()
     assert shown.count("\n") == 1
     assert 30 <= shown.count("\r") <= 60
-    last = shown.rstrip("\n").rsplit("\r", 1)[-1]
-    assert last.startswith("100%|")
-    assert "runs 400/400, 0.4000 AUD, 6000/min, done in 4 s" in last
+    assert re.search(r"runs: 100%\|.*400/400 .*, 0.4000 AUD\]$", shown.rstrip().rsplit("\r", 1)[-1])
 
 
 def test_a_notebook_gets_a_widget_and_papermill_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a live kernel tqdm's widget holds the line; with TOOLKIT_BATCH set the same kernel writes lines."""
+    """In a live kernel it is tqdm's widget; with TOOLKIT_BATCH set the same kernel writes lines."""
     log = stderr(monkeypatch)
     import IPython
 
@@ -171,32 +151,28 @@ def test_a_notebook_gets_a_widget_and_papermill_a_log(monkeypatch: pytest.Monkey
 
     pytest.importorskip("ipykernel")
     monkeypatch.setattr(IPython, "get_ipython", lambda: Shell())
-    shown: list[object] = []
+    shown: list[Any] = []
     monkeypatch.setattr("tqdm.notebook.display", shown.append)
     bar = Progress("runs", 2, shown=True)
-    assert bar._display is not None
     bar.step(Counters())
     bar.step(Counters(spent_aud=1.0))
-    display = bar._display
     bar.close()
     (widget,) = shown
-    assert "runs 2/2" in display._bar.container.children[2].value.replace("\u2007", " ")
-    assert widget is display._bar.container
+    assert "2/2" in widget.children[2].value
     assert log.getvalue() == ""
     monkeypatch.setenv("TOOLKIT_BATCH", "1")
     Progress("runs", 2, shown=True).close()
-    assert log.getvalue().startswith("runs 0/2")
+    assert log.getvalue().startswith("runs: 0/2")
 
 
 def test_a_step_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Less than 20 microseconds a step: progress must not be what a run waits for."""
     stderr(monkeypatch)
-    counters = Counters()
     bar = Progress("runs", 20_000, shown=True)
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(20_000):
-        bar.step(counters)
-    assert (time.perf_counter() - began) / 20_000 < 20e-6
+        bar.step(Counters())
+    assert (time.process_time() - began) / 20_000 < 20e-6
     bar.close()
 
 
@@ -216,7 +192,7 @@ def test_who_waits_for_another_process_is_told(
     log = stderr(monkeypatch)
     monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
     until = time.monotonic() + 60
-    said = "runs 0/12, waiting: 3 calls for another process, 3 calls for a reply"
+    said = "waiting: 3 calls for another process, 3 calls for a reply]"
     with StubServer(holds=lambda: said not in log.getvalue() and time.monotonic() < until) as server:
         study = unjudged_study(tmp_path, server.openai_url, concurrency=3)
         first = in_a_process(study, None)
@@ -252,7 +228,7 @@ def test_who_waits_for_a_limit_is_told(
         study = unjudged_study(tmp_path, server.openai_url, concurrency=1, **settings)
         assert study.execute().succeeded == 12
         study.store.close()
-    assert re.search(f"waiting: {words}$", log.getvalue(), re.MULTILINE), log.getvalue()
+    assert re.search(rf"waiting: {words}\]$", log.getvalue(), re.MULTILINE), log.getvalue()
     assert "waiting" not in log.getvalue().splitlines()[-1]
 
 
@@ -263,7 +239,7 @@ def test_who_waits_for_a_batch_is_told(
     monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
     monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
     log = stderr(monkeypatch)
-    said = "runs 0/6, waiting: 6 calls for a batch of its provider"
+    said = "waiting: 6 calls for a batch of its provider]"
     until = time.monotonic() + 60
 
     def polled(method: str, path: str) -> None:

@@ -11,9 +11,7 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.store import embedded
-from toolkit.store.archive import write_archive
-from toolkit.store.archive_file import KEYS, check_archive
-from toolkit.store.archive_import import Imported, add_archive
+from toolkit.store.archive import KEYS, Imported, add_archive, check_archive, write_archive
 from toolkit.store.connection import Store
 from toolkit.study import Study
 

@@ -22,10 +22,17 @@ from stub_server import Fault, StubServer
 
 from toolkit.cli import cli
 from toolkit.errors import InputError
-from toolkit.store import archive_file, embedded
-from toolkit.store.archive import write_archive
-from toolkit.store.archive_file import CONTENTS, KEYS, check_archive, pack_archive
-from toolkit.store.archive_import import Imported, add_archive
+from toolkit.store import archive as archive_file
+from toolkit.store import embedded
+from toolkit.store.archive import (
+    CONTENTS,
+    KEYS,
+    Imported,
+    add_archive,
+    check_archive,
+    pack_archive,
+    write_archive,
+)
 from toolkit.study import Study
 from toolkit.verify import verify_study
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 from toolkit.errors import InputError
-from toolkit.store.dictionary import KINDS, as_kind
+from toolkit.store.dictionary import KINDS, as_kind, dtype_of, typed, types_of
 from toolkit.store.frame_files import load_frame, save_frame
-from toolkit.store.typed import dtype_of, typed, types_of
 
 FORMATS = (".csv", ".parquet")
 HOSTILE = (

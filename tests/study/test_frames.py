@@ -16,11 +16,10 @@ from pandas.testing import assert_frame_equal
 from toolkit.cli import cli
 from toolkit.errors import InputError
 from toolkit.store import embedded
-from toolkit.store.dictionary import KINDS, describe, dictionary_text, dtype_words
+from toolkit.store.dictionary import KINDS, describe, dictionary_text, dtype_of, dtype_words
 from toolkit.store.documents import Call, Judgement, OutputBlob, Run
 from toolkit.store.frame_files import load_frame
 from toolkit.store.frames import runs_frame
-from toolkit.store.typed import dtype_of
 from toolkit.study import Study
 
 ONE_SHOT = """

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from toolkit.errors import InputError
+from toolkit.store.dictionary import typed
 from toolkit.store.frames import RUN_TYPES
-from toolkit.store.typed import typed
 from toolkit.viewer.table import PAGE, SORTS, Filter, disagreement, matching, pages, plain_row
 
 

@@ -11,83 +11,97 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar, Final, NamedTuple
 from urllib.parse import quote
 
-import anthropic
-import httpx2
-import openai
-
 from toolkit.errors import ModelError
-from toolkit.models import anthropic_client, openai_client
+from toolkit.models.anthropic_client import AnthropicModel
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
-from toolkit.models.replies import from_anthropic_message, from_chat_completion
-from toolkit.models.transport import body_failure, json_reply, of_client, status_failure, unsendable
+from toolkit.models.openai_client import OpenAIModel
+from toolkit.models.transport import ClientModel, body_failure, failure, unsendable
 
-TRANSFER_SECONDS = 3600.0
+TRANSFER_SECONDS: Final = 3600.0
 """Longest a batch may take to send or its results to read: 256 MB at 600 kbit/s."""
-CLOCK_SLACK_SECONDS = 900.0
+CLOCK_SLACK_SECONDS: Final = 900.0
 """How much the provider's clock may be behind ours when a batch is looked for by the time it was made."""
-PAGE = 100  # batches listed at once: the most that OpenAI lists
-NAME_KEY = "toolkit_batch"
+PAGE: Final = 100
+"""Batches listed at once: the most that OpenAI lists."""
+NAME_KEY: Final = "toolkit_batch"
 """The key of an OpenAI batch's metadata under which our own name of it is kept."""
 
 Result = Mapping[str, Any] | ModelError
 """What became of one request: the raw reply as received, or why there is none."""
 
 
-@dataclass(frozen=True)
-class BatchState:
-    """How far a batch is."""
+class BatchState(NamedTuple):
+    """Whether a batch has ended, and why its provider refused it as a whole."""
 
     ended: bool
-    counts: Mapping[str, int]
     failure: str | None = None
 
 
 class BatchClient(ABC):
     """A batch endpoint over the client of single calls; whatever asks the provider raises ``ModelError`` as they do."""
 
-    sdk: ModuleType
-    path: str
-    largest: int
-    largest_bytes: int
-    after_key: str
+    model: ClassVar[type[ClientModel]]
+    path: ClassVar[str]
+    largest: ClassVar[int]
+    largest_bytes: ClassVar[int]
+    after_key: ClassVar[str]
+    status_key: ClassVar[str]
+    over: ClassVar[tuple[str, ...]]
+    unanswered: ClassVar[Mapping[str, str]]
 
     def __init__(self, spec: ModelSpec, *, key: str | None = None) -> None:
-        self._spec, self._key = spec, key
-        model = openai_client.OpenAIModel if self.sdk is openai else anthropic_client.AnthropicModel
-        self._model = model(spec, key=key)
+        self._spec = spec
+        self._model = self.model(spec, key=key)
 
     @abstractmethod
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
         """Submit requests by custom id under our own name of the batch, and return the provider's id of it."""
 
     @abstractmethod
-    async def state(self, batch_id: str) -> BatchState:
-        """Return how far a batch is."""
-
-    @abstractmethod
-    async def results(self, batch_id: str) -> dict[str, Result]:
-        """Return the results of an ended batch by custom id; a request without any is absent."""
-
-    @abstractmethod
-    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-        """Return the reply in a raw result, or raise ``ModelError`` where there is none in it."""
-
-    @abstractmethod
     def _item(self, custom_id: str, request: ModelRequest) -> dict[str, Any]:
         """Return a request as it stands in a batch."""
+
+    @abstractmethod
+    async def _files(self, batch_id: str) -> list[str]:
+        """Return where the results of an ended batch are."""
+
+    @abstractmethod
+    def _result(self, line: Mapping[str, Any]) -> Result:
+        """Return what a line of results says became of its request."""
 
     @abstractmethod
     async def _is_ours(
         self, batch: Mapping[str, Any], name: str, custom_ids: Collection[str], others: Collection[str]
     ) -> bool:
         """Return whether a listed batch is, as far as it shows, the one of that name."""
+
+    async def state(self, batch_id: str) -> BatchState:
+        """Return how far a batch is."""
+        batch = await self._batch(batch_id)
+        words = None
+        if batch[self.status_key] == "failed":
+            errors = (batch.get("errors") or {}).get("data") or [{}]
+            # Through the failures of single calls, so that the provider's words are made safe in one place.
+            words = str(self._model.refusal(400, {}, {"error": dict(errors[0])}))
+        return BatchState(batch[self.status_key] in self.over, words)
+
+    async def results(self, batch_id: str) -> dict[str, Result]:
+        """Return the results of an ended batch by custom id; a request without any is absent."""
+        return {
+            line["custom_id"]: self._result(line)
+            for path in await self._files(batch_id)
+            for line in await self._model.get_lines(path, seconds=TRANSFER_SECONDS)
+            if isinstance(line.get("custom_id"), str)
+        }
+
+    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
+        """Return the reply in a raw result, or raise ``ModelError`` where there is none in it."""
+        return self._model.reply(request, raw)
 
     def size(self, custom_id: str, request: ModelRequest) -> int:
         """Return the bytes a request takes in a batch, or raise ``ModelError`` where it cannot be sent."""
@@ -96,10 +110,7 @@ class BatchClient(ABC):
     async def find(
         self, name: str, custom_ids: Collection[str], since: float, others: Collection[str] = ()
     ) -> str | None:
-        """Return the id of a batch that was perhaps submitted after ``since``, seconds since 1970.
-
-        ``others`` are ids of batches that are not the one looked for.
-        """
+        """Return the id of a batch that was perhaps submitted after ``since``, seconds since 1970, and is no other."""
         async for batch in self._listed():
             try:
                 made = batch["created_at"]
@@ -113,18 +124,14 @@ class BatchClient(ABC):
                 raise self._no_list() from None
         return None
 
-    async def cancel(self, batch_id: str) -> None:
-        """Ask the provider to answer no more of a batch; what it has answered can still be read."""
-        await self._json("POST", f"{self._at(batch_id)}/cancel")
-
     async def close(self) -> None:
         """Close the connections; batches go on."""
         await self._model.close()
 
     async def _listed(self) -> AsyncIterator[Mapping[str, Any]]:
-        after: dict[str, object] = {}
+        after: dict[str, str] = {}
         while True:
-            page = await self._json("GET", self.path, params={"limit": PAGE, **after})
+            page = await self._model.get(self.path, limit=PAGE, **after)
             batches = page.get("data")
             if not isinstance(batches, list):
                 raise self._no_list()
@@ -140,12 +147,9 @@ class BatchClient(ABC):
     def _no_list(self) -> ModelError:
         return body_failure(self._spec, "holds no list of batches")
 
-    def _at(self, batch_id: str) -> str:
-        return f"{self.path}/{quote(batch_id, safe='')}"
-
-    async def _batch(self, batch_id: str, status: str) -> dict[str, Any]:
-        batch = await self._json("GET", self._at(batch_id))
-        if not isinstance(batch.get(status), str):
+    async def _batch(self, batch_id: str) -> dict[str, Any]:
+        batch = await self._model.get(f"{self.path}/{quote(batch_id, safe='')}")
+        if not isinstance(batch.get(self.status_key), str):
             raise body_failure(self._spec, "holds no state of a batch")
         return batch
 
@@ -155,64 +159,25 @@ class BatchClient(ABC):
             raise body_failure(self._spec, "holds no id")
         return str(made["id"])
 
-    def _unanswered(self, reason: str) -> ModelError:
+    def _unanswered(self, word: object) -> ModelError:
         """Return the failure of a call that a batch ended without answering; asked singly it may succeed."""
-        return ModelError(
-            f"{self._spec.provider} model {self._spec.model!r}: the batch did not answer this call ({reason})",
-            reason=reason,
-            retryable=True,
-        )
+        reason = self.unanswered.get(str(word), "batch_error")
+        what = f": the batch did not answer this call ({reason})"
+        return failure(self._spec, what, reason, retryable=True)
 
     def _line(self, custom_id: str, request: ModelRequest) -> bytes:
         return json_line(self._spec, self._item(custom_id, request))
-
-    async def _json(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, object] | None = None,
-        seconds: float | None = None,
-        **sent: Any,
-    ) -> dict[str, Any]:
-        client = self._model.client
-        if method == "GET":
-            work = client.get(path, cast_to=httpx2.Response, options={"params": dict(params or {})})
-        else:
-            work = client.post(path, cast_to=httpx2.Response, **sent)
-        return await json_reply(
-            work,
-            sdk=self.sdk,
-            spec=self._spec,
-            key=self._key,
-            seconds=seconds or self._model.limits.seconds,
-        )
-
-    async def _lines(self, path: str, most: int | None = None) -> list[dict[str, Any]]:
-        """Return the objects on the lines of a streamed reply, parsed as they arrive."""
-        sent = self._model.client.get(
-            path, cast_to=httpx2.Response, stream=True, stream_cls=self.sdk.AsyncStream[Any]
-        )
-
-        async def read() -> list[dict[str, Any]]:
-            response = await sent
-            try:
-                return await _objects(self._spec, response, most)
-            finally:
-                await response.aclose()
-
-        return await of_client(read(), sdk=self.sdk, spec=self._spec, key=self._key, seconds=TRANSFER_SECONDS)
 
 
 class OpenAIBatches(BatchClient):
     """OpenAI's: a file of requests is uploaded, a batch made of it, and two files come back."""
 
-    sdk, path, after_key = openai, "/batches", "after"
+    model, path, after_key, status_key = OpenAIModel, "/batches", "after", "status"
     # "up to 50,000 requests, and can be up to 200 MB in size": batch_create_params of the openai package
     largest, largest_bytes = 50_000, 200 * 10**6
-    _ended = ("completed", "failed", "expired", "cancelled")
+    over = ("completed", "failed", "expired", "cancelled")
     # The codes of BatchRequestOutputError in OpenAI's API description, and our words for them.
-    _reasons = {  # noqa: RUF012
+    unanswered: ClassVar = {
         "batch_expired": "batch_expired",
         "batch_cancelled": "batch_cancelled",
         "request_timeout": "timeout",
@@ -223,13 +188,12 @@ class OpenAIBatches(BatchClient):
         lines = await asyncio.to_thread(
             lambda: b"".join(self._line(custom_id, request) for custom_id, request in requests.items())
         )
-        uploaded = await self._json(
-            "POST",
+        uploaded = await self._model.post(
             "/files",
+            seconds=TRANSFER_SECONDS,
             body={"purpose": "batch"},
             files={"file": (f"{name}.jsonl", lines, "application/jsonl")},
             options={"headers": {"Content-Type": "multipart/form-data"}},
-            seconds=TRANSFER_SECONDS,
         )
         body = {
             "input_file_id": self._id_of(uploaded),
@@ -237,41 +201,16 @@ class OpenAIBatches(BatchClient):
             "completion_window": "24h",
             "metadata": {NAME_KEY: name},
         }
-        return self._id_of(await self._json("POST", self.path, body=body))
-
-    async def state(self, batch_id: str) -> BatchState:
-        """Return how far a batch is."""
-        batch = await self._batch(batch_id, "status")
-        failure = None
-        if batch["status"] == "failed":
-            errors = (batch.get("errors") or {}).get("data") or [{}]
-            # Through the failures of single calls, so that the provider's words are made safe in one place.
-            failure = str(status_failure(self._spec, 400, {}, {"error": dict(errors[0])}, key=self._key))
-        return BatchState(batch["status"] in self._ended, dict(batch.get("request_counts") or {}), failure)
-
-    async def results(self, batch_id: str) -> dict[str, Result]:
-        """Return the results of an ended batch, from its output file and its error file."""
-        batch = await self._batch(batch_id, "status")
-        return {
-            line["custom_id"]: self._result(line)
-            for name in ("error_file_id", "output_file_id")
-            if batch.get(name)
-            for line in await self._lines(f"/files/{quote(batch[name], safe='')}/content")
-            if isinstance(line.get("custom_id"), str)
-        }
-
-    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-        """Return the reply in a raw result."""
-        return from_chat_completion(self._spec, request, raw)
+        return self._id_of(await self._model.post(self.path, body=body))
 
     def _item(self, custom_id: str, request: ModelRequest) -> dict[str, Any]:
-        body = openai_client.request_body(self._spec, request)
+        body = self._model.body(request)
         return {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
-    async def _is_ours(
-        self, batch: Mapping[str, Any], name: str, custom_ids: Collection[str], others: Collection[str]
-    ) -> bool:
-        return bool((batch.get("metadata") or {}).get(NAME_KEY) == name)
+    async def _files(self, batch_id: str) -> list[str]:
+        batch = await self._batch(batch_id)
+        names = [batch[kind] for kind in ("error_file_id", "output_file_id") if batch.get(kind)]
+        return [f"/files/{quote(name, safe='')}/content" for name in names]
 
     def _result(self, line: Mapping[str, Any]) -> Result:
         response, error = line.get("response"), line.get("error")
@@ -280,19 +219,24 @@ class OpenAIBatches(BatchClient):
             if status == 200 and isinstance(body, Mapping):
                 return body
             if isinstance(status, int) and status >= 400:
-                return status_failure(self._spec, status, {}, body, key=self._key)
-        code = error.get("code") if isinstance(error, Mapping) else None
-        return self._unanswered(self._reasons.get(str(code), "batch_error"))
+                return self._model.refusal(status, {}, body)
+        return self._unanswered(error.get("code") if isinstance(error, Mapping) else None)
+
+    async def _is_ours(
+        self, batch: Mapping[str, Any], name: str, custom_ids: Collection[str], others: Collection[str]
+    ) -> bool:
+        return bool((batch.get("metadata") or {}).get(NAME_KEY) == name)
 
 
 class AnthropicBatches(BatchClient):
     """Anthropic's: the requests travel in one body, and a stream of results comes back."""
 
-    sdk, path, after_key = anthropic, "/v1/messages/batches", "after_id"
+    model, path, after_key = AnthropicModel, "/v1/messages/batches", "after_id"
+    status_key, over = "processing_status", ("ended",)
     # "100,000 Message requests or 256 MB in size, whichever is reached first": Anthropic, "Batch processing"
     largest, largest_bytes = 100_000, 256 * 10**6
     # HTTP status of each type of error, as Anthropic documents them for single calls ("Errors" in its API reference).
-    _status = {  # noqa: RUF012
+    statuses: ClassVar = {
         "authentication_error": 401,
         "billing_error": 402,
         "permission_error": 403,
@@ -303,32 +247,32 @@ class AnthropicBatches(BatchClient):
         "timeout_error": 504,
         "overloaded_error": 529,
     }
-    _reasons = {"expired": "batch_expired", "canceled": "batch_cancelled"}  # noqa: RUF012
+    unanswered: ClassVar = {"expired": "batch_expired", "canceled": "batch_cancelled"}
 
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
         """Submit the requests; ``name`` has no place in this provider's batches, `find` goes by the custom ids."""
         body = {"requests": [self._item(custom_id, request) for custom_id, request in requests.items()]}
-        return self._id_of(await self._json("POST", self.path, body=body, seconds=TRANSFER_SECONDS))
-
-    async def state(self, batch_id: str) -> BatchState:
-        """Return how far a batch is."""
-        batch = await self._batch(batch_id, "processing_status")
-        return BatchState(batch["processing_status"] == "ended", dict(batch.get("request_counts") or {}))
-
-    async def results(self, batch_id: str) -> dict[str, Result]:
-        """Return the results of an ended batch."""
-        return {
-            line["custom_id"]: self._result(line.get("result"))
-            for line in await self._results_of(batch_id)
-            if isinstance(line.get("custom_id"), str)
-        }
-
-    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-        """Return the reply in a raw result."""
-        return from_anthropic_message(self._spec, request, raw)
+        return self._id_of(await self._model.post(self.path, body=body, seconds=TRANSFER_SECONDS))
 
     def _item(self, custom_id: str, request: ModelRequest) -> dict[str, Any]:
-        return {"custom_id": custom_id, "params": anthropic_client.request_body(self._spec, request)}
+        return {"custom_id": custom_id, "params": self._model.body(request)}
+
+    async def _files(self, batch_id: str) -> list[str]:
+        # Not at the `results_url` of the batch: the key must not travel to an address that a server names.
+        return [f"{self.path}/{quote(batch_id, safe='')}/results"]
+
+    def _result(self, line: Mapping[str, Any]) -> Result:
+        found = line.get("result")
+        found = found if isinstance(found, Mapping) else {}
+        if found.get("type") == "succeeded" and isinstance(found.get("message"), Mapping):
+            return dict(found["message"])
+        error = found.get("error")
+        if isinstance(error, Mapping):
+            # The error of a single call, wrapped once more: {"type": "error", "error": {"type": ..., "message": ...}}.
+            inner = error.get("error")
+            kind = str(inner.get("type")) if isinstance(inner, Mapping) else ""
+            return self._model.refusal(self.statuses.get(kind, 400), {}, error)
+        return self._unanswered(found.get("type"))
 
     async def _is_ours(
         self, batch: Mapping[str, Any], name: str, custom_ids: Collection[str], others: Collection[str]
@@ -342,25 +286,9 @@ class AnthropicBatches(BatchClient):
             return False
         if batch.get("processing_status") != "ended":
             return True
-        first = await self._results_of(batch["id"], most=1)
+        (path,) = await self._files(batch["id"])
+        first = await self._model.get_lines(path, seconds=TRANSFER_SECONDS, most=1)
         return bool(first) and first[0].get("custom_id") in custom_ids
-
-    async def _results_of(self, batch_id: str, most: int | None = None) -> list[dict[str, Any]]:
-        # Not at the `results_url` of the batch: the key must not travel to an address that a server names.
-        return await self._lines(f"{self._at(batch_id)}/results", most)
-
-    def _result(self, result: Any) -> Result:
-        found = result if isinstance(result, Mapping) else {}
-        if found.get("type") == "succeeded" and isinstance(found.get("message"), Mapping):
-            message: Mapping[str, Any] = found["message"]
-            return message
-        error = found.get("error")
-        if isinstance(error, Mapping):
-            # The error of a single call, wrapped once more: {"type": "error", "error": {"type": ..., "message": ...}}.
-            inner = error.get("error")
-            kind = str(inner.get("type")) if isinstance(inner, Mapping) else ""
-            return status_failure(self._spec, self._status.get(kind, 400), {}, error, key=self._key)
-        return self._unanswered(self._reasons.get(str(found.get("type")), "batch_error"))
 
 
 def json_line(spec: ModelSpec, value: Mapping[str, Any]) -> bytes:
@@ -373,33 +301,3 @@ def json_line(spec: ModelSpec, value: Mapping[str, Any]) -> bytes:
         return text.encode() + b"\n"
     except ValueError:
         raise unsendable(spec) from None
-
-
-async def _objects(spec: ModelSpec, response: httpx2.Response, most: int | None) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    broken = False
-    rest = b""
-
-    def take(line: bytes) -> None:
-        nonlocal broken
-        if not line.strip():
-            return
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            value = None
-        broken = not isinstance(value, dict)
-        if isinstance(value, dict):
-            found.append(value)
-
-    async for chunk in response.aiter_bytes():
-        # At b"\n" and nowhere else: a reply's text may hold what other splitters take for a line break.
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            take(line)
-        if most is not None and len(found) >= most:
-            return found[:most]
-    take(rest)
-    if broken:
-        raise body_failure(spec, "of a batch broke off, or is not JSON Lines")
-    return found

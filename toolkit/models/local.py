@@ -10,11 +10,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from toolkit.errors import InputError, ModelError
 from toolkit.models.base import ModelReply, ModelRequest
@@ -27,22 +25,18 @@ START_SECONDS = 120.0
 """Longest the server may take to load: the demo model needs half a second, a large one a minute."""
 
 _lock = threading.Lock()
-_running: dict[tuple[Path, str, int, int], LocalServer] = {}
-_borrowers: Counter[tuple[Path, str, int, int]] = Counter()
+_shared: dict[tuple[Path, str, int], LocalServer] = {}
 
 
-class LocalServer:
+class LocalServer(AbstractContextManager["LocalServer"]):
     """A running server process; a context manager that stops it."""
 
     def __init__(self, process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
         self.url = url
+        self.pid = process.pid
+        self.users = 0
         self._process = process
         self._folder = folder
-
-    @property
-    def pid(self) -> int:
-        """Number of the server's process."""
-        return self._process.pid
 
     def is_running(self) -> bool:
         """Return whether the process is still there."""
@@ -53,19 +47,12 @@ class LocalServer:
         _stop(self._process)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        """Return the server itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop the server."""
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def start_local_server(
-    gguf: Path | None = None, *, name: str = "smollm2-135m", slots: int = 1, context: int = 8192
+    gguf: Path | None = None, *, name: str = "smollm2-135m", context: int = 8192
 ) -> LocalServer:
     """Start a server process for a GGUF file and return it once it listens on 127.0.0.1."""
     path = demo_gguf() if gguf is None else gguf
@@ -75,7 +62,7 @@ def start_local_server(
     port_file, log = folder / "address", folder / "log"
     command = [sys.executable, "-m", "toolkit.models.local_server", str(path.resolve())]
     command += ["--port-file", str(port_file), "--parent", str(os.getpid()), "--name", name]
-    command += ["--slots", str(slots), "--context", str(context), "--remove", str(folder)]
+    command += ["--context", str(context), "--remove", str(folder)]
     with log.open("wb") as sink:
         # A session of its own: Ctrl-C in the terminal must not kill the server while replies are awaited.
         process = subprocess.Popen(
@@ -99,20 +86,22 @@ def start_local_server(
 class LocalModel:
     """A GGUF on this machine; models of one process with the same weights share one server."""
 
-    def __init__(self, spec: ModelSpec, *, slots: int = 1, limits: Limits = LOCAL_LIMITS) -> None:
+    def __init__(self, spec: ModelSpec, *, limits: Limits = LOCAL_LIMITS) -> None:
         if spec.gguf is not None and not spec.gguf.is_file():
             raise InputError(f"model {spec.name!r} has no weights at {spec.gguf}: correct gguf in the study")
         self._spec = spec
-        self._slots = slots
         self._limits = limits
         self._starting = asyncio.Lock()
         self._server: LocalServer | None = None
         self._client: OpenAIModel | None = None
 
     async def ask(self, request: ModelRequest) -> ModelReply:
-        """Send one request, starting the server if none is running."""
+        """Send one request, starting the server if none is running, or if it was killed."""
         async with self._starting:
-            client = await self._ready()
+            if self._client is None or self._server is None or not self._server.is_running():
+                await self._let_go()
+                self._client = await self._start()
+            client = self._client
         return await client.ask(request)
 
     async def close(self) -> None:
@@ -120,11 +109,7 @@ class LocalModel:
         async with self._starting:
             await self._let_go()
 
-    async def _ready(self) -> OpenAIModel:
-        """Return a client of a running server; one that was killed is replaced."""
-        if self._client is not None and self._server is not None and self._server.is_running():
-            return self._client
-        await self._let_go()
+    async def _start(self) -> OpenAIModel:
         try:
             await asyncio.to_thread(self._borrow)
         except InputError as error:
@@ -134,8 +119,7 @@ class LocalModel:
                 "the local server was stopped while it started", reason="local_server", retryable=True
             )
         spec = replace(self._spec, base_url=f"{self._server.url}/v1", api_key_env=None)
-        self._client = OpenAIModel(spec, limits=self._limits)
-        return self._client
+        return OpenAIModel(spec, limits=self._limits)
 
     async def _let_go(self) -> None:
         client, self._client = self._client, None
@@ -147,35 +131,25 @@ class LocalModel:
 
     def _borrow(self) -> None:
         """Take a share in a server; kept here at once, so that ``close`` gives back a cancelled start too."""
-        path = self._spec.gguf or demo_gguf()
-        self._server = _borrow(
-            path.resolve(), self._spec.model, self._slots, self._spec.context_tokens or 8192
-        )
-
-
-def _borrow(gguf: Path, name: str, slots: int, context: int) -> LocalServer:
-    """Return this process's server for these weights, started if there is none, and count one more user."""
-    key = (gguf, name, slots, context)
-    with _lock:
-        server = _running.get(key)
-        if server is None or not server.is_running():
-            if server is not None:
-                server.close()
-            _borrowers.pop(key, None)
-            server = _running[key] = start_local_server(gguf, name=name, slots=slots, context=context)
-        _borrowers[key] += 1
-        return server
+        path = (self._spec.gguf or demo_gguf()).resolve()
+        key = (path, self._spec.model, self._spec.context_tokens or 8192)
+        with _lock:
+            server = _shared.get(key)
+            if server is None or not server.is_running():
+                if server is not None:
+                    server.close()
+                server = _shared[key] = start_local_server(path, name=key[1], context=key[2])
+            server.users += 1
+            self._server = server
 
 
 def _give_back(server: LocalServer) -> None:
-    """Count one user less and stop the server after the last one."""
+    """Count one user less and stop the server after the last one; one that was replaced is stopped already."""
     with _lock:
-        key = next((key for key, running in _running.items() if running is server), None)
-        if key is None:
-            return
-        _borrowers[key] -= 1
-        if _borrowers[key] <= 0:
-            del _running[key], _borrowers[key]
+        server.users -= 1
+        key = next((key for key, running in _shared.items() if running is server), None)
+        if key is not None and server.users <= 0:
+            del _shared[key]
             server.close()
 
 

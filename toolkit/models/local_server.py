@@ -26,14 +26,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, required=True, help="process whose end ends this one")
     parser.add_argument("--remove", type=Path, help="folder that is removed once the parent has ended")
     parser.add_argument("--name", default="local", help="name the model answers to")
-    parser.add_argument("--slots", type=int, default=1)
-    parser.add_argument("--context", type=int, default=8192, help="tokens a slot holds")
+    parser.add_argument("--context", type=int, default=8192, help="tokens it holds")
     options = parser.parse_args(arguments)
 
     parent = _watch(options.parent)
     if os.getppid() != options.parent:
         return 0
-    server = _serve(options.gguf, options.name, options.slots, options.context)
+    server = _serve(options.gguf, options.name, options.context)
     part = options.port_file.with_suffix(".part")
     part.write_text(server.listening_address, encoding="utf-8")
     part.replace(options.port_file)
@@ -44,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     os._exit(0)
 
 
-def _serve(gguf: Path, name: str, slots: int, context: int) -> Any:
+def _serve(gguf: Path, name: str, context: int) -> Any:
     """Return a running server on a free loopback port."""
     import xllamacpp
 
@@ -56,9 +55,8 @@ def _serve(gguf: Path, name: str, slots: int, context: int) -> Any:
     params.model_alias = {name}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.n_parallel = slots
-    # The server shares this number out among its slots.
-    params.n_ctx = context * slots
+    params.n_parallel = 1  # more would share the same cores and lose the cached prompt
+    params.n_ctx = context
     params.cpuparams.n_threads = threads
     params.ui = False
     params.verbosity = 1

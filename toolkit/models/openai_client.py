@@ -2,76 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-import httpx2
 import openai
 
-from toolkit.models.base import ModelReply, ModelRequest
-from toolkit.models.catalogue import ModelSpec
-from toolkit.models.replies import from_chat_completion
+from toolkit.models.base import ModelReply, ModelRequest, Usage
 from toolkit.models.schemas import accepted_schema
-from toolkit.models.transport import HTTP_LIMITS, Limits, client_options, json_reply
+from toolkit.models.tokens import estimated_usage
+from toolkit.models.transport import ClientModel, body_failure, text_of, token_count
 
 MOST_LOGPROBS: Final = 20
 """The most alternatives of each token that the API returns."""
+_FINISH: Final = {"stop": "stop", "length": "length", "content_filter": "filter"}
 
 
-class OpenAIModel:
-    """A model behind an OpenAI chat endpoint; belongs to the event loop that first asks it."""
+class OpenAIModel(ClientModel):
+    """A model behind an OpenAI chat endpoint."""
 
-    def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
-        self._spec = spec
-        self._key = key
-        self.limits = limits
-        self.client = openai.AsyncOpenAI(
-            # The client insists on a key; servers that want none ignore this word.
-            api_key=key or "none",
-            base_url=spec.base_url,
-            max_retries=0,
-            timeout=httpx2.Timeout(limits.seconds, connect=limits.connect_seconds),
-            http_client=openai.DefaultAioHttpClient(**client_options(spec, limits)),
-        )
-        if spec.provider != "openai":
+    sdk, path = openai, "/chat/completions"
+
+    def _open(self, **options: Any) -> openai.AsyncOpenAI:
+        client = openai.AsyncOpenAI(**options)
+        if self.spec.provider != "openai":
             # Read from OPENAI_ORG_ID and OPENAI_PROJECT_ID, and nobody else's business.
-            self.client.organization = None
-            self.client.project = None
+            client.organization = client.project = None
+        return client
 
-    async def ask(self, request: ModelRequest) -> ModelReply:
-        """Send one request, without retries."""
-        # `post` and not `chat.completions.create`: the body is kept as it came, nothing is built from it.
-        sent = self.client.post(
-            "/chat/completions", cast_to=httpx2.Response, body=request_body(self._spec, request)
-        )
-        raw = await json_reply(sent, sdk=openai, spec=self._spec, key=self._key, seconds=self.limits.seconds)
-        return from_chat_completion(self._spec, request, raw)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.client.close()
-
-
-def request_body(spec: ModelSpec, request: ModelRequest) -> dict[str, Any]:
-    """Return the body of a chat completion request; parameters that are ``None`` are left to the provider."""
-    body: dict[str, Any] = {
-        "model": request.model,
-        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body of a chat completion request."""
+        spec = self.spec
         # OpenAI and Groq deprecate max_tokens and newer models refuse it; older compatible servers know only
         # max_tokens and would silently ignore the new name.
-        "max_completion_tokens" if spec.provider in ("openai", "groq") else "max_tokens": request.max_tokens,
-    }
-    if request.temperature is not None:
-        body["temperature"] = request.temperature
-    if request.top_p is not None:
-        body["top_p"] = request.top_p
-    if request.seed is not None and spec.seed_supported:
-        body["seed"] = request.seed
-    if request.response_schema is not None and spec.structured:
-        schema = accepted_schema(request.response_schema, spec.provider)
-        body["response_format"] = {
-            "type": "json_schema",
-            "json_schema": {"name": "reply", "strict": True, "schema": schema},
+        limit = "max_completion_tokens" if spec.provider in ("openai", "groq") else "max_tokens"
+        body: dict[str, Any] = {
+            "model": request.model,
+            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            limit: request.max_tokens,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "seed": request.seed if spec.seed_supported else None,
         }
-    if request.top_logprobs is not None and spec.logprobs:
-        body |= {"logprobs": True, "top_logprobs": min(request.top_logprobs, MOST_LOGPROBS)}
-    return body
+        if request.response_schema is not None and spec.structured:
+            schema = accepted_schema(request.response_schema, spec.provider)
+            form = {"name": "reply", "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
+        if request.top_logprobs is not None and spec.logprobs:
+            body |= {"logprobs": True, "top_logprobs": min(request.top_logprobs, MOST_LOGPROBS)}
+        return {name: value for name, value in body.items() if value is not None}
+
+    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
+        """Return the reply in a chat completion."""
+        try:
+            choice = raw["choices"][0]
+            message = choice["message"]
+            text, refusal = text_of(message.get("content")), message.get("refusal")
+            finish = _FINISH.get(choice.get("finish_reason"), "other")
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise body_failure(self.spec, "holds no choice with a message") from None
+        if refusal and not text:
+            text, finish = str(refusal), "refusal"
+        usage = _usage(raw.get("usage")) or estimated_usage(self.spec, request, text)
+        return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
+
+
+def _usage(usage: Any) -> Usage | None:
+    """Return OpenAI's own count, or ``None`` where it sent none that can be used."""
+    if not isinstance(usage, Mapping):
+        return None
+    sent, got = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens") or 0)
+    if sent is None or got is None:
+        return None
+    details = usage.get("prompt_tokens_details")
+    details = details if isinstance(details, Mapping) else {}
+    read, written = (token_count(details.get(name)) or 0 for name in ("cached_tokens", "cache_write_tokens"))
+    # Parts that are more than the whole are no parts; then nothing is taken off the price.
+    if read + written > sent:
+        read = written = 0
+    return Usage(sent, got, cache_read=read, cache_written=written)

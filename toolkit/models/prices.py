@@ -27,16 +27,11 @@ class Price:
     cache_write_share: float = 1.0
 
 
-def price_of(spec: ModelSpec, *, aud_per_usd: float | None = None) -> Price:
+def price_of(spec: ModelSpec) -> Price:
     """Return the price of a model: the study's own if it gives one, else the table's."""
     table = _table()
     exchange = table["exchange"]
-    if aud_per_usd is None:
-        rate, rate_source = float(exchange["aud_per_usd"]), f"{exchange['source']}, {exchange['as_of']}"
-    else:
-        rate, rate_source = float(aud_per_usd), "given by the study"
-    if not (math.isfinite(rate) and rate > 0):
-        raise PriceError(f"aud_per_usd is {rate}: it must be a positive number of AUD for one USD")
+    rate_source = f"{exchange['source']}, {exchange['as_of']}"
     usd_input, usd_output, source = _usd(spec, table)
     for value in (usd_input, usd_output):
         if not (math.isfinite(value) and value >= 0):
@@ -44,7 +39,7 @@ def price_of(spec: ModelSpec, *, aud_per_usd: float | None = None) -> Price:
                 f"model {spec.name!r} has the price {value}: it must be 0 or more USD per million tokens"
             )
     read, write = _cache_shares(spec, table)
-    return Price(usd_input, usd_output, rate, source, rate_source, read, write)
+    return Price(usd_input, usd_output, exchange["aud_per_usd"], source, rate_source, read, write)
 
 
 def aud_cost(usage: Usage, price: Price) -> float:

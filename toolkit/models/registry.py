@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 BATCH_PROVIDERS = ("openai", "anthropic")
 """Providers with a batch endpoint; the others are asked singly in batch mode too."""
-LOCAL_SLOTS = 1
-"""Requests the local server works on at once: more would share the same cores and lose the cached prompt."""
 
 
 def open_model(
@@ -26,7 +24,6 @@ def open_model(
     *,
     env: Mapping[str, str] | None = None,
     folder: Path | None = None,
-    connections: int | None = None,
     seconds: float | None = None,
 ) -> Model:
     """Return a model that can be asked; nothing is sent, and no server is started, before the first request."""
@@ -38,20 +35,20 @@ def open_model(
     from toolkit.models.transport import HTTP_LIMITS, LOCAL_LIMITS
 
     limits = LOCAL_LIMITS if spec.provider == "local" else HTTP_LIMITS
-    limits = replace(limits, connections=connections or limits.connections, seconds=seconds or limits.seconds)
+    limits = replace(limits, seconds=seconds or limits.seconds)
     match spec.provider:
         case "local":
             from toolkit.models.local import LocalModel
 
-            return LocalModel(spec, slots=LOCAL_SLOTS, limits=limits)
+            return LocalModel(spec, limits=limits)
         case "anthropic":
             from toolkit.models.anthropic_client import AnthropicModel
 
-            return AnthropicModel(spec, key=_key(spec, env, folder), limits=limits)
+            return AnthropicModel(spec, key=api_key(spec, env, folder), limits=limits)
         case "openai" | "groq" | "compatible":
             from toolkit.models.openai_client import OpenAIModel
 
-            return OpenAIModel(spec, key=_key(spec, env, folder), limits=limits)
+            return OpenAIModel(spec, key=api_key(spec, env, folder), limits=limits)
     raise StudyError(f"model {spec.name!r} has the unknown provider {spec.provider!r}")
 
 
@@ -64,16 +61,12 @@ def open_batch_client(
     from toolkit.models.batches import AnthropicBatches, OpenAIBatches
 
     batches = OpenAIBatches if spec.provider == "openai" else AnthropicBatches
-    return batches(spec, key=_key(spec, env, folder))
+    return batches(spec, key=api_key(spec, env, folder))
 
 
 def default_concurrency(spec: ModelSpec, others: int = 10) -> int:
-    """Return how many requests to send to a model at once when the study does not say."""
-    return LOCAL_SLOTS if spec.provider == "local" else others
-
-
-def _key(spec: ModelSpec, env: Mapping[str, str] | None, folder: Path | None) -> str | None:
-    return api_key(spec, read_environment(folder) if env is None else env)
+    """Return how many requests to send to a model at once when the study does not say; the local one works on one."""
+    return 1 if spec.provider == "local" else others
 
 
 def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
@@ -97,9 +90,9 @@ def read_environment(study_folder: Path | None = None) -> Mapping[str, str]:
     return merged | {name: value for name, value in os.environ.items() if value.strip() or name not in merged}
 
 
-def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None) -> str | None:
-    """Return the key of a model's provider."""
-    env = read_environment() if env is None else env
+def api_key(spec: ModelSpec, env: Mapping[str, str] | None = None, folder: Path | None = None) -> str | None:
+    """Return the key of a model's provider; a study's ``.env`` stands in its folder."""
+    env = read_environment(folder) if env is None else env
     if fault := key_fault(spec, env):
         raise InputError(
             f"model {spec.name!r} {fault}: export it, or write {spec.api_key_env}=... into a .env file in the working "

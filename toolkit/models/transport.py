@@ -21,6 +21,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from toolkit.errors import ModelError
+from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
 
 T = TypeVar("T")
@@ -81,7 +82,12 @@ def client_options(spec: ModelSpec, limits: Limits) -> dict[str, Any]:
         except ValueError:
             there = urlsplit("//unreadable")
         if (there.scheme, there.netloc) != (here.scheme, here.netloc):
-            raise redirect_failure(spec, response.status_code, there.netloc.rpartition("@")[2])
+            host = there.netloc.rpartition("@")[2][:100]
+            what = (
+                f": its server points to another host, {host!r} (HTTP {response.status_code}), where nothing "
+            )
+            how = "was sent; if that is where the prompts may go, name it by base_url in the study"
+            raise failure(spec, what + how, "redirected", fatal_for_provider=True)
 
     return {
         "limits": httpx2.Limits(
@@ -92,112 +98,163 @@ def client_options(spec: ModelSpec, limits: Limits) -> dict[str, Any]:
     }
 
 
-async def json_reply(
-    sent: Awaitable[httpx2.Response], *, sdk: ModuleType, spec: ModelSpec, key: str | None, seconds: float
-) -> dict[str, Any]:
-    """Wait for a call of a provider's client and return the JSON object it brought."""
-    response = await of_client(sent, sdk=sdk, spec=spec, key=key, seconds=seconds)
-    raw = json_object(spec, response.content)
-    # An error beside an answer is no failure.
-    if not raw.get("error") or not raw.keys().isdisjoint(("choices", "content")):
-        return raw
-    raise error_body_failure(spec, raw, key=key)
+class ClientModel:
+    """A model behind its provider's own client; belongs to the event loop that first asks it."""
+
+    sdk: ModuleType
+    path: str
+
+    def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
+        self.spec = spec
+        self._key = key
+        self._seconds = limits.seconds
+        self._client = self._open(
+            # Given even where none is wanted: a client insists on a key, or looks for credentials of its own.
+            api_key=key or "none",
+            base_url=spec.base_url,
+            max_retries=0,
+            timeout=httpx2.Timeout(limits.seconds, connect=limits.connect_seconds),
+            http_client=self.sdk.DefaultAioHttpClient(**client_options(spec, limits)),
+        )
+
+    def _open(self, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def body(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the body that a request is sent as; parameters that are ``None`` are left to the provider."""
+        raise NotImplementedError
+
+    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
+        """Return the reply in the JSON that was on the wire."""
+        raise NotImplementedError
+
+    async def ask(self, request: ModelRequest) -> ModelReply:
+        """Send one request, without retries."""
+        return self.reply(request, await self.post(self.path, body=self.body(request)))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def post(self, path: str, *, seconds: float | None = None, **sent: Any) -> dict[str, Any]:
+        """Post and return the JSON object that comes back, as it came."""
+        # `post` and not the client's methods: those build objects, drop parameters, and warn of a model past its date.
+        return await self._object(self._client.post(path, cast_to=httpx2.Response, **sent), seconds)
+
+    async def get(self, path: str, **params: Any) -> dict[str, Any]:
+        """Get a JSON object."""
+        return await self._object(
+            self._client.get(path, cast_to=httpx2.Response, options={"params": params}), None
+        )
+
+    async def get_lines(self, path: str, *, seconds: float, most: int | None = None) -> list[dict[str, Any]]:
+        """Return the objects of JSON Lines, parsed as they arrive; a broken end is no end."""
+
+        async def read() -> list[dict[str, Any]]:
+            stream = self.sdk.AsyncStream[Any]
+            response = await self._client.get(path, cast_to=httpx2.Response, stream=True, stream_cls=stream)
+            found: list[dict[str, Any]] = []
+            rest, last = b"", b""
+            try:
+                async for chunk in response.aiter_bytes():
+                    # At b"\n" and nowhere else: a text may hold what other splitters take for a line break.
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    last = next((line for line in reversed(lines) if line.strip()), last)
+                    found += filter(None, map(_object_in, lines))
+                    if most is not None and len(found) >= most:
+                        return found[:most]
+            finally:
+                await response.aclose()
+            found += filter(None, [_object_in(rest)])
+            last = rest if rest.strip() else last
+            if last.strip() and _object_in(last) is None:
+                raise body_failure(self.spec, "of a batch broke off, or is not JSON Lines")
+            return found
+
+        return await self._faults(read(), seconds)
+
+    async def _object(self, work: Awaitable[httpx2.Response], seconds: float | None) -> dict[str, Any]:
+        content = (await self._faults(work, seconds or self._seconds)).content
+        try:
+            raw = json.loads(content)
+        except (ValueError, RecursionError):
+            raise body_failure(self.spec, f"of {len(content)} bytes is not JSON, or broke off") from None
+        if not isinstance(raw, dict):
+            raise body_failure(self.spec, "is JSON but no object")
+        # An error beside an answer is no failure.
+        if not raw.get("error") or not raw.keys().isdisjoint(("choices", "content")):
+            return raw
+        # Under status 200, as proxies and routers send it. It is what it would be under the status that it names; of
+        # one that names none, nobody knows that asking again would help.
+        error = _error_of(raw)
+        words = [str(error.get(name)).lower() for name in ("status", "code", "type")]
+        known = (int(word) if word.isdecimal() else _STATUS_OF.get(word, 0) for word in words)
+        raise self.refusal(next((number for number in known if 400 <= number < 600), 400), {}, raw)
+
+    def refusal(self, status: int, headers: Mapping[str, str], body: Any) -> ModelError:
+        """Return the failure behind an HTTP status, without the key that was sent."""
+        return status_failure(self.spec, status, headers, body, key=self._key)
+
+    async def _faults(self, work: Awaitable[T], seconds: float) -> T:
+        """Wait for what the client does; the one place where its errors become ours."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await work
+        except self.sdk.APIStatusError as error:
+            found = self.refusal(error.status_code, error.response.headers, error.body)
+        except (self.sdk.APIConnectionError, httpx2.HTTPError) as error:
+            found = transport_failure(self.spec, error)
+        except TimeoutError:
+            found = timeout_failure(self.spec, seconds)
+        except ModelError as error:  # a redirect that is not followed, or a body that broke off
+            found = error.with_traceback(None)
+        except ValueError:
+            found = unsendable(self.spec)
+        # Raised here and not above: the client's error holds the request with its key and must not ride along.
+        raise found
 
 
-async def of_client(
-    work: Awaitable[T], *, sdk: ModuleType, spec: ModelSpec, key: str | None, seconds: float
-) -> T:
-    """Wait for what a provider's client does; the one place where its errors become ours."""
-    failure: ModelError
+def _object_in(line: bytes) -> dict[str, Any] | None:
     try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except sdk.APIStatusError as error:
-        failure = status_failure(spec, error.status_code, error.response.headers, error.body, key=key)
-    except (sdk.APIConnectionError, httpx2.HTTPError) as error:
-        failure = transport_failure(spec, error)
-    except TimeoutError:
-        failure = timeout_failure(spec, seconds)
-    except ModelError as error:  # a redirect that is not followed, or a body that broke off
-        failure = error.with_traceback(None)
-    except ValueError:
-        failure = unsendable(spec)
-    finally:
-        key = None  # a traceback that shows variables, as IPython's verbose one, must not show it
-    # Raised here and not above: the client's error holds the request with its key and must not ride along.
-    raise failure
-
-
-def json_object(spec: ModelSpec, content: bytes) -> dict[str, Any]:
-    """Return the JSON object of a reply's body, whatever content type it was sent under."""
-    try:
-        raw = json.loads(content)
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        raise body_failure(spec, f"of {len(content)} bytes is not JSON, or broke off") from None
-    if not isinstance(raw, dict):
-        raise body_failure(spec, "is JSON but no object")
-    return raw
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def failure(spec: ModelSpec, what: str, reason: str, **more: Any) -> ModelError:
+    """Return a failure of a call in one line that names the model."""
+    return ModelError(f"{spec.provider} model {spec.model!r}{what}", reason=reason, **more)
 
 
 def status_failure(
     spec: ModelSpec, status: int, headers: Mapping[str, str], body: Any, *, key: str | None = None
 ) -> ModelError:
     """Return the failure behind an HTTP status."""
-    where = f"{spec.provider} model {spec.model!r}"
     error = _error_of(body)
     said = _said(error.get("message"), key)
+    again: dict[str, Any] = {"retryable": True, "retry_after": retry_after(headers)}
     if status in (401, 403):
         # Nothing of the provider's text: OpenAI's repeats the first and last letters of the key.
         variable = spec.api_key_env or "a key, and none was sent"
-        return ModelError(
-            f"{where}: the key was refused (HTTP {status}); check {variable}",
-            reason="wrong_key",
-            fatal_for_provider=True,
-        )
+        what = f": the key was refused (HTTP {status}); check {variable}"
+        return failure(spec, what, "wrong_key", fatal_for_provider=True)
     if status == 402 or _is_out_of_money(error):
-        return ModelError(
-            f"{where}: the account has no credit left (HTTP {status}); top it up, then run the study again",
-            reason="out_of_money",
-            fatal_for_provider=True,
-        )
+        what = f": the account has no credit left (HTTP {status}); top it up, then run the study again"
+        return failure(spec, what, "out_of_money", fatal_for_provider=True)
     if status == 429:
-        return ModelError(
-            f"{where}: too many requests (HTTP 429){said}",
-            reason="rate_limited",
-            retryable=True,
-            retry_after=retry_after(headers),
-        )
+        return failure(spec, f": too many requests (HTTP 429){said}", "rate_limited", **again)
     if status in (408, 409) or status >= 500:
         # 529 is Anthropic's word for too much to do. A 408 is a refusal and not a time-out of ours: nothing is billed.
         reason = {408: "request_timeout", 409: "conflict", 529: "overloaded"}.get(status, "server_error")
-        return ModelError(
-            f"{where}: the server could not answer (HTTP {status}){said}",
-            reason=reason,
-            retryable=True,
-            retry_after=retry_after(headers),
-        )
+        return failure(spec, f": the server could not answer (HTTP {status}){said}", reason, **again)
     if status == 404:
         gone = f"; it was retired on {spec.retired}" if spec.is_retired() else ""
-        return ModelError(
-            f"{where} was not found (HTTP 404){gone}; give another model or base_url in the study{said}",
-            reason="not_found",
-        )
+        what = f" was not found (HTTP 404){gone}; give another model or base_url in the study{said}"
+        return failure(spec, what, "not_found")
     sampling = any(name in said for name in ("temperature", "top_p"))
     how = "; for a model that takes no temperature say sampling_supported = false" if sampling else ""
-    return ModelError(f"{where}: the request was refused (HTTP {status}){said}{how}", reason="bad_request")
-
-
-def error_body_failure(spec: ModelSpec, body: Mapping[str, Any], *, key: str | None = None) -> ModelError:
-    """Return the failure that stands in a body under status 200, as proxies and routers of models send it.
-
-    It is what it would be under the status that it names, or is sent with elsewhere; of one that names none, nobody
-    knows that asking again would help.
-    """
-    error = _error_of(body)
-    words = [str(error.get(name)).lower() for name in ("status", "code", "type")]
-    known = (int(word) if word.isdecimal() else _STATUS_OF.get(word, 0) for word in words)
-    status = next((number for number in known if 400 <= number < 600), 400)
-    return status_failure(spec, status, {}, body, key=key)
+    return failure(spec, f": the request was refused (HTTP {status}){said}{how}", "bad_request")
 
 
 def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
@@ -206,64 +263,36 @@ def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
 
     if isinstance(
         error.__cause__, ModelError
-    ):  # ours, of a redirect, which one client lets through and another wraps
+    ):  # of a redirect, which one client lets through and another wraps
         return error.__cause__.with_traceback(None)
     # The openai client calls a dropped connection a time-out; what aiohttp said is further down the chain.
     link: BaseException | None = error
-    late = "Timeout" in type(error).__name__
-    while link is not None:
-        if isinstance(link, aiohttp.ClientError):
-            late = isinstance(link, TimeoutError)
-            break
+    while link is not None and not isinstance(link, aiohttp.ClientError):
         link = link.__cause__ or link.__context__
-    if late:
+    if isinstance(link, TimeoutError) or (link is None and "Timeout" in type(error).__name__):
         return timeout_failure(spec)
     if isinstance(link, aiohttp.ClientConnectorError):
-        return ModelError(
-            f"{spec.provider} model {spec.model!r}: nothing answers at its address; check the network and base_url",
-            reason="unreachable",
-            retryable=True,
-        )
-    what = type(link or error).__name__
-    return ModelError(
-        f"{spec.provider} model {spec.model!r}: the connection failed or broke off ({what})",
-        reason="connection",
-        retryable=True,
-    )
+        what = ": nothing answers at its address; check the network and base_url"
+        return failure(spec, what, "unreachable", retryable=True)
+    what = f": the connection failed or broke off ({type(link or error).__name__})"
+    return failure(spec, what, "connection", retryable=True)
 
 
 def timeout_failure(spec: ModelSpec, seconds: float | None = None) -> ModelError:
     """Return the failure of a call that took too long."""
     within = "in time" if seconds is None else f"within {seconds:g} s"
-    return ModelError(
-        f"{spec.provider} model {spec.model!r}: no reply {within}", reason="timeout", retryable=True
-    )
-
-
-def redirect_failure(spec: ModelSpec, status: int, host: str) -> ModelError:
-    """Return the failure of a call whose server points to another host, where no prompt and no key is taken."""
-    return ModelError(
-        f"{spec.provider} model {spec.model!r}: its server points to another host, {host[:100]!r} (HTTP {status}), "
-        "where nothing was sent; if that is where the prompts may go, name it by base_url in the study",
-        reason="redirected",
-        fatal_for_provider=True,
-    )
+    return failure(spec, f": no reply {within}", "timeout", retryable=True)
 
 
 def body_failure(spec: ModelSpec, what: str) -> ModelError:
     """Return the failure of a reply with status 200 whose body is not what the provider promises."""
-    return ModelError(
-        f"{spec.provider} model {spec.model!r}: the reply {what}", reason="malformed_body", retryable=True
-    )
+    return failure(spec, f": the reply {what}", "malformed_body", retryable=True)
 
 
 def unsendable(spec: ModelSpec) -> ModelError:
     """Return the failure of a request that cannot be written as JSON, as one with half a surrogate pair."""
-    return ModelError(
-        f"{spec.provider} model {spec.model!r}: the prompt or a parameter cannot be sent as JSON; "
-        "look for broken characters or a number that is not finite",
-        reason="bad_request",
-    )
+    what = "the prompt or a parameter cannot be sent as JSON; look for broken characters or a number that is not finite"
+    return failure(spec, f": {what}", "bad_request")
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -307,3 +336,15 @@ def _said(message: Any, key: str | None) -> str:
     text = message if not key else message.replace(key, "[key]")
     text = _KEY_LIKE.sub("[key]", " ".join(text.split()))
     return f": {text[:300]}"
+
+
+def text_of(content: Any) -> str:
+    """Return the text of a reply: a string, nothing, or a list of blocks of which some are text."""
+    if isinstance(content, list):
+        return "".join(str(block.get("text") or "") for block in content if isinstance(block, Mapping))
+    return content if isinstance(content, str) else ""
+
+
+def token_count(value: Any) -> int | None:
+    """Return a provider's count of tokens; ``None`` where it is none that a reply has, and the store could hold."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40 else None

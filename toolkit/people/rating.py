@@ -20,9 +20,16 @@ from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.execution import run_anywhere
 from toolkit.scoring import on_scale
 from toolkit.store.connection import Store
-from toolkit.store.rating_rounds import keep_order, known_raters, stored_order
-from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
-from toolkit.store.stored import Stored, reply_texts, stored_runs
+from toolkit.store.ratings import (
+    Rating,
+    keep_judgements,
+    keep_order,
+    keep_ratings,
+    known_raters,
+    newest_ratings,
+    stored_order,
+)
+from toolkit.store.records import Stored, reply_texts, stored_runs
 from toolkit.words import DIMENSIONS
 
 _RATER: Final = re.compile(r"\w[\w.@ -]{0,62}\w|\w")

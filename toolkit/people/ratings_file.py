@@ -16,7 +16,7 @@ from toolkit.plan import Plan
 from toolkit.runs.execution import run_anywhere
 from toolkit.store.connection import Store
 from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
-from toolkit.store.stored import stored_runs
+from toolkit.store.records import stored_runs
 from toolkit.words import DIMENSIONS, SCALE, Summary
 
 BESIDE: Final = ("study", "prompt_id", "base", "task", "reply")

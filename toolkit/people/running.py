@@ -5,10 +5,9 @@ from __future__ import annotations
 from toolkit.people.rating import why_not
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
-from toolkit.store.documents import Run
-from toolkit.store.rating_documents import RatingRound
+from toolkit.store.documents import RatingRound, Run
 from toolkit.store.ratings import newest_ratings
-from toolkit.store.stored import stored_runs
+from toolkit.store.records import stored_runs
 
 
 def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:

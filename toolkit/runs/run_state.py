@@ -15,7 +15,7 @@ from toolkit.runs.ledger import Ledger
 from toolkit.runs.retries import defect_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, OutputBlob, Run
-from toolkit.store.stored import is_current
+from toolkit.store.records import is_current
 
 _OF_JUDGEMENT = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
 

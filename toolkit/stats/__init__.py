@@ -186,20 +186,12 @@ _WHERE = {
         "PowerAnswer",
         "whole",
     ),
-    "toolkit.stats.power.equivalence": (
-        "equivalence_bases",
-        "equivalence_power",
-        "smallest_margin",
-    ),
     "toolkit.stats.power.experiments": ("experiments_needed",),
-    "toolkit.stats.power.icc": (
-        "answers_for_icc_bound",
-        "answers_for_icc_width",
-        "icc_bound_power",
-    ),
+    "toolkit.stats.power.icc": ("answers_for_icc_width",),
     "toolkit.stats.power.paired": (
         "bases_needed",
         "detectable_effect",
+        "equivalence_bases",
         "paired_power",
         "paired_sample_size",
     ),

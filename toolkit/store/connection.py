@@ -26,7 +26,6 @@ from toolkit.errors import StoreError
 from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
-from toolkit.store.rating_documents import RATING_DOCUMENTS
 from toolkit.store.writer import BulkWriter, Duplicate, reason_of, what_to_do
 
 DATABASE = "toolkit"
@@ -64,7 +63,7 @@ class Store:
             client = get_connection(self._alias)
             self.database = client[DATABASE]
             try:
-                for document in (*DOCUMENTS, *RATING_DOCUMENTS):
+                for document in DOCUMENTS:
                     document.ensure_indexes()
             except PyMongoError as error:
                 _disconnect(self._alias)

@@ -171,7 +171,7 @@ def serve(folder: Path, idle_seconds: float, port: int = 0) -> None:
     logging.getLogger("nx_27017").addFilter(_in_one_line)
     from nx_27017.server import handle_client
 
-    from toolkit.store.embedded_handler import Handler
+    from toolkit.store.embedded_server import Handler
 
     handler = Handler(data_dir=str(folder / "data"))
     asyncio.run(_serve(folder, handler, handle_client, idle_seconds, port))

@@ -18,8 +18,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
-from toolkit.store.dictionary import as_kind, columns_of
-from toolkit.store.typed import TEXT
+from toolkit.store.dictionary import TEXT, as_kind, columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]

@@ -14,17 +14,56 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from pymongo import InsertOne
+from pymongo import InsertOne, UpdateOne
 
 from toolkit.judges.judgement import Judgement
 from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
 from toolkit.store import documents
 from toolkit.store.connection import Store
-from toolkit.store.documents import utc_now
-from toolkit.store.rating_documents import HumanRating
+from toolkit.store.documents import HumanRating, RatingRound, utc_now
 from toolkit.store.records import judgement_record
 from toolkit.store.writer import Duplicate
 from toolkit.words import DIMENSIONS
+
+
+def known_raters(store: Store, study: str) -> tuple[str, ...]:
+    """Return the names of all who rated in a study or opened a round of it, sorted."""
+    names = {
+        name
+        for kind in (HumanRating, RatingRound)
+        for name in store.objects(kind).filter(study=study).distinct("rater")
+    }
+    return tuple(sorted(names))
+
+
+def stored_order(
+    store: Store, study: str, rater: str, rubric_hash: str, seed: int
+) -> tuple[tuple[str, ...], int | None] | None:
+    """Return the order of a round and its size, ``None`` when the rater never opened it."""
+    found = store.objects(RatingRound).filter(round_id=digest(study, rater, rubric_hash, str(seed))).first()
+    return None if found is None else (tuple(dict.fromkeys(found.run_ids)), found.size)
+
+
+async def keep_order(
+    store: Store,
+    study: str,
+    rater: str,
+    rubric_hash: str,
+    seed: int,
+    size: int | None,
+    run_ids: Sequence[str],
+) -> None:
+    """Keep the order of a new round, or put what is new at the end of one that is there."""
+    round_id = digest(study, rater, rubric_hash, str(seed))
+    fields = {"study": study, "rater": rater, "rubric_hash": rubric_hash, "seed": seed, "size": size}
+    document = RatingRound(round_id=round_id, run_ids=list(run_ids), **fields)
+    document.validate()
+    try:
+        await store.writer.write("rating_rounds", InsertOne(document.to_mongo().to_dict()), flush=True)
+    except Duplicate:
+        change = {"$addToSet": {"run_ids": {"$each": list(run_ids)}}, "$set": {"size": size}}
+        await store.writer.write("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True)
+
 
 HUMAN: Final = "human"
 """Model of a human judge; its judge is this word, a colon and the rater."""

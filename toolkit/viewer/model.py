@@ -22,7 +22,7 @@ from toolkit.runs.ledger import answer_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating
-from toolkit.store.stored import Stored, reply_texts, stored_judgements, stored_runs
+from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.viewer.people import HIDDEN, ratings_by_run
 from toolkit.viewer.table import plain_row
 from toolkit.viewer.visible import Span, spans_in_order

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.people.running import running_rounds
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
-from toolkit.store.rating_rounds import known_raters
-from toolkit.store.ratings import Rating, newest_ratings
+from toolkit.store.ratings import Rating, known_raters, newest_ratings
 from toolkit.words import DIMENSIONS
 
 if TYPE_CHECKING:

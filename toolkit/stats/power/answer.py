@@ -14,66 +14,11 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.result import Estimate
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
-_PANELS: Final = 24
-
-
-def t_power(degrees: float, shift: float, alpha: float) -> float:
-    """Return the power of a two-sided t test with a non-centrality, for any degrees of freedom.
-
-    `scipy.special.nctdtr` is NaN for large non-centralities with few degrees of freedom, so the distribution is
-    integrated over the estimated spread; the two agree to 1e-9 where both exist.
-
-    Examples
-    --------
-    >>> round(t_power(99, 2.8, 0.05), 4)
-    0.7918
-    """
-    critical = float(special.stdtrit(degrees, 1 - alpha / 2))
-
-    def outside(q: np.ndarray) -> np.ndarray:
-        return special.ndtr(shift - critical * q) + special.ndtr(-shift - critical * q)
-
-    return over_spread(outside, degrees, [(shift + z) / critical for z in (-9, 0, 9)])
-
-
-def over_spread(chance: Callable[[np.ndarray], np.ndarray], degrees: float, edges: Sequence[float]) -> float:
-    r"""Return the mean of a chance over :math:`q = s / \sigma`, the estimated standard deviation over the true one."""
-    half = degrees / 2
-    low = math.sqrt(float(special.gammaincinv(half, 1e-16)) / half)
-    high = math.sqrt(float(special.gammainccinv(half, 1e-16)) / half)
-    bends = np.unique(np.clip([low, 1.0, *edges, high], low, high))
-    total = 0.0
-    constant = math.log(2.0) + half * math.log(half) - float(special.gammaln(half))
-    for start, end in itertools.pairwise(bends):
-        starts = np.linspace(start, end, _PANELS + 1)
-        width = (end - start) / _PANELS
-        q = (starts[:-1, None] + width * (_NODES[None, :] + 1) / 2).ravel()
-        density = np.exp(constant + special.xlogy(degrees - 1, q) - half * q * q)
-        total += width / 2 * float(np.tile(_WEIGHTS, _PANELS) @ (density * chance(q)))
-    return float(min(1.0, max(0.0, total)))
-
-
-def f_power(top: float, bottom: float, shift: float, alpha: float) -> float:
-    """Return the power of an F test with a non-centrality, as a Poisson mixture of beta distributions.
-
-    Examples
-    --------
-    >>> round(f_power(2, 78, 9.0, 0.05), 4)
-    0.7535
-    """
-    critical = float(special.fdtri(top, bottom, 1 - alpha))
-    middle = shift / 2
-    reach = 12 * math.sqrt(middle) + 40
-    j = np.arange(max(0.0, math.floor(middle - reach)), math.ceil(middle + reach) + 1)
-    chances = np.exp(special.xlogy(j, middle) - middle - special.gammaln(j + 1))
-    x = top * critical / (top * critical + bottom)
-    return float(min(1.0, chances @ special.betaincc(top / 2 + j, bottom / 2, x)))
-
-
 MOST: Final = 1e7
 """Numbers beyond which nobody goes on asking."""
 _SLACK: Final = 1e-9
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_PANELS: Final = 24
 
 
 @dataclass(frozen=True)
@@ -99,13 +44,7 @@ class PowerAnswer(Estimate):
 
 
 def unanswerable(name: str, reason: str, **fields: Any) -> PowerAnswer:
-    """Return an answer without a number, and the reason.
-
-    Examples
-    --------
-    >>> unanswerable("bases needed", "the effect is 0").note
-    'not estimable: the effect is 0'
-    """
+    """Return an answer without a number, and the reason."""
     return replace(PowerAnswer(name, None, note=f"not estimable: {reason}"), **fields)
 
 
@@ -121,13 +60,7 @@ def whole(number: float) -> int:
 
 
 def percent(share: float) -> str:
-    """Return a probability for a sentence; one that is not 1 never reads as 100%.
-
-    Examples
-    --------
-    >>> percent(0.8), percent(0.99999)
-    ('80.0%', 'more than 99.9%')
-    """
+    """Return a probability for a sentence; one that is not 1 never reads as 100%."""
     return "more than 99.9%" if share > 0.9995 else f"{share:.1%}"
 
 
@@ -137,16 +70,11 @@ def check_share(what: str, value: float) -> None:
         raise InputError(f"power: {what} is {value!r}; give a number between 0 and 1, such as 0.05 or 0.8")
 
 
-def check_size(what: str, value: float, *, least: float = 0.0) -> None:
-    """Refuse a size, margin or count that is not a finite number above its least value."""
-    if not (isinstance(value, int | float) and math.isfinite(value) and value > least):
-        raise InputError(f"power: {what} is {value!r}; give a finite number above {least:g}")
-
-
-def check_count(what: str, value: float, *, least: int = 2) -> None:
-    """Refuse a number of bases, judges or levels that is not finite or too small."""
-    if not (isinstance(value, int | float) and math.isfinite(value) and value >= least):
-        raise InputError(f"power: {what} is {value!r}; give {least} or more")
+def check_size(what: str, value: float, least: float, *, above: bool = False) -> None:
+    """Refuse a size or count that is not a finite number from its least value on, or above it."""
+    finite = isinstance(value, int | float) and math.isfinite(value)
+    if not finite or value < least or (above and value == least):
+        raise InputError(f"power: {what} is {value!r}; give {least:g} or more{', but not 0' * above}")
 
 
 def smallest(
@@ -169,3 +97,19 @@ def smallest(
             return None
         low, high = high, min(2 * high, most)
     return float(optimize.brentq(lambda n: chance(n) - wanted, low, high, xtol=1e-10, rtol=1e-12))
+
+
+def over_spread(chance: Callable[[np.ndarray], np.ndarray], degrees: float, edges: Sequence[float]) -> float:
+    r"""Return the mean of a chance over :math:`q = s / \sigma`, the estimated standard deviation over the true one."""
+    half = degrees / 2
+    low = math.sqrt(float(special.gammaincinv(half, 1e-16)) / half)
+    high = math.sqrt(float(special.gammainccinv(half, 1e-16)) / half)
+    total = 0.0
+    constant = math.log(2.0) + half * math.log(half) - float(special.gammaln(half))
+    for start, end in itertools.pairwise(np.unique(np.clip([low, 1.0, *edges, high], low, high))):
+        width = (end - start) / _PANELS
+        starts = np.linspace(start, end, _PANELS + 1)[:-1, None]
+        q = (starts + width * (_NODES[None, :] + 1) / 2).ravel()
+        density = np.exp(constant + special.xlogy(degrees - 1, q) - half * q * q)
+        total += width / 2 * float(np.tile(_WEIGHTS, _PANELS) @ (density * chance(q)))
+    return float(min(1.0, max(0.0, total)))

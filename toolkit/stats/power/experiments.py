@@ -1,4 +1,4 @@
-"""How many experiments it takes to tell two methods apart, and what ten can tell apart at all."""
+"""How many experiments it takes to tell two methods of the one-shot test apart."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolkit.errors import InputError
 from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.proportions import clopper_pearson
 from toolkit.stats.one_shot.compare import outcomes_of, pair_p_value, rejected
-from toolkit.stats.one_shot.methods import UNIT, WEIGHTS
+from toolkit.stats.one_shot.methods import VERDICTS, WEIGHTS
 from toolkit.stats.result import Estimate
 
 ENUMERATED_UP_TO: Final = 30
@@ -25,7 +25,6 @@ MOST: Final = 400
 """Experiments of one method beyond which nobody goes on asking."""
 STEADY: Final = 3
 """How many further experiments the power must stay where it is wanted: counts are whole, so it saws."""
-SHARES: Final = ("expected", "unexpected", "hallucinated")
 
 
 def one_shot_power(
@@ -50,24 +49,19 @@ def one_shot_power(
         raise InputError(f"power: n is {n!r}; give a whole number of experiments from 1 to {MOST}")
     if not 0 < alpha < 1:
         raise InputError(f"power: alpha is {alpha!r}; give a level between 0 and 1, such as 0.05")
-    name = f"power at N = {n}"
     note = f"test of level {alpha:g}; true difference {float((q - p) @ np.array(w)):.3f}"
-    counts = {"experiments of each method": n}
+    low = high = None
     if n <= ENUMERATED_UP_TO:
-        power = float(_chances(p, n) @ rejected(n, w, alpha) @ _chances(q, n))
-        return Estimate(name, power, method="exact, by enumeration", unit="probability", n=counts, note=note)
-    hits = sum(times for times, told in _drawn(p, q, n, w, alpha, seed) if told)
-    low, high = clopper_pearson(hits, DRAWN)
-    return Estimate(
-        name,
-        hits / DRAWN,
-        low=low,
-        high=high,
-        method=f"Clopper-Pearson over {DRAWN} pairs of tests drawn with seed {seed}",
-        unit="probability",
-        n=counts,
-        note=note,
-    )
+        power, method = (
+            float(_chances(p, n) @ rejected(n, w, alpha) @ _chances(q, n)),
+            "exact, by enumeration",
+        )
+    else:
+        hits = sum(times for times, apart in _drawn(p, q, n, w, alpha, seed) if apart)
+        power, (low, high) = hits / DRAWN, clopper_pearson(hits, DRAWN)
+        method = f"Clopper-Pearson over {DRAWN} pairs of tests drawn with seed {seed}"
+    counts = {"experiments of each method": n}
+    return Estimate(f"power at N = {n}", power, low, high, method, "probability", counts, note=note)
 
 
 def experiments_needed(
@@ -87,12 +81,14 @@ def experiments_needed(
 
     Parameters
     ----------
-    first, second, weights, alpha, seed
-        As in `one_shot_power`.
+    first, second
+        Shares (or pilot counts) of expected answers, unexpected answers and hallucinations of each method.
     power
         Wanted probability of telling them apart.
     start
         Smallest N to consider, in experiments.
+    weights, alpha, seed
+        Of the score, of the test, and of the pairs drawn beyond 30.
 
     Returns
     -------
@@ -102,7 +98,7 @@ def experiments_needed(
     Raises
     ------
     InputError
-        As for `one_shot_power`, and when ``power`` or ``start`` cannot be used.
+        If shares, weights, level, ``power`` or ``start`` cannot be used.
 
     Examples
     --------
@@ -116,71 +112,29 @@ def experiments_needed(
             f"experiments needed: start is {start!r}; give a whole number from 1 to {ENUMERATED_UP_TO}"
         )
 
-    name = f"experiments of each method for power {power:g}"
-    settled = one_shot_power(first, second, start, weights=weights, alpha=alpha, seed=seed)
+    def power_at(n: int) -> Estimate:
+        return one_shot_power(first, second, n, weights=weights, alpha=alpha, seed=seed)
+
+    name, at_start = f"experiments of each method for power {power:g}", power_at(start)
     p, q, w = _shares(first), _shares(second), one_shot_score(1, 0, 0, weights).weights
 
     @cache
     def enough(n: int) -> bool:
         if n > ENUMERATED_UP_TO:
             return _drawn_power_reaches(power, _drawn(p, q, n, w, alpha, seed))
-        found = one_shot_power(first, second, n, weights=weights, alpha=alpha, seed=seed).estimate
-        return found is not None and found >= power
+        return (power_at(n).estimate or 0.0) >= power
 
     n = _smallest(enough, start)
     if n is None:
-        note = f"even {MOST} experiments of each method are too few; {settled.note}"
+        note = f"even {MOST} experiments of each method are too few; {at_start.note}"
         return Estimate(name, None, unit="experiments", note=note)
-    reached = one_shot_power(first, second, n, weights=weights, alpha=alpha, seed=seed)
-    note = f"power {reached.estimate:.3f} at {n}, {settled.estimate:.3f} at {start}; {settled.note}"
+    reached = power_at(n)
+    note = f"power {reached.estimate:.3f} at {n}, {at_start.estimate:.3f} at {start}; {at_start.note}"
     return Estimate(name, float(n), method=reached.method, unit="experiments", note=note)
 
 
-def told_apart(
-    n: int = 10, *, power: float = 0.8, weights: Sequence[float] = WEIGHTS, alpha: float = 0.05
-) -> tuple[Estimate, ...]:
-    """Return what n experiments of each of two methods can tell apart at all.
-
-    Examples
-    --------
-    >>> [round(one.estimate, 3) for one in told_apart(10)]
-    [0.25, 0.419]
-    """
-    if not (isinstance(n, int) and 1 <= n <= ENUMERATED_UP_TO):
-        raise InputError(f"told apart: n is {n!r}; give a whole number from 1 to {ENUMERATED_UP_TO}")
-    if not 0 < power < 1:
-        raise InputError(f"told apart: power is {power!r}; give a probability between 0 and 1")
-    w = one_shot_score(1, 0, 0, weights).weights
-    matrix, raw = rejected(n, w, alpha), outcomes_of(n) @ np.array(w) / n
-    counts = {"experiments of each method": n}
-    about = f"exact permutation test of level {alpha:g}"
-    gaps = np.abs(raw[:, None] - raw[None, :])[matrix]
-    name = "smallest difference that can be significant"
-    note = "" if gaps.size else f"no two outcomes of {n} experiments are told apart"
-    smallest = Estimate(
-        name, float(gaps.min()) if gaps.size else None, method=about, unit=UNIT, n=counts, note=note
-    )
-
-    always = _chances(np.array([1.0, 0.0, 0.0]), n) @ matrix
-
-    def enough(share: float) -> bool:
-        return float(always @ _chances(np.array([share, 1 - share, 0.0]), n)) >= power
-
-    name = "largest share of expected answers told from 1"
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if enough(middle) else (low, middle)
-    found = enough(0.0)
-    note = f"power {power:g}" if found else f"not even a share of 0 is, with power {power:g}"
-    largest = Estimate(
-        name, low if found else None, method=about, unit="share of experiments", n=counts, note=note
-    )
-    return smallest, largest
-
-
 def _shares(values: Sequence[float]) -> np.ndarray:
-    message = f"power: {values!r} must be three shares or counts of {', '.join(SHARES)}, not all 0"
+    message = f"power: {values!r} must be three shares or counts of {', '.join(VERDICTS)}, not all 0"
     try:
         found = np.array([float(value) for value in values])
     except (TypeError, ValueError):
@@ -211,21 +165,19 @@ def _drawn(
 def _drawn_power_reaches(power: float, drawn: Iterable[tuple[int, bool]]) -> bool:
     """Return whether the share that is told apart is what is wanted, as soon as the rest cannot change that."""
     hits, at_most = 0, DRAWN
-    for times, told in drawn:
-        hits, at_most = (hits + times, at_most) if told else (hits, at_most - times)
-        if at_most / DRAWN < power:
-            return False
-        if hits / DRAWN >= power:
-            return True
-    return False
+    for times, apart in drawn:
+        hits, at_most = (hits + times, at_most) if apart else (hits, at_most - times)
+        if at_most / DRAWN < power or hits / DRAWN >= power:
+            break
+    return hits / DRAWN >= power
 
 
 def _smallest(enough: Callable[[int], bool], start: int) -> int | None:
     if enough(ENUMERATED_UP_TO):
-        steady = (
-            all(enough(more) for more in range(n, n + STEADY + 1)) for n in range(start, ENUMERATED_UP_TO)
-        )
-        return start + next((steps for steps, found in enumerate(steady) if found), ENUMERATED_UP_TO - start)
+        for n in range(start, ENUMERATED_UP_TO):
+            if all(enough(more) for more in range(n, n + STEADY + 1)):
+                return n
+        return ENUMERATED_UP_TO
     low, high = ENUMERATED_UP_TO, 2 * ENUMERATED_UP_TO
     while not enough(high):
         if high == MOST:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -13,16 +13,20 @@ import pandas as pd
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, score_unit
-from toolkit.stats.power.answer import PowerAnswer, check_count, check_share, check_size, unanswerable, whole
+from toolkit.stats.power.answer import PowerAnswer, check_size, unanswerable, whole
 from toolkit.stats.power.paired import bases_needed, detectable_effect
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import agreeing, counted
+
+COSTS: Final = ("aud_cost", "judge_aud_cost")
+ALPHA: Final = 0.05
+_WHY: Final = "not estimable: "
 
 
 @dataclass(frozen=True)
 class ContrastPower:
-    """What is known of the power of one contrast of length bins."""
+    """What is known of the power of one contrast of length bins; None where no effect was asked about."""
 
     name: str
     spread: Estimate
@@ -39,23 +43,13 @@ class ContrastPower:
 
 
 @dataclass(frozen=True)
-class PilotPower:
-    """The power of a study for each contrast of length bins, from its own runs.
+class PilotPower(Result):
+    """The power of a study for the contrasts M-S, L-M and L-S, from its own runs.
 
-    Parameters
-    ----------
-    contrasts
-        M-S, L-M and L-S.
-    aud_per_base
-        What all runs and judgements of one base cost.
-    repeats
-        Repeats that the answers are for.
-    power, level
-        Wanted power, and the level of each test after correction for their number.
-    notes
-        What was assumed and left out.
+    ``repeats`` is what the answers are for, ``level`` that of each test after correction for their number.
     """
 
+    about: ClassVar[str] = "contrast"
     contrasts: tuple[ContrastPower, ...]
     aud_per_base: Estimate
     repeats: float
@@ -63,38 +57,23 @@ class PilotPower:
     level: float
     notes: tuple[str, ...]
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``) with its contrast."""
-        rows = [(one.name, found) for one in self.contrasts for found in one.answers()]
-        return estimates_frame([*rows, ("all", self.aud_per_base)], "contrast")
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return the answers of each contrast, and what a base costs."""
+        yield from ((one.name, found) for one in self.contrasts for found in one.answers())
+        yield "all", self.aud_per_base
 
     def sentence(self) -> str:
         """Return every answer in words ready for the thesis."""
-        said = [
-            f"{one.name}: {found.sentence()}"
-            for one in self.contrasts
-            for found in (one.detectable, one.needed, one.cost)
-            if found is not None
-        ]
-        return " ".join([*said, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)])
+        answers = [f"{one.name}: {found.sentence()}" for one in self.contrasts for found in one.answers()[1:]]
+        return " ".join([*answers, *(f"{note[0].upper()}{note[1:]}." for note in self.notes)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types."""
-        return {
-            "contrasts": {
-                one.name: {
-                    "between": one.between,
-                    "within": one.within,
-                    "results": [found.to_dict() for found in one.answers()],
-                }
-                for one in self.contrasts
-            },
-            "aud_per_base": self.aud_per_base.to_dict(),
-            "repeats": self.repeats,
-            "power": self.power,
-            "level": self.level,
-            "notes": list(self.notes),
+        """Return every result as plain JSON types, contrasts by name."""
+        contrasts = {
+            one.name: {"between": one.between, "within": one.within, "results": plain(one.answers())}
+            for one in self.contrasts
         }
+        return {**super().to_dict(), "contrasts": contrasts}
 
     def curve(self, bases: Iterable[int]) -> pd.DataFrame:
         """Return what other numbers of bases would detect, and cost.
@@ -109,19 +88,21 @@ class PilotPower:
         pandas.DataFrame
             contrast, bases, detectable_effect and aud; NaN where there is no number.
         """
-        rows, numbers = [], list(bases)
-        for one in self.contrasts:
-            for n in numbers:
-                found = None
-                if one.sd is not None:
-                    found = detectable_effect(n, one.sd, power=self.power, alpha=self.level).estimate
-                price = self.aud_per_base.estimate
-                rows.append((one.name, int(n), found, None if price is None else n * price))
+        price, numbers = self.aud_per_base.estimate, list(bases)
+        rows = [
+            {
+                "contrast": one.name,
+                "bases": int(n),
+                "detectable_effect": None
+                if one.sd is None
+                else detectable_effect(n, one.sd, power=self.power, alpha=self.level).estimate,
+                "aud": None if price is None else n * price,
+            }
+            for one in self.contrasts
+            for n in numbers
+        ]
         frame = pd.DataFrame(rows, columns=["contrast", "bases", "detectable_effect", "aud"])
         return frame.astype({"detectable_effect": "float64", "aud": "float64"})
-
-
-COSTS: Final = ("aud_cost", "judge_aud_cost")
 
 
 @over_clusters
@@ -130,16 +111,13 @@ def pilot_power(
     effect: float | None = None,
     *,
     score: str = "composite",
-    power: float = 0.8,
-    alpha: float = 0.05,
     repeats: int | None = None,
-    aud_per_base: float | None = None,
 ) -> PilotPower:
     r"""Return what the paired contrasts of length bins can detect at this n, and what an effect needs and costs.
 
     The variance of a base's difference, averaged over its m models with K repeats of each prompt, is
-    :math:`\omega^2 + (\sigma_a^2 + \sigma_b^2) / (m K)`: the first part takes bases, the second repeats. Power is that
-    of the paired t test (`toolkit.stats.power.paired`) at level alpha / 3 for three contrasts, the level at which
+    :math:`\omega^2 + (\sigma_a^2 + \sigma_b^2) / (m K)`: the first part takes bases, the second repeats. Power (.8) is
+    that of the paired t test (`toolkit.stats.power.paired`) at level .05 / 3 for three contrasts, the level at which
     Holm's first step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
     power "at the observed effect" is its p value in other words (Hoenig & Heisey 2001).
 
@@ -155,12 +133,8 @@ def pilot_power(
         Difference in score points that matters; None for what is detectable only.
     score
         Column to compare.
-    power, alpha
-        Wanted power, and level before correction.
     repeats
         Repeats of each prompt in the study to be planned; as in these runs by default.
-    aud_per_base
-        Cost of all runs and judgements of one base, in AUD; from the runs by default.
 
     Returns
     -------
@@ -184,33 +158,24 @@ def pilot_power(
     >>> found.contrasts[0].name, round(found.contrasts[0].detectable.estimate, 2), found.contrasts[0].needed.whole
     ('L-S', 0.54, 15)
     """
-    check_share("power", power)
-    check_share("alpha", alpha)
     if effect is not None:
-        check_size("the effect", abs(effect))
+        check_size("the effect", abs(effect), 0, above=True)
     if repeats is not None:
-        check_count("the number of repeats", repeats, least=1)
+        check_size("the number of repeats", repeats, 1)
     costs = [name for name in COSTS if name in runs]
     checked = checked_runs(runs, score, numbers=costs)
-    cells = checked.groupby(["base", "situation", "model", "length_bin"])["score"].agg(
-        ["mean", "count", "var"]
-    )
+    by = ["base", "situation", "model", "length_bin"]
+    cells = checked.groupby(by)["score"].agg(["mean", "count", "var"])
     cells = cells[cells["count"] > 0]
     there = set(cells.index.get_level_values("length_bin"))
     pairs = [(b, a) for b, a in CONTRASTS if b in there and a in there]
-    level = alpha / max(len(pairs), 1)
-    asked = (
-        float(checked.groupby(["situation", "model", "length_bin"]).size().mean()) if len(checked) else 1.0
-    )
-    planned = asked if repeats is None else float(repeats)
-    price = _price(checked, costs, planned / asked, aud_per_base)
-    total = checked["base"].nunique()
-    contrasts = tuple(
-        _contrast(pair, cells, total, score_unit(score), effect, power, level, repeats, price)
-        for pair in pairs
-    )
-    notes = _notes(checked, contrasts, costs, alpha, aud_per_base)
-    return PilotPower(contrasts, price, planned, power, level, notes)
+    level = ALPHA / max(len(pairs), 1)
+    now = float(checked.groupby(by[1:]).size().mean()) if len(checked) else 1.0
+    planned = now if repeats is None else float(repeats)
+    price = _price(checked, costs, planned / now)
+    total, unit = checked["base"].nunique(), score_unit(score)
+    contrasts = tuple(_contrast(pair, cells, total, unit, effect, level, repeats, price) for pair in pairs)
+    return PilotPower(contrasts, price, planned, 0.8, level, _notes(checked, contrasts, costs))
 
 
 def _contrast(
@@ -219,7 +184,6 @@ def _contrast(
     total: int,
     unit: str,
     effect: float | None,
-    power: float,
     level: float,
     repeats: int | None,
     price: Estimate,
@@ -230,85 +194,76 @@ def _contrast(
     both = wide["mean"][[b, a]].dropna().index
     means = wide["mean"].loc[both]
     differences = mean_of_units(means[b] - means[a])
+    n, missing = len(differences), total - len(differences)
     scale = float(np.abs(cells["mean"].to_numpy()).max())
     spread = standard_deviation(
-        f"sd of {name}", differences.to_numpy(), unit=unit, missing=total - len(differences), scale=scale
+        f"sd of {name}", differences.to_numpy(), unit=unit, missing=missing, scale=scale
     )
-    n = len(differences)
     within = _within(pair, wide, both)
-    observed = None if spread.estimate is None else spread.estimate**2
-    between = None if observed is None or within is None else observed - within[0]
-    sd, reason = spread.estimate, spread.note.removeprefix("not estimable: ")
+    once = None if within is None else within[1]
+    between = None if spread.estimate is None or within is None else spread.estimate**2 - within[0]
+    sd, reason = spread.estimate, spread.note.removeprefix(_WHY)
     if sd is not None and repeats is not None:
         # A negative component counts as 0; the estimate as it is stays in the result.
         sd = None if within is None else math.sqrt(max(sd**2 - within[0], 0.0) + within[1] / repeats)
         reason = "without repeats of a prompt their share of the variance is unknown; leave `repeats` out"
-    once = None if within is None else within[1]
-    named = f"{name}: detectable effect"
+    names = [f"{name}: {what}" for what in ("detectable effect", "bases needed", "AUD needed")]
     if sd is None:
-        detectable = unanswerable(named, reason, unit=unit, n={"bases": n})
-        nothing = None if effect is None else unanswerable(f"{name}: bases needed", reason, unit="bases")
-        cost = None if effect is None else unanswerable(f"{name}: AUD needed", reason, unit="AUD")
-        return ContrastPower(name, spread, between, once, None, detectable, nothing, cost)
+        detectable = unanswerable(names[0], reason, unit=unit, n={"bases": n})
+        needed, cost = (
+            None if effect is None else unanswerable(one, reason, unit=what)
+            for one, what in zip(names[1:], ("bases", "AUD"), strict=True)
+        )
+        return ContrastPower(name, spread, between, once, None, detectable, needed, cost)
     # An interval holds for the variance as it was seen; with other repeats it is only scaled, and is left out.
     ends = (spread.low, spread.high) if repeats is None else (None, None)
-    found = detectable_effect(n, sd, power=power, alpha=level, unit=unit)
+    found = detectable_effect(n, sd, alpha=level, unit=unit)
     if found.estimate is not None:
         found = _with_ends(found, [None if end is None else found.estimate * end / sd for end in ends])
-    detectable = replace(found, name=named, missing=spread.missing)
+    detectable = replace(found, name=names[0], missing=missing)
     if effect is None:
         return ContrastPower(name, spread, between, once, sd, detectable, None, None)
-    needed = bases_needed(effect, sd, power=power, alpha=level)
-    if needed.estimate is not None:
-        at_ends = [
-            None if end is None else bases_needed(effect, end, power=power, alpha=level).estimate
-            for end in ends
-        ]
-        needed = _with_ends(needed, at_ends)
-    needed = replace(needed, name=f"{name}: bases needed", n={"bases": n}, missing=spread.missing)
-    return ContrastPower(name, spread, between, once, sd, detectable, needed, _cost(name, needed, price, n))
+    found = bases_needed(effect, sd, alpha=level)
+    if found.estimate is not None:
+        at = [None if end is None else bases_needed(effect, end, alpha=level).estimate for end in ends]
+        found = _with_ends(found, at)
+    needed = replace(found, name=names[1], n={"bases": n}, missing=missing)
+    cost = _cost(names[2], needed, price, n)
+    return ContrastPower(name, spread, between, once, sd, detectable, needed, cost)
 
 
 def _with_ends(found: PowerAnswer, ends: list[float | None]) -> PowerAnswer:
     low, high = ends
     if low is None or high is None:
         return found
-    said = f"{whole(low)} to {whole(high)} bases" if found.unit == "bases" else f"{low:.3f} to {high:.3f}"
-    words = f"{found.words} The pilot's standard deviation is known to within a 95% interval that makes it {said}."
-    return replace(
-        found, low=low, high=high, method=f"{found.method}; interval of the pilot's sd", words=words
-    )
+    makes = f"{whole(low)} to {whole(high)} bases" if found.unit == "bases" else f"{low:.3f} to {high:.3f}"
+    words = f"{found.words} The pilot's standard deviation is known to within a 95% interval that makes it {makes}."
+    method = f"{found.method}; interval of the pilot's sd"
+    return replace(found, low=low, high=high, method=method, words=words)
 
 
 def _within(
     pair: tuple[str, str], wide: dict[str, pd.DataFrame], both: pd.Index
 ) -> tuple[float, float] | None:
     """Return the variance that repeats put into a base's difference: as it was, and with one repeat of each prompt."""
-    pooled = []
-    for length in pair:
-        freedom = (wide["count"][length] - 1).clip(lower=0)
-        if not freedom.sum() > 0:
-            return None
-        pooled.append(float((wide["var"][length] * freedom).sum() / freedom.sum()))
+    freedom = (wide["count"][list(pair)] - 1).clip(lower=0)
+    if not (freedom.sum() > 0).all():
+        return None
+    pooled = (wide["var"][list(pair)] * freedom).sum() / freedom.sum()
     counts = wide["count"].loc[both, list(pair)]
-    models = pd.Series(1.0, index=both).groupby(level="base").transform("sum")
-    shares = 1.0 / models**2
-    as_it_was = (
-        ((pooled[0] / counts[pair[0]] + pooled[1] / counts[pair[1]]) * shares).groupby(level="base").sum()
+    shares = 1.0 / pd.Series(1.0, index=both).groupby(level="base").transform("sum") ** 2
+    as_it_was, once = (
+        ((pooled / each).sum(axis=1) * shares).groupby(level="base").sum() for each in (counts, counts**0)
     )
-    once = ((pooled[0] + pooled[1]) * shares).groupby(level="base").sum()
     return float(as_it_was.mean()), float(once.mean())
 
 
-def _price(checked: pd.DataFrame, costs: list[str], more: float, given: float | None) -> Estimate:
+def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     """Return what the planned runs and judgements of one base cost, from the mean of each model and length bin."""
-    name, bases = "AUD per base", int(checked["base"].nunique())
-    if given is not None:
-        check_size("AUD per base", given, least=-1e-300)
-        return Estimate(name, given, method="as given", unit="AUD", n={"bases": bases})
-    unknown = Estimate(name, None, unit="AUD", n={"bases": bases, "runs": len(checked)})
+    counts = {"bases": int(checked["base"].nunique()), "runs": len(checked)}
+    unknown = Estimate("AUD per base", None, unit="AUD", n=counts)
     if "aud_cost" not in costs:
-        return replace(unknown, note="not estimable: the runs have no aud_cost; give aud_per_base")
+        return replace(unknown, note="not estimable: the runs have no aud_cost")
     total = 0.0
     for (model, length), rows in checked.groupby(["model", "length_bin"]):
         if rows["aud_cost"].isna().all():
@@ -317,23 +272,21 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float, given: float | 
         total += sum(float(rows[name].mean()) for name in costs if rows[name].notna().any()) * per_base
     missing = int(checked["aud_cost"].isna().sum())
     free = "these models and judges cost nothing" if total == 0 else ""
-    return replace(
-        unknown, estimate=total * more, method="mean of runs and judgements", missing=missing, note=free
-    )
+    method = "mean of runs and judgements"
+    return replace(unknown, estimate=total * more, method=method, missing=missing, note=free)
 
 
 def _cost(name: str, needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswer:
-    named = f"{name}: AUD needed"
     if needed.estimate is None or price.estimate is None:
-        reason = (needed if needed.estimate is None else price).note.removeprefix("not estimable: ")
-        return unanswerable(named, reason, unit="AUD", n={"bases": n})
+        reason = (needed if needed.estimate is None else price).note.removeprefix(_WHY)
+        return unanswerable(name, reason, unit="AUD", n={"bases": n})
     count, each = whole(needed.estimate), price.estimate
     low, high = (None if end is None else whole(end) * each for end in (needed.low, needed.high))
     more = max(count - n, 0)
     between = "" if low is None or high is None else f" (between {low:.2f} and {high:.2f}, by the pilot's sd)"
     free = f"; {price.note}" if price.note else ""
     return PowerAnswer(
-        named,
+        name,
         count * each,
         low=low,
         high=high,
@@ -347,33 +300,23 @@ def _cost(name: str, needed: PowerAnswer, price: Estimate, n: int) -> PowerAnswe
     )
 
 
-def _notes(
-    checked: pd.DataFrame,
-    contrasts: tuple[ContrastPower, ...],
-    costs: list[str],
-    alpha: float,
-    given: float | None,
-) -> tuple[str, ...]:
+def _notes(checked: pd.DataFrame, contrasts: tuple[ContrastPower, ...], costs: list[str]) -> tuple[str, ...]:
     notes = ["power is computed from the variance of these runs; the observed differences do not enter"]
     tests = len(contrasts)
     if tests > 1:
-        notes.append(
-            f"each contrast is tested at {alpha:g} / {tests}, as Holm's first step: a lower bound of power"
-        )
+        first = f"each contrast is tested at {ALPHA:g} / {tests}, as Holm's first step"
+        notes.append(f"{first}: a lower bound of power")
     if not tests:
         notes.append("fewer than two length bins have a score, so there is no contrast")
-    for one in contrasts:
-        if one.between is not None and one.between < 0:
-            notes.append(
-                f"the variance between bases of {one.name} is estimated as {one.between:.3g} and taken as 0"
-            )
-    unscored = int(checked["score"].isna().sum())
-    if unscored:
-        notes.append(
-            f"{unscored} of {counted(len(checked), 'runs')} {agreeing(unscored, 'have no score')}; "
-            "plan for as many to be lost again"
-        )
+    notes += [
+        f"the variance between bases of {one.name} is estimated as {one.between:.3g} and taken as 0"
+        for one in contrasts
+        if one.between is not None and one.between < 0
+    ]
+    if unscored := int(checked["score"].isna().sum()):
+        lost = f"{unscored} of {counted(len(checked), 'runs')} {agreeing(unscored, 'have no score')}"
+        notes.append(f"{lost}; plan for as many to be lost again")
     judged = "judge_aud_cost" in costs and checked["judge_aud_cost"].notna().any()
-    if given is None and "aud_cost" in costs and not judged:
+    if "aud_cost" in costs and not judged:
         notes.append("no cost of a judgement is known, so judges are not in the AUD")
     return tuple(notes)

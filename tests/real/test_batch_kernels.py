@@ -16,8 +16,7 @@ from notebook_files import write_notebook
 from waiting import is_alive, wait_for
 
 from toolkit.batch import BatchResult, run_batch
-from toolkit.batch.records import STATUSES, Record, read_record
-from toolkit.errors import InputError
+from toolkit.cli import main
 
 ENDS = """
 import os, signal, sys
@@ -39,6 +38,11 @@ if kind == "endless":
 """
 KINDS = ["fine", "failing", "sys.exit", "exit", "killed", "endless"]
 EXPECTED = ["done", "failed", "exited", "exited", "dead kernel", "timeout"]
+
+
+def record_of(path: Path) -> dict:
+    """Return the record of a notebook as it stands in its file."""
+    return json.loads(path.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -101,17 +105,15 @@ def test_notebooks_are_kept_and_none_that_failed_claims_completion(
 
 
 def test_the_records_agree(batch: tuple[Path, Callable, BatchResult]) -> None:
-    """Each is JSON with the parameters, the status, the time and the process."""
+    """Each is JSON with the parameters, the status, the time and the process; nothing else is left beside them."""
     _, _, result = batch
-    folder = result.folder / "records"
-    records = [read_record(folder, path.stem) for path in sorted(folder.glob("*.json"))]
-    assert sorted(record.parameters["kind"] for record in records if record) == sorted(KINDS)
-    for record in records:
-        assert record is not None
-        assert record.status == EXPECTED[KINDS.index(record.parameters["kind"])]
-        assert record.attempts == 1
-        assert record.seconds is not None
-        assert record.seconds > 0
+    files = set((result.folder / "records").iterdir())
+    records = {r["parameters"]["kind"]: r for r in map(record_of, (result.folder / "records").glob("*.json"))}
+    assert {kind: record["status"] for kind, record in records.items()} == dict(
+        zip(KINDS, EXPECTED, strict=True)
+    )
+    assert all(record["attempts"] == 1 and record["seconds"] > 0 for record in records.values())
+    assert {path.suffix for path in files} == {".json", ".lock", ".ipynb"}
 
 
 def test_the_summary_is_a_frame_a_csv_and_a_notebook(batch: tuple[Path, Callable, BatchResult]) -> None:
@@ -143,6 +145,7 @@ def test_a_second_call_starts_none(batch: tuple[Path, Callable, BatchResult]) ->
     assert json.dumps(second.to_dict(), allow_nan=False)
 
 
+@pytest.mark.full
 def test_a_failed_one_is_run_again_on_demand_and_a_lost_one_by_itself(tmp_path: Path) -> None:
     """With retry it is run once more and done; a notebook that was deleted is made again."""
     template = write_notebook(tmp_path / "t.ipynb", "x = 0", "from pathlib import Path\nPath('go').stat()")
@@ -158,19 +161,20 @@ def test_a_failed_one_is_run_again_on_demand_and_a_lost_one_by_itself(tmp_path: 
     assert run_batch(template, grid, progress=False).started == 1
 
 
+@pytest.mark.full
 def test_a_worker_that_dies_fails_its_notebook_only(tmp_path: Path) -> None:
     """SIGKILL of the process that runs the first of two: it is failed with the reason, and the second is done."""
     template = write_notebook(tmp_path / "t.ipynb", "x = 0", "import time", "time.sleep(60 * (x == 1))")
     out = tmp_path / "out"
 
     def kill() -> None:
-        def running() -> list[Record]:
-            known = [read_record(path.parent, path.stem) for path in (out / "records").glob("*.json")]
-            return [one for one in known if one and one.status == "running" and one.parameters["x"] == 1]
+        def running() -> list[dict]:
+            known = map(record_of, (out / "records").glob("*.json"))
+            return [one for one in known if one["status"] == "running" and one["parameters"]["x"] == 1]
 
         wait_for(running)
-        (record,) = running()
-        os.kill(int(record.process.split(":")[1]), signal.SIGKILL)
+        wait_for(lambda: list(out.glob("*.running.ipynb")))
+        os.kill(int(running()[0]["process"].split(":")[1]), signal.SIGKILL)
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -178,29 +182,69 @@ def test_a_worker_that_dies_fails_its_notebook_only(tmp_path: Path) -> None:
     thread.join()
     assert [cell.status for cell in result.cells] == ["failed", "done"]
     assert "the process that ran it died (signal 9, SIGKILL)" in result.cells[0].error
+    assert result.cells[0].notebook.endswith(".failed.ipynb")  # the cells that had run are its only trace
 
 
-@pytest.mark.parametrize(
-    ("grid", "options", "says"),
-    [
-        ({"product": {"k": [1, 2], "y": [0]}}, {}, r"grid: cell 1: t.ipynb: unknown parameter 'y'"),
-        ({"product": {"k": [1, "2"]}}, {}, r"grid: cell 2: t.ipynb: k must be a whole number, got '2'"),
-        ({"list": [{}]}, {}, "cell 1: t.ipynb: parameter 'k' is missing"),
-        ({"list": [{"k": 1}, {"k": 1, "x": 0}]}, {}, "cells 1 and 2 are the same notebook"),
-        ({"list": [{"k": 1}]}, {"timeout": 0}, "timeout: 0 is no time"),
-        ({"list": [{"k": 1}]}, {"workers": 0}, "workers: 0 notebooks"),
-    ],
-)
-def test_nothing_starts_when_a_cell_does_not_fit(
-    tmp_path: Path, grid: dict, options: dict, says: str
+EDITS = """
+import subprocess
+from pathlib import Path
+
+for name in ("t.ipynb", "s.toml"):
+    source = Path(name).read_text()
+    Path(name).write_text(source.replace("the first words", "other words"))
+child = subprocess.Popen(["bash", "-c", "trap '' TERM INT HUP; while true; do sleep 0.2; done"])
+server = subprocess.Popen(["sleep", "60"], start_new_session=True)
+with open("children.txt", "a") as file:
+    print(child.pid, server.pid, file=file)
+"""
+
+
+@pytest.mark.full
+def test_files_that_are_edited_while_a_batch_runs_and_children_that_do_not_want_to_end(
+    tmp_path: Path, study_file: Callable[..., Path]
 ) -> None:
-    """The cell of the grid is named, and no folder is made."""
-    template = write_notebook(tmp_path / "t.ipynb", "k: int\nx = 0")
-    with pytest.raises(InputError, match=says):
-        run_batch(template, grid, out=tmp_path / "out", progress=False, **options)
-    assert not (tmp_path / "out").exists()
+    """All run the template that was checked; no notebook of another study is done; what a kernel left is ended."""
+    study = study_file()
+    study.write_text(f"# the first words\n{study.read_text()}")
+    study.rename(tmp_path / "s.toml")
+    template = write_notebook(tmp_path / "t.ipynb", "x = 0\nstudy = ''", EDITS, "print('the first words')")
+    (tmp_path / "grid.toml").write_text(
+        '[[list]]\nx = 1\n[[list]]\nx = 2\nstudy = "s.toml"\n[[list]]\nx = 3\n'
+    )
+    result = run_batch(template, tmp_path / "grid.toml", workers=1, progress=False)
+    assert [cell.status for cell in result.cells] == ["done", "failed", "done"]
+    assert "s.toml was changed after the batch began; call the batch again" in result.cells[1].error
+    for cell in result.cells[::2]:
+        shown = nbformat.read(result.folder / cell.notebook, 4).cells
+        assert shown[-1].source == "print('the first words')"
+        assert shown[-1].outputs[0].text == "the first words\n"
+    assert "other words" in template.read_text()
+    told = [line.split() for line in (tmp_path / "children.txt").read_text().splitlines()]
+    assert len(told) == 2  # edited before it begins, nothing is run
+    try:  # killed when the notebook ends; when they die of it is up to the machine
+        wait_for(lambda: not any(is_alive(int(child)) for child, _ in told))
+        assert all(is_alive(int(server)) for _, server in told)
+    finally:
+        for _, server in told:
+            os.kill(int(server), signal.SIGKILL)
 
 
-def test_the_statuses_are_these() -> None:
-    """What a user can meet in a record."""
-    assert STATUSES == ("queued", "running", "done", "failed", "timeout", "dead kernel", "exited")
+@pytest.mark.full
+def test_json_and_exit_code_of_a_batch_with_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One object with a row a cell; the progress line stands on standard error and speaks of no money."""
+    template = write_notebook(tmp_path / "t.ipynb", "x = 0", "1 / x")
+    (tmp_path / "grid.toml").write_text("[product]\nx = [0, 1]\n")
+    arguments = ["batch", str(template), str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit, match="1"):
+        main([*arguments, "--json"])
+    out, err = capsys.readouterr()
+    said = json.loads(out)
+    assert said["counts"] == {"done": 1, "failed": 1}
+    assert [cell["parameters"] for cell in said["cells"]] == [{"x": 0}, {"x": 1}]
+    assert "notebooks 2/2, 1 failed" in err
+    assert "AUD" not in err
+    with pytest.raises(SystemExit, match="1"):
+        main(arguments)
+    assert "failed  x=0: In [3]: ZeroDivisionError: division by zero" in capsys.readouterr().out

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import papermill
@@ -15,48 +17,37 @@ import pytest
 from notebook_files import write_notebook
 from papermill.engines import papermill_engines
 
-from toolkit.batch.ahead import new_manager, sockets
-from toolkit.batch.engine import NotebookFailed, ToolkitEngine, one_line, place
+from toolkit.batch import engine
+from toolkit.batch.engine import NotebookFailed, ToolkitEngine, new_manager, sockets
 from toolkit.errors import InputError
 
 papermill_engines.register("toolkit", ToolkitEngine)  # as the entry point does in an installation
 
 
+def run(template: Path, parameters: dict | None = None, **options: object) -> nbformat.NotebookNode:
+    """Run a notebook as a user of papermill does."""
+    out = str(template.with_name("out.ipynb"))
+    return papermill.execute_notebook(
+        str(template), out, parameters, engine_name="toolkit", progress_bar=False, **options
+    )
+
+
 def test_an_unknown_parameter_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     """Where papermill's own engine warns and runs."""
-    path, out = write_notebook(tmp_path / "t.ipynb", "k = 1"), tmp_path / "out.ipynb"
+    path = write_notebook(tmp_path / "t.ipynb", "k = 1")
     with pytest.raises(InputError, match="unknown parameter 'kk'; this template takes k"):
-        papermill.execute_notebook(str(path), str(out), {"kk": 2}, engine_name="toolkit", progress_bar=False)
-    with pytest.raises(InputError, match="k must be a whole number, got 'a'"):
-        papermill.execute_notebook(str(path), str(out), {"k": "a"}, engine_name="toolkit", progress_bar=False)
-    assert not out.exists()
+        run(path, {"kk": 2})
+    with pytest.raises(InputError, match="k must be a valid integer, got 'a'"):
+        run(path, {"k": "a"})
+    assert not (tmp_path / "out.ipynb").exists()
 
 
-def test_an_exit_is_an_error_and_the_notebook_says_so(tmp_path: Path) -> None:
-    """For papermill sys.exit(0) is a success; here it is an error, and the cells behind it are pending."""
-    path = write_notebook(tmp_path / "t.ipynb", "k = 1", "import sys\nsys.exit(0)", "print(k)")
-    with pytest.raises(NotebookFailed, match=r"left by sys\.exit") as error:
-        papermill.execute_notebook(
-            str(path), str(tmp_path / "out.ipynb"), {"k": 2}, engine_name="toolkit", progress_bar=False
-        )
-    assert error.value.status == "exited"
-    notebook = nbformat.read(tmp_path / "out.ipynb", 4)
-    states = [cell.metadata.papermill["status"] for cell in notebook.cells]
-    assert states == ["completed", "completed", "failed", "pending"]
-    assert notebook.metadata.papermill["exception"] is True
-
-
+@pytest.mark.full
 def test_a_notebook_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     """Also one whose cells each are short, or whose kernel has not booted by then."""
     path = write_notebook(tmp_path / "t.ipynb", "k = 1", *["import time\ntime.sleep(1)"] * 60)
     with pytest.raises(NotebookFailed, match="the notebook took more than 2 s") as error:
-        papermill.execute_notebook(
-            str(path),
-            str(tmp_path / "out.ipynb"),
-            engine_name="toolkit",
-            progress_bar=False,
-            notebook_timeout=2,
-        )
+        run(path, notebook_timeout=2)
     assert error.value.status == "timeout"
 
 
@@ -84,20 +75,14 @@ def dying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return lives
 
 
-def run_dying(folder: Path) -> nbformat.NotebookNode:
-    """Run a small notebook with that kernel."""
-    path = write_notebook(folder / "t.ipynb", "k = 1", "print(k)")
-    return papermill.execute_notebook(
-        str(path), str(folder / "out.ipynb"), kernel_name="dying", engine_name="toolkit", progress_bar=False
-    )
-
-
+@pytest.mark.full
 def test_a_kernel_that_never_lives_is_a_dead_kernel_and_no_cell_claims_completion(
     tmp_path: Path, dying: Path
 ) -> None:
     """Two are started; then the notebook says that there was none, and all its cells are as they were."""
+    path = write_notebook(tmp_path / "t.ipynb", "k = 1", "print(k)")
     with pytest.raises(NotebookFailed, match="the kernel did not start") as error:
-        run_dying(tmp_path)
+        run(path, kernel_name="dying")
     assert error.value.status == "dead kernel"
     assert dying.read_text().split() == ["begun", "begun"]
     notebook = nbformat.read(tmp_path / "out.ipynb", 4)
@@ -105,6 +90,7 @@ def test_a_kernel_that_never_lives_is_a_dead_kernel_and_no_cell_claims_completio
     assert "did not start" in notebook.cells[0].outputs[0].evalue
 
 
+@pytest.mark.full
 def test_a_kernel_that_dies_before_its_first_word_is_replaced(
     tmp_path: Path, dying: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,7 +104,7 @@ def test_a_kernel_that_dies_before_its_first_word_is_replaced(
         return new_manager(name)
 
     monkeypatch.setattr("toolkit.batch.engine.new_manager", second_lives)
-    notebook = run_dying(tmp_path)
+    notebook = run(write_notebook(tmp_path / "t.ipynb", "k = 1", "print(k)"), kernel_name="dying")
     assert made == ["dying", "dying"]
     assert notebook.cells[-1].outputs[0].text == "1\n"
 
@@ -127,9 +113,7 @@ def test_kernels_talk_over_files_that_are_gone_afterwards(tmp_path: Path) -> Non
     """No port that another program could take before the kernel does; not even where paths are long."""
     source = "import ipykernel\nfile = ipykernel.get_connection_file()\nprint(open(file).read())\nfile"
     path = write_notebook(tmp_path / "t.ipynb", "k = 1", source)
-    book = papermill.execute_notebook(
-        str(path), str(tmp_path / "out.ipynb"), engine_name="toolkit", progress_bar=False
-    )
+    book = run(path)
     told = json.loads(book.cells[-1].outputs[0].text)
     assert told["transport"] == "ipc"
     assert book.cells[-1].outputs[1].data["text/plain"] == repr(f"{told['ip']}.json")
@@ -146,10 +130,11 @@ def test_sockets_stand_elsewhere_where_the_temporary_folder_is_long(
     monkeypatch.setattr("tempfile.tempdir", f"/tmp/folder-{name}")
     folder = sockets.__wrapped__()
     folder.rmdir()
-    monkeypatch.setattr("toolkit.batch.ahead.sockets", lambda: folder)
+    monkeypatch.setattr("toolkit.batch.engine.sockets", lambda: folder)
     assert len(os.fsencode(f"{new_manager('python3').ip}-5")) <= 103
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("first", ["toolkit.batch.engine", "papermill"])
 def test_papermill_and_the_engine_are_imported_in_any_order(first: str) -> None:
     """To import the engine first was an error, for papermill loads it while it is imported itself."""
@@ -161,34 +146,32 @@ def test_papermill_and_the_engine_are_imported_in_any_order(first: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.full
 def test_papermill_on_the_command_line_takes_the_engine_by_its_name(tmp_path: Path) -> None:
     """As its users call it: it runs with its parameters, and an exit is no success."""
-    path = write_notebook(tmp_path / "t.ipynb", "k = 1", "print(k + 1)", "import sys\nsys.exit(0)")
-    command = [
-        sys.executable,
-        "-m",
-        "papermill",
-        "--engine",
-        "toolkit",
-        str(path),
-        str(tmp_path / "out.ipynb"),
-    ]
+    path = write_notebook(tmp_path / "t.ipynb", "k = 1", "print(k + 1)", "import sys\nsys.exit(0)", "k")
+    command = [sys.executable, "-m", "papermill", "--engine", "toolkit", path, tmp_path / "out.ipynb"]
     done = subprocess.run([*command, "-p", "k", "2"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "In [4]: left by sys.exit() or exit() before its end" in done.stderr
-    assert nbformat.read(tmp_path / "out.ipynb", 4).cells[2].outputs[0].text == "3\n"
+    notebook = nbformat.read(tmp_path / "out.ipynb", 4)
+    assert notebook.cells[2].outputs[0].text == "3\n"
+    states = [cell.metadata.papermill["status"] for cell in notebook.cells]
+    assert states == ["completed", "completed", "completed", "failed", "pending"]
+    assert notebook.metadata.papermill["exception"] is True
 
 
 SOCKETS = """
 import sys
-from toolkit.batch import ahead
-ahead.LONGEST = 1000
-print(ahead.sockets(), flush=True)
-(ahead.sockets() / "socket-1").touch()
+from toolkit.batch import engine
+engine.LONGEST = 1000
+print(engine.sockets(), flush=True)
+(engine.sockets() / "socket-1").touch()
 input()
 """
 
 
+@pytest.mark.full
 def test_what_a_killed_process_left_of_its_kernels_is_removed_by_the_next(tmp_path: Path) -> None:
     """Its folder goes when it is dead, and not before; that of another machine or of anybody else stays."""
     others = [tmp_path / name for name in ("kernels-0badcafe-abcdefgh", "kernels-mine", "kernels-abcdefgh")]
@@ -224,15 +207,15 @@ def test_what_a_killed_process_left_of_its_kernels_is_removed_by_the_next(tmp_pa
     assert set(tmp_path.iterdir()) == set(others)
 
 
-def test_a_place_is_what_a_notebook_shows() -> None:
-    """Empty cells and text have no number."""
-    v4 = nbformat.v4
-    cells = [v4.new_markdown_cell("a"), v4.new_code_cell("x"), v4.new_code_cell(" "), v4.new_code_cell("y")]
-    notebook = v4.new_notebook(cells=cells)
-    assert [place(notebook, index) for index in (None, 1, 3)] == ["", "In [1]", "In [2]"]
+def test_a_kernel_that_cannot_boot_ahead_is_no_fault_of_the_notebook_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next notebook boots its own, and says what is wrong."""
 
+    async def refused(**_: object) -> None:
+        raise OSError("no memory")
 
-def test_an_error_is_one_line_however_long_it_is() -> None:
-    """Without colours and line ends, and at most 300 characters."""
-    assert one_line("\x1b[0;31mA\x1b[0m\n\n  B") == "A B"
-    assert len(one_line("x " * 1000)) == 300
+    monkeypatch.setattr(engine, "new_manager", lambda name: SimpleNamespace(start_kernel=refused))
+    ahead = engine.Ahead()
+    asyncio.run(ahead.boot("python3"))
+    assert ahead.take() is None

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from notebook_files import write_notebook
 from stub_server import StubServer
 from waiting import wait_for
 
-from toolkit.batch import run_batch
-from toolkit.batch.cluster import ClusterSlot, differences, facts
-from toolkit.batch.records import Record, claim, write_record
-from toolkit.batch.worker import Order
+from toolkit.batch import BatchResult, run_batch
+from toolkit.batch.pool import Cluster, differences, facts
 from toolkit.errors import InputError, ToolkitError
 from toolkit.store import embedded
 from toolkit.store.documents import Call, Run
@@ -80,10 +81,8 @@ def what_came(study: Study) -> tuple[dict[tuple[str, int], str], float, int]:
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a scheduler with two worker processes of one thread each, and a nanny for each."""
     # The workers compare their code with ours, and a developer may edit it between their start and ours.
-    (tmp_path / "pin.py").write_text(
-        "from toolkit.batch import cluster\ncluster.code_hash = lambda: 'the same'\n"
-    )
-    monkeypatch.setattr("toolkit.batch.cluster.code_hash", lambda: "the same")
+    (tmp_path / "pin.py").write_text("from toolkit.batch import pool\npool.code_hash = lambda: 'the same'\n")
+    monkeypatch.setattr("toolkit.batch.pool.code_hash", lambda: "the same")
     script = """
 import sys, time
 from distributed import LocalCluster
@@ -116,6 +115,7 @@ def kill_a_worker_of(records: Path, server: StubServer, killed: list[int], over:
         over.set()
 
 
+@pytest.mark.full
 def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_killed(
     tmp_path: Path, cluster: str
 ) -> None:
@@ -185,7 +185,7 @@ def test_without_the_package_or_a_scheduler_it_is_one_line(
     """The extra to install is named, and an address where nobody answers."""
     template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     grid = {"list": [{}]}
-    monkeypatch.setattr("toolkit.batch.cluster.CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr("toolkit.batch.pool.CONNECT_SECONDS", 0.3)
     with pytest.raises(InputError, match=r"no Dask scheduler answers there"):
         run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
     monkeypatch.setitem(sys.modules, "distributed", None)
@@ -193,100 +193,59 @@ def test_without_the_package_or_a_scheduler_it_is_one_line(
         run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
 
 
-class Deserted:
-    """A client of a cluster of which nobody is left: nothing answers, or the scheduler itself is gone."""
+class Gone:
+    """A client of a cluster whose scheduler is gone, or all workers, or each that tried died."""
 
-    def __init__(self, status: str) -> None:
+    def __init__(self, status: str = "running", error: str = "") -> None:
         self.status = status
-        self.submitted = 0
+        self.future = SimpleNamespace(
+            done=lambda: bool(error), status="error", exception=lambda: ToolkitError(error)
+        )
 
-    def submit(self, *_: object, **__: object) -> Deserted:
+    def map(self, *_: object, **__: object) -> list[object]:
         """Take work that nobody will do."""
-        self.submitted += 1
-        return self
+        return [self.future]
 
-    def result(self, timeout: float) -> None:
-        """Wait, or notice that the scheduler is gone."""
-        from distributed import CancelledError
-
-        if self.status == "closed":
-            raise CancelledError("closed")
-        raise TimeoutError
-
-    def done(self) -> bool:
-        return False
-
-    def cancel(self) -> None:
-        self.status = "cancelled"
+    def cancel(self, futures: object) -> None:
+        """Nobody is there to hear it."""
 
     def nthreads(self) -> dict[str, int]:
         return {}
 
 
 @pytest.mark.parametrize(
-    ("status", "says"),
-    [("closed", "the scheduler of the cluster is gone"), ("running", "the cluster has no workers any more")],
+    ("client", "says"),
+    [
+        (Gone("closed"), "the scheduler of the cluster is gone"),
+        (Gone(), "the cluster has no workers any more"),
+        (Gone(error="KilledWorker"), "the workers of the cluster died .KilledWorker."),
+    ],
 )
 def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, says: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Gone, says: str
 ) -> None:
-    """What had not begun stays queued and the batch says so; what runs on is waited for, and told as it ended."""
-    monkeypatch.setattr("toolkit.batch.cluster.DESERTED_SECONDS", 0.0)
-    monkeypatch.setattr("toolkit.batch.cluster.LOOK_SECONDS", 0.05)
-    records = tmp_path / "records"
-    order = Order("t.ipynb", str(tmp_path / "t.ipynb"), {}, ".", identity="a", records=str(records))
-    client = Deserted(status)
-    slot = ClusterSlot(client, 1, tmp_path / "stop", {})
-    write_record(records, Record("a"))
+    """What had not begun stays queued and the batch says so; what runs on is waited for, and counts as it ended."""
+    monkeypatch.setattr("toolkit.batch.pool.DESERTED_SECONDS", -1.0)
+    monkeypatch.setattr(
+        "toolkit.batch.run.connected", lambda *_: contextlib.nullcontext((Cluster(client, {}), 1))
+    )
+    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
+    out = tmp_path / "out"
+
+    def batch() -> BatchResult:
+        return run_batch(template, {"list": [{}]}, out=out, cluster="gone", progress=False)
+
     with pytest.raises(ToolkitError, match=f"{says}; the same call goes on from here"):
-        slot.run(order)
-    assert client.submitted == (status == "running")
-    write_record(records, Record("a", "running", attempts=1))
-    left = slot.run(order)
-    assert (left.status, left.error) == ("failed", says)
-    write_record(records, Record("a", "running", attempts=1))
-
-    def run_on() -> None:
-        with claim(records, "a") as mine:
-            assert mine
-            held.set()
-            time.sleep(0.3)
-            (tmp_path / "t.ipynb").write_text("{}")
-            write_record(records, Record("a", "done", notebook="t.ipynb"))
-
-    held = threading.Event()
-    notebook = threading.Thread(target=run_on)
-    notebook.start()
-    held.wait()
-    found = slot.run(order)
-    notebook.join()
-    assert (found.status, found.ran) == ("done", False)
-
-
-class LateReply(Deserted):
-    """Work that ends in the very moment in which the wait for it runs out, or that the worker itself timed out in."""
-
-    def __init__(self, *, fails: bool) -> None:
-        super().__init__("running")
-        self.asked = 0
-        self.fails = fails
-
-    def result(self, timeout: float) -> dict[str, object]:
-        """Run out first; the second time it is there."""
-        self.asked += 1
-        if self.asked == 1 or self.fails:
-            raise TimeoutError(f"timed out after {timeout} s.")
-        return {"status": "done", "notebook": "t.ipynb", "error": "", "ran": True}
-
-    def done(self) -> bool:
-        """It is, as soon as somebody waited."""
-        return self.asked > 0
-
-
-def test_a_wait_that_runs_out_as_its_notebook_ends_is_no_failure(tmp_path: Path) -> None:
-    """It ended a batch in CI: the notebook was done between the time-out and the look whether it was."""
-    order = Order("t.ipynb", str(tmp_path / "t.ipynb"), {}, ".", identity="a", records=str(tmp_path))
-    reply = ClusterSlot(LateReply(fails=False), 1, tmp_path / "stop", {}).run(order)
-    assert (reply.status, reply.ran) == ("done", True)
-    with pytest.raises(TimeoutError):
-        ClusterSlot(LateReply(fails=True), 1, tmp_path / "stop", {}).run(order)
+        batch()
+    (record,) = (out / "records").glob("*.json")
+    known = json.loads(record.read_text())
+    assert known["status"] == "queued"
+    with record.with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with ThreadPoolExecutor() as threads:
+            waiting = threads.submit(batch)
+            wait_for(lambda: list((out / "records").glob("batch-*")))
+            (out / "t.ipynb").write_text("{}")
+            record.write_text(json.dumps(known | {"status": "done", "notebook": "t.ipynb"}))
+            result = waiting.result(30)
+    assert (result.counts, result.started) == ({"done": 1}, 0)

@@ -1,0 +1,328 @@
+"""Power: what paired tests, equivalence, reliability, the one-shot test and a pilot's own runs can tell apart."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from toolkit.errors import InputError
+from toolkit.stats import (
+    answers_for_icc_width,
+    bases_needed,
+    compare_lengths,
+    detectable_effect,
+    equivalence_bases,
+    experiments_needed,
+    paired_power,
+    paired_sample_size,
+    pilot_power,
+    standard_deviation,
+)
+from toolkit.stats.one_shot.compare import pair_p_value
+from toolkit.stats.power import experiments
+from toolkit.stats.power.experiments import ENUMERATED_UP_TO, one_shot_power
+
+ALWAYS, HALF, W = (1, 0, 0), (0.5, 0.5, 0), (1.0, 0.0, -0.5)
+PAIRS = (("M", "S"), ("L", "M"), ("L", "S"))
+
+
+@settings(derandomize=True, deadline=None, max_examples=30)
+@given(st.floats(0.15, 1.0), st.floats(0.2, 2.0), st.sampled_from([0.8, 0.9, 0.98]))
+def test_n_and_effect_are_each_others_inverse_and_the_unit_does_not_matter(d_z, sd, power):
+    """What n bases detect needs n bases, in score points as in standard deviations; without effect it is the level."""
+    needed = bases_needed(d_z * sd, sd, power=power)
+    assert needed.estimate == pytest.approx(bases_needed(d_z, 1.0, power=power).estimate, rel=1e-9)
+    assert detectable_effect(needed.estimate, sd, power=power).estimate == pytest.approx(d_z * sd, rel=1e-6)
+    assert paired_power(d_z * sd, sd, needed.whole).estimate >= power - 1e-9
+    assert paired_power(-d_z * sd, sd, 20).estimate == paired_power(d_z * sd, sd, 20).estimate
+    assert paired_power(0.0, sd, 12).estimate == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("difference", "power"), [(0.0, 0.5), (0.1, 0.8)])
+def test_the_bases_of_equivalence_have_their_power_in_simulated_studies(difference, power):
+    """40,000 studies, tested by the 90 % interval inside the margin; the sign of the difference does not matter."""
+    found = equivalence_bases(0.25, 0.5, difference=difference, power=power)
+    other = equivalence_bases(0.25, 0.5, difference=-difference, power=power)
+    assert found.estimate == pytest.approx(other.estimate)
+    n, dice = found.whole, np.random.default_rng(3)
+    means = dice.normal(difference, 0.5 / math.sqrt(n), 40_000)
+    half = stats.t.isf(0.05, n - 1) * 0.5 * np.sqrt(dice.chisquare(n - 1, 40_000) / (n - 1) / n)
+    declared = ((means - half > -0.25) & (means + half < 0.25)).mean()
+    assert power - 0.01 < declared < power + 0.03
+
+
+def test_what_cannot_be_found_has_no_number_and_a_reason_and_nothing_is_rounded_down():
+    """No effect, equal means, a difference on the margin; two bases at least."""
+    for found in (
+        bases_needed(0.0, 1.0),
+        bases_needed(1e-6, 1.0),
+        paired_sample_size(0.0, 0.1),
+        paired_sample_size(0.1, 0.0),
+        equivalence_bases(0.25, 0.6, difference=0.25),
+    ):
+        assert (found.estimate, found.whole) == (None, None)
+        assert found.note.startswith("not estimable: ")
+        assert found.note in found.sentence() == found.to_dict()["sentence"]
+    assert bases_needed(1e6, 1.0).estimate == 2.0
+
+
+def test_one_shot_power_agrees_with_a_simulation_and_keeps_its_level():
+    """20,000 pairs of tests, drawn and tested one by one; two equal methods are told apart in 5 % at most."""
+    first, second = (0.7, 0.2, 0.1), (0.3, 0.3, 0.4)
+    dice = np.random.default_rng(11)
+    a, b = (dice.multinomial(8, p, 20_000).tolist() for p in (first, second))
+    pairs = list(zip(map(tuple, a), map(tuple, b), strict=True))
+    known = {pair: pair_p_value(*pair, W) for pair in set(pairs)}
+    simulated = np.mean([known[pair] <= 0.05 + 1e-12 for pair in pairs])
+    assert one_shot_power(first, second, 8).estimate == pytest.approx(simulated, abs=0.012)
+    assert one_shot_power((7, 2, 1), (3, 3, 4), 8).estimate == pytest.approx(
+        one_shot_power(first, second, 8).estimate
+    )  # pilot counts are read as shares
+    for shares in (HALF, (0.4, 0.3, 0.3), (0.1, 0.1, 0.8)):
+        assert 0 <= one_shot_power(shares, shares, 10).estimate <= 0.05
+
+
+def test_beyond_enumeration_power_is_simulated_with_its_interval_and_the_same_for_the_same_seed():
+    """The simulation continues where the enumeration ends."""
+    shares = (0.8, 0.1, 0.1), (0.5, 0.2, 0.3)
+    exact, drawn, again = (one_shot_power(*shares, ENUMERATED_UP_TO + more) for more in (0, 1, 1))
+    assert exact.low is None
+    assert drawn.low - 0.02 <= exact.estimate <= drawn.high + 0.03
+    assert drawn == again
+    assert "seed 0" in drawn.method
+
+
+def test_the_smallest_number_of_experiments_reaches_the_power_and_keeps_it():
+    """Checked against the powers themselves, by enumeration and by bisection; equal methods have none."""
+    n = int(experiments_needed(ALWAYS, HALF).estimate)
+    powers = {m: one_shot_power(ALWAYS, HALF, m).estimate for m in range(n - 1, n + 4)}
+    assert powers.pop(n - 1) < 0.8 <= min(powers.values())
+    assert experiments_needed(ALWAYS, (0, 0, 1)).estimate == 10
+    assert experiments_needed(ALWAYS, (0, 0, 1), start=3).estimate == 4  # 3 + 3 experiments cannot reach 5 %
+    close = (0.9, 0.05, 0.05), (0.6, 0.2, 0.2)
+    found = int(experiments_needed(*close).estimate)
+    assert ENUMERATED_UP_TO < found < 80
+    assert one_shot_power(*close, int(found * 0.8)).estimate < 0.8 <= one_shot_power(*close, found).estimate
+    none = experiments_needed(ALWAYS, ALWAYS)
+    assert none.estimate is None
+    assert "even 400" in none.note
+
+
+@pytest.mark.parametrize("power", [0.001, 0.5, 0.9, 0.999])
+def test_a_decision_made_early_is_the_one_made_late(power):
+    """Whatever the power wanted, the search says of N what the whole simulation says of it."""
+    shares = (0.9, 0.05, 0.05), (0.6, 0.2, 0.2)
+    drawn = list(experiments._drawn(*map(np.array, shares), 45, W, 0.05, 3))
+    whole = one_shot_power(*shares, 45, seed=3).estimate
+    for wanted in (power, whole, np.nextafter(whole, 1)):
+        assert experiments._drawn_power_reaches(wanted, drawn) == (whole >= wanted)
+
+
+def pilot(bases: int = 20, repeats: int = 2, models: int = 2, seed: int = 1) -> pd.DataFrame:
+    """Runs whose differences have the variance .3**2 x 2 between bases and .4**2 of a repeat."""
+    dice = np.random.default_rng(seed)
+    rows = []
+    for b in range(bases):
+        base = dice.normal(0, 0.7)
+        for length, mean in (("S", 3.2), ("M", 3.4), ("L", 3.5)):
+            prompt = base + mean + dice.normal(0, 0.3)
+            for model in range(models):
+                for repeat in range(repeats):
+                    rows.append((f"b{b}", f"m{model}", length, repeat, prompt + dice.normal(0, 0.4)))
+    frame = pd.DataFrame(rows, columns=["base", "model", "length_bin", "repeat", "composite"])
+    return frame.assign(aud_cost=0.01, judge_aud_cost=0.02)
+
+
+def test_the_spread_is_that_of_the_contrast_power_is_at_holms_first_level_and_cost_that_of_the_runs():
+    """The same differences as in the comparison of lengths, tested at .05 / 3; 12 runs a base at 3 cents each."""
+    frame = pilot()
+    found, compared = pilot_power(frame, 0.3), compare_lengths(frame).contrasts
+    cells = frame.groupby(["base", "length_bin"])["composite"].mean().unstack()
+    assert found.aud_per_base.estimate == pytest.approx(12 * 0.03)
+    for one, contrast, (b, a) in zip(found.contrasts, compared, PAIRS, strict=True):
+        sd = (cells[b] - cells[a]).std(ddof=1)
+        assert one.name == contrast.name
+        assert one.spread.estimate == pytest.approx(sd)
+        assert one.detectable.estimate == pytest.approx(detectable_effect(20, sd, alpha=0.05 / 3).estimate)
+        assert one.needed.estimate == pytest.approx(bases_needed(0.3, sd, alpha=0.05 / 3).estimate)
+        assert one.needed.low < one.needed.estimate < one.needed.high
+        assert one.detectable.low < one.detectable.estimate < one.detectable.high
+        assert one.cost.estimate == pytest.approx(one.needed.whole * 0.36)
+        assert f"{one.needed.whole} bases cost {one.cost.estimate:.2f} AUD" in one.cost.sentence()
+
+
+def test_more_repeats_take_from_the_variance_only_what_is_theirs():
+    """With two repeats as in the pilot the answer is the same; the parts are those of the formula."""
+    frame = pilot(bases=400)
+    one = pilot_power(frame, 0.1).contrasts[2]
+    assert one.within == pytest.approx(2 * 0.4**2 / 2, rel=0.1)
+    assert one.between == pytest.approx(2 * 0.3**2, rel=0.15)
+    assert one.between + one.within / 2 == pytest.approx(one.spread.estimate**2)
+    same, more = (pilot_power(frame, 0.1, repeats=k) for k in (2, 10))
+    assert same.contrasts[2].needed.estimate == pytest.approx(one.needed.estimate)
+    assert more.contrasts[2].sd == pytest.approx(math.sqrt(one.between + one.within / 10))
+    assert more.contrasts[2].needed.low is None
+    assert more.aud_per_base.estimate == pytest.approx(5 * same.aud_per_base.estimate)
+
+
+def test_a_negative_component_counts_as_nothing_and_an_unknown_one_has_no_number():
+    """Repeats that vary more than bases do, and no repeats at all."""
+    frame = pilot(bases=6)
+    noise = np.random.default_rng(2).normal(0, 0.01, len(frame))
+    found = pilot_power(frame.assign(composite=3.0 + frame["repeat"] * 2.0 + noise), repeats=5)
+    one = found.contrasts[0]
+    assert one.between < 0
+    assert one.sd == pytest.approx(math.sqrt(one.within / 5))
+    assert any("taken as 0" in note for note in found.notes)
+    once = pilot(repeats=1)
+    assert pilot_power(once, 0.3).contrasts[0].needed.estimable
+    one = pilot_power(once, 0.3, repeats=3).contrasts[0]
+    assert (one.between, one.needed.estimate, one.cost.estimate) == (None, None, None)
+    assert "without repeats" in one.needed.note
+
+
+def test_shifting_scores_changes_nothing_and_stretching_them_stretches_what_is_detectable():
+    """Nor do the order of rows and the observed effect matter."""
+    frame = pilot()
+    moved = frame.assign(composite=frame["composite"] * 2 + (frame["length_bin"] == "L") * 5.0)
+    found, other = pilot_power(frame, 0.3), pilot_power(moved.sample(frac=1, random_state=3), 0.6)
+    for one, two in zip(found.contrasts, other.contrasts, strict=True):
+        assert two.detectable.estimate == pytest.approx(2 * one.detectable.estimate)
+        assert two.needed.estimate == pytest.approx(one.needed.estimate)
+
+
+def test_a_missing_score_is_no_zero_and_a_base_without_a_bin_is_counted():
+    """All runs of one base and bin fail."""
+    frame = pilot()
+    lost = (frame["base"] == "b0") & (frame["length_bin"] == "L")
+    found, dropped = (
+        pilot_power(frame.assign(composite=frame["composite"].mask(lost))),
+        pilot_power(frame[~lost]),
+    )
+    assert [one.spread.missing for one in found.contrasts] == [0, 1, 1]
+    assert found.contrasts[2].detectable.estimate == pytest.approx(dropped.contrasts[2].detectable.estimate)
+    assert any("4 of 240 runs have no score" in note for note in found.notes)
+
+
+def test_costs_that_are_nothing_or_unknown_are_named():
+    """Local models cost nothing; a frame without costs has no AUD."""
+    free = pilot_power(pilot().assign(aud_cost=0.0, judge_aud_cost=0.0), 0.3).contrasts[0].cost
+    assert free.estimate == 0
+    assert "cost nothing" in free.sentence()
+    unknown = pilot_power(pilot().drop(columns=["aud_cost", "judge_aud_cost"]), 0.3).contrasts[0].cost
+    assert unknown.estimate is None
+    assert "no aud_cost" in unknown.note
+    assert "no cost of m0" in pilot_power(pilot().assign(aud_cost=math.nan), 0.3).contrasts[0].cost.note
+    unjudged = pilot_power(pilot().assign(judge_aud_cost=math.nan), 0.3)
+    assert unjudged.aud_per_base.estimate == pytest.approx(0.12)
+    assert any("judges are not in the AUD" in note for note in unjudged.notes)
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (pilot(bases=1), "two are needed"),
+        (pilot(bases=5).assign(composite=3.0), "are equal"),
+        (pilot(bases=5).assign(composite=lambda f: f["composite"] * 1e-13 + 4), "are equal"),
+        (pilot().assign(composite=math.nan), None),
+        (pilot().query("length_bin == 'S'"), None),
+        (pilot().head(0), None),
+    ],
+)
+def test_what_a_pilot_cannot_tell_has_its_reason(frame, why):
+    """One base, constant scores, rounding; no score and one bin have no contrast."""
+    found = pilot_power(frame, 0.3)
+    assert bool(found.contrasts) == (why is not None)
+    assert why or any("no contrast" in note for note in found.notes)
+    for one in found.contrasts:
+        assert one.detectable.estimate is None
+        assert why in one.detectable.note
+        assert why in one.cost.note
+    assert found.sentence()
+    json.dumps(found.to_dict())
+    assert found.curve([10])["detectable_effect"].isna().all()
+
+
+def test_the_curve_falls_with_the_bases_and_costs_rise():
+    """One row a contrast and number."""
+    found = pilot_power(pilot())
+    curve = found.curve([10, 20, 40])
+    first = curve[curve["contrast"] == "M-S"]
+    assert len(curve) == 9
+    assert first["detectable_effect"].is_monotonic_decreasing
+    assert first["aud"].tolist() == pytest.approx([3.6, 7.2, 14.4])
+    assert first["detectable_effect"].iloc[1] == found.contrasts[0].detectable.estimate
+    assert set(found.frame()["contrast"]) == {"M-S", "L-M", "L-S", "all"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: paired_power(0.5, 0.0, 10),
+        lambda: paired_power(0.5, 1.0, 1),
+        lambda: paired_power(float("nan"), 1.0, 10),
+        lambda: paired_power(0.5, float("inf"), 10),
+        lambda: bases_needed(0.5, 1.0, power=1.0),
+        lambda: bases_needed(0.5, 1.0, alpha=0.0),
+        lambda: detectable_effect(10, -1.0),
+        lambda: paired_sample_size(0.1, -0.1),
+        lambda: paired_sample_size(0.1, 0.1, repeats=(0, 1)),
+        lambda: equivalence_bases(0.0, 1.0),
+        lambda: equivalence_bases(0.2, 1.0, alpha=0.6),
+        lambda: answers_for_icc_width(1.0, 3, 0.2),
+        lambda: answers_for_icc_width(0.8, 1, 0.2),
+        lambda: answers_for_icc_width(0.8, 3, 0.0),
+        lambda: answers_for_icc_width(0.8, 3, 0.2, assurance=0.3),
+        lambda: one_shot_power((1, 0), HALF),
+        lambda: one_shot_power((0, 0, 0), HALF),
+        lambda: one_shot_power((-1, 1, 1), HALF),
+        lambda: one_shot_power(("a", 1, 1), HALF),
+        lambda: one_shot_power((float("nan"), 1, 1), HALF),
+        lambda: one_shot_power(ALWAYS, HALF, 10.5),
+        lambda: one_shot_power(ALWAYS, HALF, alpha=1.5),
+        lambda: one_shot_power(ALWAYS, HALF, weights=(1, 0)),
+        lambda: experiments_needed(ALWAYS, HALF, power=1),
+        lambda: experiments_needed(ALWAYS, HALF, start=0),
+        lambda: pilot_power(pilot(), 0.0),
+        lambda: pilot_power(pilot(), 0.3, repeats=0),
+        lambda: pilot_power(pilot().drop(columns="base")),
+        lambda: pilot_power(pilot().assign(composite=math.inf)),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_clear_line(call):
+    """The error names the value."""
+    with pytest.raises(InputError, match=r"power|weights|experiments|runs") as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("n", [12, 60])
+def test_the_interval_of_a_standard_deviation_holds_for_scores_at_the_ceiling(n):
+    """1,000 samples of differences of clipped half-step means: within three Monte-Carlo errors of 95 %."""
+    dice = np.random.default_rng(6)
+
+    def draw(count):
+        scores = 4.4 + dice.normal(0, 0.6, (count, 1, 1)) + dice.normal(0, 0.7, (count, 2, 3))
+        means = np.clip(np.round(scores * 2) / 2, 0, 5).mean(axis=2)
+        return means[:, 0] - means[:, 1]
+
+    truth = draw(200_000).std()
+    found = [standard_deviation("sd", draw(n)) for _ in range(1000)]
+    assert 0.925 <= np.mean([one.low <= truth <= one.high for one in found]) <= 0.97
+
+
+def test_a_standard_deviation_that_cannot_be_known_says_why():
+    """One value, equal values, four values."""
+    assert "two are needed" in standard_deviation("sd", [1.0]).note
+    assert "are equal" in standard_deviation("sd", [0.1 + 0.2, 0.3]).note
+    few = standard_deviation("sd", [1.0, 2.0, 3.0, 4.0])
+    assert (few.estimate, few.low) == (pytest.approx(np.std([1, 2, 3, 4], ddof=1)), None)
+    with pytest.raises(InputError, match="infinite"):
+        standard_deviation("sd", [1.0, math.inf])
