@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import BudgetReached, InputError
-from toolkit.judges.alterations import deal, shipped_attacks
+from toolkit.judges.alterations import KINDS, Altering, Probe, deal, probes_of, shipped_attacks
 from toolkit.judges.hallucination import (
     MODES,
     REASONS,
@@ -26,15 +26,11 @@ from toolkit.judges.hallucination import (
 )
 from toolkit.judges.labelled import LabelledItem
 from toolkit.judges.probes import (
-    KINDS,
-    Altering,
     Bench,
-    Probe,
     ProbeResult,
     Target,
     probe_pairs,
     probe_requests,
-    probes_of,
 )
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.models.base import Answer, Ask, ModelRequest

@@ -40,6 +40,16 @@ Please provide scores for each dimension as a JSON object:
 """Seed 002, section 4.3, copied from the seed."""
 
 
+@pytest.fixture(scope="module")
+def default():
+    return load_rubric("default")
+
+
+@pytest.fixture(scope="module")
+def seed_v1():
+    return load_rubric("seed-v1")
+
+
 @pytest.fixture
 def shipped_text() -> str:
     return (resources.files("toolkit.judges") / "data" / "default.toml").read_text("utf-8")

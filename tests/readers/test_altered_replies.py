@@ -11,15 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.judges.alterations import (
-    INSERTED,
-    paragraphs,
-    planted_error,
-    shipped_attacks,
-    shuffled_paragraphs,
-)
-from toolkit.judges.probes import EMPTY, KINDS, ONE_PARAGRAPH, Altering
-from toolkit.judges.probes import probes_of as made_of
+from toolkit.judges.alterations import EMPTY, KINDS, ONE_PARAGRAPH, Altering, shipped_attacks
+from toolkit.judges.alterations import probes_of as made_of
 from toolkit.models.tokens import count_tokens
 
 REPLY = """## Containment
@@ -45,8 +38,8 @@ Map it to ISO/IEC 27001 and T1566; CVE-2021-44228 has critical severity."""
 DATA = tomllib.loads((resources.files("toolkit.judges") / "data" / "probes.toml").read_text("utf-8"))
 
 
-def probes_of(run_id, text, seed, kinds=tuple(KINDS), attacks=()):
-    return made_of(Altering(text, seed, attacks, "0" * 16), kinds)
+def probes_of(text, seed, kinds=tuple(KINDS), attacks=()):
+    return made_of(Altering(text, seed, attacks), kinds)
 
 
 def lines(text: str) -> list[str]:
@@ -54,32 +47,30 @@ def lines(text: str) -> list[str]:
 
 
 def one(kind: str, text: str, seed: int = 1):
-    (probe,) = probes_of("run1", text, seed, (kind,))
+    (probe,) = probes_of(text, seed, (kind,))
     return probe
 
 
 def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None:
     """Padded, planted, shuffled, attacked; the same arguments give the same probes, another seed gives others."""
     attacks = shipped_attacks()[:3]
-    probes = probes_of("run1", REPLY, 5, attacks=attacks)
+    probes = probes_of(REPLY, 5, attacks=attacks)
     assert [probe.kind for probe in probes] == [*list(KINDS)[:3], *["attacked"] * 3]
     assert [probe.variant for probe in probes[3:]] == [attack.attack_id for attack in attacks]
-    assert probes == probes_of("run1", REPLY, 5, list(KINDS)[::-1], attacks)
-    assert probes != probes_of("run1", REPLY, 6, attacks=attacks)
-    # Another store knows the same reply under another id, and must find the same probes.
-    assert [probe.text for probe in probes] == [p.text for p in probes_of("other", REPLY, 5, attacks=attacks)]
+    assert probes == probes_of(REPLY, 5, list(KINDS)[::-1], attacks)
+    assert probes != probes_of(REPLY, 6, attacks=attacks)
 
 
 def test_an_unknown_kind_is_refused() -> None:
     """The message names the kinds there are."""
     with pytest.raises(InputError, match="probe 'louder' is unknown; use padded"):
-        probes_of("run1", REPLY, 1, ("louder",))
+        probes_of(REPLY, 1, ("louder",))
 
 
 @pytest.mark.parametrize("text", ["", "   \n\n "])
 def test_an_empty_reply_has_no_probe_and_says_why(text: str) -> None:
     """Every probe is there, without a text and with the reason."""
-    probes = probes_of("run1", text, 1, attacks=shipped_attacks()[:1])
+    probes = probes_of(text, 1, attacks=shipped_attacks()[:1])
     assert [(probe.text, probe.reason) for probe in probes] == [(None, EMPTY)] * 4
 
 
@@ -137,15 +128,16 @@ def test_fillers_say_nothing_that_can_be_scored() -> None:
 def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: str, now: str) -> None:
     """The fact is replaced by a wrong one in its own case, and everything else stays."""
     for seed in range(8):
-        found = planted_error(text, seed)
-        assert (found.variant, found.was) == (variant, was)
-        assert re.fullmatch(now, found.now)
-        assert found.text == text.replace(was, found.now, 1) != text
+        found = one("planted", text, seed)
+        before, after = re.fullmatch("'(.*)' became '(.*)'", found.detail).groups()
+        assert (found.variant, before) == (variant, was)
+        assert re.fullmatch(now, after)
+        assert found.text == text.replace(was, after, 1) != text
 
 
 def test_the_kind_of_error_is_drawn_from_what_the_reply_holds() -> None:
     """Over many seeds each kind of fact of the reply is swapped at some time, and no other kind."""
-    kinds = {planted_error(REPLY, seed).variant for seed in range(200)}
+    kinds = {one("planted", REPLY, seed).variant for seed in range(200)}
     expected = {
         "port",
         "deadline",
@@ -164,10 +156,11 @@ def test_a_reply_without_such_facts_gets_one_false_sentence(text: str) -> None:
     """The sentence is one of the list, the rest of the reply stays."""
     known = {row["text"] for row in DATA["errors"]}
     for seed in range(8):
-        found = planted_error(text, seed)
-        assert found.variant.startswith(INSERTED)
-        assert found.now in known
-        assert found.text.replace(found.now, "").split() == text.split()
+        found = one("planted", text, seed)
+        inserted = found.detail.removeprefix("put in: ")
+        assert found.variant.startswith("inserted: ")
+        assert inserted in known
+        assert found.text.replace(inserted, "").split() == text.split()
 
 
 def test_paragraphs_move_and_nothing_is_lost_or_cut() -> None:
@@ -187,10 +180,8 @@ def test_paragraphs_move_and_nothing_is_lost_or_cut() -> None:
 
 
 def test_a_bare_list_is_shuffled_with_its_numbers() -> None:
-    """Two items have one other order; sections of a reply are found as a reader would see them."""
+    """Two items have one other order."""
     assert one("shuffled", "1. Isolate.\n2. Report.").text == "2. Report.\n1. Isolate."
-    assert paragraphs(REPLY)[1].startswith("Steps:")
-    assert len(paragraphs(REPLY)) == 4
 
 
 @pytest.mark.parametrize(
@@ -206,10 +197,10 @@ def test_what_has_no_other_order_is_missing_with_its_reason(text: str) -> None:
 @given(st.text(alphabet=st.sampled_from("ab.:#-12)`\n\n \t\r汉"), max_size=80), st.integers(0, 3))
 def test_a_probe_is_never_the_original_and_shuffling_loses_nothing(text: str, seed: int) -> None:
     """Whatever the reply: an altered text differs, or there is none and a reason."""
-    for probe in probes_of("run1", text, seed, attacks=shipped_attacks()[:2]):
+    for probe in probes_of(text, seed, attacks=shipped_attacks()[:2]):
         assert (probe.text is None) == (probe.reason is not None)
         assert probe.text is None or probe.text != text
-    moved = shuffled_paragraphs(text, seed)
+    moved = one("shuffled", text, seed).text
     if moved is not None:
         assert sorted(lines(moved)) == sorted(lines(text))
         assert lines(moved) != lines(text)
@@ -218,5 +209,4 @@ def test_a_probe_is_never_the_original_and_shuffling_loses_nothing(text: str, se
 def test_a_megabyte_of_hostile_text_is_altered_in_a_moment() -> None:
     """No pattern walks over the text again and again; the other kinds are linear too."""
     for text in ("1. a\n" * 40_000, "\n" * 200_000 + "a", "port " * 40_000, "`" * 200_000, "a:\n\n" * 40_000):
-        shuffled_paragraphs(text, 1)
-        planted_error(text, 1)
+        probes_of(text, 1, ("planted", "shuffled"))
