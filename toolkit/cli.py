@@ -255,7 +255,7 @@ def import_(archive: Path, into: Path) -> Summary:
 @click.argument("ratings", type=_PATH)
 def reliability(ratings: Path) -> Summary:
     """Print ICC (six forms), Cronbach's alpha and Pearson for RATINGS (columns target, judge, score[, dimension])."""
-    from toolkit.report.text import reliability_text
+    from toolkit.report.show import reliability_text
     from toolkit.stats.agreement.ratings import read_ratings
     from toolkit.stats.agreement.reliability import reliability as analyse
 

@@ -354,27 +354,22 @@ class Study:
         only
             Names of figures of a judged study, e.g. ``["quality_by_length"]``: these alone are calculated and written.
         """
-        from toolkit.workbench.drawing import write_judged_figures
-
         place = Path(folder) if folder is not None else self.output
-        if self.plan.test.judged:
-            return write_judged_figures(self.frames().read(), self.plan, place, only)
-        return self._test_figures(place)
+        if not self.plan.test.judged:
+            return self._test_figures(place)
+        from toolkit.report.figure import about_study
+        from toolkit.report.registry import write_figures
+
+        of = self.frames().read()
+        return write_figures(of, about_study(of, self.plan), place, only)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic of the study as a table and as a sentence, and return the paths."""
-        from toolkit.report.statistics_report import write_statistics
-        from toolkit.workbench.drawing import about_judged
+        from toolkit.report.figure import about_study
+        from toolkit.report.registry import write_statistics
 
-        held = self.frames().read()
-        about = about_judged(held, self.plan)
-        return write_statistics(
-            held.analyses(),
-            folder=Path(folder) if folder is not None else self.output,
-            note=about.note,
-            source=about.source,
-            study=self.name,
-        )
+        of = self.frames().read()
+        return write_statistics(of.analyses(), about_study(of, self.plan), folder or self.output)
 
     def bundle(self, folder: Path | str | None = None) -> list[Path]:
         """Write the thesis bundle, which compiles as it is, and return its paths; see `toolkit.workbench.bundling`."""
@@ -384,18 +379,19 @@ class Study:
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of
-        from toolkit.report.captions import defects_note, source_words
-        from toolkit.report.study_report import write_one_shot_figures, write_test_figures
+        from toolkit.report.captions import defects_note, join, source_words
+        from toolkit.report.plots.one_shot import write_one_shot_figures
+        from toolkit.report.plots.results import write_test_figures
 
         runs, test = self.runs(), self.plan.test
-        note = " ".join(words for words in (self.note, defects_note(runs)) if words)
+        note = join(self.note, defects_note(runs))
         source = source_words(runs, self.name, self.plan.dataset.version)
         if test.name == "one_shot":
             return write_one_shot_figures(
                 self._scored(), folder=folder, note=note, source=source, study=self.name
             )
         results = results_of(test, self._measured())
-        return write_test_figures(results, test=test.name, folder=folder, note=note, source=source)
+        return write_test_figures(results, test=test.name, folder=folder, end=join(source, note))
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""

@@ -43,6 +43,8 @@ class Stored:
     judged: bool
     ensemble_key: str | None
     judge_calls: Mapping[str, str]
+    finish_reason: str | None
+    output_tokens: int | None
 
 
 _STORED = (
@@ -60,6 +62,8 @@ _STORED = (
     "judged_blob_id",
     "judge_calls",
     "judged",
+    "finish_reason",
+    "tokens",
 )  # top-level fields only: the embedded server gives parts of a field under other names
 
 
@@ -80,13 +84,15 @@ def _stored(run: Mapping[str, Any]) -> Stored:
         document_id=run["_id"],
         run_id=run["run_id"],
         blob_id=run.get("output_blob_id"),
-        failure=run.get("failure") if run["status"] == "failed" else None,
+        failure=run.get("failure") or "unknown" if run["status"] == "failed" else None,
         excluded=None if policy == "keep" else defect,
         policy=policy,
         defect=defect,
         judged=current and bool(run.get("judged")),
         ensemble_key=run.get("ensemble_key") if current else None,
         judge_calls=run.get("judge_calls") or {} if current else {},
+        finish_reason=run.get("finish_reason"),
+        output_tokens=(run.get("tokens") or {}).get("output"),
     )
 
 
