@@ -177,14 +177,9 @@ class Study:
         InputError
             As `runs`.
         """
-        from toolkit.filters import select_judgements
-        from toolkit.store.frames import judgements_frame
+        from toolkit.filters import planned_judgements
 
-        of_runs, where = select_judgements(self.plan, filters)
-        judges = {role: judge.name for role, judge in self.plan.judges.items()}
-        return judgements_frame(
-            self.store, self.runs(**of_runs), rubric_hash=self.plan.rubric.digest, judges=judges, where=where
-        )
+        return planned_judgements(self.plan, self.store, **filters)
 
     def dimensions(self, **filters: Any) -> pd.DataFrame:
         """Return one row per judgement and dimension; filters as in `judgements`."""
@@ -205,19 +200,9 @@ class Study:
         InputError
             As `runs`.
         """
-        from toolkit.filters import names_of_models, roles_of_models, select_calls
-        from toolkit.store.calls import calls_frame
+        from toolkit.filters import planned_calls
 
-        chosen = select_calls(self.plan, filters)
-        return calls_frame(
-            self.store,
-            study=self.plan.study.name,
-            names=names_of_models(self.plan),
-            roles=roles_of_models(self.plan),
-            where=chosen.where,
-            models=chosen.models,
-            judges=chosen.roles,
-        )
+        return planned_calls(self.plan, self.store, **filters)
 
     def dictionary(self, kind: str | None = None) -> pd.DataFrame:
         """Return what every column of a frame is: dtype, unit, meaning, when missing; of all frames by default."""
