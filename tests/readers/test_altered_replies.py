@@ -105,19 +105,26 @@ def test_fillers_say_nothing_that_can_be_scored() -> None:
             )
 
 
-@pytest.mark.parametrize(("text", "variant", "was", "now"), [
-    ("Close port 443 now.", "port", "443", r"69|179|5060|6667|9100"),
-    ("Allow 22/tcp only.", "port", "22", r"69|179|5060|6667|9100"),
-    ("It is CVE-2021-44228.", "vulnerability", "2021", r"201[4-7]"),
-    ("Filed as T1566.001.", "technique", "T1566", r"T1123|T1200|T1498"),
-    ("See NIST SP 800-61.", "standard", "NIST SP 800-61", r"NIST SP 800-88"),
-    ("See ISO 9001.", "standard", "ISO 9001", r"ISO 14001"), ("Under the GDPR.", "regulation", "GDPR", "SOX"),
-    ("Under Article 33.", "clause", "33", r"6[4-9]|7\d|80"),
-    ("Critical severity.", "severity", "Critical", "Negligible"),
-    ("severity: low", "severity", "low", "critical"), ("Never share it.", "negation", "Never", "Always"),
-    ("Do not share it.", "negation", "Do not", "Do"), ("Wait 24 hours.", "deadline", "hours", "months"),
-    ("Use TLS 1.3.", "protection", "TLS 1.3", "SSL 2.0"), ("Isolate it.", "action", "Isolate", "Reconnect"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "variant", "was", "now"),
+    [
+        ("Close port 443 now.", "port", "443", r"69|179|5060|6667|9100"),
+        ("Allow 22/tcp only.", "port", "22", r"69|179|5060|6667|9100"),
+        ("It is CVE-2021-44228.", "vulnerability", "2021", r"201[4-7]"),
+        ("Filed as T1566.001.", "technique", "T1566", r"T1123|T1200|T1498"),
+        ("See NIST SP 800-61.", "standard", "NIST SP 800-61", r"NIST SP 800-88"),
+        ("See ISO 9001.", "standard", "ISO 9001", r"ISO 14001"),
+        ("Under the GDPR.", "regulation", "GDPR", "SOX"),
+        ("Under Article 33.", "clause", "33", r"6[4-9]|7\d|80"),
+        ("Critical severity.", "severity", "Critical", "Negligible"),
+        ("severity: low", "severity", "low", "critical"),
+        ("Never share it.", "negation", "Never", "Always"),
+        ("Do not share it.", "negation", "Do not", "Do"),
+        ("Wait 24 hours.", "deadline", "hours", "months"),
+        ("Use TLS 1.3.", "protection", "TLS 1.3", "SSL 2.0"),
+        ("Isolate it.", "action", "Isolate", "Reconnect"),
+    ],
+)
 def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: str, now: str) -> None:
     """The fact is replaced by a wrong one in its own case, and everything else stays."""
     for seed in range(8):

@@ -180,22 +180,28 @@ HEADER = "prompt_id,text,scenario,category,length_bin"
 ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a", "length_bin": "S"'
 
 
-@pytest.mark.parametrize(("name", "content", "pieces"), [
-    ("a.csv", "", ("no prompt in it",)), ("a.csv", f"{HEADER}\n", ("no prompt in it",)),
-    ("a.csv", f"{HEADER},colour\na,b,c,d,S,e\n", ("line 2", "unknown key 'colour'", "dataset_version")),
-    ("a.csv", "prompt_id,text,scenario,category\na,b,SOC_INCIDENT,d\n", ("'length_bin' is missing",)),
-    ("a.csv", f"{HEADER},text\n", ("'text'", "is there twice")),
-    ("a.csv", f"{HEADER}\na,b\n", ("line 2", "not as many cells")),
-    ("a.csv", f"{HEADER}\na,b,c,d,e,f\n", ("line 2", "not as many cells")),
-    ("a.csv", f'{HEADER}\na,"b', ("line 2", "not valid CSV")),
-    ("a.csv", f"{HEADER.replace(',', ';')}\na;b;c;d;S\n", ("semicolons",)),
-    ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)), ("a.jsonl", "", ("no prompt in it",)),
-    ("a.jsonl", "{", ("line 1", "not valid JSON")), ("a.jsonl", "[" * 100_000, ("line 1", "not valid JSON")),
-    ("a.jsonl", "[1]", ("line 1", "no JSON object")),
-    ("a.jsonl", '{"prompt_id": "a"}', ("line 1", "'text' is missing")),
-    ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
-    ("a.xlsx", "x", ("'demo'", ".csv or .jsonl")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "pieces"),
+    [
+        ("a.csv", "", ("no prompt in it",)),
+        ("a.csv", f"{HEADER}\n", ("no prompt in it",)),
+        ("a.csv", f"{HEADER},colour\na,b,c,d,S,e\n", ("line 2", "unknown key 'colour'", "dataset_version")),
+        ("a.csv", "prompt_id,text,scenario,category\na,b,SOC_INCIDENT,d\n", ("'length_bin' is missing",)),
+        ("a.csv", f"{HEADER},text\n", ("'text'", "is there twice")),
+        ("a.csv", f"{HEADER}\na,b\n", ("line 2", "not as many cells")),
+        ("a.csv", f"{HEADER}\na,b,c,d,e,f\n", ("line 2", "not as many cells")),
+        ("a.csv", f'{HEADER}\na,"b', ("line 2", "not valid CSV")),
+        ("a.csv", f"{HEADER.replace(',', ';')}\na;b;c;d;S\n", ("semicolons",)),
+        ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)),
+        ("a.jsonl", "", ("no prompt in it",)),
+        ("a.jsonl", "{", ("line 1", "not valid JSON")),
+        ("a.jsonl", "[" * 100_000, ("line 1", "not valid JSON")),
+        ("a.jsonl", "[1]", ("line 1", "no JSON object")),
+        ("a.jsonl", '{"prompt_id": "a"}', ("line 1", "'text' is missing")),
+        ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
+        ("a.xlsx", "x", ("'demo'", ".csv or .jsonl")),
+    ],
+)
 def test_a_malformed_table_is_one_clear_line(
     tmp_path: Path, name: str, content: str | bytes, pieces: tuple[str, ...]
 ) -> None:
@@ -286,14 +292,20 @@ def test_texts_that_stand_twice_are_named_once(demo: Dataset) -> None:
     assert [what for _, what, _ in one] == ["has the same text as academic_soc_001_s"]
 
 
-@pytest.mark.parametrize(("said", "kind"), [
-    ("Patch CVE-CVE-2024-3094 first.", "doubled_token"), ("Isolate the the host.", "doubled_token"),
-    ("Analyse the findings below.", "nothing_below"), ("Rank the following indicators.", "nothing_below"),
-    ("Rank the following indicators: one domain, two hashes.", None),
-    ("Rank the events below:\n- a login\n- a copy", None),
-    ("The address 10.0.0.1 10.0.0.1 had had no owner.", None),
-    ("The host is still online. The HOST is still online!", "repeated_sentence"), ("Note:\nNote:", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Patch CVE-CVE-2024-3094 first.", "doubled_token"),
+        ("Isolate the the host.", "doubled_token"),
+        ("Analyse the findings below.", "nothing_below"),
+        ("Rank the following indicators.", "nothing_below"),
+        ("Rank the following indicators: one domain, two hashes.", None),
+        ("Rank the events below:\n- a login\n- a copy", None),
+        ("The address 10.0.0.1 10.0.0.1 had had no owner.", None),
+        ("The host is still online. The HOST is  still online!", "repeated_sentence"),
+        ("Note:\nNote:", None),
+    ],
+)
 def test_filler_and_scars_of_templates_are_named(demo: Dataset, said: str, kind: str | None) -> None:
     """What a template leaves behind: a prefix, word or sentence twice, a list that is announced and not there."""
     found = check_dataset(changed(demo, "academic_soc_001_s", text=said))

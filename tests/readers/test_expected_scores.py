@@ -63,16 +63,20 @@ def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
         assert found[name] == near((n % 6) * 0.5 / 0.75, 0.75)
 
 
-@pytest.mark.parametrize(("before", "number", "chances", "after"), [
-    ('{"clarity":', " 4", {" 4": 0.6, " 5": 0.2, "3": 0.1}, "}"),
-    ('{"clarity": ', "4", {"4": 0.6, "5": 0.2, " 3": 0.1}, "}"),
-    ('{"clarity', '": 4', {'": 4': 0.6, '":5': 0.2, '" : 3': 0.1}, "}"),
-    ('{"clarity"', ": 4", {": 4": 0.6, ":5": 0.2, ":\n3": 0.1}, "}"),
-    ('{"clarity"', ":4", {":4": 0.6, ": 5": 0.2, " : 3": 0.1}, "}"),
-    ('{"clarity":', "4}", {"4}": 0.6, "5}": 0.2, "3": 0.1}, ""),
-    ('{"clarity":', "4,\n", {"4,\n": 0.6, "5,": 0.2, "3 ": 0.1}, '"risk": 1}'),
-    ('```json\n{"clarity":', "4", LIKELY, "}\n```"), ('\n {\n\t"clarity" :\r\n ', "4", LIKELY, " }\n"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "number", "chances", "after"),
+    [
+        ('{"clarity":', " 4", {" 4": 0.6, " 5": 0.2, "3": 0.1}, "}"),
+        ('{"clarity": ', "4", {"4": 0.6, "5": 0.2, " 3": 0.1}, "}"),
+        ('{"clarity', '": 4', {'": 4': 0.6, '":5': 0.2, '" : 3': 0.1}, "}"),
+        ('{"clarity"', ": 4", {": 4": 0.6, ":5": 0.2, ":\n3": 0.1}, "}"),
+        ('{"clarity"', ":4", {":4": 0.6, ": 5": 0.2, " :  3": 0.1}, "}"),
+        ('{"clarity":', "4}", {"4}": 0.6, "5}": 0.2, "3": 0.1}, ""),
+        ('{"clarity":', "4,\n", {"4,\n": 0.6, "5,": 0.2, "3 ": 0.1}, '"risk": 1}'),
+        ('```json\n{"clarity":', "4", LIKELY, "}\n```"),
+        ('\n {\n\t"clarity" :\r\n ', "4", LIKELY, " }\n"),
+    ],
+)
 def test_a_digit_may_share_its_token_with_what_stands_beside_a_number(before, number, chances, after):
     assert clarity(before, entry(number, chances), after) == FOUR
 
@@ -130,12 +134,31 @@ def test_a_scale_without_single_digits_is_refused(scale):
         expected_scores({}, ["clarity"], scale)
 
 
-@pytest.mark.parametrize("text", [
-    "", "4", "[4]", '"clarity": 4', 'Sure! {"clarity":4}', '{"clarity":4} fine', '{"clarity":4}{"clarity":4}',
-    '{"clarity":4}}', '{"clarity":4', '{"clarity":4,', '{"clarity":4,}', '{"clarity" 4}', "{'clarity':4}",
-    '{"clarity":4,"clarity":4}', '{4:4,"clarity":4}', "{clarity:4}", "{}", '{"clarity":\u00a04}',
-    '{"clarity":04}', '{"a":' + "[" * 100_000,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "4",
+        "[4]",
+        '"clarity": 4',
+        'Sure! {"clarity":4}',
+        '{"clarity":4} fine',
+        '{"clarity":4}{"clarity":4}',
+        '{"clarity":4}}',
+        '{"clarity":4',
+        '{"clarity":4,',
+        '{"clarity":4,}',
+        '{"clarity" 4}',
+        "{'clarity':4}",
+        '{"clarity":4,"clarity":4}',
+        '{4:4,"clarity":4}',
+        "{clarity:4}",
+        "{}",
+        '{"clarity":\u00a04}',
+        '{"clarity":04}',
+        '{"a":' + "[" * 100_000,
+    ],
+)
 def test_a_reply_that_is_not_one_object_has_no_expected_scores(text):
     tokens = [entry(piece, LIKELY) if piece.isdigit() else piece for piece in text[:50]] + [text[50:]]
     assert expected_scores(completion(*tokens), ["clarity"]) == {}
@@ -190,10 +213,15 @@ def test_llama_cpps_shape_is_read():
     assert clarity(*tokens, content='{"reasons":"ハ",\n "clarity":4}') == FOUR
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    (['<think>{"clarity":', "1", "}</think>"], []), (["<|channel|>final<|message|>"], ["<|end|>"]),
-    ([], ["<|im_end|>", ""]), (["\n\n"], []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (['<think>{"clarity":', "1", "}</think>"], []),
+        (["<|channel|>final<|message|>"], ["<|end|>"]),
+        ([], ["<|im_end|>", ""]),
+        (["\n\n"], []),
+    ],
+)
 def test_tokens_outside_the_text_the_judge_answered_with_are_left_out(before, after):
     tokens = [*before, '{"clarity":', entry("4", LIKELY), "}", *after]
     assert clarity(*tokens, content='{"clarity":4}') == FOUR
@@ -225,10 +253,22 @@ TOP = (*TOKENS, 1, "top_logprobs")
 
 
 @pytest.mark.parametrize("value", [None, 4, "x", [], {}, [None], True])
-@pytest.mark.parametrize("path", [
-    ("choices",), CHOICE, (*CHOICE, "message"), (*CHOICE, "message", "content"), (*CHOICE, "logprobs"), TOKENS,
-    (*TOKENS, 0), (*TOKENS, 1), TOP, (*TOP, 0), (*TOP, 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("choices",),
+        CHOICE,
+        (*CHOICE, "message"),
+        (*CHOICE, "message", "content"),
+        (*CHOICE, "logprobs"),
+        TOKENS,
+        (*TOKENS, 0),
+        (*TOKENS, 1),
+        TOP,
+        (*TOP, 0),
+        (*TOP, 2),
+    ],
+)
 def test_a_wrong_type_anywhere_is_missing(path, value):
     assert expected_scores(GOOD, ["clarity"]) == {"clarity": FOUR}
     assert expected_scores(broken(*path, value), ["clarity"]) == {}

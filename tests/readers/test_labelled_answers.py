@@ -181,15 +181,19 @@ def test_what_is_wrong_is_said_with_file_line_and_column(written, content, says)
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(("text", "says"), [
-    ("", "holds no item"), ("item_id,question,answer\n", "holds no item"),
-    ("item_id,question,answer,answer\na,b,c,d\n", "line 1, column 'answer': is there twice"),
-    ('item_id,question,answer\na,"b\nc",d\ne,f\n', "line 4: has not as many cells"),
-    ("item_id,question,answer\na,b,c,d\n", "line 2: has not as many cells"),
-    ('item_id,question,answer\na,b,"c\n', "line 2: is not valid CSV"),
-    ("item_id,question,answer\na,b,\n", "line 2, column 'answer': is empty"),
-    (",".join(TRUTHFUL) + "\nA,B,Q?,Best,Best; Good, ; ,s\n", "line 2, column 'Incorrect Answers'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "holds no item"),
+        ("item_id,question,answer\n", "holds no item"),
+        ("item_id,question,answer,answer\na,b,c,d\n", "line 1, column 'answer': is there twice"),
+        ('item_id,question,answer\na,"b\nc",d\ne,f\n', "line 4: has not as many cells"),
+        ("item_id,question,answer\na,b,c,d\n", "line 2: has not as many cells"),
+        ('item_id,question,answer\na,b,"c\n', "line 2: is not valid CSV"),
+        ("item_id,question,answer\na,b,\n", "line 2, column 'answer': is empty"),
+        (",".join(TRUTHFUL) + "\nA,B,Q?,Best,Best; Good, ; ,s\n", "line 2, column 'Incorrect Answers'"),
+    ],
+)
 def test_what_is_wrong_with_a_csv_file_is_said_with_its_line(written, text, says):
     """Lines are those of the file, also after a text with a line break."""
     with pytest.raises(InputError, match=re.escape(says)):

@@ -130,22 +130,27 @@ def test_the_content_decides_the_digest_and_not_the_layout_of_the_file(tmp_path,
     assert load_rubric(path).digest == default.digest
 
 
-@pytest.mark.parametrize(("old", "new", "said"), [
-    ("shows_task = true", "shows_task = true\ncolour = 1", "unknown key 'colour'"),
-    ("shows_task = true", 'shows_task = "yes"', "shows_task: Input should be a valid boolean"),
-    ('version = "2"', "version = 2", "version: Input should be a valid string"),
-    ('version = "2"', "", "key 'version' is missing"), ("scale = [0, 5]", "scale = [1, 10]", "scale must be"),
-    ('name = "clarity"', 'name = "beauty"', "must have each of these dimensions once"),
-    ('name = "clarity"', 'name = "relevance"', "must have each of these dimensions once"),
-    ('title = "Clarity"', 'title = "Clarity"\nweight = 2', "dimensions.7: unknown key 'weight'"),
-    ('"unreadable", ', "", "dimensions.7: anchors must be six texts"),
-    ('"unreadable"', "0", "dimensions.7.anchors.1: Input should be a valid string"),
-    ("{response_content}", "", "template lacks {response_content}"), ("{task}", "", "template lacks {task}"),
-    ("shows_task = true", "shows_task = false", "template cannot hold {task}"),
-    ("<<<TASK {nonce}>>>", "{date}", "template cannot hold {date}"),
-    ("{criteria}", "{criteria} {task}", "instructions cannot hold {task}"),
-    ("scale = [0, 5]", "scale = [0, 5", "not valid TOML"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("shows_task = true", "shows_task = true\ncolour = 1", "unknown key 'colour'"),
+        ("shows_task = true", 'shows_task = "yes"', "shows_task: Input should be a valid boolean"),
+        ('version = "2"', "version = 2", "version: Input should be a valid string"),
+        ('version = "2"', "", "key 'version' is missing"),
+        ("scale = [0, 5]", "scale = [1, 10]", "scale must be"),
+        ('name = "clarity"', 'name = "beauty"', "must have each of these dimensions once"),
+        ('name = "clarity"', 'name = "relevance"', "must have each of these dimensions once"),
+        ('title = "Clarity"', 'title = "Clarity"\nweight = 2', "dimensions.7: unknown key 'weight'"),
+        ('"unreadable", ', "", "dimensions.7: anchors must be six texts"),
+        ('"unreadable"', "0", "dimensions.7.anchors.1: Input should be a valid string"),
+        ("{response_content}", "", "template lacks {response_content}"),
+        ("{task}", "", "template lacks {task}"),
+        ("shows_task = true", "shows_task = false", "template cannot hold {task}"),
+        ("<<<TASK {nonce}>>>", "{date}", "template cannot hold {date}"),
+        ("{criteria}", "{criteria} {task}", "instructions cannot hold {task}"),
+        ("scale = [0, 5]", "scale = [0, 5", "not valid TOML"),
+    ],
+)
 def test_a_rubric_that_cannot_be_used_is_refused_in_one_line(tmp_path, shipped_text, old, new, said):
     assert old in shipped_text
     path = tmp_path / "mine.toml"
