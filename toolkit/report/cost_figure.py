@@ -67,7 +67,7 @@ def cost_quality(
     if found is None or judged.empty:
         return about.nothing(NAME, TITLE, "no judged runs")
     drawn = judged[judged[found.cost].notna()]
-    data = found.to_frame()
+    data = found.frame()
     if data.empty:
         return about.nothing(NAME, TITLE, "no run with a known cost")
     measure = _measure(found, data)

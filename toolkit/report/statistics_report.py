@@ -35,7 +35,7 @@ def write_statistics(
     told: list[str] = [line for line in (source, note) if line]
     for name, (title, result) in results.items():
         found = estimates_of(result)
-        told += ["", title, *([result.sentence()] if hasattr(result, "sentence") else [])]
+        told += ["", title, *([result.sentence()] if "sentence" in vars(type(result)) else [])]
         told += [f"{where}: {one.sentence()}" if where else one.sentence() for where, one in found]
         if found:
             table = estimates_table(
@@ -43,7 +43,7 @@ def write_statistics(
             )
         else:  # tests of terms have degrees of freedom in place of intervals
             how = result.how() if hasattr(result, "how") else ""
-            table = _frame_table(name, title, result.to_frame(), join(how, source, note))
+            table = _frame_table(name, title, result.frame(), join(how, source, note))
         written += save_table(table, place, study)
     text = "\n".join(told).strip() + "\n"
     return [*written, write_atomically(place / "sentences.txt", text.encode())]

@@ -202,6 +202,7 @@ _WHERE = {
     "toolkit.stats.prompt_length.contrasts": (
         "LengthComparison",
         "compare_lengths",
+        "compare_lengths_by_model",
     ),
     "toolkit.stats.prompt_length.dimension_profile": (
         "DimensionProfile",

@@ -73,3 +73,10 @@ def with_holm(results: Iterable[Estimate], correction: str) -> tuple[Estimate, .
         one if p is None else replace(one, p_value=p, correction=correction)
         for one, p in zip(given, holm([one.p_value for one in given]), strict=True)
     )
+
+
+def holm_over(results: Iterable[Estimate], what: str) -> tuple[Estimate, ...]:
+    """Return results with Holm's p values, corrected for as many tests as there are: ``Holm over 3 contrasts``."""
+    given = tuple(results)
+    tests = sum(one.p_value is not None for one in given)
+    return with_holm(given, f"Holm over {tests} {what}" if tests > 1 else "none")

@@ -33,6 +33,11 @@ class Coefficient:
     degrees: float | None = None
     reason: str = ""
 
+    def of(self, empty: Estimate) -> Estimate:
+        """Return the estimate that this coefficient gives."""
+        names = ("estimate", "low", "high", "p_value", "degrees")
+        return replace(empty, **{name: getattr(self, name) for name in names}, note=self.reason)
+
 
 def cluster_robust(
     design: ArrayLike,
@@ -172,12 +177,4 @@ def clustered_slope(
         return replace(empty, note="not estimable: what the slope is on does not vary")
     design = np.column_stack([np.ones(len(z)), z])
     found = cluster_robust(design, other, clusters, {"slope": [0.0, 1.0]}, confidence)["slope"]
-    return replace(
-        empty,
-        estimate=found.estimate,
-        low=found.low,
-        high=found.high,
-        p_value=found.p_value,
-        note=found.reason,
-        degrees=found.degrees,
-    )
+    return found.of(empty)
