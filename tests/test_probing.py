@@ -23,8 +23,8 @@ from toolkit.judge_checks import (
     probe_targets,
     write_cards,
 )
-from toolkit.judges.alterations import shipped_attacks
-from toolkit.judges.probes import KINDS, probe_requests
+from toolkit.judges.alterations import KINDS, shipped_attacks
+from toolkit.judges.probes import probe_requests
 from toolkit.pipeline import confirm_asking
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM
 from toolkit.study import Study

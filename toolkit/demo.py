@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from toolkit.batch import Job, run_templates
+from toolkit.batch import run_templates
 from toolkit.errors import InputError
 from toolkit.study import Study
 from toolkit.words import Summary
@@ -30,7 +30,7 @@ def run_demo(*, limit: int | None = None, progress: bool = True) -> Summary:
     _say(f"notebooks: {', '.join(TEMPLATES)} (papermill, a real kernel each)")
     notebooks = run_templates(
         [
-            Job(
+            (
                 templates / f"{name}.ipynb",
                 study.output / "notebooks" / f"{name}.ipynb",
                 # Without the limit run_study would ask the runs that were left out.

@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, what killed processes left of them, and TOML that people wrote.
+"""Files: written whole or not at all, what killed processes left of them, and what people wrote as TOML or tables.
 
 Who makes something that is to vanish puts the `mark` of the running system into its name and holds it by `held` for as
 long as it is in use; a lock dies with its holder, where a pid lives on in another process. Whoever comes next finds by
@@ -9,8 +9,11 @@ shares the disk or of this one before it was started anew: some disks do not tel
 from __future__ import annotations
 
 import contextlib
+import csv
 import fcntl
 import functools
+import io
+import json
 import os
 import re
 import tempfile
@@ -19,9 +22,9 @@ import uuid
 from collections.abc import Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from toolkit.errors import InputError
 
@@ -129,19 +132,83 @@ def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> 
         raise InputError(f"{where}: not valid TOML: {' '.join(str(error).split())[:200]}") from None
 
 
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must be a text that is not empty")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+
+
+class Strict(BaseModel):
+    """One table of a file that people write: frozen, nothing unknown in it, and nothing taken for what it is not."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
 def checked(model: type[M], data: Any, where: str) -> M:
     """Return what a file holds as a model of pydantic; its first fault is one line that says where it stands."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        # A misspelled key is a missing one too, and the spelling says more.
+        found = error.errors(include_url=False)
+        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
         loc, said = first["loc"], first["msg"].removeprefix("Value error, ")
-        if first["type"] in ("missing", "extra_forbidden"):
-            said = (
-                f"key {loc[-1]!r} is missing; add it"
-                if first["type"] == "missing"
-                else f"unknown key {loc[-1]!r}"
-            )
-            loc = loc[:-1]
+        if first["type"] == "missing":
+            loc, said = loc[:-1], f"key {loc[-1]!r} is missing; add it"
+        elif first["type"] == "extra_forbidden":
+            allowed = "" if len(loc) > 1 else f", allowed are {', '.join(model.model_fields)}"
+            loc, said = loc[:-1], f"unknown key {loc[-1]!r}{allowed}"
         place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)
         raise InputError(f"{where}{', ' if place else ''}{place}: {said}") from None
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield line and cells of each row: of a ``.csv`` file with a header, else of a file with one JSON object a line.
+
+    Not by pandas, which fills short rows and renames doubled columns without a word, and knows no line of a cell.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")  # not read_text: line breaks stay as they were written
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 ({error}); save it as UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    yield from (_csv_rows if path.suffix.lower() == ".csv" else _json_rows)(path, text)
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        columns = reader.fieldnames or ()
+        if len(columns) == 1 and ";" in columns[0]:
+            raise InputError(f"{path}: its columns are separated by semicolons; save it with commas")
+        if twice := [column for column in columns if columns.count(column) > 1]:
+            raise InputError(f"{path}, line 1, column {twice[0]!r}: is there twice; name each column once")
+        line = reader.line_num + 1
+        for row in reader:
+            if None in row or None in row.values():
+                raise InputError(
+                    f"{path}, line {line}: has not as many cells as the header; quote a text with a comma"
+                )
+            yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise InputError(f"{path}, line {line}: is not valid CSV ({error}); correct the row") from None
+
+
+def _json_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    # Not splitlines: JSON text may hold U+2028, which splitlines takes for the end of a line.
+    for line, written in enumerate(text.split("\n"), start=1):
+        if not written.strip():
+            continue
+        try:
+            row = json.loads(written)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}, line {line}: is not valid JSON ({error}); one object a line") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{path}, line {line}: is no JSON object; write one object a line")
+        yield line, row

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import BudgetReached, InputError
-from toolkit.judges.alterations import deal, shipped_attacks
+from toolkit.judges.alterations import KINDS, Altering, Probe, deal, probes_of, shipped_attacks
 from toolkit.judges.hallucination import (
     MODES,
     REASONS,
@@ -26,15 +26,11 @@ from toolkit.judges.hallucination import (
 )
 from toolkit.judges.labelled import LabelledItem
 from toolkit.judges.probes import (
-    KINDS,
-    Altering,
     Bench,
-    Probe,
     ProbeResult,
     Target,
     probe_pairs,
     probe_requests,
-    probes_of,
 )
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.models.base import Answer, Ask, ModelRequest
@@ -167,13 +163,11 @@ def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard
 
 def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) -> list[Path]:
     """Write the card of every judge of a study, as figure and table, and return the files."""
-    from toolkit.report.captions import source_words
-    from toolkit.report.judge_card import write_judge_cards
+    from toolkit.report.captions import join, source_words
+    from toolkit.report.plots.judge_card import write_judge_cards
 
     source = source_words(study.runs(), study.name, study.plan.dataset.version)
-    return write_judge_cards(
-        cards_of(study, result), folder, note=study.note, source=source, study=study.name
-    )
+    return write_judge_cards(cards_of(study, result), folder, end=join(source, study.note), study=study.name)
 
 
 def _base(run: PlannedRun) -> str:
@@ -323,15 +317,14 @@ class HallucinationComparison:
 
     def figures(self, folder: Path | str) -> list[Path]:
         """Write the figure and the table into a folder, and return the paths."""
-        from toolkit.report.hallucination_table import write_hallucination_report
+        from toolkit.report.plots.hallucination import write_hallucination_report
 
         return write_hallucination_report(
             self.deciders,
             self.baselines,
             self.contrasts,
             k=self.k,
-            source=f"Study {self.study}.",
-            note=self.note,
+            end=f"Study {self.study}. {self.note}".strip(),
             folder=folder,
         )
 
@@ -355,7 +348,7 @@ class HallucinationComparison:
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what the command line says at the end, and which files were written."""
-        from toolkit.report.hallucination_table import hallucination_text
+        from toolkit.report.plots.hallucination import hallucination_text
 
         hallucinated = sum(bool(item.hallucinated) for item in self.items)
         fields: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.batch.grid import cells_of, read_grid
+from toolkit.batch.plan import cells_of, read_grid
 from toolkit.errors import InputError
 
 
@@ -70,3 +70,29 @@ def test_a_file_that_is_missing_or_no_toml_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("[product\n")
     with pytest.raises(InputError, match=r"bad.toml: not valid TOML"):
         read_grid(tmp_path / "bad.toml")
+
+
+def test_a_grid_that_is_too_large_or_too_deep_is_refused_before_it_is_written_out(tmp_path: Path) -> None:
+    """Ten lists of ten values each are ten thousand million cells; each fault is one short line."""
+    with pytest.raises(InputError, match=r"the product has 10,000,000,000 cells, more than the 100,000"):
+        cells_of({"product": {f"x{n}": list(range(10)) for n in range(10)}})
+    path = tmp_path / "grid.toml"
+    for text in ("[product]\nx = [" + "[" * 5000 + "]" * 5000 + "]", "[product]\nx = [" + "9" * 5000 + "]"):
+        path.write_text(text)
+        with pytest.raises(InputError, match="not valid TOML") as error:
+            read_grid(path)
+        assert len(str(error.value)) < 400
+    for grid in ({"list": 3}, {"product": {"x": [1]}, "exclude": 3}):
+        with pytest.raises(InputError, match="two brackets"):
+            cells_of(grid)
+    path.write_text("\ufeff[product]\nx = [1]\n")  # as an editor of Windows writes it
+    assert read_grid(path) == ({"x": 1},)
+
+
+def test_arrays_and_columns_are_lists_of_values() -> None:
+    """What somebody has in hand in a notebook."""
+    import numpy as np
+    import pandas as pd
+
+    grid = {"product": {"x": np.arange(2), "y": pd.Series(["a"])}}
+    assert cells_of(grid) == ({"x": 0, "y": "a"}, {"x": 1, "y": "a"})

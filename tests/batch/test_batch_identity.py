@@ -1,69 +1,186 @@
-"""Identities: the same for the same template, parameters, code and data, another for any other."""
+"""What makes it another notebook: template, parameters, code, data, and for one that only shows it what is stored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
+import nbformat
 import pytest
 from notebook_files import write_notebook
 
-from toolkit.batch import identity as module
-from toolkit.batch.identity import identities
-from toolkit.batch.sources import Sources
-from toolkit.batch.template import read_template
+import toolkit
+from toolkit.batch import run_batch
+from toolkit.batch.plan import plan_batch
+from toolkit.errors import InputError, StoreError
+from toolkit.runs.provenance import held_of
+from toolkit.store.connection import Store
+from toolkit.store.documents import HumanRating, Judgement, Run, utc_now
+from toolkit.study import Study
 
 
-def identity(notebook: Any, parameters: dict[str, Any], folder: Path, *, reads_store: bool = False) -> str:
-    """Return the identity of one notebook, with its files read anew."""
-    named = Sources(folder, reads_store=reads_store).named_by(parameters)
-    return identities(notebook, [parameters], [named])[0]
+def reading(path: Path, said: object = None) -> Path:
+    """Write a template that says that it reads the store, or something else."""
+    write_notebook(path, "study = ''", "print(study)")
+    notebook = nbformat.read(path, 4)
+    notebook.metadata["toolkit"] = {"reads": "store"} if said is None else said
+    nbformat.write(notebook, path)
+    return path
+
+
+def identity_of(template: Path, study: Path) -> str:
+    """Return the identity that a batch begun now gives the one notebook of a study."""
+    (cell,) = plan_batch(template, [{"study": study.name}], study.parent, "grid").cells
+    return cell.identity
+
+
+def test_more_runs_make_it_another_notebook_and_a_second_run_of_a_finished_study_does_not(
+    tmp_path: Path, study_file: Callable[..., Path]
+) -> None:
+    """Nothing is stored, one run, all runs: three; run again without a call: the last. A writing one stays the same."""
+    shows, asks = reading(tmp_path / "shows.ipynb"), write_notebook(tmp_path / "asks.ipynb", "study = ''")
+    path = study_file()
+    before, same = identity_of(shows, path), identity_of(asks, path)
+    assert not (tmp_path / "results").exists()
+    study = Study.load(path)
+    study.execute(progress=False, limit=1)
+    one = identity_of(shows, path)
+    study.execute(progress=False)
+    every = identity_of(shows, path)
+    assert len({before, one, every}) == 3
+    study.execute(progress=False)
+    study.status()
+    assert identity_of(shows, path) == every
+    assert identity_of(asks, path) == same
+    study.store.close()
+
+
+def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store: Store) -> None:
+    """A run, its change at an earlier time, a judgement, a rating; documents of another study do not count."""
+    folder = store.folder
+    assert folder is not None
+    seen = [held_of("s", folder)]
+    assert seen[0] == held_of("s", folder / "none")
+    moment = utc_now()
+    store.database["runs"].insert_one({"study": "s", "call_id": "a", "updated_at": moment})
+    seen.append(held_of("s", folder))
+    store.database["runs"].insert_one(
+        {"study": "s", "call_id": "b", "updated_at": moment - timedelta(hours=2)}
+    )
+    seen.append(held_of("s", folder))
+    store.database["runs"].update_one({"call_id": "b"}, {"$set": {"updated_at": moment - timedelta(hours=1)}})
+    seen.append(held_of("s", folder))
+    for document in (Judgement, HumanRating):
+        store.database[document._meta["collection"]].insert_one({"_id": "1", "study": "s"})
+        seen.append(held_of("s", folder))
+    store.database["calls"].insert_one({"_id": "c", "study": "s", "state": "claimed"})
+    seen.append(held_of("s", folder))
+    assert len(set(seen)) == len(seen)
+    store.database[Run._meta["collection"]].insert_one({"study": "other", "call_id": "x"})
+    assert held_of("s", folder) == seen[-1]
+
+
+def test_the_store_is_asked_once_for_all_notebooks_of_a_study(
+    tmp_path: Path, study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the study is loaded once, and all cells are planned from the same state."""
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "toolkit.runs.provenance.held_of", lambda study, folder: asked.append(study) or "state"
+    )
+    template = write_notebook(tmp_path / "t.ipynb", "study = ''\nk = 0")
+    notebook = nbformat.read(template, 4)
+    notebook.metadata["toolkit"] = {"reads": "store"}
+    nbformat.write(notebook, template)
+    name = study_file().name
+    plan = plan_batch(template, [{"study": name, "k": k} for k in range(50)], tmp_path, "grid")
+    assert len({cell.identity for cell in plan.cells}) == 50
+    assert asked == ["small"]
+    assert plan.reads_store
+
+
+def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(
+    tmp_path: Path, study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what it holds: neither old figures nor a wrong "done"."""
+    monkeypatch.setenv(
+        "MONGODB_URI", "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=200&connectTimeoutMS=200"
+    )
+    monkeypatch.setattr(
+        "toolkit.runs.provenance.open_store", lambda folder: (_ for _ in ()).throw(StoreError("no answer"))
+    )
+    with pytest.raises(StoreError, match="no answer"):
+        run_batch(
+            reading(tmp_path / "t.ipynb"), {"list": [{"study": str(study_file())}]}, out=tmp_path / "out"
+        )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("said", ["store", {"reads": "shop"}, {"read": "store"}, {"reads": "store", "x": 1}])
+def test_metadata_that_nobody_understands_is_refused(tmp_path: Path, said: object) -> None:
+    """A slip would leave the notebook stale in silence."""
+    with pytest.raises(InputError, match=r'the metadata `toolkit` .* may be \{"reads": "store"\}'):
+        plan_batch(reading(tmp_path / "t.ipynb", said), [{}], tmp_path, "grid")
+
+
+def test_a_file_among_the_options_of_a_test_is_part_of_the_study(
+    tmp_path: Path, study_file: Callable[..., Path]
+) -> None:
+    """The key of a question is in no prompt, and yet decides what every experiment comes to."""
+    template = write_notebook(tmp_path / "t.ipynb", "study = ''")
+    path, keys = study_file(), tmp_path / "keys.toml"
+    shipped = Path(__file__).parents[2] / "toolkit" / "protocols" / "data" / "questions.toml"
+    keys.write_text(shipped.read_text())
+    path.write_text(
+        'name = "one"\ntest = "one_shot"\nmodels = [{ name = "scripted" }]\n'
+        'options = { questions = "keys.toml", only = ["plain_gets_host"] }\n'
+        "judges = { primary = false, secondary = false, tertiary = false }\n"
+    )
+    (cell,) = plan_batch(template, [{"study": path.name}], tmp_path, "grid").cells
+    assert str(keys) in cell.files
+    keys.write_text(shipped.read_text() + "\n# another key\n")
+    assert identity_of(template, path) != cell.identity
 
 
 def test_every_part_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Source, value, content of a named file and code change it; outputs and other files do not."""
     (tmp_path / "data.csv").write_text("1")
-    path = write_notebook(tmp_path / "t.ipynb", "data = ''", "x = 1")
-    notebook = read_template(path)
-    first = identity(notebook, {"data": "data.csv"}, tmp_path)
-    notebook.cells[1].execution_count = 7
+    template = write_notebook(tmp_path / "t.ipynb", "data = ''", "x = 1")
+
+    def identity(data: object = "data.csv") -> str:
+        return plan_batch(template, [{"data": data}], tmp_path, "grid").cells[0].identity
+
+    seen = [identity()]
+    template.write_text(template.read_text().replace('"execution_count": null', '"execution_count": 7'))
     (tmp_path / "other.csv").write_text("1")
-    assert identity(notebook, {"data": "data.csv"}, tmp_path) == first
-    seen = {first}
-
-    def another() -> bool:
-        seen.add(identity(notebook, {"data": "data.csv"}, tmp_path))
-        return len(seen) == count
-
-    count = 2
+    assert identity() == seen[0]
     (tmp_path / "data.csv").write_text("2")
-    assert another()
-    count = 3
-    notebook.cells[1].source = "x = 2"
-    assert another()
-    count = 4
-    monkeypatch.setattr(module, "code_hash", lambda: "other code")
-    assert another()
-    assert identity(notebook, {"data": "other.csv"}, tmp_path) not in seen
+    seen += [identity(), identity("other.csv")]
+    template.write_text(template.read_text().replace("x = 1", "x = 2"))
+    seen.append(identity())
+    monkeypatch.setattr("toolkit.batch.plan.code_hash", lambda: "other code")
+    seen.append(identity())
+    assert len(set(seen)) == len(seen) == 5
 
 
 def test_a_study_counts_with_its_rubric(study_file: Callable[..., Path], tmp_path: Path) -> None:
     """The study file names a rubric of its own; a change of that is a change of the study."""
-    shipped = Path(module.__file__).parents[1] / "judges" / "data" / "default.toml"
+    shipped = Path(toolkit.__file__).parent / "judges" / "data" / "default.toml"
     rubric = tmp_path / "mine.toml"
     rubric.write_text(shipped.read_text())
     study = study_file(judges='rubric = "mine.toml"')
-    notebook = read_template(write_notebook(tmp_path / "t.ipynb", "study = ''"))
-    first = identity(notebook, {"study": study.name}, tmp_path)
+    template = write_notebook(tmp_path / "t.ipynb", "study = ''")
+    first = identity_of(template, study)
     rubric.write_text(shipped.read_text().replace('version = "', 'version = "9', 1))
-    assert identity(notebook, {"study": study.name}, tmp_path) != first
+    assert identity_of(template, study) != first
 
 
 def test_texts_that_are_no_paths_are_texts(tmp_path: Path) -> None:
     """A zero byte or a very long text names no file, and a word is no path though a file has its name."""
-    notebook = read_template(write_notebook(tmp_path / "t.ipynb", "a = ''"))
+    template = write_notebook(tmp_path / "t.ipynb", "a = [1]")
+    cells = [{"a": ["security", "\0/x", "long/" * 2000]}]
     (tmp_path / "security").write_text("1")
-    first = identity(notebook, {"a": ["security", "\0/x", "long/" * 2000]}, tmp_path)
+    first = plan_batch(template, cells, tmp_path, "grid")
     (tmp_path / "security").write_text("2")
-    assert identity(notebook, {"a": ["security", "\0/x", "long/" * 2000]}, tmp_path) == first
+    assert plan_batch(template, cells, tmp_path, "grid") == first

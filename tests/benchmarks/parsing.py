@@ -10,6 +10,7 @@ Expected scores are measured beside it, on replies with 20 alternatives for each
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import random
@@ -20,7 +21,7 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from toolkit.judges.parse import expected_scores, parse_judgement
+from toolkit.judges.parse import Unreadable, expected_scores, parse_judgement
 from toolkit.judges.rubric import load_rubric
 from toolkit.words import DIMENSIONS
 
@@ -77,8 +78,14 @@ def main() -> int:
     options = parser.parse_args()
     dice, rubric = random.Random(5), load_rubric("default")
     texts = stored(dice, options.replies)
-    readable = sum(parse_judgement(text, rubric).scores is not None for text in texts)
-    took = seconds(lambda: [parse_judgement(text, rubric) for text in texts], options.rounds)
+
+    def parsed(text: str) -> bool:
+        with contextlib.suppress(Unreadable):
+            return bool(parse_judgement(text, rubric).scores)
+        return False
+
+    readable = sum(map(parsed, texts))
+    took = seconds(lambda: [parsed(text) for text in texts], options.rounds)
     limit = ASKED_SECONDS * options.replies / ASKED_REPLIES
     print(f"{options.replies} replies ({readable} readable) parsed in {took:.3f} s; asked: {limit:g} s")
     # The raw replies are large, so a tenth of them is measured.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.judges.alterations import Attack, attacked, deal, shipped_attacks
+from toolkit.judges.alterations import Altering, Attack, deal, probes_of, shipped_attacks
 from toolkit.judges.request import JudgeSpec, Manner, fence_code, judge_request
 from toolkit.judges.rubric import SHIPPED, Rubric, load_rubric
 
@@ -31,6 +31,12 @@ REPLIES = (
 )
 MANNERS = (Manner(), Manner(shuffle=True), Manner(focus="listed"), Manner(expected=True))
 MARKER = re.compile(r"<<<(?:END )?(?:TASK|REPLY|FOCUS[A-Z ]*) ([^\n>]*)>>>")
+
+
+def attacked(reply: str, attack: Attack, prior: str = "0") -> str:
+    """Return the reply with the attack inside; an empty one has no probe, and then the attack alone."""
+    (probe,) = probes_of(Altering(reply, 1, (attack,), prior), ("attacked",))
+    return attack.text if probe.text is None else probe.text
 
 
 def rubrics() -> list[Rubric]:

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 import pytest
 
 from toolkit.errors import BudgetReached, ModelError
+from toolkit.judges.parse import Unreadable
 from toolkit.judges.request import ask_and_read, repair_request
 from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 
 REQUEST = ModelRequest("scripted", "m", (Message("system", "rules"), Message("user", "Say yes.")), repeat=3)
 
 
-@dataclass(frozen=True)
-class Word:
-    reason: str | None
-
-
-def read(reply: ModelReply) -> Word:
+def read(reply: ModelReply) -> str:
     """Read a reply that is to be the one word yes."""
-    return Word(None if reply.text == "yes" else f"{reply.text or 'empty'}: not yes")
+    if reply.text != "yes":
+        raise Unreadable(reply.text or "empty", "not yes")
+    return reply.text
 
 
 def heard(*replies: str | BaseException, repair: bool = True):

@@ -12,12 +12,9 @@ from importlib import resources
 import pytest
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.judges.per_sentence import (
-    SentenceScores,
-    estimate_segments,
-    judge_per_sentence,
-    per_sentence_requests,
-)
+from toolkit.judges.judgement import Judgement
+from toolkit.judges.judgement import judge as judge_once
+from toolkit.judges.per_sentence import estimate_segments, per_sentence_requests
 from toolkit.judges.request import Manner
 from toolkit.judges.rubric import load_rubric
 from toolkit.judges.segments import segments
@@ -63,11 +60,9 @@ class Judge:
 
 @pytest.fixture
 def judged(spec, default):
-    def run(
-        sentences: list[str], ask: Judge | None = None, manner: Manner = MANNER, **changes
-    ) -> SentenceScores:
+    def run(sentences: list[str], ask: Judge | None = None, manner: Manner = MANNER, **changes) -> Judgement:
         options = {"judge": spec, "rubric": default, "manner": manner, "ask": ask or Judge(), **changes}
-        return asyncio.run(judge_per_sentence(" ".join(sentences), TASK, **options))
+        return asyncio.run(judge_once(" ".join(sentences), TASK, **options))
 
     return run
 
@@ -119,14 +114,15 @@ def test_false_alarms_in_a_share_of_the_segments_cost_a_long_reply_more_unless_n
 
 
 def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_findings(judged):
-    found = judged(planted(3, 1))
+    ask = Judge()
+    found = judged(planted(3, 1), ask)
     assert found.reason is None
     assert tuple(found.scores) == DIMENSIONS
     assert (found.scores["completeness"], found.scores["actionability"]) == (3.5, 4)
     assert set(found.detail["sums"]) == set(DIMENSIONS) - {"completeness", "actionability"}
     assert found.reasons == "Fine."
-    assert len(found.answers) == 4
-    assert found.call_id == found.answers[0].call_id
+    assert found.output_tokens // 3 == 4
+    assert found.call_id == ask.requests[0].identity()
     (finding,) = found.detail["findings"]
     assert " ".join(planted(3, 1))[finding["start"] : finding["end"]] == ERROR
     assert json.loads(json.dumps(found.detail))["findings"][0]["segment"] == 2
@@ -292,7 +288,7 @@ def test_a_judgement_that_rests_on_a_part_is_none(judged, number, asked, place):
     assert found.scores is None
     assert found.reason == f"prose: {place}: 'It is fine.'"
     assert found.detail is None
-    assert len(ask.requests) == len(found.answers) == asked
+    assert len(ask.requests) == found.output_tokens // 3 == asked
 
 
 def test_a_judge_is_shown_its_error_once_for_every_segment(judged):
@@ -303,7 +299,7 @@ def test_a_judge_is_shown_its_error_once_for_every_segment(judged):
     found = judged(planted(3, 1), ask)
     assert found.reason is None
     assert found.detail["sums"]["technical_accuracy"] == 5
-    assert len(ask.requests) == len(found.answers) == 6
+    assert len(ask.requests) == found.output_tokens // 3 == 6
 
 
 def test_a_judge_that_does_not_answer_one_segment_may_be_asked_again(judged):
@@ -311,7 +307,7 @@ def test_a_judge_that_does_not_answer_one_segment_may_be_asked_again(judged):
     found = judged(planted(3), ask)
     assert found.scores is None
     assert found.reason == "unanswered: segment 2 of 3: timeout: no answer in 60 s"
-    assert len(found.answers) == 3
+    assert found.output_tokens // 3 == 3
 
 
 def test_a_segment_that_cannot_be_read_outweighs_one_that_was_not_answered(judged):
@@ -332,7 +328,7 @@ def test_a_repair_that_is_not_answered_may_be_asked_again(judged):
 
     found = judged(planted(3), Judge(fails))
     assert found.reason == "unanswered: segment 2 of 3: the repair: network: down; first: prose: 'Fine.'"
-    assert len(found.answers) == 4
+    assert found.output_tokens // 3 == 4
 
 
 @pytest.mark.parametrize("error", [BudgetReached("no money"), KeyError("a fault of ours")])

@@ -11,7 +11,7 @@ import pytest
 from nbclient import NotebookClient
 from rated_study import finished_study
 
-from toolkit.batch.ahead import new_manager
+from toolkit.batch.engine import new_manager
 from toolkit.people.rating import open_round, rate
 from toolkit.words import DIMENSIONS
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from toolkit.batch import Job, check_parameters, run_templates
+from toolkit.batch import run_templates
+from toolkit.batch.template import check_parameters
 from toolkit.errors import InputError, ToolkitError
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
@@ -19,7 +20,7 @@ def test_a_template_runs_by_papermill_with_its_parameters(tmp_path: Path, demo_l
     All templates run in `test_jupyterlab`.
     """
     given = {"study": str(demo_like_study), "figures": str(tmp_path)}
-    (path,) = run_templates([Job(TEMPLATES / "run_study.ipynb", tmp_path / "run_study.ipynb", given)])
+    (path,) = run_templates([(TEMPLATES / "run_study.ipynb", tmp_path / "run_study.ipynb", given)])
     notebook = nbformat.read(path, 4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
     assert all(cell.execution_count for cell in code)
@@ -61,6 +62,6 @@ def test_a_failed_execution_is_an_error_and_its_notebook_stays(
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), template)
     with pytest.raises(ToolkitError, match=says):
-        run_templates([Job(template, tmp_path / "out.ipynb", {})])
+        run_templates([(template, tmp_path / "out.ipynb", {})])
     assert not (tmp_path / "out.ipynb").exists()
     assert (tmp_path / "out.failed.ipynb").exists()

@@ -62,53 +62,6 @@ def test_the_demo_has_no_problem(check: Callable) -> None:
     assert (found["bases"], found["prompts"], found["length_bins"]) == (12, 36, {"S": 12, "M": 12, "L": 12})
 
 
-def test_every_kind_of_problem_is_a_line_with_what_to_do(
-    check: Callable, tmp_path: Path, prompts: tuple[Prompt, ...]
-) -> None:
-    """Range, bins, labels, containment, same text and filler, each from a file as a user writes it."""
-    first = prompts[0].text
-    cases = {
-        "range": (
-            changed(prompts, 0, text="Isolate the host."),
-            "academic_soc_001_s: 5 o200k_base tokens, length bin S has 150 to 250; make it longer; a study refuses",
-        ),
-        "missing": (prompts[:5], "has no prompt in length bin L; write it"),
-        "twice": (
-            changed(prompts, 5, length_bin="M"),
-            "has 2 prompts in length bin M; give it a base of its own",
-        ),
-        "scenario": (
-            changed(prompts, 1, scenario="CTI_ANALYSIS"),
-            "academic_soc_001_m: base academic_soc_001 has scenario CTI_ANALYSIS here and SOC_INCIDENT in",
-        ),
-        "category": (changed(prompts, 2, category="other"), "; give all prompts of a base one category"),
-        "line": (
-            changed(prompts, 0, text=f"{first}\nSay it in two sentences."),
-            "academic_soc_001_m: lacks this line of academic_soc_001_s: Say it in two sentences.; say it there too",
-        ),
-        "same": (
-            changed(prompts, 3, text=first),
-            "academic_soc_002_s: has the same text as academic_soc_001_s; write another text",
-        ),
-        "filler": (
-            changed(
-                prompts, 2, text=f"{prompts[2].text}\nBe very careful with this.\nBe very careful with this."
-            ),
-            "academic_soc_001_l: says 2 times: be very careful with this; say it once",
-        ),
-    }
-    for name, (wrong, says) in cases.items():
-        path = write_csv(tmp_path / f"{name}.csv", wrong)
-        code, out, err = check(path, "--all")
-        lines = [line for line in out.splitlines() if line.startswith(("  ", "dataset"))]
-        assert (code, err) == (1, "")
-        assert any(says in line for line in lines[:-1]), (name, out)
-        assert lines[-1].startswith(f"dataset {name}, version {name}: bases 2, prompts {len(wrong)} (")
-        assert lines[-1].endswith(f", problems {len(lines) - 1}")
-        found = json.loads(check(path, "--json")[1])
-        assert len(found["problems"]) == sum(found["kinds"].values()) == len(lines) - 1
-
-
 def test_kinds_come_with_counts_and_examples_first(
     check: Callable, tmp_path: Path, prompts: tuple[Prompt, ...]
 ) -> None:
@@ -143,56 +96,20 @@ def test_a_line_of_text_is_cut_and_whole_in_json(
     assert f"lacks this line of academic_soc_001_s: {lost}" in said
 
 
-def test_a_table_of_excel_and_json_lines_are_the_same_dataset(
-    check: Callable, tmp_path: Path, prompts: tuple[Prompt, ...]
-) -> None:
-    """A byte order mark at the beginning is not part of the first column's name."""
-    plain = write_csv(tmp_path / "mine.csv", prompts)
-    code, of_csv, _ = check(plain, "--json")
-    assert (code, plain.read_bytes()[:3]) == (0, b"pro")
-    marked = write_csv(tmp_path / "mine.csv", prompts, encoding="utf-8-sig")
-    assert marked.read_bytes()[:3] == b"\xef\xbb\xbf"
-    assert check(marked, "--json") == (0, of_csv, "")
-    lines = [json.dumps({column: getattr(p, column) for column in COLUMNS}) for p in prompts]
-    (tmp_path / "mine.jsonl").write_text("\n".join(lines) + "\n")
-    assert check(tmp_path / "mine.jsonl", "--json") == (0, of_csv, "")
-
-
-def test_what_is_no_dataset_is_bad_input(
-    check: Callable, tmp_path: Path, prompts: tuple[Prompt, ...]
-) -> None:
+def test_what_is_no_dataset_is_bad_input(check: Callable, tmp_path: Path) -> None:
     """One line on standard error and exit code 2, never a traceback and never `no problem`."""
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "folder.csv").mkdir()
     (tmp_path / "header.csv").write_text(",".join(COLUMNS) + "\n")
-    (tmp_path / "zero.csv").write_bytes(b"")
-    (tmp_path / "bytes.csv").write_bytes(b"prompt_id,caf\xe9\n")
-    (tmp_path / "excel.csv").write_text(";".join(COLUMNS) + "\na;b;c;d;S;e\n")
-    (tmp_path / "half.jsonl").write_text('{"prompt_id": ')
-    (tmp_path / "notes.md").write_text("# notes")
-    write_csv(tmp_path / "bin.csv", changed(prompts, 4, length_bin="XL"))
-    write_csv(tmp_path / "again.csv", (*prompts, prompts[0]))
-    for name, says in {
-        "empty": "expected one .toml file a base",
-        "folder.csv": "expected one .toml file a base",
-        "header.csv": "no prompt in it",
-        "zero.csv": "'prompt_id' is missing",
-        "bytes.csv": "not UTF-8",
-        "excel.csv": "separated by semicolons; save it with commas",
-        "half.jsonl": "row 1: not valid JSON",
-        "notes.md": "no such dataset, give 'demo'",
-        "nowhere.csv": "no such dataset, give 'demo'",
-        "bin.csv": "row 5: key 'length_bin': unknown value 'XL', allowed are S, M, L",
-        "again.csv": "row 7: key 'prompt_id': 'academic_soc_001_s' is already used in",
-    }.items():
+    for name in ("header.csv", "nowhere.csv"):
         code, out, err = check(tmp_path / name)
         assert (code, out, err.count("\n")) == (2, "", 1), (name, err)
         assert str(tmp_path / name) in err
-        assert says in err
 
 
-def test_ten_thousand_prompts(check: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each text is counted once an encoding: a large dataset takes seconds."""
+@pytest.mark.parametrize("copies", [28, pytest.param(278, marks=pytest.mark.full)])
+def test_each_text_of_a_large_dataset_is_counted_once(
+    check: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copies: int
+) -> None:
+    """Ten thousand prompts take seconds."""
     from toolkit.models import tokens
 
     demo = load_dataset("demo").prompts
@@ -201,14 +118,15 @@ def test_ten_thousand_prompts(check: Callable, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(tokens.platformdirs, "user_cache_dir", lambda *_: str(tmp_path / "cache"))
     many = tuple(
         replace(p, prompt_id=f"{i}_{p.prompt_id}", base=f"{i}_{p.base}", text=f"{p.text}\nThis is case {i}.")
-        for i in range(278)
+        for i in range(copies)
         for p in demo
     )
     code, out, _ = check(write_csv(tmp_path / "many.csv", many))
     wrong = sum(p.length_bin != "S" for p in many) * 2  # the counts are made up: 200 tokens fit S only
     assert code == 1
     assert out.splitlines()[-1].endswith(
-        f"bases 3336, prompts 10008 (S 3336, M 3336, L 3336), problems {wrong}"
+        f"bases {12 * copies}, prompts {36 * copies} (S {12 * copies}, M {12 * copies}, L {12 * copies}), "
+        f"problems {wrong}"
     )
     assert sorted(asked) == ["cl100k_base"] * len(many) + ["o200k_base"] * len(many)
 
@@ -247,7 +165,9 @@ def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(
     study = Study.load(path)
     study.run()
     captions = [
-        file.read_text() for file in study.figures() if file.suffix == ".txt" and file.stem != "left_out"
+        file.read_text()
+        for file in study.figures(only=["quality_by_length"])
+        if file.suffix == ".txt" and file.stem != "left_out"
     ]
     assert captions
     assert all(

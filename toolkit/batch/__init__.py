@@ -1,15 +1,19 @@
-"""Templates run by papermill, many at a time: checked first, each notebook once, and no end that is no end.
-
-papermill only warns about unknown parameters and a missing ``parameters`` tag, is not safe in threads, and a dead
-kernel leaves a notebook that claims completion. `run_batch` runs a template over a grid, `run_templates` a few
-notebooks for the demo.
-"""
+"""Templates run by papermill, many at a time: checked first, each notebook once, and no end that is no end."""
 
 from __future__ import annotations
 
-from toolkit.batch.jobs import Job, run_templates
-from toolkit.batch.parameters import check_parameters
-from toolkit.batch.result import BatchResult, CellResult
-from toolkit.batch.run import run_batch
+import sys
 
-__all__ = ["BatchResult", "CellResult", "Job", "check_parameters", "run_batch", "run_templates"]
+# nbformat imports jsonschema, and that, only to check addresses of a kind no notebook has, builds a grammar for 1.7 s
+# of work. jsonschema does without when it is not there.
+_GRAMMAR = "rfc3987_syntax"
+if _GRAMMAR not in sys.modules:
+    sys.modules[_GRAMMAR] = None  # type: ignore[assignment]
+    import nbformat  # noqa: F401
+
+    del sys.modules[_GRAMMAR]
+
+from toolkit.batch.result import BatchResult, CellResult  # noqa: E402
+from toolkit.batch.run import run_batch, run_templates  # noqa: E402
+
+__all__ = ["BatchResult", "CellResult", "run_batch", "run_templates"]

@@ -3,34 +3,42 @@
 For whoever uses papermill itself: ``papermill --engine toolkit IN.ipynb OUT.ipynb -p study my.toml``. papermill warns
 about unknown parameters, writes "completed" into the notebook of a kernel that died, and takes ``sys.exit(0)`` for
 success. Here each of these is an error of its own, and the notebook shows where it happened.
+
+Kernels talk over sockets that are files. Jupyter's usual five ports are chosen, let go, and bound by the kernel a
+second later: whoever takes one meanwhile, be it another kernel or one of a hundred connections to models, ends it.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
-import re
+import shutil
 import signal
+import tempfile
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
+from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_output
 
-from toolkit.batch.ahead import Ahead, new_manager
-from toolkit.batch.parameters import fitting, parameters_of
+from toolkit.batch.records import ending
+from toolkit.batch.template import fitting, parameters_of
 from toolkit.errors import ToolkitError
+from toolkit.files import held, left, mark
 
-if TYPE_CHECKING:
-    from papermill.clientwrap import PapermillNotebookClient
-
+LONGEST = 62
+"""Bytes of the path of the folder for temporary files: some systems take 103 for a socket, and our names need 41."""
 STOP_SECONDS = 15.0
 """How long a notebook may take to stop when it is asked to: calls that are under way come home and are kept."""
 OUTPUT_SECONDS = 60
 """How long what a cell put out may come after its end; papermill gives it 4 s, which a busy machine exceeds."""
 EXITED = "left by sys.exit() or exit() before its end"
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class NotebookFailed(ToolkitError):
@@ -50,44 +58,51 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.client: PapermillNotebookClient | None = None
+        self.client: Any = None
         self.process: Any = None
-        self.status = ""
-        self.why = ""
+        self.status = self.why = ""
         self.cell: int | None = None
         self.left_at: int | None = None
+        self._timers: list[threading.Timer] = []
         self._cell_timer: threading.Timer | None = None
 
     def end(self, status: str, why: str, number: int = signal.SIGKILL) -> None:
         """End the kernel by a signal, now or as soon as there is one; the first reason stays."""
         if not self.status:
             self.status, self.why = status, why
-        process = self._kernel()
-        if process is not None and process.poll() is None:
+        manager = self.client and self.client.km
+        self.process = (manager and process_of(manager)) or self.process
+        if self.process is not None and self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
+                os.killpg(self.process.pid, number)
 
     def stop(self) -> None:
-        """Have the notebook stop as by Ctrl-C, and end its kernel when it does not; a second call ends it at once."""
-        if self.status == "stopped":
-            self.end("stopped", "stopped")
-            return
+        """Have the notebook stop as by Ctrl-C, and end its kernel when it does not."""
         self.end("stopped", "stopped", signal.SIGINT)
-        _timer(STOP_SECONDS, self.end, "stopped", "stopped")
+        self.within(STOP_SECONDS, "stopped", "stopped")
+
+    def within(self, seconds: float | None, status: str, why: str) -> threading.Timer | None:
+        """End the kernel after some seconds, unless the notebook ends before."""
+        if not seconds:
+            return None
+        timer = threading.Timer(seconds, self.end, (status, why.format(f"more than {seconds:g} s")))
+        timer.daemon = True  # nothing waits for an alarm
+        timer.start()
+        self._timers.append(timer)
+        return timer
 
     def ready(self) -> None:
         """Note the kernel's process once it answers."""
-        self.process = self._kernel()
+        self.process = process_of(self.client.km)
         if self.status:
             self.end(self.status, self.why)
 
     def cell_begins(self, cell_index: int, seconds: float | None) -> None:
         """Note which cell runs, and end the kernel when it takes too long."""
         self.cell = cell_index
-        if seconds:
-            self._cell_timer = _timer(seconds, self.end, "timeout", f"the cell took more than {seconds:g} s")
+        self._cell_timer = self.within(seconds, "timeout", "the cell took {}")
 
-    def cell_ended(self, reply: Mapping[str, Any] | None = None) -> None:
+    def cell_ended(self, reply: Mapping[str, Any] | None) -> None:
         """Note that a cell ended, and whether it asked the kernel to end, as ``exit()`` does."""
         if self._cell_timer is not None:
             self._cell_timer.cancel()
@@ -95,24 +110,97 @@ class Watch:
         if self.left_at is None and any(part.get("source") == "ask_exit" for part in payload):
             self.left_at = self.cell  # the kernel ends a moment later, perhaps in the next cell
 
-    def clear(self) -> None:
+    def close(self) -> None:
         """End what the kernel began and left behind; what has a session of its own, as the store has, lives on."""
+        for timer in self._timers:
+            timer.cancel()
         if self.process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
-    def _kernel(self) -> Any:
-        manager = self.client.km if self.client is not None else None
-        provisioner = manager.provisioner if manager is not None else None
-        return provisioner.process if provisioner is not None else self.process
+    def death(self) -> tuple[str, str]:
+        """Return the status and the reason of a kernel that is gone."""
+        if self.status:
+            return self.status, self.why
+        if self.left_at is not None:
+            return "exited", EXITED
+        code = self.process.poll() if self.process is not None else None
+        memory = "; perhaps the machine had no memory left" if code == -signal.SIGKILL else ""
+        return "dead kernel", f"the kernel died ({ending(code)}{memory})"
+
+
+class Ahead:
+    """At most one booted kernel that has not run anything, for a notebook in the same folder."""
+
+    def __init__(self) -> None:
+        self._manager: AsyncKernelManager | None = None
+        self._folder = Path()
+
+    async def boot(self, kernel_name: str) -> None:
+        """Have a kernel boot in the working folder, and do not wait for it."""
+        if self._manager is None:
+            manager = new_manager(kernel_name)
+            # The notebook under way has no part in a failure; the next one boots its own, and says why not.
+            with contextlib.suppress(Exception):
+                # As nbclient starts one: what a notebook runs is not added to the history of the user's own sessions.
+                await manager.start_kernel(extra_arguments=["--HistoryManager.hist_file=:memory:"])
+                self._manager, self._folder = manager, Path.cwd()
+
+    def take(self) -> AsyncKernelManager | None:
+        """Return the kernel that boots, where it is in this folder and lives; else none."""
+        if self._manager and (self._folder != Path.cwd() or process_of(self._manager).poll() is not None):
+            self.end()
+        manager, self._manager = self._manager, None
+        return manager
+
+    def end(self) -> None:
+        """End the kernel that boots, when nobody took it."""
+        if self._manager is not None:
+            process = process_of(self._manager)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            self._manager.cleanup_connection_file()
+            self._manager.cleanup_ipc_files()
+            self._manager = None
+
+
+def new_manager(kernel_name: str) -> AsyncKernelManager:
+    """Return the manager of a kernel that is not started yet, with sockets that nobody else can take."""
+    name = sockets() / uuid.uuid4().hex[:12]
+    return AsyncKernelManager(
+        kernel_name=kernel_name, transport="ipc", ip=str(name), connection_file=f"{name}.json"
+    )
+
+
+@functools.cache
+def sockets() -> Path:
+    """Return this process's folder of sockets, which only its user may open; those of killed processes are removed."""
+    usual = tempfile.gettempdir()
+    place = Path(usual if len(os.fsencode(usual)) <= LONGEST else "/tmp")
+    for folder in left(place, f"kernels-{mark()}-[a-z0-9_]{{8}}"):
+        shutil.rmtree(folder, ignore_errors=True)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=f"kernels-{mark()}-", dir=place))
+        with contextlib.suppress(FileNotFoundError):  # taken for left before it could be opened
+            handle = os.open(folder, os.O_RDONLY)
+            if held(handle):  # and open for as long as this process lives
+                break
+            os.close(handle)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def process_of(manager: AsyncKernelManager) -> Any:
+    """Return the process of a kernel, where it has one already."""
+    provisioner: Any = manager.provisioner
+    return provisioner.process if provisioner is not None else None
 
 
 class ToolkitEngine:
     """The engine; registered with papermill under the name ``toolkit``.
 
-    papermill loads it in the middle of its own import. Were this a subclass, then whoever imports this module first
-    would import papermill, which would look for a class that is not there yet: so papermill is asked only when
-    something runs.
+    papermill loads it in the middle of its own import, so it is no subclass, and asks papermill when something runs.
     """
 
     @classmethod
@@ -151,25 +239,24 @@ class ToolkitEngine:
         notebook_timeout: float | None = None,
         watch: Watch | None = None,
         ahead: Ahead | None = None,
-        more: bool = False,
+        more: Callable[[], bool] = lambda: False,
         **_: Any,
     ) -> None:
         """Execute the cells, and raise `NotebookFailed` for every end that papermill takes for a good one."""
         from papermill.clientwrap import PapermillNotebookClient
         from papermill.log import logger
 
-        watch = watch or Watch()
+        watch, ahead = watch or Watch(), ahead or Ahead()
 
         async def ready(notebook: Any) -> None:
             watch.ready()
-            if ahead is not None and more:
+            if more():
                 await ahead.boot(kernel_name)
 
-        def client() -> PapermillNotebookClient:
-            taken = ahead.take(kernel_name) if ahead is not None else None
+        def execute() -> None:
             watch.client = PapermillNotebookClient(
                 nb_man,
-                km=taken or new_manager(kernel_name),
+                km=ahead.take() or new_manager(kernel_name),
                 kernel_name=kernel_name,
                 startup_timeout=start_timeout,
                 iopub_timeout=OUTPUT_SECONDS,
@@ -181,64 +268,32 @@ class ToolkitEngine:
                 on_cell_execute=lambda cell, cell_index: watch.cell_begins(cell_index, execution_timeout),
                 on_cell_executed=lambda cell, cell_index, execute_reply: watch.cell_ended(execute_reply),
             )
-            return watch.client
+            watch.client.execute(cleanup_kc=True)  # the kernel is ours to end, whoever made it
 
-        whole = f"the notebook took more than {notebook_timeout:g} s" if notebook_timeout else ""
-        timer = _timer(notebook_timeout, watch.end, "timeout", whole) if notebook_timeout else None
+        watch.within(notebook_timeout, "timeout", "the notebook took {}")
         try:
             try:
-                client().execute(cleanup_kc=True)  # the kernel is ours to end, whoever made it
+                execute()
             except RuntimeError:
                 if watch.process is not None or watch.status:
                     raise
-                # It died before its first word: nothing was done, and another may live.
-                client().execute(cleanup_kc=True)
+                execute()  # it died before its first word: nothing was done, and another may live
         except DeadKernelError:
-            raise _failed(nb_man.nb, watch, *_death(watch)) from None
+            raise _failed(nb_man.nb, watch, *watch.death()) from None
         except CellTimeoutError:
             why = f"the output of the cell did not arrive within {OUTPUT_SECONDS:g} s"
             raise _failed(nb_man.nb, watch, "failed", why) from None
         except RuntimeError as error:
-            if watch.process is not None:
+            if watch.cell is not None:
                 raise
             status, why = watch.status or "dead kernel", watch.why or f"the kernel did not start: {error}"
             raise _failed(nb_man.nb, watch, status, why) from None
         finally:
-            if timer is not None:
-                timer.cancel()
-            watch.cell_ended()
-            watch.clear()
+            watch.close()
         if watch.status:
             raise _failed(nb_man.nb, watch, watch.status, watch.why)
         if watch.left_at is not None or _says_exit(nb_man.nb, watch.cell):
             raise _failed(nb_man.nb, watch, "exited", EXITED)
-
-
-def place(notebook: Any, index: int | None) -> str:
-    """Return the number of a code cell as a notebook shows it, e.g. ``In [3]``; empty before the first."""
-    if index is None:
-        return ""
-    before = notebook.cells[: index + 1]
-    return f"In [{sum(cell.cell_type == 'code' and bool(cell.source.strip()) for cell in before)}]"
-
-
-def one_line(text: str) -> str:
-    r"""Return text without colours on one line of at most 300 characters."""
-    return " ".join(_COLOURS.sub("", text).split())[:300]
-
-
-def _death(watch: Watch) -> tuple[str, str]:
-    """Return the status and the reason of a kernel that is gone."""
-    if watch.status:
-        return watch.status, watch.why
-    if watch.left_at is not None:
-        return "exited", EXITED
-    code = watch.process.poll() if watch.process is not None else None
-    how = f"exit code {code}"
-    if code is not None and code < 0:
-        how = f"signal {-code}, {signal.Signals(-code).name}"
-        how += "; perhaps the machine had no memory left" if -code == signal.SIGKILL else ""
-    return "dead kernel", f"the kernel died ({how})"
 
 
 def _failed(notebook: Any, watch: Watch, status: str, why: str) -> NotebookFailed:
@@ -253,8 +308,10 @@ def _failed(notebook: Any, watch: Watch, status: str, why: str) -> NotebookFaile
         cell.metadata.papermill.update(status="failed", exception=True)
         if cell.cell_type == "code" and not any(output.output_type == "error" for output in cell.outputs):
             cell.outputs.append(new_output("error", ename=status, evalue=why, traceback=[f"{status}: {why}"]))
-    where = place(notebook, index)
-    return NotebookFailed(f"{where}: {why}" if where else why, status=status)
+    if index is None:
+        return NotebookFailed(why, status=status)
+    number = sum(place <= index and bool(notebook.cells[place].source.strip()) for place in code)
+    return NotebookFailed(f"In [{number}]: {why}", status=status)
 
 
 def _says_exit(notebook: Any, index: int | None) -> bool:
@@ -263,10 +320,3 @@ def _says_exit(notebook: Any, index: int | None) -> bool:
     outputs = notebook.cells[index].get("outputs", ())
     failed = notebook.cells[index].metadata.papermill.get("exception") is True
     return failed and any(output.get("ename") == "SystemExit" for output in outputs)
-
-
-def _timer(seconds: float, work: Any, *arguments: Any) -> threading.Timer:
-    timer = threading.Timer(seconds, work, arguments)
-    timer.daemon = True  # nothing waits for an alarm
-    timer.start()
-    return timer

@@ -1,237 +1,186 @@
-"""Many notebooks at a time and no more: long-lived worker processes, each fed by a thread that only waits for it."""
+"""The workers of a batch: processes of this machine, or of those of a Dask cluster.
+
+Not a `ProcessPoolExecutor` of notebooks: when one of its workers dies it ends all others, and when its parent is killed
+they stay. So each place is a thread, here or on a Dask worker, that starts a process and one more when it died.
+
+The machines of a cluster share the folder of the batch and the store: ``MONGODB_URI`` for all of them, or, where all
+are this machine, the embedded server that each finds by its lock file. So claims, the ledger and the budget hold for
+all of them as they do for processes of one machine.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
-import queue
-import signal
+import platform
+import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Protocol
+from typing import TYPE_CHECKING, Any
 
-from toolkit.batch.records import Record, claim, is_finished, read_record, write_record
-from toolkit.batch.worker import Order, Reply, kept_as_failed
-from toolkit.runs.endpoints import SHARE_ENV
+from toolkit.batch.plan import code_hash
+from toolkit.batch.records import DIED, RUNNING, Order, claimed, ending, read_record, settle
+from toolkit.errors import InputError, ToolkitError
 
-STOP_SECONDS = 25.0
-"""How long workers may take to stop: longer than a notebook may, see `toolkit.batch.engine`."""
-END_SECONDS = 5.0
-LOOK_AGAIN_SECONDS, LOOK_AGAIN_AT_MOST = 0.3, 5.0
+if TYPE_CHECKING:
+    from distributed import Client
 
-
-class Slot(Protocol):
-    """Where one notebook runs at a time."""
-
-    def run(self, order: Order) -> Reply:
-        """Run one notebook and wait for its end."""
-
-    def stop(self) -> None:
-        """Have the notebook under way stop; called from another thread."""
-
-    def close(self) -> None:
-        """Give up the slot."""
+CONNECT_SECONDS = 10.0
+DESERTED_SECONDS = 60.0
+"""How long a cluster may be without any worker: a nanny needs some seconds to replace one that died."""
+GOES_ON = "the same call goes on from here when the cluster is up again"
 
 
-class ProcessSlot:
-    """A worker process of this machine; one that died is replaced at the next order."""
+def serve(slot: int, orders: str, at_once: int, wanted: dict[str, str] | None = None) -> None:
+    """Have a process take orders until all are through; one that dies over a notebook fails that one only."""
+    if wanted and (said := differences(wanted, orders)):
+        raise ToolkitError(f"worker {socket.gethostname()}: {said}")
+    from toolkit.runs.endpoints import SHARE_ENV
 
-    def __init__(self, at_once: int) -> None:
-        self._environment = kernel_environment(os.environ, at_once)
-        self._process: subprocess.Popen[str] | None = None
-        self._log: IO[bytes] | None = None
-        self._stopped = False
-
-    def run(self, order: Order) -> Reply:
-        """Have the worker fulfil an order; a worker that dies over it fails this order only."""
-        worker = self._worker()
-        try:
-            print(json.dumps(asdict(order)), file=worker.stdin, flush=True)
-            if self._stopped:
-                self.stop()  # it was stopped while this worker started
-            line = worker.stdout.readline() if worker.stdout else ""
-        except BrokenPipeError:
-            line = ""
-        if line:
-            return Reply(**json.loads(line))
-        code = worker.wait()
-        said = _last_line(self._log)
-        self.close()
-        if self._stopped:
-            return Reply("stopped", ran=True)
-        how = f"signal {-code}, {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        error = f"the process that ran it died ({how}{f': {said}' if said and code > 0 else ''})"
-        return settle_failed(order, error)
-
-    def stop(self) -> None:
-        """Ask the worker to stop as Ctrl-C would; see `toolkit.batch.worker`."""
-        self._stopped = True
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-
-    def close(self) -> None:
-        """End the worker, which has nothing to do any more."""
-        worker, self._process = self._process, None
-        if worker is not None and worker.stdin is not None and worker.stdout is not None:
-            with contextlib.suppress(BrokenPipeError):
-                worker.stdin.close()
-            try:
-                worker.wait(END_SECONDS)
-            except subprocess.TimeoutExpired:
-                worker.kill()
-                worker.wait()
-            worker.stdout.close()
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-
-    def _worker(self) -> subprocess.Popen[str]:
-        if self._process is None or self._process.poll() is not None:
-            self.close()
-            self._log = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the worker
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "toolkit.batch.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                text=True,
-                encoding="utf-8",
-                env=self._environment,
-                start_new_session=True,  # Ctrl-C in the terminal is ours to pass on
-            )
-        return self._process
-
-
-def kernel_environment(environment: Mapping[str, str], at_once: int) -> dict[str, str]:
-    """Return the surroundings of kernels of a batch: plain progress lines, and the share of the limits of each."""
-    return {**environment, "TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}
-
-
-def settle_failed(order: Order, error: str) -> Reply:
-    """Record that a notebook failed without a word of its own, unless another process has it or is through with it."""
-    if not order.records:
-        return Reply("failed", kept_as_failed(order), error, ran=True)
-    folder, ended = Path(order.records), time.time()
-    with claim(folder, order.identity) as mine:
-        if not mine:
-            return Reply("taken")
-        known = read_record(folder, order.identity) or Record(order.identity)
-        if is_finished(known, folder, retry=order.retry, tried=order.tried):
-            return Reply(known.status, str(folder.parent / known.notebook), known.error)
-        seconds = max(0.0, ended - known.began) if known.began else None
-        notebook = kept_as_failed(order)
-        write_record(
-            folder,
-            replace(
-                known,
-                status="failed",
-                notebook=os.path.relpath(notebook, folder.parent) if notebook else "",
-                error=error,
-                ended=ended,
-                seconds=seconds,
-            ),
-        )
-    return Reply("failed", notebook, error, ran=True)
-
-
-def run_orders(
-    orders: Sequence[Order],
-    open_slot: Callable[[], Slot],
-    *,
-    at_once: int,
-    ended: Callable[[Order, Reply], None],
-) -> None:
-    """Run orders in at most ``at_once`` slots, begun in the given order."""
-    waiting = deque(orders)
-    replies: queue.Queue[tuple[Order, Reply] | BaseException] = queue.Queue()
-    stopping = threading.Event()
-    slots: list[Slot] = []
-    through = [threading.Event() for _ in range(min(at_once, len(orders)))]
-
-    def serve(mine: threading.Event) -> None:
-        try:
-            slot = open_slot()
-            slots.append(slot)
-            try:
-                _serve(slot, waiting, replies, stopping)
-            finally:
-                slot.close()
-        except BaseException as error:  # carried over to the caller's thread, whatever it is
-            replies.put(error)
-        finally:
-            mine.set()
-
-    for number, mine in enumerate(through):
-        threading.Thread(target=serve, args=(mine,), name=f"batch-{number}", daemon=True).start()
-    try:
-        for _ in orders:
-            found = _next(replies)
-            if isinstance(found, BaseException):
-                raise found
-            ended(*found)
-    except BaseException:
-        stopping.set()
-        for slot in slots:
-            slot.stop()
-        raise
-    finally:
-        stopping.set()
-        try:
-            _wait(through, STOP_SECONDS)
-        except KeyboardInterrupt:  # a second time: at once
-            for slot in slots:
-                slot.stop()
-            _wait(through, END_SECONDS)
-            raise
-
-
-def _wait(through: Sequence[threading.Event], seconds: float) -> None:
-    """Wait until all slots are through; not by `join`, for a thread whose join is interrupted passes for dead."""
-    deadline = time.monotonic() + seconds
-    for each in through:
-        each.wait(max(0.0, deadline - time.monotonic()))
-
-
-def _next(replies: queue.Queue[tuple[Order, Reply] | BaseException]) -> tuple[Order, Reply] | BaseException:
+    # Plain lines of progress, a share of the limits for each notebook, and Ctrl-C in the terminal is ours to pass on.
+    environment = {**os.environ, "TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}
+    command = [sys.executable, "-c", "from toolkit.batch.worker import main; main()", orders, str(slot)]
     while True:
-        try:
-            return replies.get(timeout=0.2)  # with a time, so that Ctrl-C is heard on every platform
-        except queue.Empty:
-            continue
-
-
-def _last_line(log: IO[bytes] | None) -> str:
-    """Return the last thing a worker said before it died."""
-    if log is None:
-        return ""
-    log.seek(0)
-    lines = log.read().decode("utf-8", "replace").split("\n")
-    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
-
-
-def _serve(
-    slot: Slot,
-    waiting: deque[Order],
-    replies: queue.Queue[tuple[Order, Reply] | BaseException],
-    stopping: threading.Event,
-) -> None:
-    while not stopping.is_set():
-        try:
-            order = waiting.popleft()
-        except IndexError:
+        with tempfile.TemporaryFile() as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+            code = process.wait()
+            log.seek(0)
+            lines = log.read().decode("utf-8", "replace").splitlines()
+        if code == 0 or Path(orders).with_suffix(".stop").exists():
             return
-        reply, pause = slot.run(replace(order, more=bool(waiting))), LOOK_AGAIN_SECONDS
-        # Another process runs it: of another batch, or of a worker that died. When it is through we find its record,
-        # when it dies we run it. The slot waits meanwhile, for the limits of a study hold for so many and no more.
-        while reply.status == "taken" and not stopping.wait(pause):
-            reply, pause = slot.run(order), min(2 * pause, LOOK_AGAIN_AT_MOST)
-        if reply.status != "taken":
-            replies.put((order, reply))
+        said = next((f": {line.strip()[:200]}" for line in reversed(lines) if line.strip() and code > 0), "")
+        how, mine = f"{DIED} ({ending(code)}{said})", f"{socket.gethostname()}:{process.pid}"
+        found = [Order(**order) for order in json.loads(Path(orders).read_text(encoding="utf-8"))]
+        died = [order for order in found if (known := read_record(order)).process == mine]
+        if not died:
+            raise ToolkitError(f"a worker of the batch ended before it ran anything ({ending(code)}{said})")
+        for order in died:
+            with claimed(order) as free:
+                if free and (known := read_record(order)).process == mine and known.status == RUNNING:
+                    settle(order, "failed", how, known)
+
+
+class Processes:
+    """Worker processes of this machine."""
+
+    def __init__(self) -> None:
+        self._futures: list[Future[None]] = []
+
+    def start(self, orders: Path, at_once: int, count: int) -> None:
+        """Have so many workers take orders."""
+        threads = ThreadPoolExecutor(count, "batch")
+        self._futures = [threads.submit(serve, slot, str(orders), at_once) for slot in range(count)]
+        threads.shutdown(wait=False)
+
+    def ended(self) -> str | None:
+        """Return nothing while any works, then what ended all of them, empty where they are through."""
+        for future in self._futures:
+            if future.done():
+                future.result()
+        return "" if all(future.done() for future in self._futures) else None
+
+
+class Cluster:
+    """The workers of a Dask cluster, of which Dask decides who serves."""
+
+    def __init__(self, client: Client, wanted: dict[str, str]) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._futures: list[Any] = []
+        self._alone_since: float | None = None
+
+    def start(self, orders: Path, at_once: int, count: int) -> None:
+        """Have so many workers take orders."""
+        keys = [f"{orders.stem}-{slot}" for slot in range(count)]
+        self._futures = self._client.map(
+            serve,
+            range(count),
+            orders=str(orders),
+            at_once=at_once,
+            wanted=self._wanted,
+            key=keys,
+            pure=False,
+        )
+
+    def ended(self) -> str | None:
+        """Return nothing while any works, then what ended all of them, empty where they are through."""
+        if self._client.status == "closed":
+            return f"the scheduler of the cluster is gone; {GOES_ON}"
+        if all(future.done() for future in self._futures):
+            faults = [
+                str(future.exception())[:300] for future in self._futures if future.status != "finished"
+            ]
+            return f"the workers of the cluster died ({faults[0]}); {GOES_ON}" if faults else ""
+        # Dask waits for workers for ever. A scheduler that does not answer is seen by what is awaited of it.
+        with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):
+            self._alone_since = None if self._client.nthreads() else self._alone_since or time.monotonic()
+        if self._alone_since is None or time.monotonic() - self._alone_since <= DESERTED_SECONDS:
+            return None
+        self._client.cancel(self._futures)
+        return f"the cluster has no workers any more; {GOES_ON}"
+
+
+@contextlib.contextmanager
+def connected(address: str, place: Path) -> Iterator[tuple[Cluster, int]]:
+    """Connect to a cluster, all workers of which can take part, and yield it and how many threads it has."""
+    where = f"--cluster {address}"
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError(
+            "--cluster needs the package distributed: pip install llm-security-toolkit[cluster]"
+        ) from None
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(f"{where}: no Dask scheduler answers there ({type(error).__name__})") from None
+    with client:
+        threads, wanted = client.nthreads(), facts()
+        if not threads:
+            raise InputError(f"{where}: the cluster has no workers; start some with `dask worker`")
+        for worker, said in client.run(differences, wanted, str(place)).items():
+            if said:
+                raise InputError(f"{where}: worker {worker}: {said}")
+        yield Cluster(client, wanted), sum(threads.values())
+
+
+def facts() -> dict[str, str]:
+    """Return what all that take part must have in common; the store by a hash, for its address may hold a password."""
+    uri = os.environ.get("MONGODB_URI", "")
+    return {
+        "toolkit": code_hash(),
+        "python": platform.python_version(),
+        "store": hashlib.sha256(uri.encode()).hexdigest() if uri else "",
+        "host": "" if uri else socket.gethostname(),
+    }
+
+
+def differences(wanted: dict[str, str], place: str) -> str:
+    """Return in one line why this worker cannot take part; empty when it can."""
+    mine = facts()
+    if mine["host"] != wanted["host"] and not (mine["store"] or wanted["store"]):
+        return "is another machine, which cannot reach the embedded store; set MONGODB_URI here and there"
+    if mine["store"] != wanted["store"]:
+        return "has another MONGODB_URI than this process; set the same for all"
+    if mine["toolkit"] != wanted["toolkit"]:
+        return "has other code of the toolkit; install the same version"
+    if mine["python"] != wanted["python"]:
+        return f"has Python {mine['python']}, this process {wanted['python']}"
+    if not Path(place).exists():
+        return f"does not see the folder {place}; give --out a folder that all machines share"
+    return ""

@@ -1,8 +1,8 @@
-"""The status record of each notebook of a batch, and the claim that lets one process at a time work on it.
+"""How each notebook of a batch stands.
 
-papermill writes "completed" into the notebook of a dead kernel, so we trust our own record. It is a small JSON file,
-written whole or not at all. Whoever runs a notebook holds the lock file beside the record: a lock dies with its
-holder, so a record that says "running" and is not locked was left by a process that died, and is taken over.
+papermill writes "completed" into the notebook of a dead kernel, so we trust our own record: a small JSON file, written
+whole or not at all. Whoever runs a notebook holds the lock file beside its record. A lock dies with its holder, so a
+record that says "running" and is not locked was left by a process that died, and is taken over.
 """
 
 from __future__ import annotations
@@ -10,17 +10,48 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import os
+import re
+import signal
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
 from toolkit.files import write_atomically
 
+QUEUED: Final = "queued"
+RUNNING: Final = "running"
 DONE: Final = "done"
 FAILED: Final = ("failed", "timeout", "dead kernel", "exited")
 """A cell raised; a time-out ended it; the kernel died; the notebook left by `sys.exit`, whatever it said."""
-STATUSES: Final = ("queued", "running", DONE, *FAILED)
+STATUSES: Final = (QUEUED, RUNNING, DONE, *FAILED)
+LOOK_SECONDS: Final = 0.3
+AT_ONCE: Final = "now"
+"""What the stop file says when notebooks are not to be asked but ended."""
+DIED: Final = "the process that ran it died"
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+@dataclass(frozen=True)
+class Order:
+    """One notebook to run, in plain values, for it travels to other processes."""
+
+    template: str
+    output: str
+    parameters: Mapping[str, Any]
+    folder: str
+    identity: str
+    records: str
+    batch: str = ""
+    timeout: float | None = None
+    cell_timeout: float | None = None
+    retry: bool = False
+    tried: int = 0
+    toolkit: str = ""
+    copy: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -28,7 +59,7 @@ class Record:
     """How one notebook of a batch stands."""
 
     identity: str
-    status: str = "queued"
+    status: str = QUEUED
     template: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     notebook: str = ""
@@ -39,30 +70,39 @@ class Record:
     attempts: int = 0
     process: str = ""
     toolkit: str = ""
+    batch: str = ""
 
 
-def read_record(folder: Path, identity: str) -> Record | None:
-    """Return the record of a notebook; ``None`` where there is none, or none that can be read."""
+def read_record(order: Order) -> Record:
+    """Return the record of a notebook; one that waits where there is none, or none that can be read."""
     names = {known.name for known in fields(Record)}
     try:
-        content = json.loads((folder / f"{identity}.json").read_text(encoding="utf-8"))
+        content = json.loads((Path(order.records) / f"{order.identity}.json").read_text(encoding="utf-8"))
         record = Record(**{name: value for name, value in content.items() if name in names})
     except (OSError, ValueError, TypeError, AttributeError):
-        return None
-    return record if record.identity == identity and record.status in STATUSES else None
+        return Record(order.identity)
+    known = record.identity == order.identity and record.status in STATUSES
+    return record if known else Record(order.identity)
 
 
-def write_record(folder: Path, record: Record) -> None:
+def write_record(order: Order, record: Record) -> None:
     """Write a record; only for who holds its claim."""
     content = json.dumps(asdict(record), ensure_ascii=False, indent=1)
-    write_atomically(folder / f"{record.identity}.json", content.encode())
+    write_atomically(Path(order.records) / f"{record.identity}.json", content.encode())
+
+
+def is_finished(order: Order, known: Record | None = None) -> bool:
+    """Whether a notebook needs no run: it is done, or failed and is not to be tried again."""
+    known = known or read_record(order)
+    done = known.status == DONE and (Path(order.records).parent / known.notebook).is_file()
+    return done or (known.status in FAILED and (not order.retry or known.attempts > order.tried))
 
 
 @contextlib.contextmanager
-def claim(folder: Path, identity: str) -> Iterator[bool]:
-    """Claim a notebook for the time of the block; false when another process has it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{identity}.lock").open("a") as lock:
+def claimed(order: Order) -> Iterator[bool]:
+    """Hold a notebook for the time of the block; false where another process has it."""
+    Path(order.records).mkdir(parents=True, exist_ok=True)
+    with (Path(order.records) / f"{order.identity}.lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -71,10 +111,60 @@ def claim(folder: Path, identity: str) -> Iterator[bool]:
             yield True
 
 
-def is_finished(record: Record | None, folder: Path, *, retry: bool, tried: int) -> bool:
-    """Whether a notebook needs no run."""
-    if record is None:
+def settle(order: Order, status: str, error: str = "", record: Record | None = None) -> None:
+    """Name the file of a notebook by how it ended, and write that into its record; for who holds its claim."""
+    record = record or read_record(order)
+    output, draft, failed = files_of(order)
+    if status == DONE:
+        draft.replace(output)
+        failed.unlink(missing_ok=True)  # what failed before has been made good
+    elif draft.exists():
+        draft.replace(failed)
+    kept = output if status == DONE else failed
+    ended = time.time()
+    # The clock may have been set back meanwhile.
+    seconds = max(0.0, ended - record.began) if record.began and record.seconds is None else record.seconds
+    where = os.path.relpath(kept, Path(order.records).parent) if kept.exists() else ""
+    error = one_line(error)
+    write_record(
+        order, replace(record, status=status, notebook=where, error=error, seconds=seconds, ended=ended)
+    )
+
+
+def is_called_for(orders: Path) -> bool:
+    """Whether whoever wrote a file of orders lives and is not through: it holds a lock on the file."""
+    try:
+        with orders.open() as file:
+            return not locked(file.fileno(), fcntl.LOCK_SH)
+    except FileNotFoundError:
         return False
-    if record.status == DONE:
-        return (folder.parent / record.notebook).is_file()
-    return record.status in FAILED and (not retry or record.attempts > tried)
+
+
+def locked(handle: int, how: int) -> bool:
+    """Lock an open file for as long as it is open; false where another process holds it."""
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def files_of(order: Order) -> tuple[Path, Path, Path]:
+    """Return the file of the executed notebook, that while it runs, and that of one that failed."""
+    output = Path(order.output)
+    draft, failed = (output.with_name(f"{output.stem}.{how}.ipynb") for how in (RUNNING, "failed"))
+    return output, draft, failed
+
+
+def ending(code: int | None) -> str:
+    """Return in words how a process ended."""
+    return f"signal {-code}, {signal.Signals(-code).name}" if code and code < 0 else f"exit code {code}"
+
+
+def one_line(text: str) -> str:
+    r"""Return text without colours on one line of at most 300 characters.
+
+    >>> one_line("\x1b[0;31mA\x1b[0m\n\n  B")
+    'A B'
+    """
+    return " ".join(_COLOURS.sub("", text).split())[:300]

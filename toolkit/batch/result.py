@@ -1,4 +1,4 @@
-"""What a batch came to: a row for each notebook, as a frame, a CSV and a notebook that links to all of them."""
+"""What a batch came to: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -14,7 +14,7 @@ from urllib.parse import quote
 from toolkit.batch.records import DONE, STATUSES
 from toolkit.files import write_atomically
 from toolkit.runs.progress import duration
-from toolkit.words import Summary
+from toolkit.words import Summary, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +33,7 @@ _STORE = {
     True: f"{_SAME}, and so is what the store holds of their studies",
     False: f"{_SAME}; what the store holds does not count, for this template asks for what is missing itself",
 }
-"""When a notebook is done already; see `toolkit.batch.identity`."""
+"""When a notebook is done already; see `toolkit.batch.plan`."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """A batch that came to its end."""
+    """A batch that came to its end: a row for each notebook, as a frame, a CSV and a notebook that links to all."""
 
     template: str
     folder: Path
@@ -90,18 +90,11 @@ class BatchResult:
         """Return one row a cell of the grid."""
         import pandas as pd
 
-        rows = [
-            {
-                "cell": number,
-                "status": cell.status,
-                "seconds": cell.seconds,
-                "error": cell.error,
-                "notebook": cell.notebook,
-                "ran": cell.ran,
-                **{f"parameter_{name}": value for name, value in cell.parameters.items()},
-            }
-            for number, cell in enumerate(self.cells, 1)
-        ]
+        rows = []
+        for number, cell in enumerate(self.cells, 1):
+            row = {"cell": number, **asdict(cell)}
+            row |= {f"parameter_{name}": value for name, value in row.pop("parameters").items()}
+            rows.append(row)
         return pd.DataFrame(rows).astype({"cell": "int64", "seconds": "float64", "ran": "bool"})
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,43 +107,30 @@ class BatchResult:
             "already_done": self.already_done,
             "reads_store": self.reads_store,
             "seconds": self.seconds,
-            "cells": [
-                {
-                    "parameters": dict(cell.parameters),
-                    "status": cell.status,
-                    "seconds": cell.seconds,
-                    "error": cell.error,
-                    "notebook": cell.notebook,
-                    "ran": cell.ran,
-                }
-                for cell in self.cells
-            ],
+            "cells": [asdict(cell) for cell in self.cells],
         }
 
-    def sentence(self) -> str:
-        """Return the result in one sentence."""
-        return self._sentence(self.template)
-
-    def _sentence(self, template: str) -> str:
+    def sentence(self, template: str = "") -> str:
+        """Return the result in one sentence, of the template under another name where that is given."""
         said = ", ".join(f"{count} {status}" for status, count in self.counts.items())
-        return (
-            f"{len(self.cells)} notebook{'s' if len(self.cells) != 1 else ''} of {template}: {said}; "
-            f"{self.started} run now in {duration(self.seconds)}"
-        )
+        notebooks = f"{counted(len(self.cells), 'notebooks')} of {template or self.template}"
+        return f"{notebooks}: {said}; {self.started} run now in {duration(self.seconds)}"
 
     def summary(self) -> Summary:
         """Return what the command line says at the end."""
         lines = [self.sentence()]
-        lines += [f"{cell.status}  {_said(cell)}: {cell.error}" for cell in self.cells if cell.status != DONE]
+        for cell in self.cells:
+            if cell.status != DONE:
+                given = ", ".join(f"{name}={_brief(value)}" for name, value in cell.parameters.items())
+                lines.append(f"{cell.status}  {given or '(no parameters)'}: {cell.error}")
         if self.already_done:
-            lines += [f"already done  {self.already_done}: {_STORE[self.reads_store]}"]
+            lines.append(f"already done  {self.already_done}: {_STORE[self.reads_store]}")
         if self.beside:
-            lines += [
-                f"beside them  {self.beside} of an earlier state or another grid; the summary links to what counts"
-            ]
-        lines += [f"summary  {self.folder / NOTEBOOK_NAME}"]
+            what = "of an earlier state or another grid; the summary links to what counts"
+            lines.append(f"beside them  {self.beside} {what}")
+        lines.append(f"summary  {self.folder / NOTEBOOK_NAME}")
         if any(cell.status != DONE and not cell.ran for cell in self.cells):
-            lines += ["failed ones are run again with --retry (in Python: retry=True)"]
+            lines.append("failed ones are run again with --retry (in Python: retry=True)")
         return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
 
     def write(self) -> tuple[Path, Path]:
@@ -170,17 +150,17 @@ class BatchResult:
         for number, cell in enumerate(self.cells, 1):
             link = f"[open](<{quote(cell.notebook)}>)" if cell.notebook else ""
             seconds = "" if cell.seconds is None else f"{cell.seconds:.1f}"
-            values = [
+            given = [
                 _text(_brief(cell.parameters[name])) if name in cell.parameters else "" for name in names
             ]
-            rows.append([str(number), *values, cell.status, seconds, _text(cell.error), link])
+            rows.append([str(number), *given, cell.status, seconds, _text(cell.error), link])
         # Names of parameters are names of Python; everything else is made text.
         table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
         cells = [
             v4.new_markdown_cell(
                 f"# Batch of {_text(self.template)}\n\n"
                 "**Question: which notebooks came to their end, and what ended the others?**\n\n"
-                f"{self._sentence(_text(self.template))}.\n\n{_EXPLAINED} "
+                f"{self.sentence(_text(self.template))}.\n\n{_EXPLAINED} "
                 f"A notebook is not run again when {_STORE[self.reads_store]}."
             ),
             v4.new_markdown_cell(table),
@@ -196,12 +176,6 @@ class BatchResult:
         return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
 
 
-def _said(cell: CellResult) -> str:
-    return (
-        ", ".join(f"{name}={_brief(value)}" for name, value in cell.parameters.items()) or "(no parameters)"
-    )
-
-
 def _brief(value: Any) -> str:
     """Return a parameter as it is, cut where it is long; the CSV has all of it."""
     text = str(value)
@@ -210,12 +184,12 @@ def _brief(value: Any) -> str:
 
 def _text(value: Any) -> str:
     """Return anything as Markdown that shows it as text: an error may quote what a model wrote."""
+    signs = (sign for sign in " ".join(str(value).split()) if sign.isprintable())
     return "".join(
         sign
         if sign.isalnum() or sign in " ,;-/"
         else html.escape(sign)
         if sign in "<>&"
         else f"&#{ord(sign)};"
-        for sign in " ".join(str(value).split())
-        if sign.isprintable()
+        for sign in signs
     )

@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import json
 import os
 import signal
+import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from functools import partial
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
-from toolkit.batch.grid import cells_of, read_grid
-from toolkit.batch.planning import BatchPlan, plan_batch
-from toolkit.batch.pool import ProcessSlot, run_orders
-from toolkit.batch.records import FAILED, Record, claim, is_finished, read_record, write_record
+from toolkit.batch.plan import cells_of, plan_batch, read_grid
+from toolkit.batch.pool import Cluster, Processes, connected
+from toolkit.batch.records import (
+    AT_ONCE,
+    DONE,
+    FAILED,
+    LOOK_SECONDS,
+    Order,
+    Record,
+    claimed,
+    is_called_for,
+    is_finished,
+    read_record,
+    write_record,
+)
 from toolkit.batch.result import BatchResult, CellResult
-from toolkit.batch.worker import Order, Reply
+from toolkit.batch.template import check_parameters
 from toolkit.errors import InputError, ToolkitError
+from toolkit.files import write_atomically
 from toolkit.runs.progress import Progress
 
+if TYPE_CHECKING:
+    pass
+
 RECORDS = "records"
+END_SECONDS = 5.0
+STOP_SECONDS = 25.0
+"""How long workers may take to stop: longer than a notebook may, see `toolkit.batch.engine`."""
 
 
 def run_batch(
@@ -40,8 +62,8 @@ def run_batch(
     """Run a template over a grid, each notebook once, and write the summary."""
     began = time.monotonic()
     template = Path(template)
-    source = Path(grid) if isinstance(grid, str | Path) else None
-    cells = read_grid(source) if source else cells_of(grid)  # type: ignore[arg-type]
+    source = None if isinstance(grid, Mapping) else Path(grid)
+    cells = cells_of(grid) if isinstance(grid, Mapping) else read_grid(Path(grid))
     folder = (source.parent if source else Path.cwd()).resolve()
     place = Path(out).resolve() if out else folder / "results" / "batches" / (source or template).stem
     for name, seconds in (("timeout", timeout), ("cell_timeout", cell_timeout)):
@@ -50,30 +72,33 @@ def run_batch(
     if workers is not None and workers < 1:
         raise InputError(f"workers: {workers} notebooks at once run none; give 1 or more")
     plan = plan_batch(template, cells, folder, str(source or "grid"))
-    same = Order(
-        template=str(template.resolve()),
-        output="",
-        parameters={},
-        folder=str(folder),
-        timeout=timeout,
-        cell_timeout=cell_timeout,
-        records=str(place / RECORDS),
-        retry=retry,
-        toolkit=_toolkit(),
-    )
+    batch, version, records = uuid.uuid4().hex, _toolkit(), place / RECORDS
+    orders = [
+        Order(
+            template=str(template.resolve()),
+            output=str(place / f"{template.stem}_{cell.identity[:12]}.ipynb"),
+            parameters=cell.parameters,
+            folder=str(folder),
+            identity=cell.identity,
+            records=str(records),
+            batch=batch,
+            timeout=timeout,
+            cell_timeout=cell_timeout,
+            retry=retry,
+            toolkit=version,
+            copy=str(records / plan.copy_name),
+            files=cell.files,
+        )
+        for cell in plan.cells
+    ]
     try:
-        orders, ran = _ordered(plan, same, place), set[str]()
-        pending = [order for order in orders if not _finished(order)]
-        if pending:
-            with _slots(cluster, workers, place) as (open_slot, at_once), _terminable():
-                copy = str(plan.keep_template(place / RECORDS))
-                pending = [replace(order, copy=copy) for order in pending]
-                for order in pending:
-                    _queue(order)
-                ran = _run(pending, open_slot, at_once, progress)
-        found = tuple(_cell(order, read_record(place / RECORDS, order.identity), ran) for order in orders)
+        orders = [replace(order, tried=read_record(order).attempts) for order in orders]
+        if pending := [order for order in orders if not is_finished(order)]:
+            with _pool(cluster, place) as (pool, threads), _terminable():
+                write_atomically(records / plan.copy_name, plan.content)
+                _run(pending, pool, workers or threads, progress)
         result = BatchResult(
-            template.stem, place, found, time.monotonic() - began, reads_store=plan.reads_store
+            template.stem, place, tuple(map(_cell, orders)), time.monotonic() - began, plan.reads_store
         )
         result.write()
     except OSError as error:
@@ -84,23 +109,26 @@ def run_batch(
     return result
 
 
-def _ordered(plan: BatchPlan, same: Order, place: Path) -> list[Order]:
-    """Return the order of every notebook, with how often it was begun before."""
-    orders = []
-    for cell in plan.cells:
-        known = read_record(place / RECORDS, cell.identity)
-        output = place / f"{plan.template.stem}_{cell.identity[:12]}.ipynb"
-        orders.append(
-            replace(
-                same,
-                output=str(output),
-                parameters=cell.parameters,
-                identity=cell.identity,
-                files=cell.files,
-                tried=known.attempts if known else 0,
+def run_templates(
+    jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]], *, at_once: int = 2
+) -> tuple[Path, ...]:
+    """Execute templates into notebooks with parameters, whatever was run before, and return the notebooks."""
+    with tempfile.TemporaryDirectory() as records:
+        orders = []
+        for number, (template, output, parameters) in enumerate(jobs):
+            place, given = output.resolve(), check_parameters(template, parameters)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            orders.append(
+                Order(str(template.resolve()), str(place), given, str(place.parent), str(number), records)
             )
-        )
-    return orders
+        _run(orders, Processes(), at_once, progress=False)
+        for order in orders:
+            known = read_record(order)
+            if known.status != DONE:
+                why = f"did not run to its end: {known.status}: {known.error}"
+                where = f"; see {(Path(records).parent / known.notebook).resolve()}" if known.notebook else ""
+                raise ToolkitError(f"{Path(order.template).name}: {why}{where}")
+    return tuple(output for _, output, _ in jobs)
 
 
 def _toolkit() -> str:
@@ -111,68 +139,104 @@ def _toolkit() -> str:
     return f"{VERSION} {toolkit_commit() or ''}".strip()
 
 
-def _finished(order: Order) -> bool:
-    folder = Path(order.records)
-    known = read_record(folder, order.identity)
-    return is_finished(known, folder, retry=order.retry, tried=order.tried)
-
-
-def _queue(order: Order) -> None:
-    """Say in a record that a notebook waits, unless another batch has it under way or through."""
-    folder = Path(order.records)
-    with claim(folder, order.identity) as mine:
-        if mine and not _finished(order):
-            write_record(
-                folder,
-                Record(
-                    order.identity,
-                    template=order.template,
-                    parameters=order.parameters,
-                    attempts=order.tried,
-                ),
-            )
-
-
-def _run(pending: list[Order], open_slot: Any, at_once: int, progress: bool) -> set[str]:
-    """Run what is pending, and return the identities of what was run here."""
-    ran: set[str] = set()
-    counted = _Counted()
+def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, progress: bool) -> None:
+    """Have the workers of a pool run what is pending, and wait for them."""
+    for order in pending:
+        with claimed(order) as free:  # else another batch has it under way
+            if free and not is_finished(order):
+                waiting = Record(order.identity, template=order.template, parameters=order.parameters)
+                write_record(order, replace(waiting, attempts=order.tried))
     bar = Progress("notebooks", len(pending), shown=progress, money=False)
-
-    def ended(order: Order, reply: Reply) -> None:
-        if reply.ran:
-            ran.add(order.identity)
-        counted.failed += reply.status in FAILED
-        bar.step(counted)
-
+    counts = SimpleNamespace(failed=0, retried=0, spent_aud=0.0)
     try:
-        run_orders(pending, open_slot, at_once=at_once, ended=ended)
+        with _orders_file(pending) as file:
+            pool.start(file, at_once, min(at_once, len(pending)))
+            try:
+                left: Sequence[Order] = pending
+                while (why := pool.ended()) is None:
+                    left = _step(left, bar, counts)
+                    time.sleep(
+                        LOOK_SECONDS + len(left) / 2000
+                    )  # a second for 2,000 records that are looked at
+                # What nobody can tell us of any more may run on, and ends by itself.
+                while (left := _step(left, bar, counts)) and any(map(_is_under_way, left)):
+                    time.sleep(LOOK_SECONDS)
+                if why and left:
+                    raise ToolkitError(why)
+            except BaseException:
+                _stop(file, pool)
+                raise
     finally:
         bar.close()
-    return ran
 
 
-class _Counted:
-    """What the progress line reads."""
+def _step(left: Sequence[Order], bar: Progress, counts: SimpleNamespace) -> list[Order]:
+    """Count what has ended, and return what has not."""
+    waiting = []
+    for order in left:
+        known = read_record(order)
+        if is_finished(order, known):
+            counts.failed += known.status in FAILED
+            bar.step(counts)
+        else:
+            waiting.append(order)
+    return waiting
 
-    asked = 0
-    from_ledger = 0
-    failed = 0
-    retried = 0
-    spent_aud = 0.0
+
+def _is_under_way(order: Order) -> bool:
+    with claimed(order) as free:
+        return not free
 
 
 @contextlib.contextmanager
-def _slots(cluster: str | None, workers: int | None, place: Path) -> Iterator[tuple[Any, int]]:
-    """Yield what opens a slot, and how many there are: on this machine, or on a cluster."""
-    if cluster is not None:
-        from toolkit.batch.cluster import cluster_slots
+def _orders_file(orders: Sequence[Order]) -> Iterator[Path]:
+    """Write the orders for workers to read, and hold the file for as long as they are to be run."""
+    records = Path(orders[0].records)
+    for old in records.glob("batch-*.orders"):
+        if old.stat().st_size and not is_called_for(old):  # of a batch that was killed
+            _remove(old)
+    file = records / f"batch-{uuid.uuid4().hex}.orders"
+    with file.open("x", encoding="utf-8") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        json.dump([asdict(order) for order in orders], stream)
+        stream.flush()
+        try:
+            yield file
+        finally:
+            _remove(file)
 
-        with cluster_slots(cluster, workers, place) as slots:
-            yield slots
-        return
-    at_once = workers or len(os.sched_getaffinity(0))
-    yield partial(ProcessSlot, at_once), at_once
+
+def _remove(file: Path) -> None:
+    for path in file.parent.glob(f"{file.stem}.*"):
+        path.unlink(missing_ok=True)
+
+
+def _stop(file: Path, pool: Processes | Cluster) -> None:
+    """Have what is under way stop; a second Ctrl-C ends it at once."""
+    stop = file.with_suffix(".stop")
+    stop.touch()
+    try:
+        _wait(pool, STOP_SECONDS)
+    except KeyboardInterrupt:
+        stop.write_text(AT_ONCE)
+        _wait(pool, END_SECONDS)
+
+
+def _wait(pool: Processes | Cluster, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    with contextlib.suppress(Exception):  # whatever ended them, they are ended
+        while pool.ended() is None and time.monotonic() < until:
+            time.sleep(LOOK_SECONDS)
+
+
+@contextlib.contextmanager
+def _pool(cluster: str | None, place: Path) -> Iterator[tuple[Processes | Cluster, int]]:
+    """Yield where notebooks run, on this machine or on a cluster, and how many it has room for."""
+    if cluster is None:
+        yield Processes(), len(os.sched_getaffinity(0))
+    else:
+        with connected(cluster, place) as found:
+            yield found
 
 
 @contextlib.contextmanager
@@ -192,8 +256,7 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _cell(order: Order, record: Record | None, ran: set[str]) -> CellResult:
-    record = record or Record(order.identity)
-    return CellResult(
-        order.parameters, record.status, record.seconds, record.error, record.notebook, order.identity in ran
-    )
+def _cell(order: Order) -> CellResult:
+    known = read_record(order)
+    ran = known.batch == order.batch and known.status in (DONE, *FAILED)
+    return CellResult(order.parameters, known.status, known.seconds, known.error, known.notebook, ran)

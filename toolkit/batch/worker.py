@@ -1,181 +1,188 @@
-"""The process that runs notebooks, one after the other: an order a line on standard input, a reply a line back.
+"""The process that runs notebooks, one after the other: papermill changes the folder of its whole process.
 
-papermill is not safe in threads: it changes the folder of its whole process. So each worker is a process that imports
-papermill once. It claims a notebook, runs it, and writes its record itself, so that nothing is done twice when the one
-who ordered it dies: then the worker brings the notebook under way to its end, for its calls are paid, and ends.
-SIGTERM stops it, as Ctrl-C stops a notebook; a second one at once.
+A worker is told a file of orders and takes whatever nobody has. It ends when all are through, when it is stopped (a
+file beside the orders says so, for that reaches the machines of a cluster too), and when whoever called it is dead:
+then it brings the notebook under way to its end first, for its calls are paid.
 """
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import json
+import logging
 import os
-import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Final
 
-from toolkit.batch.records import DONE, Record, claim, is_finished, read_record, write_record
+from toolkit.batch.engine import STOP_SECONDS, Ahead, NotebookFailed, ToolkitEngine, Watch
+from toolkit.batch.plan import changed
+from toolkit.batch.records import (
+    AT_ONCE,
+    DIED,
+    DONE,
+    LOOK_SECONDS,
+    QUEUED,
+    RUNNING,
+    Order,
+    Record,
+    claimed,
+    files_of,
+    is_called_for,
+    is_finished,
+    locked,
+    read_record,
+    settle,
+    write_record,
+)
 
-
-@dataclass(frozen=True)
-class Order:
-    """One notebook to run; plain values only, for it travels to other processes."""
-
-    template: str
-    output: str
-    parameters: Mapping[str, Any]
-    folder: str
-    timeout: float | None = None
-    cell_timeout: float | None = None
-    identity: str = ""
-    records: str = ""
-    retry: bool = False
-    tried: int = 0
-    toolkit: str = ""
-    more: bool = False
-    copy: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What became of an order."""
-
-    status: str
-    notebook: str = ""
-    error: str = ""
-    ran: bool = False
+LOOK_AGAIN_AT_MOST: Final = 5.0
+END_SECONDS: Final = 5.0
+_LATE: Final = "{} was changed after the batch began; call the batch again"
 
 
-_LATE = "{} was changed after the batch began; call the batch again"
-
-
-@dataclass
-class _Under:
+class Worker:
     """What is under way in this process, and whether it is to end."""
 
-    watch: Any = None
-    ahead: Any = None
-    busy: bool = False
-    stopping: bool = False
+    def __init__(self, orders: Path, slot: int) -> None:
+        self.orders = orders
+        self.slot = orders.with_suffix(f".slot-{slot}")
+        self.ahead = Ahead()
+        self.watch: Watch | None = None
+        self.stopping = threading.Event()
+        self._caller = os.getppid()
+
+    def work(self) -> None:
+        """Run what nobody else has, until all orders are through or this process is to end."""
+        threading.Thread(target=self._listen, name="batch-stop", daemon=True).start()
+        waiting = [Order(**order) for order in json.loads(self.orders.read_text(encoding="utf-8"))]
+        with self.slot.open("a") as slot:
+            # Whoever had this place on a cluster before runs on when its Dask worker dies: no more at once than asked.
+            while not locked(slot.fileno(), fcntl.LOCK_EX):
+                if self.is_to_end(LOOK_SECONDS):
+                    return
+            pause = LOOK_SECONDS
+            try:
+                while waiting and not self.is_to_end(0):
+                    before, waiting = waiting, list(self._round(waiting))
+                    if len(waiting) == len(before):
+                        # Others run them: when they are through we find the records, when they die we run them.
+                        self.is_to_end(pause)
+                        pause = min(2 * pause, LOOK_AGAIN_AT_MOST)
+            finally:
+                self.ahead.end()
+
+    def _round(self, waiting: list[Order]) -> Iterator[Order]:
+        """Run each notebook that nobody has; yield those that another process has."""
+        for number, order in enumerate(waiting, 1):
+            if self.is_to_end(0):
+                return
+            if not self.fulfil(order, partial(_anything_waits, waiting[number:])):
+                yield order
+
+    def is_to_end(self, seconds: float) -> bool:
+        """Wait a while at most, and say whether it was stopped, or nobody is there any more for whom to run."""
+        stopped = self.stopping.wait(seconds) if seconds else self.stopping.is_set()
+        return stopped or os.getppid() != self._caller or not is_called_for(self.orders)
+
+    def _listen(self) -> None:
+        stop = self.orders.with_suffix(".stop")
+        asked_at: float | None = None
+        while True:
+            time.sleep(LOOK_SECONDS)
+            said = stop.read_text() if stop.exists() else None
+            if said is None and asked_at is None:
+                continue
+            asked_at = asked_at or time.monotonic()
+            self.stopping.set()
+            if self.watch is not None and not self.watch.status:
+                self.watch.stop()
+            if self.watch is not None and said == AT_ONCE:
+                self.watch.end("stopped", "stopped")
+            if time.monotonic() - asked_at > STOP_SECONDS + END_SECONDS:
+                os._exit(1)  # nothing else helped
+
+    def fulfil(self, order: Order, more: Callable[[], bool] = lambda: False) -> bool:
+        """Run a notebook unless it is finished, and keep its record; false when another process has it."""
+        with claimed(order) as mine:
+            if not mine:
+                return False
+            known = read_record(order)
+            if is_finished(order, known):
+                return True
+            if known.status == RUNNING and known.batch == order.batch:
+                settle(order, "failed", DIED, known)  # and it may be the notebook that ends processes
+                return True
+            clock = time.monotonic()  # the other may be set while it runs
+            record = Record(
+                identity=order.identity,
+                status=RUNNING,
+                template=order.template,
+                parameters=order.parameters,
+                began=time.time(),
+                attempts=known.attempts + 1,
+                process=f"{socket.gethostname()}:{os.getpid()}",
+                toolkit=order.toolkit,
+                batch=order.batch,
+            )
+            write_record(order, record)
+            status, error = self._execute(order, more)
+            settle(order, status, error, replace(record, seconds=time.monotonic() - clock))
+        return True
+
+    def _execute(self, order: Order, more: Callable[[], bool]) -> tuple[str, str]:
+        """Run a notebook into its draft, and return its status and what ended it."""
+        import papermill
+        from papermill.engines import papermill_engines
+        from papermill.exceptions import PapermillExecutionError
+
+        papermill_engines.register("toolkit", ToolkitEngine)
+        logging.getLogger("papermill").setLevel(logging.CRITICAL)
+        if late := changed(order.files):
+            return "failed", _LATE.format(late)
+        draft = files_of(order)[1]
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        self.watch = Watch()
+        try:
+            papermill.execute_notebook(
+                _literally(order.copy or order.template),
+                _literally(str(draft)),
+                parameters=dict(order.parameters),
+                engine_name="toolkit",
+                kernel_name="python3",
+                language="python",  # a notebook written by hand may not say
+                progress_bar=False,
+                cwd=order.folder,
+                execution_timeout=order.cell_timeout,
+                notebook_timeout=order.timeout,
+                watch=self.watch,
+                ahead=self.ahead,
+                more=more,
+            )
+        except NotebookFailed as error:
+            return (QUEUED, "") if error.status == "stopped" else (error.status, str(error))
+        except PapermillExecutionError as error:
+            stopped = self.watch.status == "stopped"
+            return (
+                (QUEUED, "")
+                if stopped
+                else ("failed", f"In [{error.exec_count}]: {error.ename}: {error.evalue}")
+            )
+        except Exception as error:  # of papermill, the kernel or the disk: the end of this notebook only
+            return "failed", f"{type(error).__name__}: {error}"
+        finally:
+            self.watch = None
+        return ("failed", _LATE.format(late)) if (late := changed(order.files)) else (DONE, "")
 
 
-def fulfil(order: Order, under: _Under | None = None) -> Reply:
-    """Run a notebook unless it is finished or another process has it, and keep its record."""
-    if not order.records:
-        return _execute(order, under)
-    folder = Path(order.records)
-    with claim(folder, order.identity) as mine:
-        if not mine:
-            return Reply("taken")
-        known = read_record(folder, order.identity)
-        if known is not None and is_finished(known, folder, retry=order.retry, tried=order.tried):
-            return Reply(known.status, str(folder.parent / known.notebook), known.error)
-        clock = time.monotonic()  # the other may be set while it runs
-        record = Record(
-            identity=order.identity,
-            status="running",
-            template=order.template,
-            parameters=order.parameters,
-            began=time.time(),
-            attempts=(known.attempts if known else 0) + 1,
-            process=f"{socket.gethostname()}:{os.getpid()}",
-            toolkit=order.toolkit,
-        )
-        write_record(folder, record)
-        reply = _execute(order, under)
-        write_record(
-            folder,
-            replace(
-                record,
-                status="queued" if reply.status == "stopped" else reply.status,
-                notebook=os.path.relpath(reply.notebook, folder.parent) if reply.notebook else "",
-                error=reply.error,
-                ended=time.time(),
-                seconds=time.monotonic() - clock,
-            ),
-        )
-        return reply
-
-
-def _execute(order: Order, under: _Under | None) -> Reply:
-    """Run a notebook into its draft, and name the file by how it ended."""
-    import papermill
-    from papermill.engines import papermill_engines
-    from papermill.exceptions import PapermillExecutionError
-
-    from toolkit.batch.ahead import Ahead
-    from toolkit.batch.engine import NotebookFailed, ToolkitEngine, Watch, one_line
-    from toolkit.batch.sources import changed
-
-    papermill_engines.register("toolkit", ToolkitEngine)
-    output, draft, failed = _files(order)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    watch = Watch()
-    if under is not None:
-        under.ahead = under.ahead or Ahead()
-        under.watch = watch
-        if under.stopping:
-            return Reply("stopped")
-    if late := changed(order.files):
-        return Reply("failed", error=one_line(_LATE.format(late)), ran=True)
-    try:
-        papermill.execute_notebook(
-            _literally(order.copy or order.template),
-            _literally(str(draft)),
-            parameters=dict(order.parameters),
-            engine_name="toolkit",
-            kernel_name="python3",
-            language="python",  # a notebook written by hand may not say
-            progress_bar=False,
-            cwd=order.folder,
-            execution_timeout=order.cell_timeout,
-            notebook_timeout=order.timeout,
-            watch=watch,
-            ahead=under.ahead if under is not None else None,
-            more=order.more,
-        )
-    except NotebookFailed as error:
-        status, said = error.status, str(error)
-    except PapermillExecutionError as error:
-        status, said = "failed", f"In [{error.exec_count}]: {error.ename}: {error.evalue}"
-    except (
-        Exception
-    ) as error:  # whatever papermill, the kernel or the disk raise is the end of this notebook only
-        status, said = "failed", f"{type(error).__name__}: {error}"
-    else:
-        late = changed(order.files)
-        if not late:
-            draft.replace(output)
-            failed.unlink(missing_ok=True)  # what failed before has been made good
-            return Reply(DONE, str(output), ran=True)
-        status, said = "failed", _LATE.format(late)
-    finally:
-        if under is not None:
-            under.watch = None
-    return Reply(status, kept_as_failed(order), one_line(said), ran=True)
-
-
-def kept_as_failed(order: Order) -> str:
-    """Name what there is of a notebook that did not come to its end as one that failed, and return the file."""
-    _, draft, failed = _files(order)
-    if draft.exists():
-        draft.replace(failed)
-    return str(failed) if failed.exists() else ""
-
-
-def _files(order: Order) -> tuple[Path, Path, Path]:
-    """Return the file of the executed notebook, that while it runs, and that of one that failed."""
-    output = Path(order.output)
-    draft, failed = (output.with_name(f"{output.stem}.{how}.ipynb") for how in ("running", "failed"))
-    return output, draft, failed
+def _anything_waits(orders: Sequence[Order]) -> bool:
+    return any(read_record(order).status == QUEUED for order in orders)
 
 
 def _literally(path: str) -> str:
@@ -184,41 +191,5 @@ def _literally(path: str) -> str:
 
 
 def main() -> None:
-    """Fulfil orders until there are no more."""
-    import logging
-
-    from toolkit.batch.template import light_nbformat
-
-    # What anything prints in this process must not stand between the replies.
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    under = _Under()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        under.stopping = True
-        if under.watch is not None:
-            under.watch.stop()
-        elif not under.busy:
-            raise SystemExit(0)
-
-    signal.signal(signal.SIGTERM, stop)
-    light_nbformat()  # before papermill imports it
-    logging.getLogger("papermill").setLevel(logging.CRITICAL)
-    try:
-        for line in sys.stdin:
-            under.busy = True  # from here to the record nothing may break off
-            reply = fulfil(Order(**json.loads(line)), under)
-            under.busy = False
-            with contextlib.suppress(BrokenPipeError):
-                print(json.dumps(asdict(reply)), file=replies, flush=True)
-            if under.stopping:
-                break
-    finally:  # also when it was stopped while it had nothing to do
-        if under.ahead is not None:
-            under.ahead.end()
-    with contextlib.suppress(BrokenPipeError):
-        replies.close()
-
-
-if __name__ == "__main__":
-    main()
+    """Work on the file of orders and in the place that the command line names."""
+    Worker(Path(sys.argv[1]), int(sys.argv[2])).work()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from toolkit.judges.parse import expected_scores, parse_judgement
 from toolkit.judges.per_sentence import judge_per_sentence, per_sentence_requests
 from toolkit.judges.request import PLAIN, UNANSWERED, Focus, JudgeSpec, Manner, ask_and_read, judge_request
 from toolkit.judges.rubric import Rubric
-from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.models.base import Ask, ModelRequest
 from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
 
 
@@ -29,6 +29,7 @@ class Judgement:
     reason: str | None = None
     reasons: str | None = None
     call_id: str | None = None
+    call_ids: tuple[str, ...] = ()
     aud_cost: float | None = None
     latency_ms: float | None = None
     input_tokens: int | None = None
@@ -89,7 +90,20 @@ async def judge(
     related: bool = False,
 ) -> Judgement:
     """Have one judge score one reply."""
-    said = Judgement(
+    at_once = manner.focus != "per_sentence"
+    if at_once:
+        request = judge_request(judge, rubric, task=task, response=response, manner=manner)
+        heard = await ask_and_read(
+            request,
+            lambda reply: parse_judgement(reply.text, rubric, reply.finish_reason),
+            ask,
+            repair=manner.repair,
+        )
+    else:
+        heard = await judge_per_sentence(response, task, judge=judge, rubric=rubric, manner=manner, ask=ask)
+    said, answers = heard.read, heard.answers
+    scores = said.scores if said and heard.reason is None else None
+    found = Judgement(
         judge=judge.role,
         model=judge.name,
         rubric=rubric.name,
@@ -97,54 +111,31 @@ async def judge(
         judge_repeat=judge_repeat,
         focus=manner.focus,
         related=related,
-    )
-    if manner.focus == "per_sentence":
-        found = await judge_per_sentence(response, task, judge=judge, rubric=rubric, manner=manner, ask=ask)
-        said = replace(
-            said, reason=found.reason, reasons=found.reasons, call_id=found.call_id, detail=found.detail
-        )
-        return _with(said, found.answers, found.scores)
-    heard = await ask_and_read(
-        judge_request(judge, rubric, task=task, response=response, manner=manner),
-        lambda reply: parse_judgement(reply.text, rubric, reply.finish_reason),
-        ask,
-        repair=manner.repair,
-    )
-    said = replace(
-        said,
         reason=heard.reason,
-        reasons=heard.read.reasons if heard.read else None,
+        reasons=said.reasons if said else None,
         call_id=heard.call_id,
-        repaired=len(heard.answers) > 1,
+        repaired=at_once and len(answers) > 1,
+        detail=said.detail if said and heard.reason is None else None,
     )
-    scores = heard.read.scores if heard.read and heard.reason is None else None
-    said = _with(said, heard.answers, scores)
-    if not (manner.expected and scores):
-        return said
-    expected = expected_scores(heard.answers[-1].reply.raw, rubric.names, rubric.scale)
-    return replace(
-        said,
-        expected={name: one.score for name, one in expected.items()} or None,
-        expected_mass={name: one.mass for name, one in expected.items()} or None,
-    )
-
-
-def _with(said: Judgement, answers: Sequence[Answer], scores: Mapping[str, float] | None) -> Judgement:
-    """Return a judgement with what its answers cost and, where they could be read, its scores."""
     if answers:
-        said = replace(
-            said,
+        found = replace(
+            found,
+            call_ids=tuple(answer.call_id for answer in answers),
             aud_cost=sum(answer.aud_cost for answer in answers),
             latency_ms=sum(answer.latency_ms for answer in answers),
             input_tokens=sum(answer.reply.usage.input for answer in answers),
             output_tokens=sum(answer.reply.usage.output for answer in answers),
         )
     if scores is None:
-        return said
+        return found
+    asked = rubric.names if manner.expected and at_once else ()
+    expected = expected_scores(answers[-1].reply.raw, asked, rubric.scale)
     return replace(
-        said,
+        found,
         scores=scores,
         composite=calculate_composite_score(scores),
         composite_strict=composite_strict(scores),
         zeros=count_zeros(scores),
+        expected={name: one.score for name, one in expected.items()} or None,
+        expected_mass={name: one.mass for name, one in expected.items()} or None,
     )

@@ -14,9 +14,6 @@ would be judged by comparing two texts. As most lists hold several answers, one 
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -25,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
+from toolkit.files import read_rows
 
 SHIPPED: Final = {"security": "security_hallucinations.jsonl"}
 """Labelled sets that ship with the toolkit, by name; what they are stands in the ``.md`` file beside each."""
@@ -58,8 +56,6 @@ _HALUEVAL: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
     ("question", "knowledge", "right_answer", "hallucinated_answer"),
     ("dialogue_history", "knowledge", "right_response", "hallucinated_response"),
     (None, "document", "right_summary", "hallucinated_summary"),
-)
-_HALUEVAL_LABELLED: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
     # question, documents, text, label
     ("question", "knowledge", "answer", "hallucination"),
     ("dialogue_history", "knowledge", "response", "hallucination"),
@@ -136,12 +132,11 @@ def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> t
 class _Row:
     """One row of a file, and where it stands; its cells may be missing or empty."""
 
-    file: str
-    line: int
+    where: str
     cells: Mapping[str, Any]
 
     def wrong(self, column: str, what: str) -> InputError:
-        return InputError(f"{self.file}, line {self.line}, column {column!r}: {what}")
+        return InputError(f"{self.where}, column {column!r}: {what}")
 
     def text(self, column: str) -> str:
         text = self.text_or_none(column)
@@ -178,9 +173,14 @@ class _Row:
 
 
 def _items(path: Path, name: str, seed: int | None) -> tuple[LabelledItem, ...]:
+    if path.suffix.lower() not in (".csv", ".jsonl", ".json"):
+        raise InputError(
+            f"{path}: is neither a .csv, .jsonl or .json file nor the name of a shipped set; check it"
+        )
     items: dict[str, LabelledItem] = {}
-    for row in _rows(path):
-        for item in _items_of(row, f"{name}-{row.line}", seed):
+    for line, cells in read_rows(path):
+        row = _Row(f"{path}, line {line}", cells)
+        for item in _items_of(row, f"{name}-{line}", seed):
             if item.item_id in items:
                 raise row.wrong("item_id", f"{item.item_id!r} is there twice; give each item its own")
             items[item.item_id] = item
@@ -198,25 +198,23 @@ def _items_of(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledIte
     if columns >= set(TRUTHFUL):
         yield from _truthful(row, item_id, seed)
         return
-
-    def item(ending: str, answer: str, hallucinated: bool | None) -> LabelledItem:
-        asked = SUMMARIZE if question is None else row.text(question)
-        held_against = None if documents is None else row.text(documents)
-        return LabelledItem(
-            item_id + ending, asked, row.text(answer), documents=held_against, hallucinated=hallucinated
-        )
-
-    for question, documents, right, hallucinated in _HALUEVAL:
-        if {question, documents, right, hallucinated} - {None} <= columns:
-            yield item("-right", right, False)
-            yield item("-hallucinated", hallucinated, True)
-            return
-    for question, documents, answer, label in _HALUEVAL_LABELLED:
-        if {question, documents, answer, label} - {None} <= columns:
-            yield item("", answer, row.label(label))
+    for question, documents, answer, other in _HALUEVAL:
+        if {question, documents, answer, other} - {None} <= columns:
+            two = other.startswith("hallucinated")
+            asked = SUMMARIZE if question is None else row.text(question)
+            against = None if documents is None else row.text(documents)
+            label = False if two else row.label(other)
+            ending = "-right" if two else ""
+            yield LabelledItem(
+                item_id + ending, asked, row.text(answer), documents=against, hallucinated=label
+            )
+            if two:
+                yield LabelledItem(
+                    f"{item_id}-hallucinated", asked, row.text(other), documents=against, hallucinated=True
+                )
             return
     raise InputError(
-        f"{row.file}, line {row.line}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "
+        f"{row.where}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "
         f"give {', '.join(OWN_NEEDED)} and perhaps {', '.join(OWN[3:])}, or a file of HaluEval or TruthfulQA"
     )
 
@@ -259,54 +257,3 @@ def _truthful(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledIte
                 hallucinated=label == "hallucinated",
                 topic=row.text_or_none("Category") or "",
             )
-
-
-def _rows(path: Path) -> Iterator[_Row]:
-    """Yield the rows of a ``.csv`` file with a header, or of a ``.jsonl`` or ``.json`` file with one object a line."""
-    if path.suffix.lower() not in (".csv", ".jsonl", ".json"):
-        raise InputError(
-            f"{path}: is neither a .csv, .jsonl or .json file nor the name of a shipped set; check it"
-        )
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8 ({error}); save it as UTF-8") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    yield from (_csv_rows if path.suffix.lower() == ".csv" else _json_rows)(str(path), text)
-
-
-def _csv_rows(name: str, text: str) -> Iterator[_Row]:
-    # Not pandas: it fills short rows and renames doubled columns without a word, and knows no line of a cell.
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    line = 1
-    try:
-        columns = reader.fieldnames or ()
-        if twice := [column for column in columns if columns.count(column) > 1]:
-            raise InputError(f"{name}, line 1, column {twice[0]!r}: is there twice; name each column once")
-        line = reader.line_num + 1
-        for row in reader:
-            if None in row or None in row.values():
-                raise InputError(
-                    f"{name}, line {line}: has not as many cells as the header; quote a text with a comma"
-                )
-            yield _Row(name, line, row)
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise InputError(f"{name}, line {line}: is not valid CSV ({error}); correct the row") from error
-
-
-def _json_rows(name: str, text: str) -> Iterator[_Row]:
-    # Not splitlines: JSON text may hold U+2028, which splitlines takes for the end of a line.
-    for line, written in enumerate(text.split("\n"), start=1):
-        if not written.strip():
-            continue
-        try:
-            row = json.loads(written)
-        except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"{name}, line {line}: is not valid JSON ({error}); one object a line"
-            ) from error
-        if not isinstance(row, dict):
-            raise InputError(f"{name}, line {line}: is no JSON object; write one object a line")
-        yield _Row(name, line, row)

@@ -30,38 +30,48 @@ _MARKS: Final = "\ufeff\u200b"
 
 @dataclass(frozen=True)
 class Parsed:
-    """One judge reply as read: either ``scores`` or a ``reason``, never both."""
+    """What a judge said: its scores, its words for them, and what is kept beside them."""
 
-    scores: Mapping[str, float] | None
-    reason: str | None = None
+    scores: Mapping[str, float]
     reasons: str | None = None
+    detail: Mapping[str, Any] | None = None
 
 
 class Unreadable(Exception):
-    """Raised while a reply is read; becomes the reason why there is nothing in it, and leaves no reader."""
+    """Why there is nothing in a reply: one of the stable words, and perhaps what was seen."""
 
     def __init__(self, word: str, detail: str = "") -> None:
         super().__init__(f"{word}: {detail}" if detail else word)
 
 
 def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> Parsed:
-    """Read one judge reply: exactly one JSON object with every dimension on the scale, or else a reason.
+    """Read one judge reply: exactly one JSON object with every dimension on the scale, or raise `Unreadable`.
 
     Examples
     --------
     >>> from toolkit.judges.rubric import load_rubric
-    >>> parse_judgement("I would give it 4 of 5.", load_rubric("default")).reason
-    "prose: 'I would give it 4 of 5.'"
+    >>> parse_judgement("I would give it 4 of 5.", load_rubric("default"))
+    Traceback (most recent call last):
+    toolkit.judges.parse.Unreadable: prose: 'I would give it 4 of 5.'
     """
-    try:
-        answer = one_object(text, finish_reason)
-        reasons = None
-        if rubric.asks_reasons:
-            found = [answer.pop(key) for key in _REASON_KEYS if isinstance(answer.get(key), str)]
-            reasons = storable(" ".join(found)) or None
-        return Parsed(_scores(answer, rubric), reasons=reasons)
-    except Unreadable as error:
-        return Parsed(None, reason=str(error))
+    answer = one_object(text, finish_reason)
+    reasons = None
+    if rubric.asks_reasons:
+        found = [answer.pop(key) for key in _REASON_KEYS if isinstance(answer.get(key), str)]
+        reasons = storable(" ".join(found)) or None
+    for key, value in answer.items():
+        if isinstance(value, dict | list):
+            raise Unreadable("nested", quoted(key))
+    check_keys(answer, rubric.names, "missing dimension")
+    return Parsed({name: _score(name, answer[name], rubric.scale) for name in rubric.names}, reasons)
+
+
+def check_keys(answer: Mapping[str, Any], keys: Sequence[str], missing: str = "missing key") -> None:
+    """Raise `Unreadable` where an object has not exactly these keys."""
+    if extra := [key for key in answer if key not in keys]:
+        raise Unreadable("extra key", quoted(", ".join(extra)))
+    if absent := [key for key in keys if key not in answer]:
+        raise Unreadable(missing, ", ".join(absent))
 
 
 def one_object(text: str, finish_reason: str) -> dict[str, Any]:
@@ -134,17 +144,6 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 # Integers are read as floats: int() refuses more than 4,300 digits, float() takes them.
 _DECODER: Final = json.JSONDecoder(object_pairs_hook=_pairs, parse_int=float, parse_constant=float)
-
-
-def _scores(answer: Mapping[str, Any], rubric: Rubric) -> dict[str, float]:
-    for key, value in answer.items():
-        if isinstance(value, dict | list):
-            raise Unreadable("nested", quoted(key))
-    if extra := [key for key in answer if key not in rubric.names]:
-        raise Unreadable("extra key", quoted(", ".join(extra)))
-    if missing := [name for name in rubric.names if name not in answer]:
-        raise Unreadable("missing dimension", ", ".join(missing))
-    return {name: _score(name, answer[name], rubric.scale) for name in rubric.names}
 
 
 def _score(name: str, value: object, scale: tuple[float, float]) -> float:

@@ -22,13 +22,13 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from toolkit.judges.parse import Unreadable, one_object, parse_judgement, quoted, storable
+from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, parse_judgement, quoted, storable
 from toolkit.judges.request import (
     REASONS_LENGTH,
     UNANSWERED,
@@ -44,7 +44,7 @@ from toolkit.judges.request import (
 )
 from toolkit.judges.rubric import Rubric, fill
 from toolkit.judges.segments import Segment, segments
-from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
+from toolkit.models.base import Ask, Message, ModelRequest
 from toolkit.words import SCALE
 
 SEVERITY_WEIGHTS: Final[Mapping[str, float]] = {"minor": 1.0, "major": 5.0, "critical": 25.0}
@@ -70,6 +70,7 @@ FINDING_REASONS: Final = (
 )
 """The stable words a reason starts with, beside those of `toolkit.judges.parse.REASONS`."""
 _KEYS: Final = ("what", "dimension", "severity")
+T = TypeVar("T")
 
 
 # --- what is asked --------------------------------------------------------------------------------------------------
@@ -175,16 +176,8 @@ class Finding:
     end: int = 0
 
 
-@dataclass(frozen=True)
-class Findings:
-    """One judge reply as read: ``findings``, perhaps none at all, or the ``reason`` why it cannot be read."""
-
-    findings: tuple[Finding, ...] = ()
-    reason: str | None = None
-
-
-def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "stop") -> Findings:
-    """Read one judge reply: exactly one JSON object with a list of findings, or else a reason.
+def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "stop") -> tuple[Finding, ...]:
+    """Read one judge reply: exactly one JSON object with a list of findings, or raise `Unreadable`.
 
     As in `toolkit.judges.parse` nothing is repaired and nothing is guessed: one finding that cannot be read makes
     the reply unreadable, because leaving it out would make the segment look better than the judge found it.
@@ -192,27 +185,25 @@ def parse_findings(text: str, dimensions: Sequence[str], finish_reason: str = "s
     Examples
     --------
     >>> parse_findings('{"findings": []}', ["clarity"])
-    Findings(findings=(), reason=None)
-    >>> parse_findings('{"findings": [{"dimension": "clarity", "severity": "bad", "what": ""}]}', ["clarity"]).reason
-    "unknown severity: 'bad'"
+    ()
+    >>> parse_findings('{"findings": [{"dimension": "clarity", "severity": "bad", "what": ""}]}', ["clarity"])
+    Traceback (most recent call last):
+    toolkit.judges.parse.Unreadable: unknown severity: 'bad'
     """
-    try:
-        answer = one_object(text, finish_reason)
-        _check_keys(answer, ("findings",))
-        listed = answer["findings"]
-        if not isinstance(listed, list):
-            raise Unreadable("not a list", quoted(json.dumps(listed)))
-        if len(listed) > MOST_FINDINGS:
-            raise Unreadable("too many findings", f"{len(listed)}, at most {MOST_FINDINGS} of one segment")
-        return Findings(tuple(_finding(item, dimensions) for item in listed))
-    except Unreadable as error:
-        return Findings(reason=str(error))
+    answer = one_object(text, finish_reason)
+    check_keys(answer, ("findings",))
+    listed = answer["findings"]
+    if not isinstance(listed, list):
+        raise Unreadable("not a list", quoted(json.dumps(listed)))
+    if len(listed) > MOST_FINDINGS:
+        raise Unreadable("too many findings", f"{len(listed)}, at most {MOST_FINDINGS} of one segment")
+    return tuple(_finding(item, dimensions) for item in listed)
 
 
 def _finding(item: Any, dimensions: Sequence[str]) -> Finding:
     if not isinstance(item, dict):
         raise Unreadable("not a finding", quoted(json.dumps(item)))
-    _check_keys(item, _KEYS)
+    check_keys(item, _KEYS)
     for key in _KEYS:
         if not isinstance(item[key], str):
             raise Unreadable("not text", f"{key} is {quoted(json.dumps(item[key]))}")
@@ -222,21 +213,6 @@ def _finding(item: Any, dimensions: Sequence[str]) -> Finding:
     if severity not in SEVERITY_WEIGHTS:
         raise Unreadable("unknown severity", quoted(item["severity"]))
     return Finding(dimension, severity, storable(item["what"]))
-
-
-def _check_keys(item: Mapping[str, Any], keys: Sequence[str]) -> None:
-    if extra := [key for key in item if key not in keys]:
-        raise Unreadable("extra key", quoted(", ".join(extra)))
-    if missing := [key for key in keys if key not in item]:
-        raise Unreadable("missing key", ", ".join(missing))
-
-
-def severity_sums(findings: Iterable[Finding], dimensions: Sequence[str]) -> dict[str, float]:
-    """Return the weight of all findings of each dimension, 0 where nothing was found."""
-    sums = dict.fromkeys(dimensions, 0.0)
-    for finding in findings:
-        sums[finding.dimension] += SEVERITY_WEIGHTS[finding.severity]
-    return sums
 
 
 def bounded_score(weight: float) -> float:
@@ -253,21 +229,9 @@ def bounded_score(weight: float) -> float:
 # --- one judge on one reply -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SentenceScores:
-    """What one judge said of one reply, asked segment by segment; ``detail`` is what is kept beside the scores."""
-
-    scores: Mapping[str, float] | None
-    reason: str | None = None
-    reasons: str | None = None
-    answers: tuple[Answer, ...] = ()
-    call_id: str = ""
-    detail: Mapping[str, Any] | None = None
-
-
 async def judge_per_sentence(
     response: str, task: str, *, judge: JudgeSpec, rubric: Rubric, manner: Manner, ask: Ask
-) -> SentenceScores:
+) -> Heard[Parsed]:
     """Have one judge look at one reply segment by segment, and at the whole of it.
 
     The request about the whole and the one about the first segment go first, one after the other, and the others
@@ -281,11 +245,13 @@ async def judge_per_sentence(
     whole, local = _whole_part(rubric, pieces), _local_part(rubric)
     first, *others = per_sentence_requests(judge, rubric, manner, task, response)
 
-    async def look_at(request: ModelRequest) -> Heard[Findings]:
-        def read(reply: ModelReply) -> Findings:
-            return parse_findings(reply.text, local.names, reply.finish_reason)
-
-        return await ask_and_read(request, read, ask, repair=manner.repair)
+    async def look_at(request: ModelRequest) -> Heard[tuple[Finding, ...]]:
+        return await ask_and_read(
+            request,
+            lambda reply: parse_findings(reply.text, local.names, reply.finish_reason),
+            ask,
+            repair=manner.repair,
+        )
 
     of_whole = await ask_and_read(
         first,
@@ -293,50 +259,48 @@ async def judge_per_sentence(
         ask,
         repair=manner.repair,
     )
-    of_segments: list[Heard[Findings]] = []
+    looks: list[Heard[tuple[Finding, ...]]] = []
     if of_whole.reason is None and others:
-        of_segments.append(await look_at(others[0]))
-        if of_segments[0].reason is None:
-            of_segments += await _all(look_at(other) for other in others[1:])
-    said = SentenceScores(
-        scores=None,
-        reason=_reason([("whole reply", of_whole), *_numbered(of_segments, len(pieces))]),
-        reasons=of_whole.read.reasons if of_whole.read else None,
-        answers=(*of_whole.answers, *(answer for heard in of_segments for answer in heard.answers)),
-        call_id=of_whole.call_id,
+        looks.append(await look_at(others[0]))
+        if looks[0].reason is None:
+            looks += await _all(look_at(other) for other in others[1:])
+    said = replace(
+        of_whole,
+        reason=_reason(of_whole, looks, len(pieces)),
+        answers=(*of_whole.answers, *(answer for heard in looks for answer in heard.answers)),
     )
-    if said.reason is not None or of_whole.read is None or of_whole.read.scores is None:
+    if said.reason is not None or of_whole.read is None:
         return said
     findings = [
         replace(finding, segment=number, start=piece.start, end=piece.end)
-        for number, (piece, heard) in enumerate(zip(pieces, of_segments, strict=True), 1)
-        for finding in (heard.read.findings if heard.read else ())
+        for number, (piece, heard) in enumerate(zip(pieces, looks, strict=True), 1)
+        for finding in (heard.read or ())
     ]
     # Without a segment nothing was looked for, so there is no sum: 0 would say that nothing is wrong.
-    sums = severity_sums(findings, local.names) if pieces else {}
+    sums = dict.fromkeys(local.names, 0.0) if pieces else {}
+    for finding in findings:
+        sums[finding.dimension] += SEVERITY_WEIGHTS[finding.severity]
     tokens = count_tokens(response)
     rates = {name: 100 * weight / tokens for name, weight in sums.items()}
     scores = {name: bounded_score(w) for name, w in (rates if manner.length_normalization else sums).items()}
     scores |= of_whole.read.scores
-    return replace(
-        said,
-        scores={name: scores[name] for name in rubric.names},
-        detail={
-            "findings": [asdict(finding) for finding in findings],
-            "sums": sums,
-            "per_100_tokens": rates,
-            "tokens": tokens,
-            "segments": len(pieces),
-        },
-    )
+    detail = {
+        "findings": [asdict(finding) for finding in findings],
+        "sums": sums,
+        "per_100_tokens": rates,
+        "tokens": tokens,
+        "segments": len(pieces),
+    }
+    ordered = {name: scores[name] for name in rubric.names}
+    return replace(said, read=Parsed(ordered, of_whole.read.reasons, detail))
 
 
-def _numbered(of_segments: Sequence[Heard[Findings]], count: int) -> list[tuple[str, Heard[Findings]]]:
-    return [(f"segment {n} of {count}", heard) for n, heard in enumerate(of_segments, 1)]
-
-
-def _reason(said: Sequence[tuple[str, Heard[Any]]]) -> str | None:
-    failed = [(place, heard.reason, heard.answers) for place, heard in said if heard.reason is not None]
+def _reason(whole: Heard[Any], looks: Sequence[Heard[Any]], count: int) -> str | None:
+    named = [
+        ("whole reply", whole),
+        *((f"segment {n} of {count}", heard) for n, heard in enumerate(looks, 1)),
+    ]
+    failed = [(place, heard.reason, heard.answers) for place, heard in named if heard.reason is not None]
     # A reply that cannot be read stays so; only where there is none of these does asking again help.
     for place, reason, answers in failed:
         if answers and not reason.startswith(UNANSWERED):
@@ -347,10 +311,10 @@ def _reason(said: Sequence[tuple[str, Heard[Any]]]) -> str | None:
     return None
 
 
-async def _all(looking: Iterable[Any]) -> list[Heard[Findings]]:
+async def _all(looking: Iterable[Awaitable[T]]) -> list[T]:
     """Return what all of them heard; an error is raised only once the others, which are paid for, have come home."""
     found = await asyncio.gather(*looking, return_exceptions=True)
     for one in found:
         if isinstance(one, BaseException):
             raise one
-    return [one for one in found if isinstance(one, Heard)]
+    return found  # type: ignore[return-value]

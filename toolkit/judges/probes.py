@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.judges.alterations import Attack, attacked, padded, planted_error, shuffled_paragraphs
+from toolkit.judges.alterations import Probe
 from toolkit.judges.judgement import Judgement, judge, judgement_requests
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric
@@ -23,87 +23,10 @@ if TYPE_CHECKING:
 
 STRICT: Final = "composite_strict"
 """A dimension that an error brings down to 0 must not raise the score, as it would raise the seed's composite."""
-ONE_PARAGRAPH: Final = "one paragraph: nothing can be put into another order"
-EMPTY: Final = "empty: there is no reply to alter"
 _COLUMNS: Final = (
     *("run_id", "base", "length_bin", "model", "judge", "judge_model"),
     *("kind", "variant", "detail", "original", "altered", "made", "reason"),
 )
-
-
-@dataclass(frozen=True)
-class Probe:
-    """One altered reply; ``text`` is ``None`` where none could be made, and ``reason`` says why."""
-
-    kind: str
-    variant: str
-    text: str | None
-    detail: str = ""
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class Altering:
-    """What a kind of probe is made from: a reply, a seed, attacks, and the code that fenced the reply before."""
-
-    text: str
-    seed: int
-    attacks: Sequence[Attack]
-    prior: str
-
-    @property
-    def dice(self) -> str:
-        """What decides by chance: the same for the same reply and seed."""
-        return f"{self.seed} {self.text}"
-
-
-def _padded(one: Altering) -> list[Probe]:
-    made = padded(one.text, one.dice)
-    return [Probe("padded", made.variant, made.text, f"{made.added} tokens at: {made.place}")]
-
-
-def _planted(one: Altering) -> list[Probe]:
-    found = planted_error(one.text, one.dice)
-    detail = f"{found.was!r} became {found.now!r}" if found.was else f"put in: {found.now}"
-    return [Probe("planted", found.variant, found.text, detail)]
-
-
-def _shuffled(one: Altering) -> list[Probe]:
-    moved = shuffled_paragraphs(one.text, one.dice)
-    return [Probe("shuffled", "paragraphs", moved, reason=ONE_PARAGRAPH if moved is None else None)]
-
-
-def _attacked(one: Altering) -> list[Probe]:
-    return [
-        Probe("attacked", a.attack_id, attacked(one.text, a, one.prior), f"{a.kind}, at the {a.place}")
-        for a in one.attacks
-    ]
-
-
-KINDS: Final[Mapping[str, Callable[[Altering], list[Probe]]]] = {
-    "padded": _padded,
-    "planted": _planted,
-    "shuffled": _shuffled,
-    "attacked": _attacked,
-}
-"""Kinds of probes, in the order in which they are made; a new one is a function and a row here."""
-
-
-def probes_of(one: Altering, kinds: Collection[str] = tuple(KINDS)) -> tuple[Probe, ...]:
-    """Return the altered versions of one reply, the same for the same arguments.
-
-    Examples
-    --------
-    >>> probes = probes_of(Altering("Close port 443.", 7, (), ""), ("planted", "shuffled"))
-    >>> [(probe.kind, probe.variant, probe.reason) for probe in probes]
-    [('planted', 'port', None), ('shuffled', 'paragraphs', 'one paragraph: nothing can be put into another order')]
-    """
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise InputError(f"probe {unknown[0]!r} is unknown; use {', '.join(KINDS)}")
-    made = [probe for kind, make in KINDS.items() if kind in kinds for probe in make(one)]
-    if one.text.strip():
-        return tuple(made)
-    return tuple(Probe(probe.kind, probe.variant, None, reason=EMPTY) for probe in made)
 
 
 @dataclass(frozen=True)

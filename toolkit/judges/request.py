@@ -8,10 +8,11 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, Generic, Literal, Protocol, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from toolkit.errors import ModelError
 from toolkit.judges.focus import focus_lines
+from toolkit.judges.parse import Unreadable
 from toolkit.judges.rubric import Rubric, fill
 from toolkit.models.base import Answer, Ask, Message, ModelReply, ModelRequest
 
@@ -210,21 +211,12 @@ def compact_json(schema: object) -> str:
     return json.dumps(schema, separators=(",", ":"))
 
 
-class Readable(Protocol):
-    """What a reply was read as; ``reason`` says why there is nothing in it, ``None`` when there is."""
-
-    @property
-    def reason(self) -> str | None:
-        """Why there is nothing, or ``None``."""
-        ...
-
-
-T = TypeVar("T", bound=Readable)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Heard(Generic[T]):
-    """What one judge said, after one repair at the most."""
+    """What one judge said, after one repair at the most; ``reason`` says why it cannot be used."""
 
     read: T | None
     reason: str | None
@@ -235,23 +227,27 @@ class Heard(Generic[T]):
 async def ask_and_read(
     request: ModelRequest, read: Callable[[ModelReply], T], ask: Ask, *, repair: bool = True
 ) -> Heard[T]:
-    """Ask a judge, read its reply, and where that fails ask once more with the error shown."""
+    """Ask a judge, read its reply, and where that raises `Unreadable` ask once more with the error shown."""
     call_id = request.identity()
     try:
         answer = await ask(request)
     except ModelError as error:
         return Heard(None, f"{error.reason}: {error}", (), call_id)
-    first = read(answer.reply)
-    if first.reason is None or not repair or first.reason.startswith(NOT_REPAIRED):
-        return Heard(first, first.reason, (answer,), call_id)
     try:
-        second_answer = await ask(repair_request(request, answer.reply, first.reason))
+        return Heard(read(answer.reply), None, (answer,), call_id)
+    except Unreadable as error:
+        first = str(error)
+    if not repair or first.startswith(NOT_REPAIRED):
+        return Heard(None, first, (answer,), call_id)
+    try:
+        second = await ask(repair_request(request, answer.reply, first))
     except ModelError as error:
-        reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first.reason}"
-        return Heard(first, reason, (answer,), call_id)
-    second = read(second_answer.reply)
-    still = None if second.reason is None else f"{second.reason}; first: {first.reason}"
-    return Heard(second, still, (answer, second_answer), call_id)
+        reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first}"
+        return Heard(None, reason, (answer,), call_id)
+    try:
+        return Heard(read(second.reply), None, (answer, second), call_id)
+    except Unreadable as error:
+        return Heard(None, f"{error}; first: {first}", (answer, second), call_id)
 
 
 def repair_request(request: ModelRequest, reply: ModelReply, reason: str) -> ModelRequest:

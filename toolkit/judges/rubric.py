@@ -10,10 +10,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from toolkit.errors import InputError
-from toolkit.files import checked, read_toml
+from toolkit.files import Strict, checked, read_toml
 from toolkit.words import DIMENSIONS, SCALE
 
 SHIPPED: Final = ("default", "seed-v1")
@@ -26,11 +26,7 @@ PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 """A name in braces; the braces of the JSON example in a prompt never match it."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Dimension(_Strict):
+class Dimension(Strict):
     """One thing a judge scores: its column name, its title, its question, and what each whole score means.
 
     ``scope`` says where ``per_sentence`` looks for it: ``local``, segment by segment, or ``whole``, in the whole
@@ -60,7 +56,7 @@ class Dimension(_Strict):
         return f"{self.name}: {self.question}" + (f" {marks}" if marks else "")
 
 
-class Rubric(_Strict):
+class Rubric(Strict):
     """What a judge is told; ``instructions`` go first and never change, ``template`` holds what is judged."""
 
     name: str

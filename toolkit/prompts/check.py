@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, load_dataset
@@ -62,18 +62,13 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         Each kind with its count, and under it a line for each problem with prompt, what and what to do, cut to
         ``LONGEST_LINE`` characters (the fields have all of them, whole); a last line with the counts; exit code 0 when
         there is no problem, 1 otherwise.
-
-    Raises
-    ------
-    InputError
-        When the source cannot be read as a dataset.
     """
     dataset = load_dataset(source, check_ranges=False)
     problems = check_dataset(dataset)
     found = Counter(prompt.length_bin for prompt in dataset.prompts)
     bins = {length_bin: found[length_bin] for length_bin in LENGTH_BINS}
     clusters = clusters_of(dataset.prompts)
-    fields = {
+    fields: dict[str, Any] = {
         "dataset": dataset.name,
         "version": dataset.version,
         "digest": dataset.digest,
@@ -87,38 +82,22 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     independent = len(set(clusters.values()))
     groups = "" if independent == len(clusters) else f"independent groups {independent}, "
     fields |= {"independent_groups": independent} if groups else {}
+    lines = []
+    for kind, count in fields["kinds"].items():
+        of_kind = [problem for problem in problems if problem.kind == kind]
+        shown = of_kind if every else of_kind[:EXAMPLES]
+        lines.append(f"{kind}: {counted(count, 'problems')}, {KINDS[kind]}")
+        lines += [f"  {_in_one_line(f'{p.prompt_id}: {p.what}')}; {p.mend}" for p in shown]
+        lines += [f"  and {count - len(shown)} more; --all shows them"] if len(shown) < count else []
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
         f"prompts {len(dataset.prompts)} ({counts}), {groups}problems {len(problems)}"
     )
-    lines = []
-    for kind, about in KINDS.items():
-        found_here = [problem for problem in problems if problem.kind == kind]
-        shown = found_here if every else found_here[:EXAMPLES]
-        lines += [f"{kind}: {counted(len(found_here), 'problems')}, {about}"] if found_here else []
-        lines += [f"  {_in_one_line(f'{p.prompt_id}: {p.what}')}; {p.mend}" for p in shown]
-        left = len(found_here) - len(shown)
-        lines += [f"  and {left} more; --all shows them"] if left else []
     return Summary(fields, "\n".join([*lines, _in_one_line(last)]), 1 if problems else 0)
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
-    """Return everything in a dataset that would confound a comparison of prompt lengths.
-
-    Found are: a token count outside the range of the length bin, in either encoding; a base without exactly
-    one prompt in each length bin, or with more than one scenario or category; a line of S that M lacks, or of M
-    that L lacks; a base that is a copy of another; one text used twice; a sentence repeated within a prompt; a token
-    doubled ("CVE-CVE-"); a list that is announced ("the findings below") and not there.
-
-    Parameters
-    ----------
-    dataset
-        Any dataset; ``load_dataset(source, check_ranges=False)`` also lets through what is out of range.
-
-    Returns
-    -------
-    tuple of Problem
-        In the order of the prompts; empty when nothing is wrong.
+    """Return everything in a dataset that would confound a comparison of prompt lengths, in the order of its prompts.
 
     Examples
     --------
@@ -126,26 +105,31 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
     >>> check_dataset(load_dataset("demo"))
     ()
     """
+    bases: dict[str, list[Prompt]] = {}
+    for prompt in dataset.prompts:
+        bases.setdefault(prompt.base, []).append(prompt)
     problems = [
-        *_ranges(dataset),
-        *_bins(dataset),
-        *_labels(dataset),
-        *_containment(dataset),
-        *_same_texts(dataset),
-        *_filler(dataset),
-        *_scars(dataset),
+        *_ranges(dataset.prompts),
+        *(
+            problem
+            for check in (_bins, _labels, _containment)
+            for base in bases
+            for problem in check(bases[base])
+        ),
+        *_same_texts(dataset.prompts, bases),
+        *_filler(dataset.prompts),
+        *_scars(dataset.prompts),
     ]
     place = {prompt.prompt_id: i for i, prompt in enumerate(dataset.prompts)}
     return tuple(sorted(problems, key=lambda problem: place[problem.prompt_id]))
 
 
-def _ranges(dataset: Dataset) -> Iterator[Problem]:
-    texts = [prompt.text for prompt in dataset.prompts]
-    counted = {encoding: count_all(texts, encoding) for encoding in ENCODINGS}
-    for number, prompt in enumerate(dataset.prompts):
+def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    tokens_by = {encoding: count_all([p.text for p in prompts], encoding) for encoding in ENCODINGS}
+    for number, prompt in enumerate(prompts):
         low, high = LENGTH_BINS[prompt.length_bin]
         for encoding in ENCODINGS:
-            tokens = counted[encoding][number]
+            tokens = tokens_by[encoding][number]
             if not low <= tokens <= high:
                 what = f"{tokens} {encoding} tokens, length bin {prompt.length_bin} has {low} to {high}"
                 takes = "refuses" if encoding == BINNED_BY else "takes"
@@ -153,85 +137,65 @@ def _ranges(dataset: Dataset) -> Iterator[Problem]:
                 yield Problem("range", prompt.prompt_id, what, mend)
 
 
-def _by_base(dataset: Dataset) -> dict[str, list[Prompt]]:
-    bases: defaultdict[str, list[Prompt]] = defaultdict(list)
-    for prompt in dataset.prompts:
-        bases[prompt.base].append(prompt)
-    return bases
+def _bins(base: Sequence[Prompt]) -> Iterator[Problem]:
+    first = base[0]
+    counts = Counter(prompt.length_bin for prompt in base)
+    if missing := [length_bin for length_bin in LENGTH_BINS if length_bin not in counts]:
+        what = f"base {first.base} has no prompt in length bin {', '.join(missing)}"
+        mend = "write it, or that length is not compared on this base"
+        yield Problem("length_bins", first.prompt_id, what, mend)
+    for length_bin, count in counts.items():
+        if count > 1:
+            again = [prompt for prompt in base if prompt.length_bin == length_bin][1]
+            what = f"base {first.base} has {count} prompts in length bin {length_bin}"
+            mend = "give it a base of its own in the column base, or leave it out"
+            yield Problem("length_bins", again.prompt_id, what, mend)
 
 
-def _bins(dataset: Dataset) -> Iterator[Problem]:
-    for base, prompts in _by_base(dataset).items():
-        counts = Counter(prompt.length_bin for prompt in prompts)
-        missing = [length_bin for length_bin in LENGTH_BINS if length_bin not in counts]
-        if missing:
-            what = f"base {base} has no prompt in length bin {', '.join(missing)}"
-            yield Problem(
-                "length_bins",
-                prompts[0].prompt_id,
-                what,
-                "write it, or that length is not compared on this base",
-            )
-        for length_bin, count in counts.items():
-            if count > 1:
-                again = [prompt for prompt in prompts if prompt.length_bin == length_bin][1]
-                what = f"base {base} has {count} prompts in length bin {length_bin}"
-                yield Problem(
-                    "length_bins",
-                    again.prompt_id,
-                    what,
-                    "give it a base of its own in the column base, or leave it out",
-                )
+def _labels(base: Sequence[Prompt]) -> Iterator[Problem]:
+    for prompt in base[1:]:
+        for key in ("scenario", "category"):
+            here, there = getattr(prompt, key), getattr(base[0], key)
+            if here != there:
+                what = f"base {prompt.base} has {key} {here} here and {there} in {base[0].prompt_id}"
+                yield Problem("labels", prompt.prompt_id, what, f"give all prompts of a base one {key}")
 
 
-def _labels(dataset: Dataset) -> Iterator[Problem]:
-    for base, prompts in _by_base(dataset).items():
-        first = prompts[0]
-        for prompt in prompts[1:]:
-            for key in ("scenario", "category"):
-                here, there = getattr(prompt, key), getattr(first, key)
-                if here != there:
-                    what = f"base {base} has {key} {here} here and {there} in {first.prompt_id}"
-                    yield Problem("labels", prompt.prompt_id, what, f"give all prompts of a base one {key}")
+def _containment(base: Sequence[Prompt]) -> Iterator[Problem]:
+    by_bin = {prompt.length_bin: prompt for prompt in base}
+    for shorter, longer in pairwise(LENGTH_BINS):
+        if shorter in by_bin and longer in by_bin:
+            held = set(_lines(by_bin[longer].text))
+            for line in _lines(by_bin[shorter].text):
+                if line not in held:
+                    what = f"lacks this line of {by_bin[shorter].prompt_id}: {line}"
+                    mend = "say it there too, word for word, so that a longer prompt only adds"
+                    yield Problem("containment", by_bin[longer].prompt_id, what, mend)
 
 
-def _containment(dataset: Dataset) -> Iterator[Problem]:
-    for prompts in _by_base(dataset).values():
-        by_bin = {prompt.length_bin: prompt for prompt in prompts}
-        for shorter, longer in pairwise(LENGTH_BINS):
-            if shorter in by_bin and longer in by_bin:
-                held = set(_lines(by_bin[longer].text))
-                for line in _lines(by_bin[shorter].text):
-                    if line not in held:
-                        what = f"lacks this line of {by_bin[shorter].prompt_id}: {line}"
-                        mend = "say it there too, word for word, so that a longer prompt only adds"
-                        yield Problem("containment", by_bin[longer].prompt_id, what, mend)
-
-
-def _same_texts(dataset: Dataset) -> Iterator[Problem]:
+def _same_texts(prompts: Sequence[Prompt], bases: Mapping[str, Sequence[Prompt]]) -> Iterator[Problem]:
     first: dict[str, Prompt] = {}
     whole: dict[frozenset[str], str] = {}
     copies: set[str] = set()
-    for base, prompts in _by_base(dataset).items():
-        texts = frozenset(" ".join(prompt.text.split()) for prompt in prompts)
-        if len(prompts) > 1 and texts in whole:
+    for base, its in bases.items():
+        texts = frozenset(" ".join(prompt.text.split()) for prompt in its)
+        if len(its) > 1 and texts in whole:
             copies.add(base)
             what = f"base {base} is a copy of base {whole[texts]}"
             mend = "write it anew, or leave it out: a copy adds calls and no evidence"
-            yield Problem("copied_base", prompts[0].prompt_id, what, mend)
+            yield Problem("copied_base", its[0].prompt_id, what, mend)
         whole.setdefault(texts, base)
-    for prompt in dataset.prompts:
+    for prompt in prompts:
         text = " ".join(prompt.text.split())
         if text in first and prompt.base not in copies:
             mend = "write another text, or leave it out"
-            yield Problem(
-                "same_text", prompt.prompt_id, f"has the same text as {first[text].prompt_id}", mend
-            )
+            what = f"has the same text as {first[text].prompt_id}"
+            yield Problem("same_text", prompt.prompt_id, what, mend)
         first.setdefault(text, prompt)
 
 
-def _filler(dataset: Dataset) -> Iterator[Problem]:
-    for prompt in dataset.prompts:
+def _filler(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for prompt in prompts:
         sentences = [s for line in _lines(prompt.text) for s in re.split(r"(?<=[.!?;])\s+", line)]
         counts = Counter(" ".join(s.casefold().strip("-*.!?; ").split()) for s in sentences)
         for sentence, count in counts.items():
@@ -255,8 +219,8 @@ _ITEM: Final = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s
 """How the line of a list begins: a bullet, a number, a cell, "name: value", or an indented block."""
 
 
-def _scars(dataset: Dataset) -> Iterator[Problem]:
-    for prompt in dataset.prompts:
+def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for prompt in prompts:
         doubled = _DOUBLED.search(prompt.text)
         if doubled:
             around = " ".join(prompt.text[max(0, doubled.start() - 20) : doubled.end() + 30].split())

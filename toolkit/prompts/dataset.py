@@ -1,23 +1,31 @@
-"""The dataset of a study: prompts with a version, checked as they are loaded."""
+"""The dataset of a study: prompts with a version, checked as they are loaded.
+
+A folder has one TOML file a base, its facts written once: the S prompt states ``facts_s``, M adds ``facts_m`` and L
+adds ``facts_l``, and opening and task are the same in all three. So the same work is asked at every length, and a
+longer prompt contains a shorter one. A table has one prompt a row.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field
 
 from toolkit.errors import InputError
+from toolkit.files import Strict, Text, checked, read_rows, read_toml
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
-from toolkit.prompts.bases import read_folder
-from toolkit.prompts.tables import read_table
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
 DEMO: Final = "demo"
 """The name under which the dataset that ships with the toolkit is loaded."""
+INDEX: Final = "dataset.toml"
+"""Optional file of a folder that gives the dataset its name and its version."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,50 @@ class Dataset:
     version: str
     prompts: tuple[Prompt, ...]
     digest: str
+
+
+def _one_of(allowed: Iterable[str]) -> AfterValidator:
+    def known(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"unknown value {value!r}, allowed are {', '.join(allowed)}")
+        return value
+
+    return AfterValidator(known)
+
+
+_Texts = Annotated[list[Text], Field(min_length=1)]
+_Scenario = Annotated[str, _one_of(SCENARIOS)]
+
+
+class _Index(Strict):
+    name: Text
+    version: Text
+
+
+class _Base(Strict):
+    base: Text
+    scenario: _Scenario
+    category: Text
+    opening: Text
+    task: Text
+    data_sources: _Texts
+    facts_s: _Texts
+    facts_m: _Texts
+    facts_l: _Texts
+
+
+class _Row(Strict):
+    prompt_id: Text
+    text: Text
+    scenario: _Scenario
+    category: Text
+    length_bin: Annotated[str, _one_of(LENGTH_BINS)]
+    base: Text | None = None
+    dataset_version: Text | None = None
+
+
+_Found = tuple[str, _Row, list[str] | None]
+"""Where a prompt comes from, what it says, and its data sources where it is composed from a base."""
 
 
 def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
@@ -82,55 +134,109 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     """
     path = Path(__file__).parent / "data" / DEMO if str(source) == DEMO else Path(source).expanduser()
     if path.is_dir():
-        name, version, rows = read_folder(path)
+        index = {"name": path.resolve().name, "version": path.resolve().name}
+        given = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
+        named = checked(_Index, index | given, str(path / INDEX))
+        name, version, found = named.name, named.version, list(_bases(path))
     elif path.is_file() and path.suffix.lower() in {".csv", ".jsonl"}:
-        name, version, rows = read_table(path)
+        name, (version, found) = path.stem, _table(path)
     else:
         raise InputError(
             f"{path}: no such dataset, give '{DEMO}', a folder of .toml bases, or a .csv or .jsonl file"
         )
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}
-    found = list(rows)
-    counts = count_all([row["text"] for _, row in found])
-    for (where, row), tokens in zip(found, counts, strict=True):
-        prompt = _prompt(where, row, version, tokens, check_ranges)
-        if prompt.prompt_id in seen:
-            first = seen[prompt.prompt_id]
-            raise InputError(f"{where}: key 'prompt_id': '{prompt.prompt_id}' is already used in {first}")
-        seen[prompt.prompt_id] = where
-        prompts.append(prompt)
-    return Dataset(name, version, tuple(prompts), digest_of(tuple(prompts)))
+    counts = count_all([row.text for _, row, _ in found])
+    for (where, row, sources), tokens in zip(found, counts, strict=True):
+        if row.prompt_id in seen:
+            raise InputError(
+                f"{where}: key 'prompt_id': '{row.prompt_id}' is already used in {seen[row.prompt_id]}"
+            )
+        low, high = LENGTH_BINS[row.length_bin]
+        if check_ranges and not low <= tokens <= high:
+            raise InputError(
+                f"{where}: key 'text': {tokens} tokens (o200k_base) are outside length bin {row.length_bin}, "
+                f'allowed are {low} to {high} (a study takes it with accept_flaws = ["range"])'
+            )
+        seen[row.prompt_id] = where
+        base = row.base or row.prompt_id.removesuffix(f"_{row.length_bin.lower()}")
+        about = {
+            "data_sources": list(sources or ()),
+            "academic_grade": sources is not None,
+            "base_scenario": base,
+        }
+        labels = (row.scenario, row.category, row.length_bin)
+        prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, about))
+    return Dataset(name, version, tuple(prompts), digest_of(prompts))
+
+
+def _bases(folder: Path) -> Iterator[_Found]:
+    """Yield every prompt of a folder of bases with where it comes from and its data sources."""
+    paths = [path for path in sorted(folder.glob("*.toml")) if path.name != INDEX]
+    bases = [(path, checked(_Base, read_toml(path), str(path))) for path in paths]
+    if not bases:
+        raise InputError(f"{folder}: no dataset here, expected one .toml file a base")
+    for path, base in sorted(bases, key=lambda item: (SCENARIOS.index(item[1].scenario), item[1].base)):
+        facts: list[str] = []
+        for length_bin in LENGTH_BINS:
+            letter = length_bin.lower()
+            facts += getattr(base, f"facts_{letter}")
+            row = _Row(
+                prompt_id=f"{base.base}_{letter}",
+                text=compose(base.opening, facts, base.task),
+                scenario=base.scenario,
+                category=base.category,
+                length_bin=length_bin,
+                base=base.base,
+            )
+            yield f"{path}, length bin {length_bin}", row, base.data_sources
+
+
+def compose(opening: str, facts: Iterable[str], task: str) -> str:
+    r"""Return the text of a prompt: the role, the facts as a list, the task.
+
+    Examples
+    --------
+    >>> compose("You are an analyst.", ["Host A is down."], "Say why.")
+    'You are an analyst.\n\nFacts:\n- Host A is down.\n\nTask:\nSay why.'
+    """
+    listed = "\n".join(f"- {fact}" for fact in facts)
+    return f"{opening}\n\nFacts:\n{listed}\n\nTask:\n{task}"
+
+
+def _table(path: Path) -> tuple[str, list[_Found]]:
+    """Return the version of a table and its prompts, each with where it comes from."""
+    found: list[_Found] = []
+    versions: dict[str, str] = {}
+    optional = {name for name, one in _Row.model_fields.items() if not one.is_required()}
+    for line, cells in read_rows(path):
+        where = f"{path}, line {line}"
+        # An empty cell of an optional column says nothing, like a key that JSON lines leave out.
+        row = checked(
+            _Row, {name: cells[name] for name in cells if cells[name] or name not in optional}, where
+        )
+        found.append((where, row, None))
+        versions.setdefault(row.dataset_version or path.stem, where)
+    if not found:
+        raise InputError(f"{path}: no prompt in it, expected one a row")
+    if len(versions) > 1:
+        where = list(versions.values())[1]
+        raise InputError(
+            f"{where}: key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
+        )
+    return next(iter(versions)), found
 
 
 def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
-    """Return the prompts of a test's own items as a dataset, versioned by their content.
-
-    Parameters
-    ----------
-    name
-        Name of the test.
-    items
-        Its items; an item is the base of its prompts.
-    """
-    pairs = [(item, prompt) for item in items for prompt in item.prompts]
-    content = sorted([prompt.prompt_id, item.item_id, prompt.text] for item, prompt in pairs)
+    """Return the prompts of a test's own items as a dataset, versioned by their content; an item is a base."""
+    pairs = [(item.item_id, prompt) for item in items for prompt in item.prompts]
+    content = sorted([prompt.prompt_id, base, prompt.text] for base, prompt in pairs)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     version = f"{name}_{digest[:12]}"
     counts = count_all([prompt.text for _, prompt in pairs])
     prompts = tuple(
-        Prompt(
-            prompt_id=prompt.prompt_id,
-            text=prompt.text,
-            scenario="",
-            category="",
-            length_bin="",
-            token_count=tokens,
-            dataset_version=version,
-            base=item.item_id,
-            metadata={"base_scenario": item.item_id},
-        )
-        for (item, prompt), tokens in zip(pairs, counts, strict=True)
+        Prompt(prompt.prompt_id, prompt.text, "", "", "", tokens, version, base, {"base_scenario": base})
+        for (base, prompt), tokens in zip(pairs, counts, strict=True)
     )
     return Dataset(name, version, prompts, digest)
 
@@ -164,18 +270,8 @@ def clusters_of(prompts: Iterable[Prompt]) -> dict[str, str]:
     return {base: top(base) for base in above}
 
 
-def digest_of(prompts: tuple[Prompt, ...]) -> str:
+def digest_of(prompts: Iterable[Prompt]) -> str:
     """Return the SHA-256 of everything that is written in the prompts, independent of their order.
-
-    Parameters
-    ----------
-    prompts
-        The prompts of one dataset.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
 
     Examples
     --------
@@ -183,50 +279,10 @@ def digest_of(prompts: tuple[Prompt, ...]) -> str:
     >>> digest_of(prompts) == digest_of(prompts[::-1])
     True
     """
+    names = ("prompt_id", "text", "scenario", "category", "length_bin", "dataset_version", "base")
     content = [
-        [
-            p.prompt_id,
-            p.text,
-            p.scenario,
-            p.category,
-            p.length_bin,
-            p.dataset_version,
-            p.base,
-            dict(p.metadata),
-        ]
-        for p in sorted(prompts, key=lambda p: p.prompt_id)
+        [*(getattr(prompt, name) for name in names), dict(prompt.metadata)]
+        for prompt in sorted(prompts, key=lambda prompt: prompt.prompt_id)
     ]
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _prompt(where: str, row: Mapping[str, Any], version: str, tokens: int, check_ranges: bool) -> Prompt:
-    """Return the prompt of one row, whatever file it came from."""
-    for key, allowed in (("scenario", SCENARIOS), ("length_bin", tuple(LENGTH_BINS))):
-        if row[key] not in allowed:
-            raise InputError(
-                f"{where}: key '{key}': unknown value '{row[key]}', allowed are {', '.join(allowed)}"
-            )
-    length_bin = row["length_bin"]
-    low, high = LENGTH_BINS[length_bin]
-    if check_ranges and not low <= tokens <= high:
-        raise InputError(
-            f"{where}: key 'text': {tokens} tokens (o200k_base) are outside length bin {length_bin}, "
-            f'allowed are {low} to {high} (a study takes it with accept_flaws = ["range"])'
-        )
-    base = row.get("base", row["prompt_id"].removesuffix(f"_{length_bin.lower()}"))
-    return Prompt(
-        prompt_id=row["prompt_id"],
-        text=row["text"],
-        scenario=row["scenario"],
-        category=row["category"],
-        length_bin=length_bin,
-        token_count=tokens,
-        dataset_version=version,
-        base=base,
-        metadata={
-            "data_sources": list(row.get("data_sources", ())),
-            "academic_grade": "data_sources" in row,
-            "base_scenario": base,
-        },
-    )

@@ -12,7 +12,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.multiplicity import holm_over
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import checked_runs, in_order
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, compare_lengths
@@ -157,7 +157,7 @@ def missing_data(
     return MissingData(
         tuple(overall),
         shares,
-        holm_over(imbalance, "columns"),
+        with_holm(imbalance, "columns"),
         dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
         missing_bounds(runs, score),
     )

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean
-from toolkit.stats.inference.multiplicity import holm_over
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.proportions import effective_cases, share, wilson
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
 from toolkit.stats.inference.sign_flip import sign_flip
@@ -121,7 +121,7 @@ def compare_models(runs: pd.DataFrame, score: str = "composite", *, rate: bool =
         else:
             found = paired_difference(name, one, other, bases, unit=unit)
         differences.append(found)
-    corrected = holm_over(differences, "pairs of models")
+    corrected = with_holm(differences, "pairs of models")
     return ModelComparison(means, tuple(map(exploratory, corrected)), _notes(checked, cells, score))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
 from toolkit.stats.detection.rates import RATES, Classification, auc, classify, mcnemar
-from toolkit.stats.inference.multiplicity import holm_over
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.result import Estimate
 
 MAJORITY: Final = "always the majority"
@@ -204,7 +204,7 @@ def compare_deciders(
         mcnemar(labels, a.decisions, b.decisions, name=f"accuracy: {a.label} - {b.label}", clusters=bases)
         for a, b in pairs
     ]
-    return holm_over(found, "tests")
+    return with_holm(found, "tests")
 
 
 def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:

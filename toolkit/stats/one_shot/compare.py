@@ -14,7 +14,7 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.scoring import one_shot_score
-from toolkit.stats.inference.multiplicity import holm_over
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.one_shot.methods import UNIT, WEIGHTS
 from toolkit.stats.result import Estimate, Result
@@ -227,7 +227,7 @@ def compare_one_shot(
     """
     cells = _cells(methods, by, score)
     pairs = combinations(cells.columns, 2)
-    contrasts = holm_over([_contrast(cells, b, a, seed) for a, b in pairs], "comparisons")
+    contrasts = with_holm([_contrast(cells, b, a, seed) for a, b in pairs], "comparisons")
     other = "models" if by == "variant" else "variants"
     notes = [
         f"differences are taken within questions and averaged over {other} first, so each question counts once"

@@ -12,7 +12,7 @@ import pandas as pd
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.multiplicity import holm_over
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.run_table import SCORE_UNIT, checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.equivalence import equivalence, judged_equivalent
 from toolkit.stats.prompt_length.omnibus import RepeatedMeasures, friedman, repeated_measures
@@ -228,7 +228,7 @@ def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.n
 
 def _tested(contrasts: list[Estimate], primary: str | None) -> tuple[Estimate, ...]:
     """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
-    corrected = holm_over([one for one in contrasts if one.name != primary], "contrasts")
+    corrected = with_holm([one for one in contrasts if one.name != primary], "contrasts")
     found = {one.name: exploratory(one) for one in corrected}
     return tuple(found.get(one.name) or exploratory(one, "confirmatory") for one in contrasts)
 

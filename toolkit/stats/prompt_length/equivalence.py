@@ -13,7 +13,7 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.multiplicity import holm_over
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
 
@@ -85,5 +85,5 @@ def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
         else replace(
             one, note=f"{'equivalent' if one.p_value < LEVEL else 'equivalence not shown'}: {one.note}"
         )
-        for one in holm_over(tests, "tests of equivalence")
+        for one in with_holm(tests, "tests of equivalence")
     )

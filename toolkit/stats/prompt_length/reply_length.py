@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.multiplicity import holm_over
-from toolkit.stats.inference.regression import CR2_METHOD, Coefficient, cluster_robust
+from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, Result
@@ -146,7 +146,7 @@ def _weights(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray |
 def _corrected(empty: Estimate, names: list[str], found: dict[str, Coefficient]) -> tuple[Estimate, ...]:
     absent = Coefficient(None, reason="not estimable: no model has scores in both length bins")
     results = [found.get(name, absent).of(replace(empty, name=name)) for name in names]
-    return tuple(map(exploratory, holm_over(results, "contrasts")))
+    return tuple(map(exploratory, with_holm(results, "contrasts")))
 
 
 def _notes(

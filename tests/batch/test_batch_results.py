@@ -1,0 +1,173 @@
+"""Batches without a kernel: bad input is one line and exit code 2, JSON is one object, failures are exit code 1."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from notebook_files import write_notebook
+
+from toolkit.batch import BatchResult, CellResult, run_batch
+from toolkit.batch.records import Order, Record, write_record
+from toolkit.cli import main
+from toolkit.errors import InputError, ToolkitError
+
+
+def call(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["no.ipynb", "grid.toml"], "no.ipynb: no such template"),
+        (["t.ipynb", "no.toml"], "no.toml: no such grid file"),
+        (["t.ipynb", "grid.toml"], "unknown parameter 'y'"),
+        (["t.ipynb", "grid.toml", "--workers", "0"], "0 is not in the range"),
+        (["t.ipynb", "grid.toml", "--timeout", "0"], "0.0 is not in the range"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    says: str,
+) -> None:
+    """Before anything is started."""
+    monkeypatch.chdir(tmp_path)
+    write_notebook(tmp_path / "t.ipynb", "x = 0")
+    (tmp_path / "grid.toml").write_text("[product]\ny = [0, 1]\n")
+    assert call("batch", *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert says in err
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("grid", "options", "says"),
+    [
+        ({"product": {"k": [1, 2], "y": [0]}}, {}, r"grid: cell 1: t.ipynb: unknown parameter 'y'"),
+        ({"product": {"k": [1, "2"]}}, {}, r"grid: cell 2: t.ipynb: k must be a valid integer, got '2'"),
+        ({"list": [{}]}, {}, "cell 1: t.ipynb: parameter 'k' is missing"),
+        ({"list": [{"k": 1}, {"k": 1, "x": 0}]}, {}, "cells 1 and 2 are the same notebook"),
+        ({"list": [{"k": 1}]}, {"timeout": 0}, "timeout: 0 is no time"),
+        ({"list": [{"k": 1}]}, {"workers": 0}, "workers: 0 notebooks"),
+    ],
+)
+def test_nothing_starts_when_a_cell_does_not_fit(
+    tmp_path: Path, grid: dict, options: dict, says: str
+) -> None:
+    """The cell of the grid is named, and no folder is made."""
+    template = write_notebook(tmp_path / "t.ipynb", "k: int\nx = 0")
+    with pytest.raises(InputError, match=says):
+        run_batch(template, grid, out=tmp_path / "out", progress=False, **options)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every notebook of a batch be done at once."""
+
+    def done(pending: list[Order], *_: object) -> None:
+        for order in pending:
+            Path(order.output).write_text("{}")
+            record = Record(order.identity, "done", notebook=Path(order.output).name, batch=order.batch)
+            write_record(order, record)
+
+    monkeypatch.setattr("toolkit.batch.run._run", done)
+
+
+@pytest.mark.parametrize("when", ["records", "notebooks"])
+def test_a_folder_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """A full disk: the file and what to do, no traceback of our own, and the same call goes on when there is room."""
+    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
+    full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "out" / "a.json"))
+
+    def no_space(*_: object, **__: object) -> None:
+        raise full
+
+    if when == "records":
+        monkeypatch.setattr("toolkit.batch.run.write_record", no_space)
+    else:
+        monkeypatch.setattr("toolkit.batch.run._run", lambda *_: None)
+        monkeypatch.setattr("toolkit.batch.result.write_atomically", no_space)
+    with pytest.raises(
+        ToolkitError, match=r"a\.json: No space left on device; mend that, .* goes on"
+    ) as error:
+        run_batch(template, {"list": [{}]}, out=tmp_path / "out", progress=False)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.usefixtures("no_kernels")
+def test_a_folder_of_notebooks_may_be_moved_and_the_commit_is_asked_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records name notebooks relative to themselves. A commit costs a process of git: 50 s for 5,000 cells."""
+    asked: list[int] = []
+    monkeypatch.setattr("toolkit.batch.run._toolkit", lambda: asked.append(1) or "0.1")
+    template, grid = write_notebook(tmp_path / "t.ipynb", "x = 0"), {"product": {"x": range(300)}}
+    first = run_batch(template, grid, out=tmp_path / "a {b}", progress=False)
+    assert len(asked) == 1
+    shutil.move(tmp_path / "a {b}", tmp_path / "moved here")
+    again = run_batch(template, grid, out=tmp_path / "moved here", progress=False)
+    assert (first.started, again.started, again.already_done) == (300, 0, 300)
+
+
+@pytest.mark.usefixtures("no_kernels")
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"identity": "b"}', '{"identity": "a", "status": "great"}', '{"status": "done"}']
+)
+def test_a_record_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    """Half a file, another notebook's, or a status nobody knows: the notebook is run again."""
+    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
+    first = run_batch(template, {"list": [{}]}, out=tmp_path / "out", progress=False)
+    (record,) = (tmp_path / "out" / "records").glob("*.json")
+    record.write_text(text.replace('"a"', f'"{record.stem}"'))
+    again = run_batch(template, {"list": [{}]}, out=tmp_path / "out", progress=False)
+    assert (first.started, again.started) == (1, 1)
+
+
+def test_long_values_do_not_fill_the_screen(tmp_path: Path) -> None:
+    """Neither in the error of a cell that is there twice, nor in the summary; the CSV has all of it."""
+    template = write_notebook(tmp_path / "t.ipynb", "x = ''")
+    long = "a" * 100_000
+    with pytest.raises(InputError, match="are the same notebook") as error:
+        run_batch(template, {"list": [{"x": long}, {"x": long}]}, out=tmp_path)
+    assert len(str(error.value)) < 300
+    result = BatchResult("t", tmp_path, (CellResult({"x": long}, "failed", error="no"),), 1.0)
+    assert len(result.summary().text) < 1200
+    csv, notebook = result.write()
+    assert long in csv.read_text()
+    assert notebook.stat().st_size < 10_000
+
+
+def test_the_end_of_a_batch_says_what_was_done_already_and_by_which_rule(tmp_path: Path) -> None:
+    """One line, other words for a template that asks."""
+    cells = (CellResult({}, "done", ran=True), CellResult({}, "done"), CellResult({}, "failed"))
+    shows = BatchResult("t", tmp_path, cells, 1.0, reads_store=True)
+    asks = BatchResult("t", tmp_path, cells, 1.0)
+    assert "already done  1: " in shows.summary().text
+    assert "and so is what the store holds of their studies" in shows.summary().text
+    assert "what the store holds does not count" in asks.summary().text
+    assert json.loads(json.dumps(shows.to_dict()))["already_done"] == 1
+    assert "already done" not in BatchResult("t", tmp_path, cells[:1], 1.0).summary().text
+
+
+def test_notebooks_of_earlier_states_beside_those_that_count_are_told(tmp_path: Path) -> None:
+    """They are kept, and somebody could take their figures for the newest."""
+    for name in ("t_0123456789ab.ipynb", "t_ba9876543210.ipynb", "t_summary.ipynb", "summary.ipynb"):
+        (tmp_path / name).touch()
+    result = BatchResult("t", tmp_path, (CellResult({}, "done", notebook="t_0123456789ab.ipynb"),), 1.0)
+    assert result.beside == 1
+    assert "beside them  1 of an earlier state or another grid" in result.summary().text
+    assert result.summary().text.startswith("1 notebook of t: 1 done")

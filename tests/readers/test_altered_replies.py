@@ -1,0 +1,212 @@
+"""Altered replies: longer without saying more, with one error, in another order, attacked, and never the original."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import resources
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolkit.errors import InputError
+from toolkit.judges.alterations import EMPTY, KINDS, ONE_PARAGRAPH, Altering, shipped_attacks
+from toolkit.judges.alterations import probes_of as made_of
+from toolkit.models.tokens import count_tokens
+
+REPLY = """## Containment
+
+Isolate HOST-22 within 15 minutes and block outbound traffic on port 443/tcp.
+
+Steps:
+
+1. **Isolate** the host.
+   Do not power it off.
+2. Capture memory.
+3. Revoke sessions.
+
+```bash
+# run this:
+
+iptables -A OUTPUT -j DROP
+```
+
+Map it to ISO/IEC 27001 and T1566; CVE-2021-44228 has critical severity."""
+
+
+DATA = tomllib.loads((resources.files("toolkit.judges") / "data" / "probes.toml").read_text("utf-8"))
+
+
+def probes_of(text, seed, kinds=tuple(KINDS), attacks=()):
+    return made_of(Altering(text, seed, attacks), kinds)
+
+
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
+
+
+def one(kind: str, text: str, seed: int = 1):
+    (probe,) = probes_of(text, seed, (kind,))
+    return probe
+
+
+def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None:
+    """Padded, planted, shuffled, attacked; the same arguments give the same probes, another seed gives others."""
+    attacks = shipped_attacks()[:3]
+    probes = probes_of(REPLY, 5, attacks=attacks)
+    assert [probe.kind for probe in probes] == [*list(KINDS)[:3], *["attacked"] * 3]
+    assert [probe.variant for probe in probes[3:]] == [attack.attack_id for attack in attacks]
+    assert probes == probes_of(REPLY, 5, list(KINDS)[::-1], attacks)
+    assert probes != probes_of(REPLY, 6, attacks=attacks)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    """The message names the kinds there are."""
+    with pytest.raises(InputError, match="probe 'louder' is unknown; use padded"):
+        probes_of(REPLY, 1, ("louder",))
+
+
+@pytest.mark.parametrize("text", ["", "   \n\n "])
+def test_an_empty_reply_has_no_probe_and_says_why(text: str) -> None:
+    """Every probe is there, without a text and with the reason."""
+    probes = probes_of(text, 1, attacks=shipped_attacks()[:1])
+    assert [(probe.text, probe.reason) for probe in probes] == [(None, EMPTY)] * 4
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_padding_adds_about_half_the_tokens_and_keeps_every_line(seed: int) -> None:
+    """At least +50 %, at most one sentence more; the lines of the reply stand there in their order."""
+    probe = one("padded", REPLY, seed)
+    before, after = count_tokens(REPLY), count_tokens(probe.text)
+    assert 1.45 * before <= after <= 1.5 * before + 30
+    left = iter(lines(probe.text))
+    assert all(line in left for line in lines(REPLY))
+
+
+def test_padding_comes_in_several_variants_and_does_not_repeat_itself() -> None:
+    """Three fillers in three places; a reply of 1,000 tokens is padded without saying one sentence twice."""
+    assert {one("padded", REPLY, seed).variant for seed in range(30)} == {"preamble", "closing", "between"}
+    long = "\n\n".join(
+        f"Paragraph {n} names host {n} and says what to do with it in detail." for n in range(70)
+    )
+    for seed in range(6):
+        added = lines(one("padded", long, seed).text)
+        said = [s for line in added if line not in lines(long) for s in re.split(r"(?<=\.) ", line)]
+        assert len(said) == len(set(said)) > 10
+
+
+def test_fillers_say_nothing_that_can_be_scored() -> None:
+    """No number, no name of a standard, no word of security work."""
+    for filler in DATA["fillers"]:
+        for sentence in filler["sentences"]:
+            assert not re.search(
+                r"[0-9]|risk|secur|incident|complian|step[s ]*:|ISO|NIST|attack|host", sentence
+            )
+
+
+@pytest.mark.parametrize(
+    ("text", "variant", "was", "now"),
+    [
+        ("Close port 443 now.", "port", "443", r"69|179|5060|6667|9100"),
+        ("Allow 22/tcp only.", "port", "22", r"69|179|5060|6667|9100"),
+        ("It is CVE-2021-44228.", "vulnerability", "2021", r"201[4-7]"),
+        ("Filed as T1566.001.", "technique", "T1566", r"T1123|T1200|T1498"),
+        ("See NIST SP 800-61.", "standard", "NIST SP 800-61", r"NIST SP 800-88"),
+        ("See ISO 9001.", "standard", "ISO 9001", r"ISO 14001"),
+        ("Under the GDPR.", "regulation", "GDPR", "SOX"),
+        ("Under Article 33.", "clause", "33", r"6[4-9]|7\d|80"),
+        ("Critical severity.", "severity", "Critical", "Negligible"),
+        ("severity: low", "severity", "low", "critical"),
+        ("Never share it.", "negation", "Never", "Always"),
+        ("Do not share it.", "negation", "Do not", "Do"),
+        ("Wait 24 hours.", "deadline", "hours", "months"),
+        ("Use TLS 1.3.", "protection", "TLS 1.3", "SSL 2.0"),
+        ("Isolate it.", "action", "Isolate", "Reconnect"),
+    ],
+)
+def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: str, now: str) -> None:
+    """The fact is replaced by a wrong one in its own case, and everything else stays."""
+    for seed in range(8):
+        found = one("planted", text, seed)
+        before, after = re.fullmatch("'(.*)' became '(.*)'", found.detail).groups()
+        assert (found.variant, before) == (variant, was)
+        assert re.fullmatch(now, after)
+        assert found.text == text.replace(was, after, 1) != text
+
+
+def test_the_kind_of_error_is_drawn_from_what_the_reply_holds() -> None:
+    """Over many seeds each kind of fact of the reply is swapped at some time, and no other kind."""
+    kinds = {one("planted", REPLY, seed).variant for seed in range(200)}
+    expected = {
+        "port",
+        "deadline",
+        "negation",
+        "action",
+        "standard",
+        "technique",
+        "vulnerability",
+        "severity",
+    }
+    assert kinds == expected
+
+
+@pytest.mark.parametrize("text", ["Hello.", "No stop", "Two sentences. Here they are!", "汉字。"])
+def test_a_reply_without_such_facts_gets_one_false_sentence(text: str) -> None:
+    """The sentence is one of the list, the rest of the reply stays."""
+    known = {row["text"] for row in DATA["errors"]}
+    for seed in range(8):
+        found = one("planted", text, seed)
+        inserted = found.detail.removeprefix("put in: ")
+        assert found.variant.startswith("inserted: ")
+        assert inserted in known
+        assert found.text.replace(inserted, "").split() == text.split()
+
+
+def test_paragraphs_move_and_nothing_is_lost_or_cut() -> None:
+    """Headings and lead-ins stay above what they introduce, items keep their numbers and lines, code stays whole."""
+    orders = set()
+    for seed in range(20):
+        text = one("shuffled", REPLY, seed).text
+        assert text is not None
+        assert lines(text) != lines(REPLY)
+        assert sorted(lines(text)) == sorted(lines(REPLY))
+        assert "## Containment\n\nIsolate HOST-22" in text
+        assert "1. **Isolate** the host.\n   Do not power it off." in text
+        assert "```bash\n# run this:\n\niptables -A OUTPUT -j DROP\n```" in text
+        assert re.search(r"Steps:\n\n[123]\. ", text)
+        orders.add(text)
+    assert len(orders) > 10
+
+
+def test_a_bare_list_is_shuffled_with_its_numbers() -> None:
+    """Two items have one other order."""
+    assert one("shuffled", "1. Isolate.\n2. Report.").text == "2. Report.\n1. Isolate."
+
+
+@pytest.mark.parametrize(
+    "text", ["One paragraph.\nTwo lines of it.", "Steps:\n1. Only one.", "a\n\na\n\na", "```\na\n\nb\n```"]
+)
+def test_what_has_no_other_order_is_missing_with_its_reason(text: str) -> None:
+    """One paragraph, one item, equal paragraphs, one block of code."""
+    probe = one("shuffled", text)
+    assert (probe.text, probe.reason) == (None, ONE_PARAGRAPH)
+
+
+@settings(deadline=None, derandomize=True, max_examples=150)
+@given(st.text(alphabet=st.sampled_from("ab.:#-12)`\n\n \t\r汉"), max_size=80), st.integers(0, 3))
+def test_a_probe_is_never_the_original_and_shuffling_loses_nothing(text: str, seed: int) -> None:
+    """Whatever the reply: an altered text differs, or there is none and a reason."""
+    for probe in probes_of(text, seed, attacks=shipped_attacks()[:2]):
+        assert (probe.text is None) == (probe.reason is not None)
+        assert probe.text is None or probe.text != text
+    moved = one("shuffled", text, seed).text
+    if moved is not None:
+        assert sorted(lines(moved)) == sorted(lines(text))
+        assert lines(moved) != lines(text)
+
+
+def test_a_megabyte_of_hostile_text_is_altered_in_a_moment() -> None:
+    """No pattern walks over the text again and again; the other kinds are linear too."""
+    for text in ("1. a\n" * 40_000, "\n" * 200_000 + "a", "port " * 40_000, "`" * 200_000, "a:\n\n" * 40_000):
+        probes_of(text, 1, ("planted", "shuffled"))

@@ -1,0 +1,360 @@
+"""Datasets of prompts: folders and tables load alike, a flaw is one clear line, and the shipped one has none."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolkit.prompts
+from toolkit.errors import InputError
+from toolkit.models.tokens import ENCODINGS, count_tokens
+from toolkit.prompts.check import check_dataset
+from toolkit.prompts.dataset import Dataset, digest_of, load_dataset
+from toolkit.words import LENGTH_BINS
+
+SHIPPED = Path(toolkit.prompts.__file__).parent / "data" / "demo"
+COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base", "dataset_version")
+DOCUMENTATION = [ip_network(n) for n in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
+
+
+@pytest.fixture(scope="module")
+def demo() -> Dataset:
+    return load_dataset("demo")
+
+
+@pytest.fixture
+def rows(demo: Dataset) -> list[dict[str, Any]]:
+    """The three prompts of the first base as rows of a table."""
+    return [{column: getattr(p, column) for column in COLUMNS} for p in demo.prompts[:3]]
+
+
+def write_table(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        return path
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def one_base(folder: Path, *changes: tuple[str, str]) -> Path:
+    """Copy one shipped base into a folder of its own, with pieces of its text replaced."""
+    folder.mkdir()
+    text = (SHIPPED / "academic_soc_001.toml").read_text(encoding="utf-8")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "base.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def refused(source: Path, *pieces: str) -> None:
+    """A dataset is refused in one line that names the source and holds every piece."""
+    with pytest.raises(InputError) as caught:
+        load_dataset(source)
+    message = str(caught.value)
+    assert "\n" not in message
+    for piece in (str(source), *pieces):
+        assert piece in message
+
+
+# --- loading --------------------------------------------------------------------------------------------------------
+
+
+def test_the_digest_follows_the_content_and_not_the_order(demo: Dataset) -> None:
+    assert load_dataset("demo") == demo
+    assert len(demo.digest) == 64
+    assert digest_of(demo.prompts[::-1]) == demo.digest
+    assert digest_of((replace(demo.prompts[0], text="other"), *demo.prompts[1:])) != demo.digest
+
+
+def test_a_folder_of_bases_has_its_own_name_and_version(tmp_path: Path, demo: Dataset) -> None:
+    folder = one_base(tmp_path / "mine")
+    assert (load_dataset(folder).name, load_dataset(folder).version) == ("mine", "mine")
+    (folder / "dataset.toml").write_text('name = "Mine"\nversion = "v2"\n')
+    again = load_dataset(str(folder))
+    assert (again.name, again.version) == ("Mine", "v2")
+    assert [p.text for p in again.prompts] == [p.text for p in demo.prompts[:3]]
+    shutil.copytree(SHIPPED, tmp_path / "copy")
+    assert load_dataset(tmp_path / "copy").digest == demo.digest
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_table_gives_the_same_texts_as_the_bases(
+    tmp_path: Path, rows: list[dict[str, Any]], demo: Dataset, kind: str
+) -> None:
+    table = load_dataset(write_table(tmp_path / f"mine.{kind}", rows))
+    assert (table.name, table.version) == ("mine", demo.version)
+    assert [(p.prompt_id, p.text, p.base, p.token_count) for p in table.prompts] == [
+        (p.prompt_id, p.text, p.base, p.token_count) for p in demo.prompts[:3]
+    ]
+    expected = {"data_sources": [], "academic_grade": False, "base_scenario": "academic_soc_001"}
+    assert table.prompts[0].metadata == expected
+    bare = [{name: row[name] for name in COLUMNS[:5]} for row in rows]
+    table = load_dataset(write_table(tmp_path / f"bare.{kind}", bare))
+    assert ({p.base for p in table.prompts}, table.version) == ({"academic_soc_001"}, "bare")
+    empty = load_dataset(write_table(tmp_path / f"empty.{kind}", [row | {"base": ""} for row in rows]))
+    assert {p.base for p in empty.prompts} == {"academic_soc_001"}
+
+
+def test_texts_stay_as_they_were_written(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+    """Line breaks, a line separator inside a text, and a byte order mark that is part of no name."""
+    text = rows[0]["text"].replace("\n", "\r\n") + "\u2028Go on."
+    for kind in ("csv", "jsonl"):
+        path = write_table(tmp_path / f"mine.{kind}", [rows[0] | {"text": text}])
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + b"\n\n")
+        assert [p.text for p in load_dataset(path).prompts] == [text]
+
+
+# --- what cannot be read --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "pieces"),
+    [
+        ("category =", "colour =", ("unknown key 'colour'", "category")),
+        ('category = "Ransomware Incident"\n', "", ("'category' is missing",)),
+        ('"SOC_INCIDENT"', '"SOC"', ("scenario", "'SOC'", "GRC_MAPPING")),
+        ('"Ransomware Incident"', '" "', ("category: must be a text that is not empty",)),
+        ('"Ransomware Incident"', "7", ("category", "string")),
+        ('["defender:endpoint:alert"', '[""', ("data_sources.1: must be a text",)),
+        ("facts_m = [", "facts_m = []\nfacts_x = [", ("unknown key 'facts_x'", "facts_m")),
+        ("facts_m = [", "facts_m = []\n[x]\nfacts_m = [", ("unknown key 'x'",)),
+        ("facts_l = [", "facts_l = [,", ("not valid TOML",)),
+        ("From 23:50", "From " + "23:50 " * 30, ("length bin S", "'text'", "150 to 250")),
+    ],
+)
+def test_a_flawed_base_is_one_clear_line(tmp_path: Path, old: str, new: str, pieces: tuple[str, ...]) -> None:
+    refused(one_base(tmp_path / "d", (old, new)), "base.toml", *pieces)
+
+
+def test_a_flawed_folder_is_one_clear_line(tmp_path: Path) -> None:
+    folder = one_base(tmp_path / "d")
+    for index, piece in (('nome = "x"', "unknown key 'nome'"), ("version = 3", "version")):
+        (folder / "dataset.toml").write_text(index)
+        refused(folder, "dataset.toml", piece)
+    (folder / "dataset.toml").unlink()
+    base = (folder / "base.toml").read_text(encoding="utf-8")
+    (folder / "second.toml").write_text(base, encoding="utf-8")
+    refused(folder, "second.toml", "'academic_soc_001_s' is already used in", "base.toml")
+    (folder / "second.toml").write_text(base[: base.index("facts_l")] + "facts_l = []\n", encoding="utf-8")
+    refused(folder, "second.toml", "facts_l", "at least 1")
+    (folder / "base.toml").write_bytes(b'base = "caf\xe9"')
+    refused(folder, "base.toml", "not UTF-8")
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize(
+    ("changes", "pieces"),
+    [
+        ({"scenario": "SOC"}, ("scenario", "'SOC'", "SOC_INCIDENT, GRC_MAPPING, CTI_ANALYSIS")),
+        ({"length_bin": "XL"}, ("length_bin", "'XL'", "S, M, L")),
+        ({"length_bin": "L"}, ("'text'", "length bin L", "800 to 1000")),
+        ({"text": "  "}, ("text: must be a text that is not empty",)),
+        ({"prompt_id": "academic_soc_001_s"}, ("'prompt_id'", "already used in")),
+        ({"dataset_version": "other"}, ("'dataset_version'", "20261121_demo_v1, other")),
+    ],
+)
+def test_a_flawed_row_names_file_line_key_and_what_is_allowed(
+    tmp_path: Path, rows: list[dict[str, Any]], kind: str, changes: dict[str, str], pieces: tuple[str, ...]
+) -> None:
+    rows[1] |= changes
+    # A cell of several lines moves the rows below it down, as in an editor.
+    line = 2 if kind == "jsonl" else 3 + rows[0]["text"].count("\n")
+    refused(write_table(tmp_path / f"mine.{kind}", rows), f"line {line}", *pieces)
+
+
+HEADER = "prompt_id,text,scenario,category,length_bin"
+ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a", "length_bin": "S"'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "pieces"),
+    [
+        ("a.csv", "", ("no prompt in it",)),
+        ("a.csv", f"{HEADER}\n", ("no prompt in it",)),
+        ("a.csv", f"{HEADER},colour\na,b,c,d,S,e\n", ("line 2", "unknown key 'colour'", "dataset_version")),
+        ("a.csv", "prompt_id,text,scenario,category\na,b,SOC_INCIDENT,d\n", ("'length_bin' is missing",)),
+        ("a.csv", f"{HEADER},text\n", ("'text'", "is there twice")),
+        ("a.csv", f"{HEADER}\na,b\n", ("line 2", "not as many cells")),
+        ("a.csv", f"{HEADER}\na,b,c,d,e,f\n", ("line 2", "not as many cells")),
+        ("a.csv", f'{HEADER}\na,"b', ("line 2", "not valid CSV")),
+        ("a.csv", f"{HEADER.replace(',', ';')}\na;b;c;d;S\n", ("semicolons",)),
+        ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)),
+        ("a.jsonl", "", ("no prompt in it",)),
+        ("a.jsonl", "{", ("line 1", "not valid JSON")),
+        ("a.jsonl", "[" * 100_000, ("line 1", "not valid JSON")),
+        ("a.jsonl", "[1]", ("line 1", "no JSON object")),
+        ("a.jsonl", '{"prompt_id": "a"}', ("line 1", "'text' is missing")),
+        ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
+        ("a.xlsx", "x", ("'demo'", ".csv or .jsonl")),
+    ],
+)
+def test_a_malformed_table_is_one_clear_line(
+    tmp_path: Path, name: str, content: str | bytes, pieces: tuple[str, ...]
+) -> None:
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused(tmp_path / name, *pieces)
+
+
+def test_a_source_that_is_not_there_says_what_can_be_given(tmp_path: Path) -> None:
+    refused(tmp_path / "nowhere", "'demo'", ".csv or .jsonl")
+    refused(tmp_path, "no dataset here")
+
+
+# --- flaws that would confound prompt lengths -----------------------------------------------------------------------
+
+
+def changed(demo: Dataset, prompt_id: str, change: Callable[[str], str] = str, **fields: str) -> Dataset:
+    """The dataset with the text of one prompt changed, or some of its fields replaced."""
+    return replace(
+        demo,
+        prompts=tuple(
+            replace(p, **{"text": change(p.text), **fields}) if p.prompt_id == prompt_id else p
+            for p in demo.prompts
+        ),
+    )
+
+
+def flaws(dataset: Dataset, kind: str) -> list[tuple[str, str, str]]:
+    return [(p.prompt_id, p.what, p.mend) for p in check_dataset(dataset) if p.kind == kind]
+
+
+@pytest.mark.parametrize(("text", "way"), [("Isolate the host.", "longer"), ("Isolate it. " * 90, "shorter")])
+def test_a_text_out_of_range_is_named_for_both_encodings(demo: Dataset, text: str, way: str) -> None:
+    dataset = changed(demo, "academic_soc_001_s", text=text)
+    counts = [count_tokens(text, encoding) for encoding in ENCODINGS]
+    assert flaws(dataset, "range") == [
+        (
+            "academic_soc_001_s",
+            f"{count} {encoding} tokens, length bin S has 150 to 250",
+            f"make it {way}; a study {takes} it as it is",
+        )
+        for count, encoding, takes in zip(counts, ENCODINGS, ("refuses", "takes"), strict=True)
+    ]
+
+
+def test_a_length_that_lacks_or_stands_twice_is_named(demo: Dataset) -> None:
+    fewer = replace(demo, prompts=tuple(p for p in demo.prompts if p.prompt_id != "academic_grc_002_m"))
+    ((prompt_id, what, _),) = flaws(fewer, "length_bins")
+    assert (prompt_id, what) == (
+        "academic_grc_002_s",
+        "base academic_grc_002 has no prompt in length bin M",
+    )
+    again = replace(demo.prompts[0], prompt_id="again", text="Other text.")
+    ((prompt_id, what, _),) = flaws(replace(demo, prompts=(*demo.prompts, again)), "length_bins")
+    assert (prompt_id, what) == ("again", "base academic_soc_001 has 2 prompts in length bin S")
+
+
+@pytest.mark.parametrize(("shorter", "longer"), [("s", "m"), ("m", "l")])
+def test_a_line_that_the_longer_prompt_lacks_is_named(demo: Dataset, shorter: str, longer: str) -> None:
+    name = f"academic_cti_001_{longer}"
+    text = next(p.text for p in demo.prompts if p.prompt_id == f"academic_cti_001_{shorter}")
+    fact = [line for line in text.splitlines() if line.startswith("- ")][-1]
+    ((prompt_id, what, _),) = flaws(changed(demo, name, lambda t: t.replace(fact + "\n", "")), "containment")[
+        :1
+    ]
+    assert (prompt_id, what) == (name, f"lacks this line of academic_cti_001_{shorter}: {fact}")
+
+
+@pytest.mark.parametrize("key", ["scenario", "category"])
+def test_a_base_of_two_scenarios_or_categories_is_named(demo: Dataset, key: str) -> None:
+    found = check_dataset(changed(demo, "academic_soc_001_m", **{key: "GRC_MAPPING"}))
+    there = getattr(demo.prompts[0], key)
+    assert [(p.kind, p.what) for p in found] == [
+        ("labels", f"base academic_soc_001 has {key} GRC_MAPPING here and {there} in academic_soc_001_s")
+    ]
+
+
+def test_texts_that_stand_twice_are_named_once(demo: Dataset) -> None:
+    """A copied base is one problem and not three, whatever the spaces; one text alone is a problem of its own."""
+    copies = [
+        replace(p, prompt_id=f"copy_{p.length_bin}", base="copy", text=p.text + "\n")
+        for p in demo.prompts[:3]
+    ]
+    found = check_dataset(replace(demo, prompts=(*demo.prompts, *copies)))
+    assert [(p.kind, p.what) for p in found] == [
+        ("copied_base", "base copy is a copy of base academic_soc_001")
+    ]
+    one = flaws(replace(demo, prompts=(*demo.prompts, copies[0])), "same_text")
+    assert [what for _, what, _ in one] == ["has the same text as academic_soc_001_s"]
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Patch CVE-CVE-2024-3094 first.", "doubled_token"),
+        ("Isolate the the host.", "doubled_token"),
+        ("Analyse the findings below.", "nothing_below"),
+        ("Rank the following indicators.", "nothing_below"),
+        ("Rank the following indicators: one domain, two hashes.", None),
+        ("Rank the events below:\n- a login\n- a copy", None),
+        ("The address 10.0.0.1 10.0.0.1 had had no owner.", None),
+        ("The host is still online. The HOST is  still online!", "repeated_sentence"),
+        ("Note:\nNote:", None),
+    ],
+)
+def test_filler_and_scars_of_templates_are_named(demo: Dataset, said: str, kind: str | None) -> None:
+    """What a template leaves behind: a prefix, word or sentence twice, a list that is announced and not there."""
+    found = check_dataset(changed(demo, "academic_soc_001_s", text=said))
+    kinds = [p.kind for p in found if p.kind in ("doubled_token", "nothing_below", "repeated_sentence")]
+    assert kinds == ([kind] if kind else [])
+
+
+def test_problems_come_in_the_order_of_the_prompts(demo: Dataset) -> None:
+    broken = changed(changed(demo, "academic_cti_002_l", text="a"), "academic_soc_001_l", text="a")
+    found = [p.prompt_id for p in check_dataset(broken)]
+    assert found == sorted(found, key=[p.prompt_id for p in demo.prompts].index)
+    assert set(found) == {"academic_cti_002_l", "academic_soc_001_l"}
+    assert check_dataset(Dataset("none", "1", (), "")) == ()
+
+
+# --- the dataset that ships -----------------------------------------------------------------------------------------
+
+
+def test_the_shipped_dataset_is_fit_for_its_study(demo: Dataset) -> None:
+    assert check_dataset(demo) == ()
+    assert (demo.name, demo.version) == ("demo", "20261121_demo_v1")
+    bases = {p.base: p.scenario for p in demo.prompts}
+    assert Counter(bases.values()) == {"SOC_INCIDENT": 6, "GRC_MAPPING": 4, "CTI_ANALYSIS": 2}
+    assert [p.prompt_id for p in demo.prompts[:3]] == [f"academic_soc_001_{b}" for b in "sml"]
+    assert len({p.category for p in demo.prompts}) == 12
+    for prompt in demo.prompts:
+        low, high = LENGTH_BINS[prompt.length_bin]
+        assert all(low <= count_tokens(prompt.text, encoding) <= high for encoding in ENCODINGS)
+        assert prompt.token_count == count_tokens(prompt.text)
+        assert prompt.dataset_version == demo.version
+        sources = prompt.metadata["data_sources"]
+        assert sources
+        expected = {"data_sources": sources, "academic_grade": True, "base_scenario": prompt.base}
+        assert prompt.metadata == expected
+
+
+def test_a_longer_shipped_prompt_is_the_shorter_one_with_more_facts(demo: Dataset) -> None:
+    parts = {p.prompt_id: re.split(r"\n\n(?:Facts|Task):\n", p.text) for p in demo.prompts}
+    for base in {p.base for p in demo.prompts}:
+        (opening, s, task), medium, long = (parts[f"{base}_{b}"] for b in "sml")
+        assert (medium[0], medium[2]) == (long[0], long[2]) == (opening, task)
+        assert medium[1].startswith(s + "\n- ")
+        assert long[1].startswith(medium[1] + "\n- ")
+
+
+def test_addresses_and_domains_are_reserved_for_documentation(demo: Dataset) -> None:
+    for prompt in demo.prompts:
+        for found in re.findall(r"\b\d{1,3}(?:\.\d{1,3}){3}\b", prompt.text):
+            address = ip_address(found)
+            assert any(address in network for network in DOCUMENTATION) or found == "10.20.0.0", found
+        for domain in re.findall(r"[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|au|io|example)\b", prompt.text):
+            assert re.search(r"(^|\.)example\.(com|net|org)$|\.example$", domain), domain

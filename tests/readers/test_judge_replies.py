@@ -1,0 +1,291 @@
+"""Judge replies as they really come: each gives the right scores or findings, or the right reason."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolkit.judges.parse import REASONS, Parsed, Unreadable, parse_judgement
+from toolkit.judges.per_sentence import (
+    FINDING_REASONS,
+    MOST_FINDINGS,
+    Finding,
+    bounded_score,
+    findings_schema,
+    parse_findings,
+)
+from toolkit.judges.rubric import load_rubric
+from toolkit.models.scripted import example_of
+from toolkit.words import DIMENSIONS
+
+DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
+SCORES = dict(zip(DIMENSIONS, [4.2, 4.5, 4.1, 4.3, 4.0, 4.4, 4.6], strict=True))
+GOOD = json.dumps(SCORES)
+
+
+def read(text: str, finish_reason: str = "stop") -> Parsed:
+    return parse_judgement(text, DEFAULT, finish_reason)
+
+
+def why(text: str, finish_reason: str = "stop", rubric=DEFAULT) -> str:
+    with pytest.raises(Unreadable) as caught:
+        parse_judgement(text, rubric, finish_reason)
+    return str(caught.value)
+
+
+def with_raw(value: str) -> str:
+    """A full answer whose clarity is this raw text."""
+    return GOOD.replace("4.6", value)
+
+
+# fmt: off
+READABLE = [
+    GOOD, json.dumps(SCORES, indent="\t"), json.dumps(SCORES, separators=(",", ":")),
+    json.dumps(dict(reversed(SCORES.items()))), f"\n\n  {GOOD} \r\n\t", f"\u00a0{GOOD}\u3000", GOOD + "\u2028",
+    f"```json\n{GOOD}\n```", f"```JSON\r\n{GOOD}\r\n```\r\n", f"``` json {GOOD} ```", f"```\n{GOOD}\n```",
+    with_raw("46e-1"), with_raw("0.46E+1"), with_raw("4.600000000000000000000"),
+    GOOD.replace("clarity", "cl\\u0061rity"), "\ufeff" + GOOD, "\u200b" + GOOD + "\u200b",
+    f"<think>The port is {{}} right.</think>\n{GOOD}", f"<think>4?</think>\n```json\n{GOOD}\n```",
+    json.dumps({"reasons": "Names the port.", **SCORES}), json.dumps({**SCORES, "reason": "Names the port."}),
+    json.dumps({"reasons": 'Not {"clarity": 1} but {', **SCORES}),
+    json.dumps({"reasons": "<think>1</think> \u2028 ```json\n{}\n```", **SCORES}),
+    json.dumps({"reasons": "回答は良い。 clarity: 1/5", **SCORES}, ensure_ascii=False),
+]
+UNREADABLE = {
+    "empty": ["", " \n\t ", "```json\n```", "<think>The port is right.</think>\n"],
+    "prose": [
+        "I would give it four.", f"Here are the scores:\n{GOOD}", f"Sure!\n```json\n{GOOD}\n```",
+        f"```json\n{GOOD}\n```\nI hope this helps.", f"```json\n{GOOD}", "4 out of 5", "回答は良いです。",
+        "I'm sorry, but I cannot evaluate this response.", "four", "4 5 4 4 4 4 4",
+        "\n".join(f"- **{name}**: 4/5" for name in DIMENSIONS), "| clarity | 4 |",
+        "<scores><clarity>4</clarity></scores>", f"scores = {GOOD}", f"<think>The port is right. {GOOD}",
+        f"<answer>{GOOD}</answer>", f"<|im_start|>assistant\n{GOOD}", f"`{GOOD}`", f"~~~json\n{GOOD}\n~~~",
+        f"```python\n{GOOD}\n```", f"```json\n```json\n{GOOD}\n```\n```", "> " + GOOD, "\x00" + GOOD,
+    ],
+    "trailing text": [
+        f"{GOOD}\nThe reply is clear.", GOOD + "}", GOOD + ",", GOOD + "]", f"{GOOD}<|im_end|>", GOOD + "\x00",
+        f"```json\n{GOOD}\n```\nor\n```json\n{GOOD}\n```", f"{GOOD}\n\nRevised:\n{GOOD.replace('4.6', '1')}",
+    ],
+    "two objects": [GOOD + GOOD, f"{GOOD}\n{GOOD.replace('4.6', '1')}"],
+    "not an object": [f"[{GOOD}]", "4.5", '"4.5"', "null", "true", '""', "[]", json.dumps(GOOD)],
+    "truncated": [
+        GOOD[: GOOD.index("4.4") + 3], GOOD[: GOOD.index("relevance") + 3], GOOD[: GOOD.index(' "relevance')],
+        GOOD[:-1], '{"reasons": "Names the po', f"[{GOOD}", "{", "[",
+    ],
+    "malformed": [
+        with_raw("4.6,"), with_raw("4,5"), with_raw("4/5"), with_raw("04"), with_raw("+4"), with_raw("4."),
+        with_raw(".5"), with_raw("0x4"), with_raw("~4"), with_raw("92%"), with_raw("4-5"), with_raw(""),
+        with_raw("None"), with_raw("True"), with_raw("nan"), with_raw("undefined"), with_raw("★★★★☆"),
+        with_raw("\uff14"), with_raw("\u0664"), with_raw("4\u00bd"), with_raw("4.6 /* clear */"),
+        GOOD.replace('"', "'"), GOOD.replace('"', ""), GOOD.replace('"', "\u201d"), GOOD.replace('"', "&quot;"),
+        GOOD.replace("{", "{ // scores\n"), GOOD[:-1] + ",}", GOOD.replace(", ", "; "), "{" + GOOD,
+        GOOD.replace(": ", ":\u00a0"), GOOD[: GOOD.index(', "relevance')] + ", ...}", '{"clarity": X.X}',
+        '{"reasons": "one\ntwo",' + GOOD[1:], '{"reasons": "says "ok"",' + GOOD[1:],
+        '{"reasons": "C:\\dir",' + GOOD[1:], '{"reasons": "a \\u00',
+    ],
+    "not a number": [
+        *(with_raw(raw) for raw in ('"5/5"', '"4"', '""', '"N/A"', '"NaN"', '"Infinity"', "null", "true", "false")),
+        json.dumps({name: str(score) for name, score in SCORES.items()}), json.dumps(dict.fromkeys(DIMENSIONS)),
+    ],
+    "nan": [with_raw("NaN"), GOOD.replace("4.2", "NaN").replace("4.6", "9")],
+    "out of scale": [
+        *map(with_raw, ("9.0", "5.0001", "-1", "-1e-9", "85", "Infinity", "-Infinity", "1e999", "4" * 5000)),
+        json.dumps(dict.fromkeys(DIMENSIONS, 92)),
+    ],
+    "missing dimension": ["{}", json.dumps(dict.fromkeys(DIMENSIONS[1:], 4))],
+    "extra key": [
+        *(GOOD.replace("clarity", name) for name in ("Clarity", "clarity ", "cl\u0430rity")),
+        GOOD.replace("risk_awareness", "riskAwareness"), json.dumps({**SCORES, "overall": 4}),
+        json.dumps({**SCORES, "": 4}), json.dumps({"reasons": 4, **SCORES}), json.dumps({"reasons": None, **SCORES}),
+        '{"error": "I cannot evaluate this."}',
+    ],
+    "nested": [
+        json.dumps({"scores": SCORES}), json.dumps({**SCORES, DIMENSIONS[0]: {"score": 4}}), with_raw("[4]"),
+        with_raw("{}"), json.dumps({"reasons": ["a"], **SCORES}), '{"type": "object", "properties": {}}',
+    ],
+    "duplicate key": [
+        GOOD[:-1] + ', "clarity": 1}', GOOD[:-1] + ', "cl\\u0061rity": 4.6}',
+        '{"reasons": "a", "reasons": "b",' + GOOD[1:], json.dumps({**SCORES, "x": {}})[:-3] + '{"a": 1, "a": 2}}',
+    ],
+    "too deep": ["[" * 200_000, '{"a":' * 200_000],
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("text", READABLE)
+def test_exactly_one_object_is_read(text):
+    scores = read(text).scores
+    assert scores == SCORES
+    assert list(scores) == list(DIMENSIONS)
+
+
+@pytest.mark.parametrize("word", UNREADABLE)
+def test_anything_else_is_missing_with_its_reason(word):
+    for text in UNREADABLE[word]:
+        reason = why(text)
+        assert (reason.split(":")[0], len(reason) < 200) == (word, True), text[:80]
+    assert word in REASONS
+    assert set(REASONS) - set(UNREADABLE) == {"refusal", "filtered"}
+
+
+def test_the_detail_names_the_dimension_and_the_value():
+    assert why(with_raw("9.0")) == "out of scale: clarity is 9, the scale is 0 to 5"
+    assert why(UNREADABLE["missing dimension"][1]) == f"missing dimension: {DIMENSIONS[0]}"
+
+
+@pytest.mark.parametrize(("raw", "score"), [("0", 0.0), ("5", 5.0), ("-0", 0.0), ("-0.0", 0.0)])
+def test_the_ends_of_the_scale_count_and_zero_has_no_sign(raw, score):
+    clarity = read(with_raw(raw)).scores["clarity"]
+    assert (clarity, str(clarity)) == (score, str(score))
+
+
+@pytest.mark.parametrize("key", ["reasons", "reason"])
+def test_reasons_are_kept_when_they_were_asked_for_and_refused_when_not(key):
+    text = json.dumps({key: "Clear, but cites nothing.", **SCORES})
+    assert (read(text).scores, read(text).reasons) == (SCORES, "Clear, but cites nothing.")
+    assert why(text, rubric=SEED_V1) == f"extra key: '{key}'"
+    assert read(GOOD).reasons is None
+    assert read('{"reasons": "bad \\ud800 half",' + GOOD[1:]).reasons == "bad ? half"
+
+
+@pytest.mark.parametrize(
+    ("text", "finish", "word"),
+    [
+        (GOOD[:-8], "length", "truncated"),
+        ("The reply is", "length", "truncated"),
+        ("", "length", "truncated"),
+        (f"```json\n{GOOD[:-8]}", "length", "truncated"),
+        ("<think>First, the port", "length", "truncated"),
+        (f"{GOOD}\n\nThe reply", "length", "trailing text"),
+        (GOOD, "refusal", "refusal"),
+        ("", "refusal", "refusal"),
+        (GOOD, "filter", "filtered"),
+        ("", "filter", "filtered"),
+        ("", "other", "empty"),
+        ("I cannot help with that.", "other", "prose"),
+    ],
+)
+def test_how_the_reply_ended_decides_the_reason(text, finish, word):
+    assert why(text, finish).split(":")[0] == word
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "other"])
+def test_a_complete_object_counts_however_the_provider_says_it_ended(finish):
+    assert read(GOOD, finish).scores == SCORES
+
+
+VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([1]))
+OBJECTS = st.dictionaries(st.sampled_from([*DIMENSIONS, "reasons", "x"]), VALUES).map(json.dumps)
+PIECES = st.sampled_from([*'{}[]",:4\n', "```", "json", "NaN", "\\u", "\ud800", GOOD])
+
+
+@settings(deadline=None, derandomize=True)
+@given(
+    st.one_of(st.text(), OBJECTS, st.lists(PIECES).map("".join)),
+    st.sampled_from(["stop", "length", "filter", "refusal", "other", ""]),
+)
+def test_no_text_raises_and_none_gives_a_score_off_the_scale(text, finish):
+    try:
+        scores = read(text, finish).scores
+    except Unreadable as error:
+        reason = str(error)
+        scores = None
+    if scores is None:
+        assert reason.split(":")[0] in REASONS
+        reason.encode("utf-8")
+    else:
+        assert set(scores) == set(DIMENSIONS)
+        assert all(0 <= score <= 5 for score in scores.values())
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.dictionaries(st.sampled_from(DIMENSIONS), st.floats(0, 5), min_size=7))
+def test_scores_on_the_scale_come_back_as_they_were_written(scores):
+    assert read(json.dumps(scores)).scores == scores
+
+
+# --- lists of findings ----------------------------------------------------------------------------------------------
+
+NAMES = ("technical_accuracy", "clarity")
+ONE = {"what": "Port 23 is telnet.", "dimension": "technical_accuracy", "severity": "major"}
+FOUND = Finding("technical_accuracy", "major", "Port 23 is telnet.")
+
+
+def said(*items: object) -> str:
+    return json.dumps({"findings": items})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (said(), ()),
+        (said(ONE, ONE), (FOUND, FOUND)),
+        (f"```json\n{said(ONE)}\n```", (FOUND,)),
+        (said(ONE | {"severity": " Critical", "what": ""}), (Finding("technical_accuracy", "critical", ""),)),
+        (said(*[ONE] * MOST_FINDINGS), (FOUND,) * 8),
+        (said(ONE).replace("Port 23", "\\ud800"), (Finding("technical_accuracy", "major", "? is telnet."),)),
+    ],
+)
+def test_a_list_of_findings_is_read(text, expected):
+    assert parse_findings(text, NAMES) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty"),
+        ("No faults.", "prose: 'No faults.'"),
+        ("[]", "not an object"),
+        ("{}", "missing key: findings"),
+        (said() + said(), "two objects"),
+        ('{"findings": [{"what": "x", ', "truncated"),
+        ('{"findings": [], "findings": []}', "duplicate key: 'findings'"),
+        ('{"findings": [], "score": 5}', "extra key: 'score'"),
+        ('{"findings": null}', "not a list: 'null'"),
+        (said("vague"), "not a finding: '\"vague\"'"),
+        (said(ONE | {"weight": 3}), "extra key: 'weight'"),
+        (said({"what": "x", "dimension": "clarity"}), "missing key: severity"),
+        (said(ONE | {"severity": 3}), "not text: severity is '3.0'"),
+        (said(ONE | {"severity": "high"}), "unknown severity: 'high'"),
+        (said(ONE | {"dimension": "completeness"}), "unknown dimension: 'completeness'"),
+        (said(*[ONE] * (MOST_FINDINGS + 1)), "too many findings: 9, at most 8 of one segment"),
+        (said(ONE, "vague"), "not a finding"),
+    ],
+)
+def test_what_is_no_list_of_findings_has_a_reason_and_no_finding(text, reason):
+    with pytest.raises(Unreadable) as caught:
+        parse_findings(text, NAMES)
+    assert str(caught.value).startswith(reason)
+    assert reason.split(":")[0] in (*FINDING_REASONS, *REASONS)
+
+
+@pytest.mark.parametrize(("finish", "reason"), [("refusal", "refusal"), ("filter", "filtered")])
+def test_a_refused_reply_is_no_list_without_findings(finish, reason):
+    with pytest.raises(Unreadable, match=reason):
+        parse_findings(said(), NAMES, finish)
+
+
+def test_what_follows_the_schema_of_findings_is_read():
+    """A model that answers by the schema alone is always readable; the schema holds names, severities and lengths."""
+    schema = json.loads(findings_schema(NAMES))
+    listed = schema["properties"]["findings"]
+    assert (listed["minItems"], listed["maxItems"]) == (0, MOST_FINDINGS)
+    item = listed["items"]["properties"]
+    assert item["dimension"]["enum"] == list(NAMES)
+    assert item["severity"]["enum"] == ["minor", "major", "critical"]
+    assert item["what"]["maxLength"] == 160
+    for part in (schema, listed["items"]):
+        assert (part["required"], part["additionalProperties"]) == (list(part["properties"]), False)
+    made = (json.dumps(example_of(schema, random.Random(seed))) for seed in range(50))
+    assert {0, MOST_FINDINGS} <= {len(parse_findings(text, NAMES)) for text in made}
+
+
+@pytest.mark.parametrize(
+    ("weight", "score"), [(0, 5), (1, 4.8), (5, 4), (12.5, 2.5), (25, 0), (26, 0), (1e9, 0)]
+)
+def test_the_bounded_score_falls_in_a_line_and_stays_on_the_scale(weight, score):
+    assert bounded_score(weight) == pytest.approx(score)

@@ -1,0 +1,251 @@
+"""A Dask cluster of two worker processes comes to what one process comes to, also when a worker is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from notebook_files import write_notebook
+from stub_server import StubServer
+from waiting import wait_for
+
+from toolkit.batch import BatchResult, run_batch
+from toolkit.batch.pool import Cluster, differences, facts
+from toolkit.errors import InputError, ToolkitError
+from toolkit.store import embedded
+from toolkit.store.documents import Call, Run
+from toolkit.study import Study
+
+STUDY = """
+name = "{name}"
+judges = {{ primary = false, secondary = false, tertiary = false }}
+length_bins = ["S"]
+repeats = 2
+sampling = {{ max_tokens = 50 }}
+limits = {{ compatible = {{ concurrency = 4 }} }}
+{settings}
+
+[[models]]
+name = "answerer"
+provider = "compatible"
+base_url = "{address}"
+usd_per_million_input = 1000
+usd_per_million_output = 2000
+"""
+RUNS = 24
+ASK = """
+import time
+from pathlib import Path
+from toolkit import Study
+
+s = Study.load(study)
+Path(f"{study}-{part}").touch()
+while len(list(s.path.parent.glob(f"{s.path.name}-*"))) < 2:  # so that two ask at the same time
+    time.sleep(0.02)
+s.execute(progress=False)
+"""
+
+
+def answer(body: dict) -> str:
+    """A reply that is the same whenever the same is asked."""
+    return f"{len(body['messages'][-1]['content'])} characters were asked"
+
+
+def write_study(folder: Path, address: str, name: str, settings: str = "") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.toml"
+    path.write_text(STUDY.format(name=name, address=address, settings=settings))
+    return path
+
+
+def what_came(study: Study) -> tuple[dict[tuple[str, int], str], float, int]:
+    """Return the reply of every run, what was spent, and how many calls hold a reply."""
+    calls = {call.call_id: call for call in study.store.objects(Call) if call.study == study.name}
+    runs = [run for run in study.store.objects(Run) if run.study == study.name]
+    replies = {(run.prompt_id, run.repeat): calls[run.call_id].text for run in runs}
+    return replies, sum(call.aud_cost or 0 for call in calls.values()), len(runs)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a scheduler with two worker processes of one thread each, and a nanny for each."""
+    # The workers compare their code with ours, and a developer may edit it between their start and ours.
+    (tmp_path / "pin.py").write_text("from toolkit.batch import pool\npool.code_hash = lambda: 'the same'\n")
+    monkeypatch.setattr("toolkit.batch.pool.code_hash", lambda: "the same")
+    script = """
+import sys, time
+from distributed import LocalCluster
+if __name__ == "__main__":
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, preload=["pin.py"]) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+    (tmp_path / "cluster.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "cluster.py")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().strip()
+        yield address
+        process.communicate(timeout=120)
+
+
+def kill_a_worker_of(records: Path, server: StubServer, killed: list[int], over: threading.Event) -> None:
+    """SIGKILL the Dask worker whose notebook asks, once the server has seen some requests; it answers none before."""
+    try:
+        wait_for(lambda: server.count >= 4)
+        known = [json.loads(path.read_text()) for path in records.glob("*.json")]
+        running = next(record for record in known if record["status"] == "running")
+        stat = Path(f"/proc/{running['process'].split(':')[1]}/stat").read_text()
+        killed.append(int(stat.rsplit(")", 1)[1].split()[1]))
+        os.kill(killed[0], signal.SIGKILL)
+    finally:
+        over.set()
+
+
+@pytest.mark.full
+def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_killed(
+    tmp_path: Path, cluster: str
+) -> None:
+    """Two notebooks ask one study at once and a worker dies; two ask another beyond its budget: each is paid once."""
+    template = write_notebook(
+        tmp_path / "ask.ipynb",
+        "study: str\npart: int",
+        ASK,
+    )
+    killed: list[int] = []
+    over = threading.Event()
+    with (
+        StubServer(
+            latency=0.3, answer=answer, holds=lambda: server.count >= 4 and not over.is_set()
+        ) as server,
+        StubServer(answer=answer) as other,
+    ):
+        alone = Study.load(write_study(tmp_path / "alone", other.openai_url, "same"))
+        alone.execute(progress=False)
+        expected = what_came(alone)
+        alone.store.close()
+        budget = expected[1] / 2
+        whole = write_study(tmp_path / "shared", server.openai_url, "same")
+        capped = write_study(
+            tmp_path / "shared", server.openai_url, "capped", f"seed = 5\nbudget = {{ aud = {budget} }}"
+        )
+        out = tmp_path / "out"
+        killer = threading.Thread(target=kill_a_worker_of, args=(out / "records", server, killed, over))
+        killer.start()
+        grid = {"product": {"study": [str(whole), str(capped)], "part": [1, 2]}}
+        try:
+            result = run_batch(template, grid, out=out, cluster=cluster, progress=False)
+            killer.join()
+            assert result.counts == {"done": 4}, result.summary().text
+            shared, limited = Study.load(whole), Study.load(capped)
+            assert len(killed) == 1
+            assert what_came(shared) == expected
+            replies, spent, _ = what_came(limited)
+            assert 0 < spent <= budget
+            # Every request that arrived is a call that is kept: none was paid twice.
+            assert server.count == RUNS + len([text for text in replies.values() if text])
+            assert server.most_at_once <= 4
+            shared.store.close()
+            limited.store.close()
+        finally:
+            for name in ("alone", "shared"):
+                embedded.stop(tmp_path / name / "results" / ".store")
+
+
+def test_a_worker_that_cannot_take_part_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other code, another store, another machine without a store, no common folder."""
+    mine = facts()
+    assert differences(mine, str(tmp_path)) == ""
+    assert "other code" in differences(mine | {"toolkit": "x"}, str(tmp_path))
+    assert "has Python" in differences(mine | {"python": "2.7"}, str(tmp_path))
+    assert "another machine" in differences(mine | {"host": "elsewhere"}, str(tmp_path))
+    assert "does not see the folder" in differences(mine, str(tmp_path / "no"))
+    monkeypatch.setenv("MONGODB_URI", "mongodb://user:secret@server/")
+    assert "another MONGODB_URI" in differences(mine, str(tmp_path))
+    assert "secret" not in json.dumps(facts())
+    assert facts()["host"] == ""
+
+
+def test_without_the_package_or_a_scheduler_it_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The extra to install is named, and an address where nobody answers."""
+    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
+    grid = {"list": [{}]}
+    monkeypatch.setattr("toolkit.batch.pool.CONNECT_SECONDS", 0.3)
+    with pytest.raises(InputError, match=r"no Dask scheduler answers there"):
+        run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"pip install llm-security-toolkit\[cluster\]"):
+        run_batch(template, grid, out=tmp_path / "out", cluster="tcp://127.0.0.1:9", progress=False)
+
+
+class Gone:
+    """A client of a cluster whose scheduler is gone, or all workers, or each that tried died."""
+
+    def __init__(self, status: str = "running", error: str = "") -> None:
+        self.status = status
+        self.future = SimpleNamespace(
+            done=lambda: bool(error), status="error", exception=lambda: ToolkitError(error)
+        )
+
+    def map(self, *_: object, **__: object) -> list[object]:
+        """Take work that nobody will do."""
+        return [self.future]
+
+    def cancel(self, futures: object) -> None:
+        """Nobody is there to hear it."""
+
+    def nthreads(self) -> dict[str, int]:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("client", "says"),
+    [
+        (Gone("closed"), "the scheduler of the cluster is gone"),
+        (Gone(), "the cluster has no workers any more"),
+        (Gone(error="KilledWorker"), "the workers of the cluster died .KilledWorker."),
+    ],
+)
+def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Gone, says: str
+) -> None:
+    """What had not begun stays queued and the batch says so; what runs on is waited for, and counts as it ended."""
+    monkeypatch.setattr("toolkit.batch.pool.DESERTED_SECONDS", -1.0)
+    monkeypatch.setattr(
+        "toolkit.batch.run.connected", lambda *_: contextlib.nullcontext((Cluster(client, {}), 1))
+    )
+    template = write_notebook(tmp_path / "t.ipynb", "x = 0")
+    out = tmp_path / "out"
+
+    def batch() -> BatchResult:
+        return run_batch(template, {"list": [{}]}, out=out, cluster="gone", progress=False)
+
+    with pytest.raises(ToolkitError, match=f"{says}; the same call goes on from here"):
+        batch()
+    (record,) = (out / "records").glob("*.json")
+    known = json.loads(record.read_text())
+    assert known["status"] == "queued"
+    with record.with_suffix(".lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with ThreadPoolExecutor() as threads:
+            waiting = threads.submit(batch)
+            wait_for(lambda: list((out / "records").glob("batch-*")))
+            (out / "t.ipynb").write_text("{}")
+            record.write_text(json.dumps(known | {"status": "done", "notebook": "t.ipynb"}))
+            result = waiting.result(30)
+    assert (result.counts, result.started) == ({"done": 1}, 0)

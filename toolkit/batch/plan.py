@@ -1,0 +1,277 @@
+"""A batch made concrete before anything starts: the cells of its grid, each checked, with what it depends on as a hash.
+
+A grid is TOML, or a mapping with the same tables::
+
+    [product]                       # every value of each with every value of the others
+    study = ["a.toml", "b.toml"]
+    k = [3, 5]
+
+    [zip]                           # lists of one length, walked together; combined with the product
+    model = ["gpt-4o", "claude-3-5-haiku"]
+    label = ["OpenAI", "Anthropic"]
+
+    [[list]]                        # one more cell of the grid, as it stands
+    study = "c.toml"
+    k = 9
+
+    [[exclude]]                     # leaves out every cell of the product that has all of these
+    study = "b.toml"
+    k = 5
+
+Two notebooks with the same identity would come to the same, so the second is not run: the same template, parameters,
+code, and content of the files that parameters name; of a study also its dataset, rubric, own test, requests and judges.
+
+What the store holds counts for those templates alone that say in their metadata that they only show it:
+``{"toolkit": {"reads": "store"}}``. After more runs, judgements or ratings of a study they are run again, or a thesis
+would get old figures in silence. A template that asks models itself does not say so: it changes the store, so its
+second call would never find what its first began with. What counts is the store as it was when the batch began: when
+somebody writes to it meanwhile, a notebook is run again by the next call, once too often but never too seldom.
+
+What we cannot see is not part of it: other packages, and files that a template names in its own code. A file that a
+notebook writes and a parameter names is data from then on, so that the next call runs it once more: name its folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from toolkit.batch.template import fitting, notebook_of, parameters_of, read_bytes, reads_store, short
+from toolkit.errors import InputError, ToolkitError
+from toolkit.files import read_toml
+
+if TYPE_CHECKING:
+    from toolkit.plan import Plan
+
+Cell = dict[str, Any]
+TABLES: Final = ("product", "zip", "list", "exclude")
+MOST: Final = 100_000
+"""Cells of a product: a list too many, and it would be written out until the machine has no memory left."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One notebook to be: its identity, its parameters, and the files of its studies with their hashes."""
+
+    identity: str
+    parameters: Mapping[str, Any]
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """All notebooks of a batch."""
+
+    template: Path
+    content: bytes
+    reads_store: bool
+    cells: tuple[Planned, ...]
+
+    @property
+    def copy_name(self) -> str:
+        """The name of the copy of the template that is run, whatever becomes of the file meanwhile."""
+        return f"{self.template.stem}_{hashlib.sha256(self.content).hexdigest()[:12]}.template.ipynb"
+
+
+def read_grid(path: Path) -> tuple[Cell, ...]:
+    """Return the cells of a grid file, in the order of the file; the last parameter of the product varies fastest."""
+    return cells_of(read_toml(path, what="grid file"), str(path))
+
+
+def cells_of(grid: Mapping[str, Any], where: str = "grid") -> tuple[Cell, ...]:
+    """Return the cells of a grid."""
+    if unknown := [name for name in grid if name not in TABLES]:
+        raise InputError(f"{where}: unknown table {unknown[0]!r}; a grid has {', '.join(TABLES)}")
+    product, together = _lists(grid, "product", where), _lists(grid, "zip", where)
+    single, excluded = _rows(grid, "list", where), _rows(grid, "exclude", where)
+    if both := sorted(product.keys() & together.keys()):
+        raise InputError(f"{where}: {both[0]!r} stands in [product] and in [zip]; keep one")
+    lengths = {name: len(values) for name, values in together.items()}
+    if len(set(lengths.values())) > 1:
+        said = ", ".join(f"{name} has {count}" for name, count in lengths.items())
+        raise InputError(f"{where}: [zip] walks lists of one length together, but {said} values")
+    count = math.prod(map(len, product.values())) * max(lengths.values(), default=1)
+    if count > MOST:
+        raise InputError(
+            f"{where}: the product has {count:,} cells, more than the {MOST:,} that a batch takes"
+        )
+    rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)]
+    crossed = [
+        dict(zip(product, values, strict=True)) | row
+        for values in itertools.product(*product.values())
+        for row in rows or [{}]
+    ]
+    cells = crossed if product or together else []
+    for exclusion in excluded:
+        left = [cell for cell in cells if not _matches(cell, exclusion)]
+        if len(left) == len(cells):
+            why = "leaves out no cell of the product; mend or remove it"
+            raise InputError(f"{where}: [[exclude]] {short(exclusion)} {why}")
+        cells = left
+    cells = [*cells, *single]
+    if not cells:
+        raise InputError(f"{where}: the grid is empty; give it [product], [zip] or [[list]]")
+    return tuple(cells)
+
+
+def _lists(grid: Mapping[str, Any], table: str, where: str) -> dict[str, list[Any]]:
+    given = grid.get(table, {})
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where}: [{table}] must be a table of lists")
+    found = {}
+    for name, values in given.items():
+        values = values.tolist() if hasattr(values, "tolist") else values  # an array, or a column of a frame
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            example = f"{name} = [{short(values)}]"
+            raise InputError(f"{where}: [{table}] {name} must be a list of values, e.g. {example}")
+        if not values:
+            raise InputError(f"{where}: [{table}] {name} is an empty list, so the grid would be empty")
+        found[str(name)] = list(values)
+    return found
+
+
+def _rows(grid: Mapping[str, Any], table: str, where: str) -> list[Cell]:
+    found = grid.get(table, [])
+    listed = isinstance(found, Sequence) and not isinstance(found, str)
+    if not listed or not all(isinstance(row, Mapping) for row in found):
+        raise InputError(f"{where}: write [[{table}]] with two brackets, once for each")
+    if table == "exclude" and not all(found):
+        raise InputError(f"{where}: an [[exclude]] without a parameter would leave out everything")
+    return [dict(row) for row in found]
+
+
+def _matches(cell: Cell, exclusion: Cell) -> bool:
+    """Whether a cell has all of these values; true is not 1 here."""
+    return all(
+        name in cell and cell[name] == value and isinstance(cell[name], bool) == isinstance(value, bool)
+        for name, value in exclusion.items()
+    )
+
+
+def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path, where: str) -> BatchPlan:
+    """Return what a batch will run; each file is read once, so that all its notebooks are planned from one state."""
+    content = read_bytes(template)
+    notebook = notebook_of(content, str(template))
+    known, shows = parameters_of(notebook, str(template)), reads_store(notebook, str(template))
+    source = functools.cache(functools.partial(_source, folder, shows))
+    texts = [[c.cell_type, c.source, sorted(c.metadata.get("tags", ()))] for c in notebook.cells]
+    head = _hash([texts, code_hash()])
+    defaults = {name: one.default for name, one in known.items() if one.default is not None}
+    first: dict[str, int] = {}
+    planned = []
+    for number, cell in enumerate(cells, 1):
+        given = fitting(known, cell, f"{where}: cell {number}: {template.name}")
+        effective = defaults | given
+        named = {text: found for text in sorted(set(_texts(effective))) if (found := source(text))}
+        identity = _hash([head, effective, {text: digests for text, (digests, _) in named.items()}])
+        if first.setdefault(identity, number) != number:
+            same = f"cells {first[identity]} and {number} are the same notebook: {short(given)}"
+            raise InputError(f"{where}: {same}; remove one")
+        files = {path: digest for _, found in named.values() for path, digest in found.items()}
+        planned.append(Planned(identity, given, files))
+    return BatchPlan(template, content, shows, tuple(planned))
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def code_hash() -> str:
+    """Return the SHA-256 of the toolkit's own files.
+
+    Not its version and commit: a commit that touches the thesis only changes nothing, and an edit that is not
+    committed yet does. Read anew for every batch: a notebook's kernel may live while its user edits them.
+    """
+    import toolkit
+
+    root = Path(toolkit.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def changed(files: Mapping[str, str]) -> str:
+    """Return the first file that is not as it was any more; empty where all are."""
+    for name, digest in files.items():
+        try:
+            same = _sha256(Path(name)) == digest
+        except OSError:
+            same = False
+        if not same:
+            return name
+    return ""
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _source(folder: Path, shows: bool, name: str) -> tuple[list[str], dict[str, str]] | None:
+    """Return what the file of a name comes to, and for a study file the files that must not change meanwhile."""
+    if not _is_file(folder, name):
+        return None
+    path = folder / name
+    own = _sha256(path)
+    plan = _plan_of(path) if path.suffix == ".toml" else None
+    if plan is None:
+        return [own], {}
+    files = {str(path.resolve()): own} | {str(file): _sha256(file) for file in _files_of(plan)}
+    digests = [own, *files.values(), _hash([plan.call_ids, plan.ensemble_key])]
+    if shows:
+        from toolkit.runs.provenance import held_of
+
+        digests.append(held_of(plan.study.name, plan.store_folder))
+    return digests, files
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case dict():
+            for item in value.values():
+                yield from _texts(item)
+        case list():
+            for item in value:
+                yield from _texts(item)
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    try:  # a word without a slash or a dot is no path, though a file may be named so
+        return ("/" in name or "." in name) and (folder / name).is_file()
+    except (OSError, ValueError):  # too long, or with a zero byte: a text
+        return False
+
+
+def _plan_of(path: Path) -> Plan | None:
+    """Return what a study file plans; none for other TOML, or a fault: the notebook that needs it will say which."""
+    from toolkit.plan import make_plan
+    from toolkit.study_file import load_study_file
+
+    try:
+        study, file = load_study_file(path)
+        return make_plan(study, file.parent)
+    except ToolkitError:
+        return None
+
+
+def _files_of(plan: Plan) -> Iterator[Path]:
+    """Yield the files that a study names, its test's options among them; what the toolkit ships is part of the code."""
+    import inspect
+
+    dataset = Path(plan.study.dataset)
+    if dataset.is_dir():
+        yield from sorted(path for path in dataset.rglob("*") if path.is_file())
+    rubric, test = Path(plan.study.judges.rubric), Path(inspect.getfile(type(plan.test)))
+    options = [plan.folder / name for name in _texts(plan.study.options) if _is_file(plan.folder, name)]
+    yield from (path for path in (dataset, rubric, test, *options) if path.is_absolute() and path.is_file())

@@ -1,0 +1,322 @@
+"""The card of a judge: one page with its agreement, bias, probes and cost, as a figure and a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+
+from toolkit.report import captions
+from toolkit.report.figure import FigureWithCaption, save_figure
+from toolkit.report.style import (
+    GREY,
+    INK,
+    PAGE_MM,
+    ModelStyle,
+    beside,
+    decimals,
+    forest,
+    new_figure,
+    row_axis,
+    settle,
+    shorten,
+    thesis_style,
+)
+from toolkit.report.tables import Table, make_table, save_table
+from toolkit.stats.agreement.judge_card import SLOPE_UNIT, JudgeCard
+from toolkit.stats.agreement.probe_shift import POINTS, ProbeShift
+from toolkit.stats.result import Estimate, estimates_frame, rounded_apart
+
+CARD: Final = "judge_card"
+"""Stands for the cards of all judges; their files are named after the judges."""
+PROBED: Final = "_probed"
+"""End of the name of a card with probes."""
+_ROW_MM: Final = 4.3
+_PANEL_MM: Final = 14.5
+"""Axis, label and heading of a panel."""
+_HEADING_MM: Final = 14.0
+_NARROW: Final = 62
+
+
+CONTROL_WORDS: Final = "asked again, unaltered"
+KIND_WORDS: Final = {
+    "again": CONTROL_WORDS,
+    "padded": "padded with filler",
+    "planted": "one planted error",
+    "shuffled": "paragraphs shuffled",
+    "attacked": "attack inside",
+}
+"""Kinds of probes in the words of a figure."""
+_SHORT: Final = {"none": "", POINTS: "points", SLOPE_UNIT: "points per 100 tokens"}
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Rows that share an axis: its heading, its label, its ends where they are fixed, and what 0 means on it."""
+
+    title: str
+    label: str
+    rows: tuple[tuple[str, Estimate], ...]
+    ends: tuple[float, float] | None = None
+    zero: bool = True
+
+
+def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
+    """Draw everything that is known of one judge on one page."""
+    panels = _panels(card)
+    found = [estimate for panel in panels for _, estimate in panel.rows] + list(card.cost)
+    with thesis_style():
+        figure = _draw(card, panels)
+    n = {"results": sum(one.estimable for one in found)}
+    said = "; ".join(
+        f"{one.name} {shown(one.estimate, one.unit)}" for one in found if one.estimate is not None
+    )
+    return FigureWithCaption(
+        judge_card_name(card),
+        figure,
+        _caption(card, found, end),
+        f"Card of judge {card.judge} ({card.model}), marks with intervals: {said}.",
+        card.frame(),
+        n,
+    )
+
+
+def write_judge_cards(
+    cards: Sequence[JudgeCard], folder: Path | str, *, end: str = "", study: str = ""
+) -> list[Path]:
+    """Write the figure and the table of every card; the same cards give the same bytes."""
+    place = Path(folder)
+    files = []
+    for card in cards:
+        drawn = judge_card(card, end=end)
+        files += save_figure(drawn, place / "figures")
+        files += save_table(judge_card_table(card, end=end), place / "tables", study)
+    return files
+
+
+def judge_card_name(card: JudgeCard) -> str:
+    """Return the stem of a card's files; one with probes has a name of its own.
+
+    The figures of a study have no probes and must not overwrite the card that was paid for.
+    """
+    stem = re.sub(r"[^A-Za-z0-9]+", "_", card.judge).strip("_") or "unnamed"
+    return f"{CARD}_{stem}{PROBED if card.probes else ''}"
+
+
+def _panels(card: JudgeCard) -> list[_Panel]:
+    difference, correlation = card.agreement
+    slopes = [one for one in card.bias if one.unit != difference.unit]
+    family = [
+        ("more, with models of its own family", one) for one in card.bias if one.unit == difference.unit
+    ]
+    moved = [(_moved(one), one.harmed) for one in card.probes]
+    noticed = [
+        (f"fell: {KIND_WORDS[one.kind]}", one.detected) for one in card.probes if one.detected is not None
+    ]
+    lost = [(f"no score left: {KIND_WORDS[one.kind]}", one.lost) for one in card.probes if one.lost.estimate]
+    failed, readable = card.readable
+    panels = [
+        _Panel(
+            "Agreement with the other judges",
+            "Score points on the same answers (right: milder than they are)",
+            (("difference to their mean", difference), *family),
+        ),
+        _Panel("", "Pearson's r", (("correlation with their mean", correlation),), (-1.0, 1.0)),
+        _Panel(
+            "Length of the reply",
+            "Score points per 100 tokens (right: longer replies score higher)",
+            tuple(zip(("its score", "its score minus that of the others"), slopes, strict=True)),
+        ),
+    ]
+    if card.probes:
+        panels += [
+            _Panel(
+                "Probes: how far its score moves",
+                "Score of the altered reply minus that of the original, points",
+                tuple((KIND_WORDS[one.kind], one.shift) for one in card.probes),
+            ),
+            _Panel(
+                "Probes: how often it moves",
+                "Share of altered replies",
+                (*moved, *noticed, *lost),
+                (0.0, 1.0),
+                zero=False,
+            ),
+        ]
+    return [
+        *panels,
+        _Panel(
+            "Judgements",
+            "Share of judgements asked for, and of replies that came",
+            (("judgements that failed", failed), ("replies that could be read", readable)),
+            (0.0, 1.0),
+            zero=False,
+        ),
+    ]
+
+
+def _moved(one: ProbeShift) -> str:
+    return f"{one.harmed.name.rsplit(', ', 1)[0].replace(' or more', '+')}: {KIND_WORDS[one.kind]}"
+
+
+def _draw(card: JudgeCard, panels: Sequence[_Panel]) -> Figure:
+    rows = [*(len(panel.rows) + 0.4 for panel in panels), len(card.cost)]
+    figure = new_figure(PAGE_MM, _ROW_MM * sum(rows) + _PANEL_MM * len(panels) + _HEADING_MM)
+    places = figure.subplots(len(rows), 1, height_ratios=rows)
+    for axes, panel in zip(places, panels, strict=False):
+        _draw_panel(axes, panel)
+    _draw_cost(places[-1], card)
+    title = f"Judge {shorten(card.judge, 24)}: {shorten(card.model, 48)}"
+    figure.suptitle(title, fontsize=10, x=0.02, ha="left")
+    figure.set_layout_engine("constrained", hspace=0.1, w_pad=0.1)  # headings belong to the panel below
+    return settle(figure)
+
+
+def _draw_panel(axes: Axes, panel: _Panel) -> None:
+    count = len(panel.rows)
+    for up, (label, found) in enumerate(reversed(panel.rows)):
+        if found.estimate is None:
+            halo = [withStroke(linewidth=2.5, foreground="white")]
+            why = shorten(f"not estimable: {_why(found)}", _NARROW)
+            beside(axes, up, why, 0.01, color=GREY, path_effects=halo)
+            continue
+        look = ModelStyle(GREY if label.endswith(CONTROL_WORDS) else INK, "o", "-")
+        forest(axes, estimates_frame([("", found)], "of"), [up], look, width=1.2, size=4.5, clip=False)
+        beside(axes, up, f"{with_interval(found)}, n = {_cases(found)}")
+    if panel.zero:
+        axes.axvline(0, color=GREY, linewidth=0.7, linestyle="--", zorder=0)
+    row_axis(axes, [shorten(label, 44) for label, _ in reversed(panel.rows)], (-0.7, count - 0.3))
+    axes.set_xlabel(panel.label)
+    axes.set_title(panel.title, loc="left", fontweight="bold")
+    axes.spines["left"].set_visible(False)
+    if panel.ends:
+        low, high = panel.ends
+        axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
+        axes.spines["bottom"].set_bounds(low, high)
+        return
+    # 0 and every end are shown, and a difference is not so small that it looks like one.
+    found_ends = [
+        end for _, one in panel.rows for end in (one.estimate, one.low, one.high) if end is not None
+    ]
+    least = 0.05 if "per" in panel.rows[0][1].unit else 0.5
+    reach = max([least, *map(abs, found_ends)]) * 1.08
+    axes.set_xlim(-reach, reach)
+
+
+def _draw_cost(axes: Axes, card: JudgeCard) -> None:
+    axes.set_axis_off()
+    axes.set_ylim(-0.5, len(card.cost) - 0.5)
+    total = "" if card.total_aud is None else f" (all together {shown(card.total_aud, 'AUD')} AUD)"
+    axes.set_title(f"Cost{total}", loc="left", fontweight="bold")
+    for up, found in enumerate(reversed(card.cost)):
+        unit = "" if found.unit == "tokens" else f" {found.unit}"
+        told = with_interval(found) + unit if found.estimable else f"not estimable: {_why(found)}"
+        beside(axes, up, shorten(f"{found.name}: {told}", 100), 0.0)
+
+
+def _cases(found: Estimate) -> int:
+    return next((count for what, count in found.n.items() if what != "bases"), 0)
+
+
+def _why(found: Estimate) -> str:
+    return found.note.removeprefix("not estimable: ")
+
+
+def _caption(card: JudgeCard, found: Sequence[Estimate], end: str) -> str:
+    shifts = [one.shift for one in card.probes]
+    corrections = sorted({one.correction for one in shifts if one.correction != "none"})
+    missing = [
+        f"{KIND_WORDS[one.kind]}: {count} x {reason}"
+        for one in card.probes
+        for reason, count in one.missing.items()
+    ]
+    return captions.join(
+        f"Card of judge {card.judge} ({card.model}); {captions.estimates_n_words(card.agreement[:1])}.",
+        "Scores are the strict composite (0-5), in which a dimension of 0 counts.",
+        "A positive difference means that the judge is milder than the mean of the others.",
+        "The family's row is how much more so with models of its own family than with others."
+        if len(card.bias) > 2
+        else "",
+        "A slope on reply length is no proof of bias, because longer replies may be better; that of the difference to "
+        "the others compares judges on the same replies.",
+        "Probes alter a stored reply: filler that says nothing (about half its length again), one false fact, its "
+        "paragraphs in another order, or an instruction to the judge. The grey control is the same reply asked again: "
+        "a move as large as the control's is the judge's own unrest."
+        if card.probes
+        else "No probes were tried.",
+        f"Probe pairs: {captions.estimates_n_words(shifts)}." if shifts else "",
+        f"P values of the shifts are in the table, corrected by {', '.join(corrections)}."
+        if corrections
+        else "",
+        f"Missing pairs, never counted as 0: {'; '.join(missing)}." if missing else "",
+        captions.interval_words(found),
+        f"Nothing {'else ' * bool(corrections)}is corrected for the number of results.",
+        captions.no_interval_words((one.name, one) for one in found),
+        captions.not_estimable_words([one for one in found if not one.estimable]),
+        end,
+    )
+
+
+def judge_card_table(card: JudgeCard, *, end: str = "") -> Table:
+    """Return the card of one judge as a table, one row a result."""
+    told = [found for part in (card.agreement, card.bias, card.readable, card.cost) for found in part]
+    told += [found for one in card.probes for found in one.estimates]
+    rows = [
+        {
+            "result": found.name,
+            "unit": _SHORT.get(found.unit, found.unit.split(" of ")[0]),
+            "estimate": with_interval(found) or None,
+            "n": _n(found),
+            "p": found.p_value if found.correction != "none" else "",
+            "test": captions.role_words(found),
+        }
+        for found in told
+    ]
+    corrections = sorted({one.correction for one in told if one.correction != "none"})
+    heads = {"result": "Result", "unit": "Unit", "estimate": "Estimate [95% interval]", "n": "n (bases)"}
+    if corrections:  # only shifts under probes are tested
+        heads |= {"p": "p", "test": "Test"}
+    caption = captions.join(
+        f"Card of judge {card.judge} ({card.model}).",
+        "Differences and slopes against the other judges are positive where this judge is milder.",
+        f"P values: {', '.join(corrections)}." if corrections else "",
+        captions.interval_words(told),
+        captions.not_estimable_words([one for one in told if not one.estimable]),
+        end,
+    )
+    return make_table(judge_card_name(card), rows, heads, card.frame(), caption, p_values=("p",))
+
+
+def with_interval(found: Estimate) -> str:
+    """Return an estimate and its interval as text, with the decimals that suit its unit."""
+    if found.estimate is None:
+        return ""
+    text = shown(found.estimate, found.unit)
+    if found.low is None or found.high is None:
+        return text
+    values = (found.estimate, found.low, found.high)
+    low, high = shown(found.low, found.unit), shown(found.high, found.unit)
+    if len({text, low, high}) < len(set(values)):  # more digits, so that what differs looks different
+        text, low, high = (one.replace("-", "−") for one in rounded_apart(values))
+    return f"{text} [{low}, {high}]"
+
+
+def shown(value: float, unit: str) -> str:
+    """Return a number with the decimals that suit its unit, and a true minus."""
+    if unit == "AUD":
+        text = f"{value:.3g}"
+    elif unit in ("ms", "tokens"):
+        text = f"{value:,.0f}"
+    else:
+        return decimals(value, 3 if " per " in unit else 2)
+    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
+
+
+def _n(found: Estimate) -> str:
+    return f"{_cases(found)} ({found.n.get('bases', 0)})"
