@@ -37,7 +37,7 @@ from toolkit.report.tables import (
     save_table,
     terms_table,
 )
-from toolkit.stats.result import estimates_of
+from toolkit.stats.result import Result, estimates_of
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,9 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], about: About, folde
     told = [line for line in (about.source, about.note) if line]
     for name, (title, result) in results.items():
         found = estimates_of(result)
-        told += ["", title, *([result.sentence()] if hasattr(result, "sentence") else [])]
+        # The plain sentence of a result is that of its estimates, which follow.
+        own = getattr(type(result), "sentence", Result.sentence) is not Result.sentence
+        told += ["", title, *([result.sentence()] if own else [])]
         told += [f"{where}: {one.sentence()}" if where else one.sentence() for where, one in found]
         label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
         if found:
