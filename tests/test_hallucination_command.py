@@ -14,7 +14,7 @@ from stub_server import Fault, StubServer
 
 from toolkit.cli import MODES, main
 from toolkit.errors import InputError
-from toolkit.judge_checks import compare_hallucination, comparison_requests
+from toolkit.hallucination import compare_hallucination, comparison_requests
 from toolkit.judges import hallucination as hallucination_prompts
 from toolkit.judges.labelled import LabelledItem, some_items
 from toolkit.study import Study

@@ -174,11 +174,11 @@ def test_two_judges_that_are_one_model_never_share_a_call(spec):
 
 
 def test_sampling_parameters_and_endpoint_reach_the_request():
-    """What is handed over is what is asked with."""
-    judge = JudgeSpec("primary", "a", "compatible", "m", "http://127.0.0.1:1/v1")
-    (request,) = hallucination_requests(CLOSED, judge, "score", 1, temperature=None, max_tokens=9, top_p=None)
+    """The seed's, and none of them for a model that takes no temperature."""
+    judge = JudgeSpec("primary", "a", "compatible", "m", "http://127.0.0.1:1/v1", temperature=None)
+    (request,) = hallucination_requests(CLOSED, judge, "score", 1)
     assert (request.provider, request.model, request.endpoint) == ("compatible", "m", "http://127.0.0.1:1/v1")
-    assert (request.temperature, request.max_tokens, request.top_p) == (None, 9, None)
+    assert (request.temperature, request.max_tokens, request.top_p) == (None, 256, None)
 
 
 @pytest.mark.parametrize("k", [0, -1, MOST_VOTES + 1])

@@ -14,11 +14,11 @@ from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 REQUEST = ModelRequest("scripted", "m", (Message("system", "rules"), Message("user", "Say yes.")), repeat=3)
 
 
-def read(reply: ModelReply) -> str:
+def read(text: str, end: str) -> str:
     """Read a reply that is to be the one word yes."""
-    if reply.text != "yes":
-        raise Unreadable(reply.text or "empty", "not yes")
-    return reply.text
+    if text != "yes":
+        raise Unreadable(text or "empty", "not yes")
+    return text
 
 
 def heard(*replies: str | BaseException, repair: bool = True):
