@@ -31,7 +31,7 @@ test: setup
 	@bash scripts/apt_install.sh chromedriver chromium-driver
 	@bash scripts/apt_install.sh pdflatex texlive-latex-base texlive-latex-recommended
 	@bash scripts/apt_install.sh pdftotext poppler-utils
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(TESTS)
+	@$(BIN)/python -m pytest -q -n auto --dist worksteal $(TESTS)
 
 test-all: TESTS :=
 test-all: test

@@ -15,7 +15,7 @@ from stub_study import REASONED, is_judge
 from test_killed import FORKS
 from waiting import is_heard_out, wait_for
 
-from toolkit.runs import endpoints
+from toolkit import pipeline
 from toolkit.runs.batches import BatchDesk
 from toolkit.store.documents import Call
 from toolkit.study import Study
@@ -88,7 +88,7 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_fold
 def gather(study: Study) -> None:
     """Run a study whose batches wait for further calls for ever."""
     os.environ["BATCH_KEY"] = "sk-batch-of-a-test"
-    endpoints.BatchDesk = partial(BatchDesk, quiet_seconds=1e9)
+    pipeline.BatchDesk = partial(BatchDesk, quiet_seconds=1e9)
     study.execute(progress=False)
 
 

@@ -202,7 +202,7 @@ def test_ctrl_c_does_not_hide_that_the_store_took_nothing_more(tmp_path: Path, s
 FULL = """
 import resource, sys
 from pathlib import Path
-from toolkit.store.embedded import serve
+from toolkit.store.embedded_server import serve
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 serve(Path(sys.argv[1]), 60)
 """

@@ -22,6 +22,7 @@ from toolkit.words import VERSION, Summary
 
 if TYPE_CHECKING:
     from toolkit.judges.hallucination import Mode
+    from toolkit.study import Study
 
 MODES = ("boolean", "cot-seed", "cot", "score")  # spelled out: importing them would make --help slow
 _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 done, 1 some runs failed or differ,
@@ -29,7 +30,21 @@ _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 do
 _PATH = click.Path(path_type=Path)
 _COUNT = click.IntRange(min=1)
 _SECONDS = click.FloatRange(min=0, min_open=True)
-_STUDY = click.argument("study", type=_PATH)
+
+
+class _StudyFile(click.ParamType):
+    """A path to a study file; the command gets the study."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Study:
+        """Read and check the file."""
+        from toolkit.study import Study
+
+        return Study.load(value)
+
+
+_STUDY = click.argument("study", type=_StudyFile())
 _YES = click.option(
     "--yes", is_flag=True, help="Spend more than budget.confirm_above_aud without being asked."
 )
@@ -121,12 +136,11 @@ def lab() -> int:
 
 @_command()
 @_STUDY
-def estimate(study: Path) -> Summary:
+def estimate(study: Study) -> Summary:
     """Say what STUDY will cost in AUD before anything is spent."""
     from toolkit.runs.estimate import estimate_summary
-    from toolkit.study import Study
 
-    return estimate_summary(Study.load(study).estimate())
+    return estimate_summary(study.estimate())
 
 
 @_command(short_help="Ask and judge what is missing in STUDY.")
@@ -136,24 +150,20 @@ def estimate(study: Path) -> Summary:
 @click.option(
     "--replay", is_flag=True, help="Make all runs and judgements again from the ledger, without a network."
 )
-def run(study: Path, yes: bool, limit: int | None, replay: bool) -> Summary:
+def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
     """Ask and judge what is missing in STUDY; resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed
-    from toolkit.study import Study
 
-    loaded = Study.load(study)
     if not (yes or replay):
-        confirm_needed(loaded.estimate(), loaded.file.budget.confirm_above_aud)
-    return loaded.execute(limit=limit, replay=replay).summary()
+        confirm_needed(study.estimate(), study.file.budget.confirm_above_aud)
+    return study.execute(limit=limit, replay=replay).summary()
 
 
 @_command(short_help="Fill the judgements that STUDY lacks.")
 @_STUDY
-def judge(study: Path) -> Summary:
+def judge(study: Study) -> Summary:
     """Fill the judgements that STUDY still lacks, without asking any run again."""
-    from toolkit.study import Study
-
-    return Study.load(study).execute(only_judge=True).summary()
+    return study.execute(only_judge=True).summary()
 
 
 @_command(short_help="Say how far STUDY is and what was spent.")
@@ -164,12 +174,11 @@ def judge(study: Path) -> Summary:
     metavar="SECONDS",
     help="Look again every SECONDS until no process works on STUDY.",
 )
-def status(study: Path, watch: float | None) -> Iterator[Summary]:
+def status(study: Study, watch: float | None) -> Iterator[Summary]:
     """Say how far STUDY is: done, failed, in flight, missing, time left, and what was spent."""
     from toolkit.runs.status import status_summary, statuses
-    from toolkit.study import Study
 
-    for look in statuses(Study.load(study).status, watch):
+    for look in statuses(study.status, watch):
         if watch:
             click.clear()  # does nothing where standard output is no terminal
         yield status_summary(look)
@@ -179,13 +188,11 @@ def status(study: Path, watch: float | None) -> Iterator[Summary]:
 @_STUDY
 @click.option("--billed/--not-billed", required=True, default=None, help="What the provider's bill says.")
 @click.option("--note", required=True, help="How that is known; kept with the settlement.")
-def settle(study: Path, billed: bool, note: str) -> Summary:
+def settle(study: Study, billed: bool, note: str) -> Summary:
     """Count what STUDY may have been billed for calls without a reply as spent, or take it off the budget."""
     from toolkit.runs.budget import settle
-    from toolkit.study import Study
 
-    loaded = Study.load(study)
-    return settle(loaded.store, loaded.name, billed=billed, note=note)
+    return settle(study.store, study.name, billed=billed, note=note)
 
 
 @_command(short_help="Write figures and tables, or the thesis bundle.")
@@ -197,35 +204,30 @@ def settle(study: Path, billed: bool, note: str) -> Summary:
     metavar="[DIR]",
     help="Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.",
 )
-def figures(study: Path, bundle: str | None) -> Summary:
+def figures(study: Study, bundle: str | None) -> Summary:
     """Write every figure and table of STUDY into its output folder."""
-    from toolkit.study import Study
-
-    loaded = Study.load(study)
-    files = loaded.figures() if bundle is None else loaded.bundle(bundle or None)
+    files = study.figures() if bundle is None else study.bundle(bundle or None)
     paths = [str(path) for path in files]
     return Summary({"files": paths}, "\n".join(paths))
 
 
 @_command(name="verify", short_help="Hold STUDY against what its ledger gives.")
 @_STUDY
-def verify(study: Path) -> Summary:
+def verify(study: Study) -> Summary:
     """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference."""
-    from toolkit.study import Study
     from toolkit.verify import verify_study
 
-    return verify_study(Study.load(study))
+    return verify_study(study)
 
 
 @_command(short_help="Write all frames of STUDY as CSV and Parquet, and its archive.")
 @_STUDY
 @click.argument("out", type=_PATH)
-def export(study: Path, out: Path) -> Summary:
+def export(study: Study, out: Path) -> Summary:
     """Write every frame of STUDY into the folder OUT: CSV, Parquet, archive, data dictionary and manifest."""
     from toolkit.export import export_study
-    from toolkit.study import Study
 
-    return export_study(Study.load(study), out)
+    return export_study(study, out)
 
 
 @_command(name="import", short_help="Add the records of an archive to a store.")
@@ -253,7 +255,7 @@ def import_(archive: Path, into: Path) -> Summary:
 @click.argument("ratings", type=_PATH)
 def reliability(ratings: Path) -> Summary:
     """Print ICC (six forms), Cronbach's alpha and Pearson for RATINGS (columns target, judge, score[, dimension])."""
-    from toolkit.report.text import reliability_text
+    from toolkit.report.show import reliability_text
     from toolkit.stats.agreement.ratings import read_ratings
     from toolkit.stats.agreement.reliability import reliability as analyse
 
@@ -302,7 +304,7 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 
 @_command(short_help="Compare judges on answers with known labels.")
 @click.argument("file", metavar="FILE", type=str)
-@click.option("--study", required=True, type=_PATH, help="Whose judges are compared.")
+@click.option("--study", required=True, type=_StudyFile(), help="Whose judges are compared.")
 @click.option(
     "--mode",
     "modes",
@@ -316,7 +318,7 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 @_YES
 def hallucination(
     file: str,
-    study: Path,
+    study: Study,
     modes: tuple[Mode, ...],
     k: int,
     limit: int | None,
@@ -327,14 +329,12 @@ def hallucination(
     from toolkit.hallucination import compare_hallucination, comparison_requests
     from toolkit.judges.labelled import read_items, some_items
     from toolkit.pipeline import confirm_asking
-    from toolkit.study import Study
 
-    loaded = Study.load(study)
-    items = some_items(read_items(file), limit, loaded.file.seed)
+    items = some_items(read_items(file), limit, study.file.seed)
     asked: tuple[Mode, ...] = modes or ("cot",)
     if not yes:
-        confirm_asking(loaded.plan, loaded.store, comparison_requests(loaded.plan, items, asked, k))
-    found = compare_hallucination(loaded.plan, loaded.store, items, asked, k)
+        confirm_asking(study.plan, study.store, comparison_requests(study.plan, items, asked, k))
+    found = compare_hallucination(study.plan, study.store, items, asked, k)
     return found.summary(found.figures(figures) if figures else ())
 
 
@@ -350,19 +350,17 @@ def hallucination(
 )
 @click.option("--figures", type=_PATH, help="Write a card of each judge into this folder.")
 @_YES
-def probe(study: Path, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
+def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
     from toolkit.judge_probes import probe_judges, probe_requests, probe_targets, write_cards
     from toolkit.pipeline import confirm_asking
-    from toolkit.study import Study
 
-    loaded = Study.load(study)
-    plan, store = loaded.plan, loaded.store
+    plan, store = study.plan, study.store
     if not yes:
         targets = probe_targets(plan, store, replies=replies, attacks=attacks)
         confirm_asking(plan, store, probe_requests(plan, targets))
     result = probe_judges(plan, store, replies=replies, attacks=attacks)
-    return result.summary(write_cards(loaded, result, figures) if figures else ())
+    return result.summary(write_cards(study, result, figures) if figures else ())
 
 
 @_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
@@ -382,13 +380,11 @@ def check(dataset: str, every: bool) -> Summary:
 @_STUDY
 @click.argument("file", metavar="FILE.csv", type=_PATH)
 @click.option("--rater", help="Whose ratings these are, where FILE.csv has no column rater.")
-def import_ratings(study: Path, file: Path, rater: str | None) -> Summary:
+def import_ratings(study: Study, file: Path, rater: str | None) -> Summary:
     """Keep the ratings in FILE.csv (run_id, rater, dimension and score, or a column each) as judgements of STUDY."""
     from toolkit.people.ratings_file import import_ratings
-    from toolkit.study import Study
 
-    loaded = Study.load(study)
-    return import_ratings(loaded.plan, loaded.store, file, rater).summary()
+    return import_ratings(study.plan, study.store, file, rater).summary()
 
 
 @_command(samples, context_settings={"ignore_unknown_options": True})

@@ -1,9 +1,9 @@
-"""Filters of a study's frames: names and values are checked against the plan, and become a query of the store."""
+"""The frames of a planned study, filtered: names and values are checked against the plan and become a query."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -20,14 +20,16 @@ PLANNED: Final = ("model", "scenario", "category", "base", "length_bin", "prompt
 OF_RUNS: Final = (*PLANNED, "status", "judged")
 OF_JUDGEMENTS: Final = ("judge", "judge_model", "failed")
 OF_CALLS: Final = ("purpose", "state", "model", "role")
-_STATUSES: Final = ("succeeded", "failed")
-_PURPOSES: Final = ("run", "judge")
-_STATES: Final = ("done", "failed", "claimed")
+_ALLOWED: Final = {
+    "status": ("succeeded", "failed"),
+    "purpose": ("run", "judge"),
+    "state": ("done", "failed", "claimed"),
+}
 _SHOWN: Final = 12  # values that an error names
 
 
 @dataclass(frozen=True)
-class CallsOf(Collection[str]):
+class _CallsOf(Collection[str]):
     """The identities of a plan's calls, computed when they are gone through: while the store reads."""
 
     plan: Plan
@@ -42,140 +44,54 @@ class CallsOf(Collection[str]):
         return call_id in self.plan.call_ids
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which runs of a plan are asked for.
-
-    Parameters
-    ----------
-    call_ids
-        Identities of the calls that answer them.
-    where
-        What their documents must match, as a query of the store.
-    judged
-        Only those that are judged, or only those that are not.
-    """
-
-    call_ids: Collection[str]
-    where: Mapping[str, Any] = field(default_factory=dict)
-    judged: bool | None = None
-
-
-@dataclass(frozen=True)
-class CallSelection:
-    """Which calls of a study are asked for.
-
-    Parameters
-    ----------
-    where
-        What their documents must match, as a query of the store.
-    models, roles
-        Names in the study and roles of judges; ``None`` for all.
-    """
-
-    where: Mapping[str, Any]
-    models: tuple[str, ...] | None = None
-    roles: tuple[str, ...] | None = None
-
-
-def select_runs(plan: Plan, filters: Mapping[str, Any]) -> Selection:
-    """Return which runs of a plan some filters ask for.
-
-    Parameters
-    ----------
-    plan
-        The planned study.
-    filters
-        A value, or several in a list, by name: those of ``OF_RUNS``.
-
-    Raises
-    ------
-    InputError
-        When a name or a value is unknown; the line names those that are not.
-    """
-    _refuse_unknown("runs", filters, OF_RUNS)
-    where: dict[str, Any] = {}
-    if "status" in filters:
-        where["status"] = {"$in": list(_values("status", filters["status"], _STATUSES))}
-    judged = _yes_or_no("judged", filters["judged"]) if "judged" in filters else None
-    wanted = [name for name in PLANNED if name in filters]
-    if not wanted:
-        return Selection(CallsOf(plan), where, judged)
-    planned = _planned(plan)
-    chosen = {name: _values(name, filters[name], [row[name] for row in planned]) for name in wanted}
-    ids = tuple(
-        call_id
-        for call_id, row in zip(plan.call_ids, planned, strict=True)
-        if all(row[name] in values for name, values in chosen.items())
-    )
-    return Selection(ids, where, judged)
-
-
 def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
-    """Return one row a run of a plan that the store has, of all or of those that filters name."""
+    """Return one row a run that the store has; no others are read than those that the filters name."""
     from toolkit.store.frames import runs_frame
 
-    chosen = select_runs(plan, filters)
-    return runs_frame(
-        store,
-        chosen.call_ids,
-        study=plan.study.name,
-        clusters=plan.clusters,
-        where=chosen.where,
-        judged=chosen.judged,
-    )
+    _refuse_unknown("runs", filters, OF_RUNS)
+    judged = _yes_or_no("judged", filters["judged"]) if "judged" in filters else None
+    where = {"status": _one_of("status", filters["status"])} if "status" in filters else {}
+    ids: Collection[str] = _CallsOf(plan)
+    if wanted := [name for name in PLANNED if name in filters]:
+        planned = _planned(plan)
+        chosen = {name: _values(name, filters[name], [row[name] for row in planned]) for name in wanted}
+        ids = [
+            call_id
+            for call_id, row in zip(plan.call_ids, planned, strict=True)
+            if all(row[name] in values for name, values in chosen.items())
+        ]
+    study, clusters = plan.study.name, plan.clusters
+    return runs_frame(store, ids, study=study, clusters=clusters, where=where, judged=judged)
 
 
-def select_judgements(plan: Plan, filters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the filters that are of the runs, and what the documents of judgements must match.
+def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
+    """Return one row a judgement of the plan's ensemble and rubric, of the runs that the filters name."""
+    from toolkit.store.frames import judgements_frame
 
-    Parameters
-    ----------
-    plan
-        The planned study.
-    filters
-        Those of ``OF_RUNS`` and ``OF_JUDGEMENTS``.
-
-    Raises
-    ------
-    InputError
-        As `select_runs`.
-    """
     _refuse_unknown("judgements", filters, (*OF_RUNS, *OF_JUDGEMENTS))
+    judges = {role: judge.name for role, judge in plan.judges.items()}
     where: dict[str, Any] = {}
     if "judge" in filters:
-        where["judge"] = {"$in": list(_values("judge", filters["judge"], plan.judges))}
+        where["judge"] = _one_of("judge", filters["judge"], judges)
     if "judge_model" in filters:
-        names = [judge.name for judge in plan.judges.values()]
-        where["model"] = {"$in": list(_values("judge_model", filters["judge_model"], names))}
+        where["model"] = _one_of("judge_model", filters["judge_model"], judges.values())
     if "failed" in filters:
         where["failed"] = _yes_or_no("failed", filters["failed"])
-    return {name: value for name, value in filters.items() if name in OF_RUNS}, where
+    runs = planned_runs(plan, store, **{name: filters[name] for name in OF_RUNS if name in filters})
+    return judgements_frame(store, runs, rubric_hash=plan.rubric.digest, judges=judges, where=where)
 
 
-def select_calls(plan: Plan, filters: Mapping[str, Any]) -> CallSelection:
-    """Return which calls some filters ask for.
+def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
+    """Return one row a call that the study paid for or rests on."""
+    from toolkit.store.calls import calls_frame
 
-    Parameters
-    ----------
-    plan
-        The planned study.
-    filters
-        Those of ``OF_CALLS``.
-
-    Raises
-    ------
-    InputError
-        As `select_runs`.
-    """
     _refuse_unknown("calls", filters, OF_CALLS)
+    judges = {judge.name: judge for judge in plan.judges.values()}
     where: dict[str, Any] = {
-        name: {"$in": list(_values(name, filters[name], allowed))}
-        for name, allowed in (("purpose", _PURPOSES), ("state", _STATES))
-        if name in filters
+        name: _one_of(name, filters[name]) for name in ("purpose", "state") if name in filters
     }
     named = [(name, spec.model) for name, spec in plan.models.items()]
-    named += [(judge.name, judge.model) for judge in plan.judges.values()]
+    named += [(name, judge.model) for name, judge in judges.items()]
     models = _values("model", filters["model"], [name for name, _ in named]) if "model" in filters else None
     roles = _values("role", filters["role"], plan.judges) if "role" in filters else None
     # A call knows the provider's own name of its model; which of two that share one it was, the frame tells.
@@ -183,26 +99,21 @@ def select_calls(plan: Plan, filters: Mapping[str, Any]) -> CallSelection:
     own += [{plan.judges[role].model for role in roles}] if roles else []
     if own:
         where["model"] = {"$in": sorted(set.intersection(*own))}
-    return CallSelection(where, models, roles)
-
-
-def names_of_models(plan: Plan) -> dict[tuple[str, str, str], str]:
-    """Return the study's name of each model by purpose of a call, provider and the provider's name of the model.
-
-    A model that the study has twice under one purpose is left out: a call does not tell which it was.
-    """
-    named = [(("run", spec.provider, spec.model), name) for name, spec in plan.models.items()]
-    judges = {judge.name: judge for judge in plan.judges.values()}
-    named += [(("judge", judge.provider, judge.model), name) for name, judge in judges.items()]
-    return _unambiguous(named)
-
-
-def roles_of_models(plan: Plan) -> dict[tuple[str, str], str]:
-    """Return the role of each judge by provider and the provider's name of the model, where only one judge has it."""
-    return _unambiguous(((judge.provider, judge.model), role) for role, judge in plan.judges.items())
+    asked = [(("run", spec.provider, spec.model), name) for name, spec in plan.models.items()]
+    asked += [(("judge", judge.provider, judge.model), name) for name, judge in judges.items()]
+    return calls_frame(
+        store,
+        study=plan.study.name,
+        names=_unambiguous(asked),
+        roles=_unambiguous(((one.provider, one.model), role) for role, one in plan.judges.items()),
+        where=where,
+        models=models,
+        judges=roles,
+    )
 
 
 def _unambiguous(named: Iterable[tuple[Any, str]]) -> dict[Any, str]:
+    """Leave out what has two names: a call does not tell which of them it was."""
     by_key: dict[Any, list[str]] = {}
     for key, name in named:
         by_key.setdefault(key, []).append(name)
@@ -225,6 +136,10 @@ def _refuse_unknown(frame: str, filters: Mapping[str, Any], allowed: Iterable[st
     for name in filters:
         if name not in allowed:
             raise InputError(f"{frame}: there is no filter {name!r}; use {', '.join(allowed)}")
+
+
+def _one_of(name: str, given: Any, allowed: Iterable[Any] | None = None) -> dict[str, Any]:
+    return {"$in": list(_values(name, given, _ALLOWED[name] if allowed is None else allowed))}
 
 
 def _values(name: str, given: Any, allowed: Iterable[Any]) -> tuple[Any, ...]:

@@ -199,11 +199,11 @@ class HallucinationComparison:
 
     def figures(self, folder: Path | str) -> list[Path]:
         """Write the figure and the table into a folder, and return the paths."""
-        from toolkit.report.hallucination_table import write_hallucination_report
+        from toolkit.report.plots.hallucination import write_hallucination_report
 
         shown = (self.deciders, self.baselines, self.contrasts)
-        source = f"Study {self.study}."
-        return write_hallucination_report(*shown, k=self.k, source=source, note=self.note, folder=folder)
+        end = f"Study {self.study}. {self.note}".strip()
+        return write_hallucination_report(*shown, k=self.k, end=end, folder=folder)
 
     def _reasons(self, *, read: bool) -> dict[str, int]:
         """Count why votes are missing: their reply could not be read, or there was none."""
@@ -231,7 +231,7 @@ class HallucinationComparison:
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what a command says at its end; exit code 3 for a reached budget, 1 for a vote without reply."""
-        from toolkit.report.hallucination_table import hallucination_text
+        from toolkit.report.plots.hallucination import hallucination_text
 
         hallucinated = sum(bool(item.hallucinated) for item in self.items)
         prevalence = hallucinated / len(self.items)

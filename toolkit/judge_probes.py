@@ -270,13 +270,11 @@ def cards_of(study: Study, result: ProbeResult | None = None) -> tuple[JudgeCard
 
 def write_cards(study: Study, result: ProbeResult | None, folder: Path | str) -> list[Path]:
     """Write the card of every judge of a study, as figure and table, and return the files."""
-    from toolkit.report.captions import source_words
-    from toolkit.report.judge_card import write_judge_cards
+    from toolkit.report.captions import join, source_words
+    from toolkit.report.plots.judge_card import write_judge_cards
 
     source = source_words(study.runs(), study.name, study.plan.dataset.version)
-    return write_judge_cards(
-        cards_of(study, result), folder, note=study.note, source=source, study=study.name
-    )
+    return write_judge_cards(cards_of(study, result), folder, end=join(source, study.note), study=study.name)
 
 
 def _base(run: PlannedRun) -> str:

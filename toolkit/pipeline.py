@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -17,15 +17,18 @@ from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.judges.judgement import Judgement
 from toolkit.measure import Outcome, annotated_by, measure, reply_of
 from toolkit.models.base import Answer, Ask, ModelRequest
+from toolkit.models.registry import open_batch_client
 from toolkit.plan import Plan, PlannedRun
+from toolkit.runs.batches import BatchDesk
 from toolkit.runs.budget import budget_left
-from toolkit.runs.endpoints import endpoints_of, open_desk, worst_aud
+from toolkit.runs.endpoints import endpoints_of, worst_aud
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.progress import Progress
 from toolkit.runs.retries import ask_whole
+from toolkit.runs.run_state import is_answered
 from toolkit.store.connection import Store
 from toolkit.store.records import (
     NOTHING_KEPT,
@@ -120,7 +123,10 @@ def run_plan(
             store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)
         ledger = Ledger(store, plan.study.name)
         budget = plan.study.budget.aud
-        desk = None if replay or plan.study.mode == "single" else open_desk(plan, store, stop)
+        desk = None
+        if plan.study.mode == "batch" and not replay:
+            client, poll = partial(open_batch_client, folder=plan.folder), plan.study.batch_poll_seconds
+            desk = BatchDesk(store, plan.study.name, client, poll_seconds=poll, stop=stop)
         gateway = Gateway(
             ledger,
             endpoints,
@@ -150,9 +156,7 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
     """Ask every run that is not answered yet; a failed one is recorded with its reason."""
     replies = work.plan.study.replies
     policies = replies.model_dump(exclude={"retries"})
-    missing = [
-        run for run in work.runs if work.replay or not _is_answered(work.stored.get(run.key), policies)
-    ]
+    missing = [run for run in work.runs if work.replay or not is_answered(work.stored.get(run.key), policies)]
     if not missing:
         return None
     if not work.replay:  # a replay has read them all
@@ -239,13 +243,6 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
     finally:
         bar.close()
         await work.settle()
-
-
-def _is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
-    """Whether a run needs no asking: it has a whole reply, or one that was treated as the study says now."""
-    if stored is None or stored.failure:
-        return False
-    return stored.policy is None or stored.policy == policies.get(stored.defect or "")
 
 
 def _keep(work: _Work, run: Stored, judgements: list[Judgement]) -> None:

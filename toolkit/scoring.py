@@ -11,8 +11,6 @@ from numbers import Number
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
-from scipy import optimize, special, stats
 
 from toolkit.errors import InputError
 from toolkit.words import DIMENSIONS, SCALE, counted, coverage
@@ -30,13 +28,17 @@ def number_or_missing(value: Any, where: str = "score") -> float | None:
     >>> number_or_missing(4), number_or_missing(float("nan"))
     (4.0, None)
     """
-    if value is None or value is pd.NA or value is pd.NaT:
+    if value is None:
         return None
     try:
         if isinstance(value, (str, bytes, bool)):
             raise TypeError
         number = float(value)
     except (TypeError, ValueError):
+        import pandas as pd  # here, as scipy below: a run that only asks and judges loads neither
+
+        if value is pd.NA or value is pd.NaT:
+            return None
         raise InputError(f"{where}: {value!r} is not a number; give a number or leave it missing") from None
     if math.isinf(number):
         raise InputError(f"{where}: an infinite value is not a score; give a number or leave it missing")
@@ -138,7 +140,9 @@ def calculate_ci(
     if len(present) < 2:
         return None
     mean = statistics.fmean(present)
-    quantile = float(special.stdtrit(len(present) - 1, (1 + confidence) / 2))
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(len(present) - 1, (1 + confidence) / 2))
     half = quantile * statistics.stdev(present) / math.sqrt(len(present))
     low, high = bounds
     return min(max(mean - half, low), high), max(min(mean + half, high), low)
@@ -387,6 +391,8 @@ def _weighted_dirichlet_quantile(weights: Sequence[float], counts: Sequence[int]
     lowest outcome) and R (the highest among the rest) are independent beta variables, so its distribution is
     one integral.
     """
+    from scipy import optimize, special, stats
+
     parameters: dict[float, int] = {}
     for weight, count in sorted(zip(weights, counts, strict=True)):
         if count:

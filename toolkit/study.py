@@ -177,14 +177,9 @@ class Study:
         InputError
             As `runs`.
         """
-        from toolkit.filters import select_judgements
-        from toolkit.store.frames import judgements_frame
+        from toolkit.filters import planned_judgements
 
-        of_runs, where = select_judgements(self.plan, filters)
-        judges = {role: judge.name for role, judge in self.plan.judges.items()}
-        return judgements_frame(
-            self.store, self.runs(**of_runs), rubric_hash=self.plan.rubric.digest, judges=judges, where=where
-        )
+        return planned_judgements(self.plan, self.store, **filters)
 
     def dimensions(self, **filters: Any) -> pd.DataFrame:
         """Return one row per judgement and dimension; filters as in `judgements`."""
@@ -205,19 +200,9 @@ class Study:
         InputError
             As `runs`.
         """
-        from toolkit.filters import names_of_models, roles_of_models, select_calls
-        from toolkit.store.calls import calls_frame
+        from toolkit.filters import planned_calls
 
-        chosen = select_calls(self.plan, filters)
-        return calls_frame(
-            self.store,
-            study=self.plan.study.name,
-            names=names_of_models(self.plan),
-            roles=roles_of_models(self.plan),
-            where=chosen.where,
-            models=chosen.models,
-            judges=chosen.roles,
-        )
+        return planned_calls(self.plan, self.store, **filters)
 
     def dictionary(self, kind: str | None = None) -> pd.DataFrame:
         """Return what every column of a frame is: dtype, unit, meaning, when missing; of all frames by default."""
@@ -369,27 +354,22 @@ class Study:
         only
             Names of figures of a judged study, e.g. ``["quality_by_length"]``: these alone are calculated and written.
         """
-        from toolkit.workbench.drawing import write_judged_figures
-
         place = Path(folder) if folder is not None else self.output
-        if self.plan.test.judged:
-            return write_judged_figures(self.frames().read(), self.plan, place, only)
-        return self._test_figures(place)
+        if not self.plan.test.judged:
+            return self._test_figures(place)
+        from toolkit.report.figure import about_study
+        from toolkit.report.registry import write_figures
+
+        of = self.frames().read()
+        return write_figures(of, about_study(of, self.plan), place, only)
 
     def statistics(self, folder: Path | str | None = None) -> list[Path]:
         """Write every statistic of the study as a table and as a sentence, and return the paths."""
-        from toolkit.report.statistics_report import write_statistics
-        from toolkit.workbench.drawing import about_judged
+        from toolkit.report.figure import about_study
+        from toolkit.report.registry import write_statistics
 
-        held = self.frames().read()
-        about = about_judged(held, self.plan)
-        return write_statistics(
-            held.analyses(),
-            folder=Path(folder) if folder is not None else self.output,
-            note=about.note,
-            source=about.source,
-            study=self.name,
-        )
+        of = self.frames().read()
+        return write_statistics(of.analyses(), about_study(of, self.plan), folder or self.output)
 
     def bundle(self, folder: Path | str | None = None) -> list[Path]:
         """Write the thesis bundle, which compiles as it is, and return its paths; see `toolkit.workbench.bundling`."""
@@ -399,18 +379,19 @@ class Study:
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of
-        from toolkit.report.captions import defects_note, source_words
-        from toolkit.report.study_report import write_one_shot_figures, write_test_figures
+        from toolkit.report.captions import defects_note, join, source_words
+        from toolkit.report.plots.one_shot import write_one_shot_figures
+        from toolkit.report.plots.results import write_test_figures
 
         runs, test = self.runs(), self.plan.test
-        note = " ".join(words for words in (self.note, defects_note(runs)) if words)
+        note = join(self.note, defects_note(runs))
         source = source_words(runs, self.name, self.plan.dataset.version)
         if test.name == "one_shot":
             return write_one_shot_figures(
                 self._scored(), folder=folder, note=note, source=source, study=self.name
             )
         results = results_of(test, self._measured())
-        return write_test_figures(results, test=test.name, folder=folder, note=note, source=source)
+        return write_test_figures(results, test=test.name, folder=folder, end=join(source, note))
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: inputs and hashes, versions, commit, seed, parameters, model and judge identities."""

@@ -37,15 +37,14 @@ from toolkit.stats.agreement.alpha import (
     OVER_JUDGES,
     alpha_over_dimensions,
     alpha_over_judges,
+    omega_total,
 )
 from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
 from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
-from toolkit.stats.agreement.icc_forms import icc_from_mean_squares, mean_squares
 from toolkit.stats.agreement.incomplete_icc import THESE_JUDGES, IncompleteIcc, incomplete_icc
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
 from toolkit.stats.agreement.krippendorff import krippendorff_alpha
-from toolkit.stats.agreement.omega import omega_total
 from toolkit.stats.agreement.retest import retest
 from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.comparisons.missing_data import imbalance_test
@@ -165,8 +164,7 @@ def _drawn_anew(rng: np.random.Generator, made: Setting) -> Outcome:
 def _clustered_forms(ratings: pd.DataFrame) -> dict[str, Estimate]:
     matrix = matrix_of(ratings)
     # Of the independent results it keeps the estimate alone, so they need no F interval by pingouin (20 ms) here.
-    points = icc_from_mean_squares(mean_squares(matrix.values))
-    found = clustered_icc(matrix, tuple(Estimate(form, value) for form, value in points.items()))
+    found = clustered_icc(matrix, icc_estimates(matrix, intervals=False))
     return {one.name: one for one in found}
 
 

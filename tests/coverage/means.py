@@ -34,8 +34,7 @@ from scipy import special
 from toolkit.stats.agreement.probe_shift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
-from toolkit.stats.inference.means import clustered_mean, mean_interval
-from toolkit.stats.inference.regression import clustered_slope
+from toolkit.stats.inference.means import clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.power.answer import smallest
 from toolkit.stats.power.paired import detectable_effect, tost_power

@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -113,6 +112,12 @@ def test_columns_are_chosen_and_ordered(capture: Path, tmp_path: Path) -> None:
         ({"reader": "scapy"}, "use one of auto, pyshark, fast"),
         ({"display_filter": "tcp.port == 9"}, "no packet passes the filter"),
         ({"display_filter": "nosuch == 1"}, "nosuch"),
+        ({"display_filter": "ip.addr ==", "reader": "fast"}, "end"),
+        ({"display_filter": "-w /tmp/x"}, "tmp"),
+        ({"target": "out.json"}, r"ends in \.csv"),
+        ({"target": "kinds.pcapng/out.csv"}, "cannot be written"),
+        ({"source": "none.pcap"}, "no such capture"),
+        ({"source": "."}, "not a file"),
         ({"pseudonymise": ""}, "key is empty"),
     ],
 )
@@ -120,57 +125,11 @@ def test_what_cannot_be_done_is_one_line_and_no_file(
     capture: Path, tmp_path: Path, given: dict, says: str
 ) -> None:
     """Bad options say so and write nothing."""
+    source, target = tmp_path / given.pop("source", "kinds.pcapng"), given.pop("target", "out/x.csv")
     with pytest.raises(InputError, match=says) as raised:
-        convert(capture, tmp_path / "out" / "x.csv", **given)
+        convert(source, tmp_path / target, **given)
     assert len(str(raised.value).splitlines()) == 1
     assert not list(tmp_path.glob("out/*"))
-
-
-def test_a_target_must_be_a_csv_that_can_be_written(capture: Path, tmp_path: Path) -> None:
-    """Another ending would put the table over its own provenance; a file in the way is said."""
-    with pytest.raises(InputError, match=r"ends in \.csv"):
-        convert(capture, tmp_path / "out.json")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"):
-        convert(capture, tmp_path / "file" / "out.csv")
-
-
-@both
-def test_a_capture_without_packets_is_refused(tmp_path: Path, reader: str) -> None:
-    """A head without packets gives no empty table."""
-    path = tmp_path / "head.pcap"
-    path.write_bytes(handmade.pcap([]))
-    with pytest.raises(InputError, match="holds no packet; nothing was written"):
-        convert(path, tmp_path / "out" / "x.csv", reader=reader)
-    assert not list(tmp_path.glob("out/*"))
-
-
-@both
-def test_a_truncated_capture_gives_its_head_and_says_so(tmp_path: Path, reader: str) -> None:
-    """What could be read is written; result, note and provenance say that it is not all."""
-    path = tmp_path / "cut.pcap"
-    path.write_bytes(handmade.pcap([handmade.arp()] * 5)[:-20])
-    done = convert(path, tmp_path / "cut.csv", reader=reader)
-    assert (done.packets, done.truncated) == (4, True)
-    assert done.note is not None
-    assert "cut short" in done.note
-    assert "in the table: 4" in done.note
-    about = load_sample(tmp_path / "cut.csv").about
-    assert (about["truncated"], about["packets"]) == (True, 4)
-    assert str(tmp_path) not in json.dumps(about)
-    assert done.summary().exit_code == 0
-    assert "note: " in done.summary().text
-
-
-def test_several_messages_in_a_packet_are_said(tmp_path: Path) -> None:
-    """Two requests in one packet are one row, and a note."""
-    path = tmp_path / "pipelined.pcap"
-    path.write_bytes(
-        handmade.pcap(handmade.flow(handmade.get(b"/1") + handmade.get(b"/2"), handmade.answer()))
-    )
-    done = convert(path, tmp_path / "p.csv")
-    assert done.note == "packets with several HTTP messages: 1, of which the table shows the first"
-    assert load_sample(tmp_path / "p.csv").frame["uri"].dropna().tolist() == ["/1"]
 
 
 @pytest.mark.parametrize("name", handmade.tunnels())
@@ -211,13 +170,6 @@ def test_the_provenance_says_where_the_table_comes_from(capture: Path, tmp_path:
     convert(capture, tmp_path / "out.csv", display_filter="http", columns=["number"])
     assert (tmp_path / "out.json").read_bytes() == first
     assert str(tmp_path).encode() not in first
-
-
-def test_auto_chooses_by_size(capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small captures are read by PyShark, large ones by the fast reader."""
-    assert convert(capture, tmp_path / "a.csv").reader == "pyshark"
-    monkeypatch.setattr(module, "LARGE", 10)
-    assert convert(capture, tmp_path / "a.csv").reader == "fast"
 
 
 def test_one_file_a_stream_holds_every_packet_once(capture: Path, tmp_path: Path) -> None:
@@ -283,24 +235,82 @@ def test_no_address_survives_pseudonymisation(tmp_path: Path, reader: str) -> No
     assert (tmp_path / "p.csv").read_bytes() != first
 
 
+def reading(path: Path) -> bool:
+    """Whether a tshark still reads this capture."""
+    out = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
+    return any("tshark" in line and str(path) in line for line in out.splitlines() if "python" not in line)
+
+
 @both
-def test_killed_in_the_middle_there_is_no_csv_and_again_it_is_whole(tmp_path: Path, reader: str) -> None:
-    """After kill -9 nothing stands under the final name, tshark ends by itself, and the next run is complete."""
+@pytest.mark.parametrize(
+    ("content", "says", "read"),
+    [
+        (b"", "empty", 0),
+        (b"this is no capture at all, but text", "isn't a capture file", 0),
+        (handmade.pcap([]), "holds no packet; nothing was written", 0),
+        (handmade.pcap([])[:10], "cut short", 0),
+        (handmade.pcap([handmade.arp()] * 3)[:-5], "cut short", 2),
+        (handmade.pcapng([handmade.arp()] * 3)[:-5], "cut short", 2),
+        (handmade.pcap([handmade.arp()] * 2) + b"\xff" * 60, "damaged", 2),
+    ],
+    ids=["empty", "text", "no packet", "head", "pcap", "pcapng", "rubbish"],
+)
+def test_a_broken_capture_gives_what_could_be_read_and_says_so(
+    tmp_path: Path, reader: str, content: bytes, says: str, read: int
+) -> None:
+    """Result, note and provenance say that it is not all; where nothing could be read it is one line and no file."""
+    path, target = tmp_path / "cut.pcap", tmp_path / "out" / "cut.csv"
+    path.write_bytes(content)
+    if not read:
+        with pytest.raises(InputError, match=says) as raised:
+            convert(path, target, reader=reader)
+        assert len(str(raised.value).splitlines()) == 1
+        assert not list(tmp_path.glob("out/*"))
+        return
+    done = convert(path, target, reader=reader)
+    assert (done.packets, done.truncated) == (read, True)
+    assert says in str(done.note)
+    assert f"in the table: {read}" in str(done.note)
+    about = load_sample(target).about
+    assert (about["truncated"], about["packets"]) == (True, read)
+    assert str(tmp_path) not in json.dumps(about)
+    assert done.summary().exit_code == 0
+    assert "note: " in done.summary().text
+
+
+def test_several_messages_in_a_packet_are_said_and_auto_chooses_by_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two requests in one packet are one row and a note; small captures are read by PyShark, large ones fast."""
+    path, target = tmp_path / "pipelined.pcap", tmp_path / "p.csv"
+    asked = handmade.get(b"/1") + handmade.get(b"/2")
+    path.write_bytes(handmade.pcap(handmade.flow(asked, handmade.answer())))
+    done = convert(path, target)
+    assert done.note == "packets with several HTTP messages: 1, of which the table shows the first"
+    assert load_sample(target).frame["uri"].dropna().tolist() == ["/1"]
+    monkeypatch.setattr(module, "LARGE", 10)
+    assert (done.reader, convert(path, target).reader) == ("pyshark", "fast")
+
+
+@both
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.full)])
+def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(
+    tmp_path: Path, reader: str, number: signal.Signals
+) -> None:
+    """By Ctrl-C or kill -9: nothing stands under the final name, tshark ends, and the next run is complete."""
     packets = 60_000
     path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
     path.write_bytes(handmade.pcap([handmade.dns(2000 + n % 60_000) for n in range(packets)]))
     code = f"from toolkit.samples.convert import convert; convert({str(path)!r}, {str(target)!r}, reader={reader!r})"
-    with subprocess.Popen([sys.executable, "-c", code]) as child:
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as child:
         wait_for(lambda: any(target.parent.glob(".long.*/long.csv")))
-        os.kill(child.pid, signal.SIGKILL)
+        child.send_signal(number)
+        said = child.communicate(timeout=120)[1]
+    if number == signal.SIGINT:
+        assert b"KeyboardInterrupt" in said
+        assert list(target.parent.iterdir()) == []
     assert not target.exists()
     assert not target.with_suffix(".json").exists()
     wait_for(lambda: not reading(path))
     assert convert(path, target, reader="fast").packets == packets
     assert target.read_bytes().count(b"\n") == packets + 1
-
-
-def reading(path: Path) -> bool:
-    """Whether a tshark still reads this capture."""
-    out = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
-    return any("tshark" in line and str(path) in line for line in out.splitlines() if "python" not in line)

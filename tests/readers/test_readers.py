@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,12 +15,10 @@ from pathlib import Path
 import handmade
 import pytest
 from mutations import captures_to_break, every_kind, examine, mutated
-from waiting import wait_for
 
 from toolkit.errors import InputError
 from toolkit.samples.columns import NAMES, asked_fields, cells_of
 from toolkit.samples.convert import READERS
-from toolkit.samples.tshark import DamagedCapture
 
 both = pytest.mark.parametrize("reader", sorted(READERS))
 
@@ -51,16 +47,6 @@ def capture(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
-
-
-@pytest.mark.parametrize("name", sorted(captures_to_break()))
-def test_both_readers_give_the_same_records(tmp_path: Path, name: str) -> None:
-    """The shipped captures, and IPv6, VLAN, UDP, fragments, TLS, ARP, ICMP and tunnels in both file formats."""
-    path = tmp_path / name
-    path.write_bytes(captures_to_break()[name])
-    fast, slow = (list(READERS[reader](path, None)) for reader in ("fast", "pyshark"))
-    assert fast
-    assert fast == slow
 
 
 @pytest.mark.parametrize("start", range(1, 256, 64))
@@ -166,50 +152,6 @@ def test_a_filter_keeps_numbers_and_times(capture: Callable[..., Path], reader: 
 
 
 @both
-@pytest.mark.parametrize("bad", ["nosuch.field == 1", "ip.addr ==", "-w /tmp/x"])
-def test_a_filter_that_is_none_is_one_line(capture: Callable[..., Path], reader: str, bad: str) -> None:
-    """Wireshark's own words, in one line."""
-    with pytest.raises(InputError) as raised:
-        rows(capture([handmade.arp()]), reader, bad)
-    assert len(str(raised.value).splitlines()) == 1
-
-
-@both
-@pytest.mark.parametrize(
-    ("content", "says", "read"),
-    [
-        (b"", "empty", 0),
-        (b"this is no capture at all, but text", "isn't a capture file", 0),
-        (handmade.pcap([])[:10], "cut short", 0),
-        (handmade.pcap([handmade.arp()] * 3)[:-5], "cut short", 2),
-        (handmade.pcapng([handmade.arp()] * 3)[:-5], "cut short", 2),
-        (handmade.pcap([handmade.arp()] * 2) + b"\xff" * 60, "damaged", 2),
-    ],
-    ids=["empty", "text", "head", "pcap", "pcapng", "rubbish"],
-)
-def test_a_broken_capture_is_one_line_after_what_could_be_read(
-    tmp_path: Path, reader: str, content: bytes, says: str, read: int
-) -> None:
-    """The rows before the damage come first, then the error says what is wrong."""
-    path = tmp_path / "broken.pcap"
-    path.write_bytes(content)
-    records, found = READERS[reader](path, None), []
-    with pytest.raises(InputError, match=says) as raised:
-        found.extend(next(records) for _ in range(read + 1))
-    assert len(found) == read
-    assert len(str(raised.value).splitlines()) == 1
-    assert isinstance(raised.value, DamagedCapture) == bool(content)
-
-
-@both
-def test_a_missing_file_and_a_folder_are_one_line(tmp_path: Path, reader: str) -> None:
-    """No program is started on what is not there."""
-    for path, says in ((tmp_path / "none.pcap", "no such capture"), (tmp_path, "not a file")):
-        with pytest.raises(InputError, match=says):
-            list(READERS[reader](path, None))
-
-
-@both
 def test_no_tshark_is_one_line(
     capture: Callable[..., Path], reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -262,22 +204,6 @@ def test_leaving_early_ends_tshark(capture: Callable[..., Path], reader: str) ->
         assert threading.active_count() == before
 
 
-@both
-def test_ctrl_c_ends_tshark_and_leaves_nothing(tmp_path: Path, reader: str) -> None:
-    """A conversion that is interrupted in the middle writes no CSV and leaves no tshark."""
-    path, target = tmp_path / "long.pcap", tmp_path / "out" / "long.csv"
-    path.write_bytes(handmade.pcap([handmade.dns(2000 + n % 60_000) for n in range(100_000)]))
-    code = f"from toolkit.samples.convert import convert; convert({str(path)!r}, {str(target)!r}, reader={reader!r})"
-    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
-    with child:
-        wait_for(lambda: any(target.parent.glob(".long.*/long.csv")))
-        assert len(tsharks_of(child.pid)) == 1
-        child.send_signal(signal.SIGINT)
-        assert b"KeyboardInterrupt" in child.communicate(timeout=120)[1]
-    assert tsharks_of(child.pid) == []
-    assert list(target.parent.iterdir()) == []
-
-
 def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture: Callable[..., Path]) -> None:
     """Inside a coroutine, as in a cell of a notebook, and in other threads, the PyShark reader just works."""
     path = capture(every_kind())
@@ -298,12 +224,12 @@ def test_a_running_loop_and_the_watcher_of_the_user_are_left_alone(capture: Call
     assert found == [expected] * 3
 
 
-@pytest.mark.parametrize("batch", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 5))])
+@pytest.mark.parametrize("batch", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 10))])
 def test_mutations_break_nothing(tmp_path: Path, batch: int) -> None:
-    """Twenty seeded mutations: both readers agree, nothing crashes, no partial CSV, none above 10 s."""
+    """Ten seeded mutations: both readers agree, nothing crashes, no partial CSV, none above 10 s."""
     numbers = random.Random(100 + batch)
     captures = captures_to_break()
-    for index in range(20):
+    for index in range(10):
         name = sorted(captures)[index % len(captures)]
         content, how = mutated(captures[name], numbers)
         began = time.monotonic()

@@ -37,45 +37,18 @@ def flow(tmp_path: Path) -> Path:
 def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_path: Path) -> None:
     """Columns, filter, streams, reader and key reach the conversion."""
     (tmp_path / "key").write_text("a key")
-    options = (
-        "--column",
-        "number",
-        "--column",
-        "source",
-        "--per-stream",
-        "--reader",
-        "fast",
-        "--filter",
-        "http",
-        "--no-hash",
-    )
-    code, out, err = toolkit(
-        "samples", "convert", flow, tmp_path / "o.csv", *options, "--pseudonymise", tmp_path / "key", "--json"
-    )
+    options = "--column number --column source --per-stream --reader fast --filter http --no-hash --json"
+    words = [*options.split(), "--pseudonymise", tmp_path / "key"]
+    code, out, err = toolkit("samples", "convert", flow, tmp_path / "o.csv", *words)
     target = tmp_path / "o-stream-0.csv"
     assert (code, err) == (0, "")
-    assert json.loads(out) == {
-        "files": [str(target)],
-        "packets": 2,
-        "reader": "fast",
-        "truncated": False,
-        "note": None,
-    }
+    done = {"files": [str(target)], "packets": 2, "reader": "fast", "truncated": False, "note": None}
+    assert json.loads(out) == done
     lines = target.read_text().splitlines()
     assert lines[0] == "number,source"
     assert [line.split(",")[0] for line in lines[1:]] == ["4", "5"]
     assert handmade.CLIENT not in target.read_text()
     assert "capture_sha256" not in json.loads(target.with_suffix(".json").read_text())
-
-
-def test_a_truncated_capture_is_done_with_a_note(toolkit: Callable, flow: Path, tmp_path: Path) -> None:
-    """Exit code 0, the note printed."""
-    flow.write_bytes(flow.read_bytes()[:-3])
-    code, out, _ = toolkit("samples", "convert", flow, tmp_path / "o.csv")
-    assert code == 0
-    assert out.splitlines()[0] == f"7 packets in {tmp_path / 'o.csv'}"
-    assert "note: " in out
-    assert "cut short" in out
 
 
 @pytest.mark.parametrize(
@@ -106,7 +79,7 @@ def test_capture_of_a_command(toolkit: Callable, tmp_path: Path) -> None:
     )
     for ending in (0, 3):
         target = tmp_path / f"{ending}.pcapng"
-        words = (
+        words = [
             "--filter",
             "udp port 9",
             "--seconds",
@@ -118,7 +91,7 @@ def test_capture_of_a_command(toolkit: Callable, tmp_path: Path) -> None:
             code,
             "--x",
             ending,
-        )
+        ]
         exit_code, out, _ = toolkit("samples", "capture", target, *words)
         found = json.loads(out)
         assert (exit_code, found["packets"], found["command_code"]) == (int(ending > 0), 1, ending)

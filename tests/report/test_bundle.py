@@ -16,8 +16,7 @@ from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.report.bundle.references import _data, bibliography, short_reference
 from toolkit.report.bundle.sums import MANIFEST, differing_files
-from toolkit.report.estimates_table import estimates_table
-from toolkit.report.tables import save_table
+from toolkit.report.tables import estimates_table, save_table
 from toolkit.stats.result import Estimate
 from toolkit.store import embedded
 from toolkit.study import Study

@@ -11,13 +11,10 @@ from whole_study import make_study
 
 from toolkit.report.bundle.evidence import Evidence, evidence_of
 from toolkit.report.bundle.references import packages_used, statistics_used
-from toolkit.report.estimates_table import estimates_table
-from toolkit.report.saving import csv_bytes
-from toolkit.report.statistics_report import write_statistics
-from toolkit.report.study_figures import draw_study
-from toolkit.report.tables import save_table
+from toolkit.report.figure import About, about_study, csv_bytes
+from toolkit.report.registry import draw_study, write_statistics
+from toolkit.report.tables import estimates_table, save_table
 from toolkit.stats.result import Estimate
-from toolkit.workbench.drawing import about_judged, study_results
 
 NAMES = ("Bland-Altman (TOST)", "Holm over", "Wilson, effective n")
 
@@ -87,7 +84,7 @@ def test_what_missing_scores_could_change_is_told_of_where_some_are_missing(
 ) -> None:
     """Bounds on nothing are no method that was used."""
     held, _ = make_study(missing=missing)
-    found = evidence_of(write_statistics({"missing": ("Missing", held.missing())}, folder=tmp_path))
+    found = evidence_of(write_statistics({"missing": ("Missing", held.missing())}, About(), tmp_path))
     assert ("manski1990" in cited(found)) is (missing > 0)
     assert ("good2005" in cited(found)) is (missing > 0)
 
@@ -98,7 +95,7 @@ def test_models_that_are_called_after_methods_change_no_citation(tmp_path: Path)
     found = []
     for names in (("a", "b", "c"), NAMES):
         held, plan = make_study(models=names, bases=4)
-        figures = draw_study(study_results(held, plan, some), about_judged(held, plan), some)
+        figures = draw_study(held, about_study(held, plan), some)
         for figure in figures:
             assert names[0] in figure.caption + figure.data.to_csv()
             (tmp_path / f"{figure.name}.txt").write_text(figure.caption)
@@ -121,7 +118,7 @@ def test_every_statistic_has_a_sign_that_the_code_writes() -> None:
     root = Path(str(files("toolkit")))
     rooms = [path for room in ("stats", "scoring", "protocols") for path in (root / room).rglob("*.py")]
     code = "\n".join(path.read_text(encoding="utf-8") for path in rooms)
-    data = tomllib.loads((files("toolkit.report.bundle") / "methods.toml").read_text(encoding="utf-8"))
+    data = tomllib.loads((files("toolkit.report.thesis") / "methods.toml").read_text(encoding="utf-8"))
     for one in data["statistic"] + data["method"]:
         assert one.keys() & {"method", "row", "column"}, one
         for phrase in one.get("method", ()):

@@ -11,11 +11,10 @@ from whole_study import make_study
 
 from toolkit.report.bundle.bundle import write_bundle
 from toolkit.report.bundle.references import Sentence
-from toolkit.report.statistics_report import write_statistics
-from toolkit.report.study_figures import StudyResults
-from toolkit.report.study_report import write_figures
+from toolkit.report.figure import About, about_study
+from toolkit.report.registry import write_figures, write_statistics
+from toolkit.report.tables import length_table, save_table
 from toolkit.stats.result import Estimate
-from toolkit.workbench.drawing import about_judged, study_results
 
 STUDIES = ("rq1_length.v2", "rq1-length.v2")
 """Names that a label which knows only letters and hyphens would not tell apart."""
@@ -50,14 +49,11 @@ def _bundle(folder: Path, name: str, seed: int) -> Path:
     """Write a bundle of one figure, one table, and one table over pages."""
     held, plan = make_study(bases=3, missing=0.0, seed=seed)
     plan.study = plan.study.model_copy(update={"name": name})
-    about = about_judged(held, plan)
-    found = study_results(held, plan, ["quality_by_length"])
-    kept = StudyResults(found.runs, found.judgements, comparison=found.comparison, by_model=found.by_model)
-    drawn = [
-        path for path in write_figures(kept, about, folder) if path.stem in ("quality_by_length", "length")
-    ]
+    about = about_study(held, plan)
+    drawn = write_figures(held, about, folder, ["quality_by_length"])
+    drawn += save_table(length_table(held.length(), end=about.source), folder / "tables", name)
     many = [Estimate(f"row {number}", 0.5, 0.25, 0.75, method="t", n={"bases": 3}) for number in range(70)]
-    drawn += write_statistics({"many": ("Many", many)}, folder=folder, source=about.source, study=name)
+    drawn += write_statistics({"many": ("Many", many)}, About(source=about.source, study=name), folder)
     write_bundle(folder, drawn, SECTION, {"study": name})
     return folder
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from toolkit.report.hallucination_figure import RATES, hallucination_figure
-from toolkit.report.hallucination_table import (
+from toolkit.report.plots.hallucination import (
+    RATES,
     contrasts_table,
+    hallucination_figure,
     hallucination_table,
     hallucination_text,
     write_hallucination_report,
@@ -74,7 +75,7 @@ def test_the_caption_says_what_it_rests_on_and_what_is_missing(
     deciders: tuple[Decider, ...], simple: tuple[Decider, ...]
 ) -> None:
     """n, k, the method of the intervals, undecided items, what the grey lines are, study and note."""
-    caption = hallucination_figure(deciders, simple, k=5, note="A demo.", source="Study x.").caption
+    caption = hallucination_figure(deciders, simple, k=5, end="Study x. A demo.").caption
     for words in (
         "72 items, 3 judges, 4 modes, k = 5",
         "95% intervals: Wilson",

@@ -8,11 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-from synthetic import make_judgements, make_runs
+from whole_study import make_study
 
-from toolkit.report.judge_card import judge_card, write_judge_cards
-from toolkit.report.judge_card_table import judge_card_table, shown, with_interval
-from toolkit.report.saving import render
+from toolkit.report.figure import render
+from toolkit.report.plots.judge_card import (
+    judge_card,
+    judge_card_table,
+    shown,
+    with_interval,
+    write_judge_cards,
+)
 from toolkit.report.style import PAGE_MM
 from toolkit.stats.agreement.judge_card import JudgeCard, judge_cards
 from toolkit.stats.agreement.probe_shift import HARM, probe_shifts
@@ -21,16 +26,12 @@ from toolkit.stats.result import Estimate
 
 def frames(bases: int = 12) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return judgements and runs of a synthetic study of two models."""
-    runs = make_runs(("alpha", "beta"), bases=bases)
-    runs["output_tokens"] = runs["total_tokens"] // 2
-    judgements = make_judgements(runs)
-    judgements["composite_strict"] = judgements["composite"]
-    judgements["judge_model"] = "$model_" + judgements["judge"].astype(str)
+    held, _ = make_study(("alpha", "beta"), bases=bases, missing=0.0)
+    judgements = held.judgements.assign(judge_model="$model_" + held.judgements["judge"].astype(str))
     chance = np.random.default_rng(2)
     judgements["aud_cost"] = chance.gamma(2.0, 0.002, len(judgements))
     judgements["latency_ms"] = chance.gamma(4.0, 300.0, len(judgements))
-    judgements["input_tokens"], judgements["output_tokens"] = 900, 90
-    return judgements, runs
+    return judgements, held.runs
 
 
 def pairs(kinds=tuple(HARM)) -> pd.DataFrame:
@@ -65,20 +66,20 @@ def test_every_mark_and_interval_is_at_its_number(card: JudgeCard) -> None:
     figure = judge_card(card).figure
     axes = next(axes for axes in figure.axes if axes.get_title(loc="left").startswith("Probes: how far"))
     marks = [line.get_xdata()[0] for line in axes.lines if line.get_marker() == "o"]
-    assert marks == [one.shift.estimate for one in card.probes]
+    assert marks[::-1] == [one.shift.estimate for one in card.probes]
     bars = [
         tuple(line.get_xdata())
         for line in axes.lines
         if len(line.get_xdata()) == 2 and line.get_ydata()[0] == line.get_ydata()[1]
     ]
-    assert bars == [(one.shift.low, one.shift.high) for one in card.probes]
+    assert bars[::-1] == [(one.shift.low, one.shift.high) for one in card.probes]
     control = next(line for line in axes.lines if line.get_marker() == "o")
-    assert control.get_color() != axes.lines[2].get_color()
+    assert control.get_color() != axes.lines[-1].get_color()
 
 
 def test_the_caption_says_what_is_missing_and_how_intervals_were_made(card: JudgeCard) -> None:
     """Counts, reasons, correction, source and note."""
-    said = judge_card(card, note="Synthetic.", source="Study s.").caption
+    said = judge_card(card, end="Study s. Synthetic.").caption
     for words in (
         "one planted error: 1 x altered prose",
         "Holm over 4 kinds",
@@ -120,8 +121,8 @@ def test_a_judge_alone_that_gave_no_score_is_drawn_with_its_reasons() -> None:
 def test_files_of_each_judge_are_written_and_the_same_each_time(tmp_path) -> None:
     """Five files of the figure and two of the table for each; a second writing gives the same bytes."""
     cards = judge_cards(*frames())
-    first = write_judge_cards(cards[1:], tmp_path / "a", source="Study s.")
-    second = write_judge_cards(cards[1:], tmp_path / "b", source="Study s.")
+    first = write_judge_cards(cards[1:], tmp_path / "a", end="Study s.")
+    second = write_judge_cards(cards[1:], tmp_path / "b", end="Study s.")
     assert len(first) == 14
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
     assert {path.parent.name for path in first} == {"figures", "tables"}
@@ -130,7 +131,7 @@ def test_files_of_each_judge_are_written_and_the_same_each_time(tmp_path) -> Non
 
 def test_the_table_prints_small_costs_and_hostile_names_as_they_are(card: JudgeCard) -> None:
     """A tenth of a cent is not 0.00, a dollar sign is no mathematics, and P values stand where tests were made."""
-    table = judge_card_table(card, "judge_card_primary")
+    table = judge_card_table(card)
     assert r"$\mathdollar$model\_\allowbreak{}primary" in table.latex
     row = next(line for line in table.latex.splitlines() if line.strip().startswith("cost of a judgement"))
     assert "0.00 " not in row

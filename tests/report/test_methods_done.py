@@ -16,7 +16,8 @@ from toolkit.report.bundle.accounts import cost, missing
 from toolkit.report.bundle.asking import people
 from toolkit.report.bundle.evidence import Evidence, evidence_of
 from toolkit.report.bundle.methods import methods_section, methods_text
-from toolkit.report.statistics_report import write_statistics
+from toolkit.report.figure import About
+from toolkit.report.registry import write_statistics
 from toolkit.study import Study
 from toolkit.study_file import Replies
 from toolkit.words import DIMENSIONS
@@ -194,7 +195,7 @@ def test_related_judges_people_and_what_they_gave_are_told_of(
     ]
     ratings.write_text("\n".join((f"run_id,rater,{','.join(DIMENSIONS)}", *rated)) + "\n")
     import_ratings(study.plan, study.store, ratings)
-    drawn = write_statistics({"calibration": ("People", study.calibration())}, folder=tmp_path)
+    drawn = write_statistics({"calibration": ("People", study.calibration())}, About(), tmp_path)
     told = methods_text(methods_section(what_was_done(study, study.status(), evidence_of(drawn))))
     study.store.close()
     assert (

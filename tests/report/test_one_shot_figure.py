@@ -12,15 +12,15 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 from wording_rules import badly_worded
 
-from toolkit.report.one_shot_figure import (
+from toolkit.report.figure import render, save_figure
+from toolkit.report.plots.one_shot import (
     MOST_ROWS,
     one_shot_comparison_table,
     one_shot_figure,
     one_shot_figures,
     one_shot_table,
+    write_one_shot_figures,
 )
-from toolkit.report.saving import render, save_figure
-from toolkit.report.study_report import write_one_shot_figures
 from toolkit.report.tables import save_table
 from toolkit.stats.one_shot.compare import compare_one_shot
 from toolkit.stats.one_shot.methods import KEYS, methods_frame, score_groups, score_methods
@@ -94,7 +94,7 @@ def test_the_score_stands_beside_and_a_method_without_one_says_so():
 
 def test_the_caption_says_n_intervals_and_what_is_missing():
     """From the same results as the drawing."""
-    caption = one_shot_figure(scored(FOUR), note="A demo.", source="Study s.").caption
+    caption = one_shot_figure(scored(FOUR), end="Study s. A demo.").caption
     assert "4 methods, N = 10 experiments each, 40 in all" in caption
     assert "95% intervals: Clopper-Pearson carried to three outcomes" in caption
     assert "2 experiments have no verdict: missing, not zero." in caption

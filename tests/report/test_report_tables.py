@@ -1,72 +1,337 @@
-"""The tables: what they print, what their captions say, and the files they are saved as."""
+"""LaTeX and tables: hostile text prints as it is and is never obeyed, numbers align, missing is not zero."""
 
+import re
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 import pytest
-from synthetic import fake_comparison, fake_reliability, make_runs
+from hypothesis import given
+from hypothesis import strategies as st
+from whole_study import make_study
+from wording_rules import badly_worded
 
+from toolkit.errors import InputError
+from toolkit.report import captions
+from toolkit.report.escape import escape, escape_breaking, number, p_value
+from toolkit.report.figure import About
+from toolkit.report.latex import latex_table
+from toolkit.report.plots.judge_card import judge_card_table
+from toolkit.report.plots.results import results_figure
+from toolkit.report.registry import write_statistics
 from toolkit.report.tables import forms_table, length_table, reliability_table, save_table
-from toolkit.stats.result import Estimate
+from toolkit.stats.agreement.bland_altman import bland_altman
+from toolkit.stats.generalizability.d_study import DecisionPlan
+from toolkit.stats.prompt_length.equivalence import equivalence, judged_equivalent
+from toolkit.stats.result import Estimate, rounded
+from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
+# Everything that `escape` may write besides plain characters.
+COMMANDS = re.compile(
+    r"\\(textbackslash|textasciicircum|textasciitilde|textless|textgreater|textbar|dots|S|pounds)\{\}|\\char(34|96)\{\}"
+    r"|\\[{}$&#%_]|\$-\$|\$\\[A-Za-z]+\$|\$\^\{(\\circ|2|3)\}\$|\{[\[\]*]\}|\{\}"
+)
 
-def test_reliability_has_one_row_a_dimension_and_names_absolute_agreement_first():
-    table = reliability_table(
-        fake_reliability(keys=(*DIMENSIONS, "composite")), note="Note.", source="Study x."
+
+@pytest.mark.parametrize(
+    ("hostile", "printed"),
+    [
+        (r"\input{/etc/passwd}", r"\textbackslash{}input\{/etc/passwd\}"),
+        ("\\end{tabular}\\write18{rm}", r"\textbackslash{}end\{tabular\}\textbackslash{}write18\{rm\}"),
+        ("a & b \\\\", r"a \& b \textbackslash{}\textbackslash{}"),
+        (
+            "100% of #1_2 ^~ $x$",
+            r"100\% of \#1\_2 \textasciicircum{}\textasciitilde{} $\mathdollar$x$\mathdollar$",
+        ),
+        ('<b>|"q"|', r"\textless{}b\textgreater{}\textbar{}\char34{}q\char34{}\textbar{}"),
+        ("one\ntwo\r\n\n\nthree\t4", "one two three 4"),
+        ("[2mm] * note", "{[}2mm{]} {*} note"),
+        ("--- ''", "-{}-{}- '{}'"),
+        ("\x00\x07\x1b[31m\u202eevil", "{[}31mevil"),
+        ("Zürich – naïve “quote”", "Zürich -- naïve ``quote''"),
+        ("κ ≤ 2 → Ω", r"$\kappa$ $\leq$ 2 $\rightarrow$ $\Omega$"),
+        ("日本 🙂", "{[}U+65E5{]}{[}U+672C{]} {[}U+1F642{]}"),
+        ("", ""),
+    ],
+)
+def test_hostile_text_is_printed_and_not_obeyed(hostile, printed):
+    assert escape(hostile) == printed
+
+
+@given(st.text(max_size=60))
+def test_no_text_leaves_a_character_that_latex_would_obey(text):
+    left = COMMANDS.sub("", escape(text))
+    assert not set(left) & set('\\{}$&#%_^"[]*<>|\n\r')
+    assert all(character.isprintable() for character in left)
+
+
+@given(st.text(max_size=60))
+def test_places_to_break_a_line_change_nothing_else(text):
+    """What may be broken prints what it printed before, two hyphens as two."""
+    assert re.sub(r"\\allowbreak\{\}|\{\}", "", escape_breaking(text)) == escape(text).replace("{}", "")
+
+
+def test_signs_that_cannot_be_printed_may_end_a_line_between_each_other():
+    """Four letters of Arabic are 36 characters by name, more than a narrow column holds."""
+    printed = escape_breaking("\u0633\u0644\u0627\u0645")
+    assert printed.count(r"\allowbreak{}") == 3
+    assert printed.replace(r"\allowbreak{}", "") == escape("\u0633\u0644\u0627\u0645")
+
+
+@given(st.text(max_size=60))
+def test_braces_of_escaped_text_are_balanced(text):
+    braces = re.sub(r"\\[{}]", "", escape(text))
+    assert braces.count("{") == braces.count("}")
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "text"),
+    [
+        (1.005, 1, "1.0"),
+        (-2.5, 0, "$-$2"),
+        (-0.0001, 2, "0.00"),
+        (1e-9, 3, "0.000"),
+        (12345.678, 1, "12345.7"),
+    ],
+)
+def test_a_number_keeps_its_decimals_and_its_sign(value, decimals, text):
+    assert number(value, decimals) == text
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), -float("inf")])
+def test_a_missing_number_is_a_dash_and_never_zero(value):
+    assert number(value, 2) == "--"
+    assert p_value(value) == "--"
+    frame = pd.DataFrame({"ci": [(0.1, 0.2), (value, 1.0), (0.0, value)]})
+    assert latex_table(frame, "c", "l").count(r"    \multicolumn{2}{c}{--} \\") == 2
+
+
+def test_a_small_p_value_is_not_printed_as_zero():
+    assert p_value(0.0) == "$<$0.001"
+    assert p_value(0.001) == "0.001"
+
+
+def test_a_table_has_booktabs_rules_caption_label_and_aligned_columns():
+    frame = pd.DataFrame({"name": ["a_b", "c"], "x": [1.5, -0.25], "n": [12, 3], "ci": [(0.1, 0.2), None]})
+    table = latex_table(
+        frame, "Of 100% (n = 2).", "tab:x-1", {"name": "Name", "x": "x", "n": "n", "ci": "CI"}
     )
-    rows = [line for line in table.latex.splitlines() if line.endswith(r"\\")]
-    assert len(rows) == 1 + 8
-    assert rows[1].split(" & ")[:3] == ["    technical accuracy", "0.40", "{[}$-$0.05"]
-    assert "n = 36 answers, 3 judges" in table.caption
-    assert "ICC: 95% intervals: F distribution. Alpha: 95% intervals: Feldt." in table.caption
+    assert r"\begin{tabular}{lrrr@{, }r}" in table
+    assert r"    a\_b & 1.50 & 12 & {[}0.10 & 0.20{]} \\" in table
+    assert r"    c & $-$0.25 & 3 & \multicolumn{2}{c}{--} \\" in table
+    assert r"\caption[Of 100\%]{Of 100\% (n = 2).}" in table
+    assert r"\label{tab:x-1}" in table
+    assert [table.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
+    assert table.endswith("\\end{table}\n")
+
+
+def test_missing_values_of_every_kind_are_dashes_and_an_empty_text_is_empty():
+    frame = pd.DataFrame({"x": [None, np.nan, pd.NA, pd.NaT, ""]}, dtype=object)
+    body = re.findall(r"^    (.*) \\\\$", latex_table(frame, "c", "l"), re.MULTILINE)
+    assert body == ["x", "--", "--", "--", "--", ""]
+
+
+def test_nullable_integers_stay_integers():
+    frame = pd.DataFrame({"n": pd.array([3, pd.NA], dtype="Int64")})
+    table = latex_table(frame, "c", "l")
+    assert "    3 \\\\\n    -- \\\\" in table
+    assert r"{tabular}{r}" in table
+
+
+def test_decimals_may_differ_between_columns_and_rows_may_be_none():
+    frame = pd.DataFrame({"a": [1.23456], "b": [1.23456], "p": [0.00001]})
+    assert "1.2346 & 1.23 & $<$0.001" in latex_table(frame, "c", "l", decimals={"a": 4}, p_values=("p",))
+    assert "\\midrule\n    \\bottomrule" in latex_table(frame[:0], "c", "l")
+
+
+def test_a_column_that_is_not_there_is_named():
+    with pytest.raises(InputError, match=r"column 'z' of table tab:a: the frame has a"):
+        latex_table(pd.DataFrame({"a": [1]}), "c", "tab:a", {"z": "Z"})
+
+
+@pytest.mark.parametrize("label", ["tab:{x}", "", "a b", "x\\y", "ü"])
+def test_a_label_that_latex_could_not_refer_to_is_refused(label):
+    with pytest.raises(InputError, match="use letters, digits"):
+        latex_table(pd.DataFrame({"a": [1]}), "c", label)
+
+
+def test_a_number_that_is_not_zero_never_prints_as_zero_and_the_points_stay_aligned():
+    """A cost of 0.00042 AUD is not free, and noise of the arithmetic is nothing."""
+    frame = pd.DataFrame(
+        {"aud": [0.00042, 2.76, 0.0, 1e-17], "ci": [(-0.00031, 1.0), None, (0.0, 0.5), None]}
+    )
+    table = latex_table(frame, "c", "l", decimals=3)
+    assert r"    0.00042 & {[}$-$0.00031 & 1.000{]} \\" in table
+    assert r"    2.760\phantom{00} & \multicolumn{2}{c}{--} \\" in table
+    assert r"    0.000\phantom{00} & {[}0.000\phantom{00} & 0.500{]} \\" in table
+
+
+def test_wide_text_is_broken_inside_of_columns_that_fit_the_line():
+    """Columns of text share what the numbers leave; a name without a blank has places to break."""
+    frame = pd.DataFrame({"who": ["x" * 90], "what": ["a few words " * 9], "n": [1.0]})
+    table = latex_table(frame, "c", "l")
+    shares = [float(share) for share in re.findall(r"p\{([0-9.]+)\\linewidth\}", table)]
+    assert len(shares) == 2
+    assert sum(shares) < 0.95
+    assert max(map(len, re.findall("x+", table))) == 12
+
+
+def test_a_table_longer_than_a_page_goes_over_pages_with_its_head_on_each():
+    """Fifty rows do not fit one page; forty do."""
+    frame = pd.DataFrame({"a": range(50)})
+    table = latex_table(frame, "c", "l")
+    assert table.count(r"\begin{longtable}") == table.count(r"\endhead") == 1
+    assert table.count(r"    a \\") == 2
+    assert r"\begin{table}" in latex_table(frame[:40], "c", "l")
+
+
+@pytest.fixture(scope="module")
+def held():
+    """The analyses of a study of one model that misses one run and a judgement."""
+    return make_study(("m",), bases=6, missing=0.08)[0]
+
+
+def rows_of(table) -> list[str]:
+    """Return the rows of a table with their head."""
+    return [line.strip() for line in table.latex.splitlines() if line.endswith(r"\\")]
+
+
+def test_reliability_has_one_row_a_dimension_and_its_data_hold_everything(held, tmp_path):
+    """Absolute agreement is printed, all six forms and both alphas are in the data, notes stand in the caption."""
+    table = reliability_table(held.reliability(), end="Study x. Note.")
+    assert len(rows_of(table)) == 1 + len(DIMENSIONS) + 1
+    assert rows_of(table)[0].startswith("Score & ICC(A,1) &")
+    names = set(table.data["name"])
+    assert {"ICC(1,1)", "ICC(A,1)", "ICC(C,k)", "alpha over judges", "alpha over dimensions"} <= names
+    assert re.search(
+        r"n = 6 bases, \d+ answers, 3 judges\).*ICC: 95% intervals: .*Alpha: 95% intervals: ", table.caption
+    )
     assert table.caption.endswith("Study x. Note.")
+    tex, csv = save_table(table, tmp_path / "tables")
+    assert tex.read_text(encoding="utf-8") == table.latex
+    assert pd.read_csv(csv)["estimate"].tolist() == table.data["estimate"].tolist()
 
 
-def test_the_data_of_reliability_hold_all_six_forms_and_both_alphas():
-    data = reliability_table(fake_reliability()).data
-    assert data["name"].tolist() == [
-        "ICC(1,1)", "ICC(A,1)", "ICC(C,1)", "ICC(1,k)", "ICC(A,k)", "ICC(C,k)",
-        "alpha over judges", "alpha over dimensions",
-    ]  # fmt: skip
-
-
-def test_a_dimension_that_cannot_be_estimated_shows_dashes_and_its_reason():
-    found = fake_reliability()
-    found.icc["composite"] = (Estimate("ICC(A,1)", None, missing=4, note="not estimable: one judge"),)
-    table = reliability_table(found)
-    assert "composite & -- & -- & -- & -- & 0.70" in table.latex
+def test_a_score_that_cannot_be_estimated_shows_dashes_and_its_reason(held):
+    """Never a zero."""
+    silent = (Estimate("ICC(A,1)", None, missing=4, note="not estimable: one judge"),)
+    found = held.reliability()
+    table = reliability_table(replace(found, icc={**found.icc, "composite": silent}))
+    assert r"composite & -- & \multicolumn{2}{c}{--} & -- & \multicolumn{2}{c}{--}" in table.latex
     assert "Not estimable: ICC(A,1) (one judge)." in table.caption
     assert "Up to 4 ratings or answers were missing." in table.caption
 
 
-def test_what_the_statistics_noted_stands_in_the_caption():
-    assert "No rating was missing." in reliability_table(fake_reliability()).caption
+def test_the_six_forms_have_three_decimals(held):
+    table = forms_table(held.reliability())
+    assert re.search(r"    ICC\(1,1\) & 0\.\d{3} & \{\[\}(\$-\$)?\d\.\d{3} & \d\.\d{3}\{\]\}", table.latex)
+    assert forms_table(held.reliability(), "no such score").data.empty
 
 
-def test_the_six_forms_have_three_decimals():
-    table = forms_table(fake_reliability())
-    assert "    ICC(1,1) & 0.300 & {[}$-$0.050 & 0.900{]} \\\\" in table.latex
-    assert forms_table(fake_reliability(), "no such score").data.empty
-
-
-def test_length_shows_means_differences_corrected_p_and_effect_sizes():
-    table = length_table(fake_comparison(make_runs()))
-    rows = [line.strip() for line in table.latex.splitlines() if line.endswith(r"\\")]
-    assert (
-        rows[0]
-        == r"& Score & \multicolumn{2}{c}{95\% interval} & p & Test & g\_z & d\_z & \multicolumn{2}{c}{95\% interval} \\"  # noqa: E501
-    )
+def test_length_shows_means_differences_corrected_p_and_effect_sizes(held):
+    """A mean has no test; a difference has its role and correction."""
+    table = length_table(held.length())
+    rows = rows_of(table)
+    assert [row.split(" & ")[0] for row in rows[1:]] == ["Mean S", "Mean M", "Mean L", "M-S", "L-M", "L-S"]
+    assert rows[0].count("interval") == 2
     assert rows[1].endswith(r"&  &  & \multicolumn{2}{c}{} \\")
-    assert (
-        rows[6]
-        == r"L-S & 0.30 & {[}0.10 & 0.50{]} & $<$0.001 & p: Holm, interval: unadjusted & -- & 0.80 & {[}$-$0.10 & 1.70{]} \\"  # noqa: E501
-    )
-    assert "n = 12 bases; answers: 36 S, 36 M, 36 L" in table.caption
-    assert "P values corrected for multiplicity: Holm." in table.caption
+    assert "interval: unadjusted" in rows[4]
+    assert "P values corrected for multiplicity: Holm" in table.caption
+    assert "1 of 18 runs has no composite and is left out" in table.caption
+    means = [one.estimate for one in held.length().per_bin]
+    assert table.data["estimate"].tolist()[:3] == means
 
 
-def test_a_table_is_saved_as_tex_and_unrounded_csv(tmp_path):
-    table = length_table(fake_comparison(make_runs()))
-    tex, csv = save_table(table, tmp_path / "tables")
-    assert tex.read_text(encoding="utf-8") == table.latex
-    means = pd.read_csv(csv)["estimate"][:3].tolist()
-    assert means == pytest.approx([e.estimate for e in fake_comparison(make_runs()).per_bin], abs=1e-15)
+def test_captions_of_a_study_that_misses_one_of_each_read_well(held):
+    """What is counted is one of many; studies of one base, judge and length: test_figures."""
+    found = held.reliability()
+    tables = (reliability_table(found), forms_table(found), length_table(held.length()))
+    assert badly_worded(*(table.caption for table in tables)) == []
+
+
+def test_a_card_without_probes_has_no_empty_column():
+    """Only shifts under probes have P values."""
+    card = make_study(("m",), bases=2, missing=0.0)[0].judge_cards()[0]
+    assert r"n (bases) \\" in judge_card_table(card).latex.replace("{(}", "(")
+
+
+def test_an_axis_without_zero_is_declared():
+    """Words and counts are drawn where they lie; a share is seen against the whole."""
+    units = (("refused", "share of items", 0.5), ("length", "words", 120.0), ("drift", "none", 2.0))
+    results = [
+        ("m", Estimate(name, value, 0.9 * value, 1.1 * value, "t", unit, {"items": 9}))
+        for name, unit, value in units
+    ]
+    caption = results_figure(results, test="t").caption
+    assert "Without 0 on the axis: length, drift." in caption
+    assert "not corrected for their number" in caption
+    assert "Without 0" not in results_figure(results[:1], test="t").caption
+
+
+def test_a_judged_study_has_a_table_of_every_family_and_a_sentence_of_every_estimate(
+    demo_like_study, tmp_path
+):
+    """What cannot be estimated from scripted judges keeps its row and says why; the same bytes twice."""
+    with Study.load(demo_like_study) as study:
+        names = list(study.analyses())
+        first, again = (study.statistics(tmp_path / name) for name in ("one", "two"))
+    assert {path.stem for path in first} == {*names, "sentences"}
+    assert {"reliability", "generalizability", "length", "length_bias", "mixed_model", "power"} <= set(names)
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
+    text = next(path for path in first if path.suffix == ".txt").read_text()
+    for words in ("Scripted models answer and judge.", "ICC(A,1) = ", "Mixed model"):
+        assert words in text
+    assert " nan" not in text.lower()
+    data = pd.read_csv(tmp_path / "one" / "statistics" / "length.csv")
+    assert "F(bins)" in set(data["name"])
+    assert data[data["estimate"].isna()]["note"].str.len().gt(0).all()
+    assert all("\\caption[" in path.read_text() for path in first if path.suffix == ".tex")
+    mixed = (tmp_path / "one" / "statistics" / "mixed_model.tex").read_text()
+    # Its table has no intervals, whose caption would say how and of how much.
+    assert "Mixed model (REML" in mixed
+    assert "n = 12 bases" in mixed
+    assert "    Term & F & df1 & df2 & p & p (Holm over all terms) \\\\\n" in mixed
+
+
+def test_a_result_that_cannot_be_estimated_keeps_its_row_and_nothing_judged_is_one_line(tmp_path):
+    """Not estimable is a row and a sentence, never a gap."""
+    silent = Estimate("omega", None, n={"answers": 1}, note="not estimable: one answer")
+    write_statistics({"omega": ("Omega", {"over_judges": silent})}, About(), tmp_path)
+    assert "over judges: omega: not estimable" in (tmp_path / "statistics" / "sentences.txt").read_text()
+    assert "omega" in (tmp_path / "statistics" / "omega.tex").read_text()
+    with pytest.raises(InputError, match="judge the study first"):
+        write_statistics({}, About(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["P values corrected by Holm over 1 tests.", "n = 1 base; 66 missing. moderate to good (Koo).", "12 base",
+     "1 bases", "1 answer(s)", "1 of 24 runs have no score.", "All  of it", "0.12 [−0.00, 0.30]", "difference -7.4e-17",
+     "mean nan", "of 1 models of 1 answers"],
+)  # fmt: skip
+def test_the_rules_of_wording_find_what_was_printed_once(text):
+    """A rule that finds nothing would let everything pass; each of these stood in a caption or table, or could."""
+    assert badly_worded(text)
+
+
+def test_one_is_told_of_as_one_and_nothing_as_nothing():
+    """Sentences of results, plans, missing runs, a single test, too few bases, and a cost that rounds to nothing."""
+    n = {"bases": 1, "people": 1, "replies": 1}
+    one = Estimate("ICC(A,1)", 0.6, n=n, missing=66, note="moderate to good")
+    assert one.sentence() == "ICC(A,1) = 0.600; n = 1 base, 1 person, 1 reply; 66 missing. Moderate to good."
+    assert [rounded(value) for value in (-0.0, 9e-17, -0.0000123)] == ["0.000", "0.000", "-0.0000123"]
+    plan = DecisionPlan("Phi", 0.9, {"judge": 1}, reached=0.95, runs=1, judgements=1, aud=0.00123)
+    told = "Phi of 0.90 needs 1 judge: 1 run and 1 judgement, 0.00123 AUD; it is then 0.950."
+    assert plan.sentence() == told
+    runs = pd.DataFrame({"status": ["failed", "succeeded", "succeeded"]})
+    told = "Of 3 runs 1 failed and 1 is unjudged or without a number: missing here, not zero."
+    assert captions.missing_words(runs, runs[2:]) == told
+    assert "2 are unjudged" in captions.missing_words(runs[1:], runs[:0])
+    assert "1 base is too few" in bland_altman([1, 2, 3, 4], [2, 2, 4, 3], bases=list("aaaa")).lower.note
+    small = equivalence("L-S", [0.1, -0.1, 0.05, 0.0, -0.02, 0.08], margin=0.25)
+    (alone,) = judged_equivalent([small])  # Holm over one test is no correction, and would be cited
+    assert (alone.correction, alone.p_value) == ("none", small.p_value)
+    assert {one.correction for one in judged_equivalent([small, small])} == {
+        "Holm over 2 tests of equivalence"
+    }

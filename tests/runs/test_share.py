@@ -8,7 +8,7 @@ import pytest
 from test_chaos import unjudged_study
 
 from toolkit.errors import InputError
-from toolkit.runs.endpoints import SHARE_ENV, endpoints_of, share_of, share_of_default
+from toolkit.runs.endpoints import SHARE_ENV, endpoints_of, share_of
 
 LIMITS = {"compatible": {"concurrency": 5, "requests_per_minute": 61, "tokens_per_minute": 1000}}
 
@@ -30,7 +30,7 @@ def test_a_limit_too_small_to_be_shared_is_refused(monkeypatch: pytest.MonkeyPat
         InputError, match=r"limits.openai.concurrency: 3 cannot be shared by 4 .* --workers 3"
     ):
         share_of(3, "limits.openai.concurrency")
-    assert share_of_default(3) == 1
+    assert share_of(3, None) == 1
 
 
 @pytest.mark.parametrize("text", ["", "x", "0", "-1"])

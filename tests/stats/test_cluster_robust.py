@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import linalg, stats
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.regression import cluster_robust
+from toolkit.stats.inference.means import cluster_robust
 
 
 def written_out(

@@ -8,7 +8,7 @@ import statsmodels.api as sm
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.inference.regression import clustered_slope
+from toolkit.stats.inference.means import clustered_slope
 
 
 def sample(seed: int, bases: int = 12, each: int = 4, slope: float = 0.5):

@@ -82,7 +82,7 @@ def test_a_gap_of_one_judge_costs_its_own_answer_only():
     assert [one.missing for one in found.leniency.values()] == [1, 0, 0]
     without = {one.name: one for one in found.without["j0"]}
     assert without["ICC(A,1) without j0"].n["answers"] == 36
-    assert judge_severity(matrix(scores_of())).to_frame().shape[0] == 15
+    assert judge_severity(matrix(scores_of())).frame().shape[0] == 15
 
 
 @given(st.integers(0, 1000), st.floats(-3, 3))
@@ -253,9 +253,9 @@ def test_repeats_that_support_no_number_say_why(scores, icc, sd):
     ("frame", "says"),
     [
         (pd.concat([repeats(np.ones((3, 2)))] * 2), "6 duplicate rating"),
-        (repeats(np.ones((3, 2))).drop(columns="repeat"), "lacks the column repeat"),
-        (repeats(np.array([[1, np.inf]])), "is no number"),
-        (repeats(np.ones((1, 2))).assign(score="high"), "'high' is no number"),
+        (repeats(np.ones((3, 2))).drop(columns="repeat"), "lack the column repeat"),
+        (repeats(np.array([[1, np.inf]])), "inf is not a finite number"),
+        (repeats(np.ones((1, 2))).assign(score="high"), "'high' is not a finite number"),
     ],
 )
 def test_repeats_that_are_no_repeats_are_refused(frame, says):

@@ -166,7 +166,7 @@ def test_another_score_has_its_own_unit():
         ({"length_bin": "XL"}, "length bin 'XL'"),
         ({"composite": "good"}, "'good' is not a finite number"),
         ({"composite": float("inf")}, "not a finite number"),
-        ({"base": None}, "a base is empty"),
+        ({"base": None}, "the base is empty"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(change, message):

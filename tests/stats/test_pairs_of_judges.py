@@ -222,5 +222,5 @@ def test_limits_that_the_data_do_not_support_say_why(x, y, bases, says):
         assert any(part in one.note for part in says.split("|"))
     for one in found.estimates():
         assert one.low is not None or one.note
-    assert len(found.to_frame()) == 4
+    assert len(found.frame()) == 4
     assert found.sentence().count("Bland") == 0

@@ -46,7 +46,7 @@ def test_acknowledged_writes_survive_a_killed_server(store_folder: Path) -> None
 def test_a_second_server_on_the_same_folder_refuses(store: Store, store_folder: Path) -> None:
     """Two servers never open the same data."""
     second = subprocess.run(
-        [sys.executable, "-m", "toolkit.store.embedded", str(store_folder)],
+        [sys.executable, "-m", "toolkit.store.embedded_server", str(store_folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -58,7 +58,7 @@ def test_a_second_server_on_the_same_folder_refuses(store: Store, store_folder: 
 LATE = """
 import asyncio, sys
 from pathlib import Path
-from toolkit.store.embedded import serve
+from toolkit.store.embedded_server import serve
 
 listen = asyncio.start_server
 async def late(*arguments, **settings):

@@ -55,7 +55,7 @@ def values(word: str) -> st.SearchStrategy:
 
 def rows(kind: str) -> st.SearchStrategy:
     return st.lists(
-        st.fixed_dictionaries({name: values(word) for name, word in types_of(KINDS[kind]).items()}),
+        st.fixed_dictionaries({name: values(word) for name, word in types_of(kind).items()}),
         max_size=4,
     )
 
@@ -68,7 +68,7 @@ def test_any_frame_comes_back_as_it_was(kind: str, suffix: str, tmp_path: Path) 
     @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
     @given(rows(kind))
     def holds(some: list[dict]) -> None:
-        frame = typed(some, types_of(KINDS[kind]))
+        frame = typed(some, types_of(kind))
         back = load_frame(save_frame(frame, tmp_path / f"frame{suffix}", kind), kind)
         assert_frame_equal(back, frame, check_exact=True)
         for name in frame.select_dtypes("float64"):  # equal is not enough: -0.0 equals 0.0
@@ -82,7 +82,7 @@ def test_any_frame_comes_back_as_it_was(kind: str, suffix: str, tmp_path: Path) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_frame_keeps_its_dtypes(kind: str, suffix: str, tmp_path: Path) -> None:
     """A study without rows gives the columns and dtypes of one with many."""
-    frame = typed([], types_of(KINDS[kind]))
+    frame = typed([], types_of(kind))
     assert_frame_equal(load_frame(save_frame(frame, tmp_path / f"f{suffix}", kind), kind), frame)
     assert {name: frame[name].dtype for name in frame} == {
         name: dtype_of(column.dtype) for name, column in KINDS[kind].items()
@@ -94,7 +94,7 @@ def test_hostile_texts_come_back_character_by_character(suffix: str, tmp_path: P
     """Line ends, NUL, escapes, formulas, an empty text and words for nothing are texts; only missing is missing."""
     texts = [*HOSTILE, None]
     prompts = [{"test_item": "i", "prompt_id": str(n), "text": text} for n, text in enumerate(texts)]
-    frame = typed(prompts, types_of(KINDS["prompts"]))
+    frame = typed(prompts, types_of("prompts"))
     back = load_frame(save_frame(frame, tmp_path / f"f{suffix}", "prompts"), "prompts")
     assert back["text"].tolist()[:-1] == list(HOSTILE)
     assert back["text"].isna().tolist() == [False] * len(HOSTILE) + [True]
@@ -103,7 +103,7 @@ def test_hostile_texts_come_back_character_by_character(suffix: str, tmp_path: P
 def test_no_cell_of_a_csv_file_is_a_formula(tmp_path: Path) -> None:
     """A spreadsheet that opens the file finds no text that begins like a formula."""
     rows = [{"test_item": "i", "prompt_id": "p", "text": text} for text in HOSTILE[:-1]]
-    path = save_frame(typed(rows, types_of(KINDS["prompts"])), tmp_path / "f.csv", "prompts")
+    path = save_frame(typed(rows, types_of("prompts")), tmp_path / "f.csv", "prompts")
     content = io.StringIO(path.read_bytes().decode(), newline="")
     cells = [cell for row in csv.reader(content) for cell in row]
     assert any(cell.startswith("'=HYPERLINK") for cell in cells)
@@ -114,7 +114,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(tmp_path: Path) -> None:
 
 def test_a_wrong_file_is_one_clear_line(tmp_path: Path) -> None:
     """Another kind, another name, a torn file, no file and a value of no category are told apart."""
-    frame = typed([{"test_item": "i", "prompt_id": "p", "text": "t"}], types_of(KINDS["prompts"]))
+    frame = typed([{"test_item": "i", "prompt_id": "p", "text": "t"}], types_of("prompts"))
     for suffix in FORMATS:
         path = save_frame(frame, tmp_path / f"prompts{suffix}", "prompts")
         with pytest.raises(InputError, match="frame runs"):
@@ -140,11 +140,11 @@ def test_a_wrong_file_is_one_clear_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [None, float("nan"), pd.NA, "False"])
 def test_a_missing_truth_is_neither_true_nor_false(value: object) -> None:
     """A column that has a value in every row refuses a row without one, and a text, in place of making it up."""
-    row = dict.fromkeys(types_of(KINDS["dimensions"]))
-    assert typed([row], types_of(KINDS["dimensions"])).isna().all(axis=None)
+    row = dict.fromkeys(types_of("dimensions"))
+    assert typed([row], types_of("dimensions")).isna().all(axis=None)
     with pytest.raises((InputError, TypeError), match=r"without a value|bool-like"):
         typed([{"judged": True}, {"judged": value}], {"judged": "bool"})
-    frame = typed([{"judged": True, "excluded": False}], types_of(KINDS["runs"])).astype({"judged": "object"})
+    frame = typed([{"judged": True, "excluded": False}], types_of("runs")).astype({"judged": "object"})
     frame.loc[0, "judged"] = value
     with pytest.raises(InputError, match=r"'judged' has a row without a value|not of its column's dtype"):
         as_kind(frame, "runs")

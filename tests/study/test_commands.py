@@ -140,6 +140,7 @@ def test_debug_shows_the_traceback(toolkit: Callable) -> None:
         assert (code, err.startswith("toolkit: "), "--help shows how" in err) == (2, True, True)
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_study_from_estimate_to_figures(
     toolkit: Callable, study_file: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def test_the_test_in_the_guide_is_the_one_that_ships() -> None:
     assert len([line for line in bare.splitlines() if line.strip()]) <= 32
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("page", ["README", "storage"])
 def test_every_line_of_python_runs(page: str, demo_like_study: Path) -> None:
     """On a finished study; what the ten lines promise to write is there."""
@@ -70,7 +71,9 @@ def test_every_method_that_a_page_names_is_there() -> None:
 
 
 @pytest.fixture
-def desk(demo_like_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def desk(
+    demo_like_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_pictures: None
+) -> Iterator[Path]:
     """A folder with what the commands of the pages name: a finished study, its ratings, a capture, templates."""
     shutil.copytree(ROOT / "templates", tmp_path / "templates")
     text = demo_like_study.read_text(encoding="utf-8").replace("results/small", "results/my_study")

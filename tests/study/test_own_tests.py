@@ -64,6 +64,7 @@ def answer(body: dict) -> str:
     return "It is 22." if "ssh" in text else "It is 443." if "https" in text else "I do not know."
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_test_in_an_empty_folder_runs_from_the_command_line(tmp_path: Path, store_folder: Path) -> None:
     """Six runs; two of three right; the same in the frames, the figure and the result; no judge was asked."""
     (tmp_path / "my_test.py").write_text(OWN)

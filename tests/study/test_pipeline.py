@@ -221,6 +221,7 @@ def test_the_budget_stops_a_study_and_a_larger_one_resumes_it(served: Callable[.
         study.close()
 
 
+@pytest.mark.full  # tests/hard kills while runs are asked; here while judges are, too
 def test_a_killed_study_resumes_and_no_finished_run_is_asked_again(
     served: Callable[..., Any], store_folder: Path
 ) -> None:
@@ -246,21 +247,6 @@ def test_a_killed_study_resumes_and_no_finished_run_is_asked_again(
         assert study.store.objects(Judgement).count() == 72
         # Sent and not yet kept when the process died: that alone was asked again, each once.
         assert server.count == 96 + lost
-
-
-def test_two_processes_on_one_study_pay_once(served: Callable[..., Any]) -> None:
-    """Two shells run the same study at the same time; every call is sent once."""
-    with served(latency=0.02, runs="repeats = 2") as (server, study):
-        command = [sys.executable, "-m", "toolkit.cli", "run", str(study.path), "--yes", "--json"]
-        children = [
-            subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-            for _ in range(2)
-        ]
-        ends = [child.communicate(timeout=120) for child in children]
-        assert [child.returncode for child in children] == [0, 0], ends
-        assert server.count == 48
-        assert study.store.objects(Run).count() == 12
-        assert study.store.objects(Judgement).count() == 36
 
 
 def test_replay_makes_everything_again_without_a_network(served: Callable[..., Any]) -> None:

@@ -16,7 +16,7 @@ from toolkit.errors import InputError
 from toolkit.people.rating import next_reply, open_round, rate
 from toolkit.report.bundle.evidence import Evidence
 from toolkit.report.bundle.methods import methods_section, methods_text
-from toolkit.report.estimates_table import estimates_table
+from toolkit.report.tables import estimates_table
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.agreement.judge_card import judge_cards
 from toolkit.stats.result import Estimate

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.cli import main
-from toolkit.report.saving import write_atomically
+from toolkit.files import write_atomically
 from toolkit.study import Study
 from toolkit.verify import verify_study
 

@@ -139,19 +139,32 @@ def test_of_a_run_that_is_left_out_no_judgement_is_shown(study):
         study.store.database["runs"].replace_one({"_id": before["_id"]}, before)
 
 
-def test_where_judges_are_asked_in_another_way_by_now_the_named_call_is_shown(study):
-    """The judgement stays; that its calls may not be all is said."""
-    text = study.path.read_text()
+def test_the_calls_of_a_judgement_do_not_depend_on_how_judges_are_asked_now(study):
+    """A judgement names its calls, repairs too: nothing is judged again to find them."""
     other = study.path.with_name("other.toml")
-    other.write_text(text.replace("[judges]", "[judges]\nmax_tokens = 77\n"))
+    other.write_text(study.path.read_text().replace("[judges]", "[judges]\nmax_tokens = 77\n"))
     again = Study.load(other)
-    run = opened(again)
-    assert [one.complete for one in run.judges] == [False] * 3
-    assert [[call.call_id for call in one.calls] for one in run.judges] == [
-        [one.judgement.call_id] for one in run.judges
-    ]
-    assert "and perhaps not its only one" in run_html(run)
-    again.store.close()
+    try:
+        assert opened(again).judges == opened(study).judges
+    finally:
+        again.store.close()
+
+
+def test_of_a_judgement_from_before_the_call_that_it_names_is_shown(study):
+    """Stores of earlier versions kept one call of each judgement; that it may not be the only one is said."""
+    collection = study.store.database["judgements"]
+    kept = {one["_id"]: one["call_ids"] for one in collection.find({})}
+    collection.update_many({}, {"$unset": {"call_ids": ""}})
+    try:
+        run = opened(study)
+        assert [one.complete for one in run.judges] == [False] * 3
+        assert [[call.call_id for call in one.calls] for one in run.judges] == [
+            [one.judgement.call_id] for one in run.judges
+        ]
+        assert "and perhaps not its only one" in run_html(run)
+    finally:
+        for name, call_ids in kept.items():
+            collection.update_one({"_id": name}, {"$set": {"call_ids": call_ids}})
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ class Judgement:
     reason: str | None = None
     reasons: str | None = None
     call_id: str | None = None
+    call_ids: tuple[str, ...] = ()
     aud_cost: float | None = None
     latency_ms: float | None = None
     input_tokens: int | None = None
@@ -116,6 +117,7 @@ async def judge(
     if answers:
         found = replace(
             found,
+            call_ids=tuple(answer.call_id for answer in answers),
             aud_cost=sum(answer.aud_cost for answer in answers),
             latency_ms=sum(answer.latency_ms for answer in answers),
             input_tokens=sum(answer.reply.usage.input for answer in answers),

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 from toolkit.errors import StudyError
 
+OTHER_TOKENIZER = 1.5
+"""At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 PROVIDERS = ("openai", "anthropic", "groq", "compatible", "local", "scripted")
 
 
@@ -54,6 +56,16 @@ class ModelSpec:
             return f"replies:{hashlib.sha256(repr(self.replies).encode()).hexdigest()[:16]}"
         default = _tables()["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
+
+    @property
+    def room(self) -> tuple[str, str | None]:
+        """What shares limits: one provider at one address."""
+        return self.provider, self.endpoint
+
+    @property
+    def doubt(self) -> float:
+        """What a count of its tokens is multiplied by at worst."""
+        return 1.0 if self.encoding else OTHER_TOKENIZER
 
     @property
     def counted_by(self) -> tuple[str, float]:

@@ -44,8 +44,6 @@ class AnswerKey:
 def answer_key(data: Any, where: str) -> AnswerKey:
     """Check a key as it stands in a question file.
 
-    Examples
-    --------
     >>> answer_key({"kind": "set", "value": ["/a", "/b"]}, "question q").value
     ('/a', '/b')
     """
@@ -83,8 +81,6 @@ def matches(key: AnswerKey, text: str, question: str = "") -> Match:
       compared without its order.
     - ``judge``: undecided; ``matched`` is None.
 
-    Examples
-    --------
     >>> matches(AnswerKey("exact", "shop.example"), "The host is `shop.example`.").matched
     True
     >>> matches(AnswerKey("number", 12), "12 or 10").why

@@ -36,8 +36,6 @@ def decide(match: Match, claims: Sequence[Claim]) -> Verdict:
     An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
     a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
 
-    Examples
-    --------
     >>> decide(Match(True, "80", "names it"), [Claim("host", "evil.example", 9, False)]).verdict
     'hallucinated'
     """
@@ -66,8 +64,6 @@ sample does not hold."""
 def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, tuple[Claim, ...]]:
     """Return the answer of such a reply as its key reads it, the prose around it, and its citations as claims.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> facts = Facts("tiny", "", pd.DataFrame({"number": [1, 2], "status": [pd.NA, 404]}))
     >>> reply = '{"answer": 404, "evidence": [{"packet": 2, "field": "status", "value": 500}]}'
@@ -81,9 +77,8 @@ def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, 
     if key.kind == "json" and not isinstance(answer, dict):
         answer = {key.field: answer}
     text = answer if isinstance(answer, str) else json.dumps(_plain(answer), ensure_ascii=False)
-    prose = f"{reply[: reply.find('{')]} {reply[reply.rfind('}') + 1 :]}".replace("```json", " ").replace(
-        "```", " "
-    )
+    prose = f"{reply[: reply.find('{')]} {reply[reply.rfind('}') + 1 :]}"
+    prose = prose.replace("```json", " ").replace("```", " ")
     return text, prose.strip(), tuple(_looked_up(one, reply, facts) for one in found[0]["evidence"])
 
 

@@ -49,23 +49,7 @@ _GENERAL: Final = re.compile(
     r"(?i)\b(?:typical\w*|usual\w*|normal\w*|by default|default|standard|common\w*|often|generally|well-known|ephemeral"
     r"|(?:registered|dynamic) ports?|iana|rfc|range|reserved|private|documentation|conventional\w*)\b"
 )
-_GENERAL_KINDS: Final = frozenset(
-    (
-        "place",
-        "header",
-        "name",
-        "port",
-        "status",
-        "count",
-        "agent",
-        "protocol",
-        "network",
-        "method",
-        "number",
-        "time",
-        "size",
-    )
-)
+_GENERAL_KINDS: Final = WORDS["excusable"]
 """Claims that a word of the usual excuses: nobody's address, host or path is usual."""
 _PRESENT: Final = re.compile(
     r"(?i)^[^.!?;\n]{0,50}?\b(?:(?:is|was|are|were|does|do|did)(?: not|n't)|never)\s+(?:\w+\s+){0,2}?"
@@ -92,8 +76,6 @@ class Claim:
 def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> tuple[Claim, ...]:
     """Return the checkable claims of an answer and whether each is held.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> from toolkit.protocols.sample_facts import sample_facts
     >>> frame = pd.DataFrame({"host": ["shop.example", None], "status": [pd.NA, 200]})
@@ -108,15 +90,10 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
     asked_numbers = {value for number in numbers(given) for value in number.values}
     named, bare = scan(text)
     claims: list[tuple[str, int, int, bool]] = []
-    for kind, value, start, end, held in (*_names(named, facts), *_words(bare, facts)):
-        if (
-            held
-            or (kind, value) in asked
-            or value.lower() in given.lower()
-            or not _excused(text, start, end, kind)
-        ):
-            shown = held or (kind, value) in asked or value.lower() in given.lower()
-            claims.append(("address" if kind == "network" else kind, start, end, shown))
+    for kind, value, start, end, in_sample in (*_names(named, facts), *_words(bare, facts)):
+        held = in_sample or (kind, value) in asked or value.lower() in given.lower()
+        if held or not _excused(text, start, end, kind):
+            claims.append(("address" if kind == "network" else kind, start, end, held))
     for number, number_kind in _numbered(text, bare, question, facts):
         given_too = bool(set(number.values) & asked_numbers)
         decided = True if given_too else _holds_number(number_kind, number, facts)
@@ -167,56 +144,40 @@ def _rows(
         wanted += [facts.rows("uri", m.value) or facts.rows("path", decoded_path(m.value).split("?")[0]) for m in named
                    if m.kind == "path" and begin <= m.start < stop]  # fmt: skip
         for one in numbers_in(bare[begin:stop]):
-            if _is_size(one.unit.lower()) and one.unit.lower() in ("byte", "bytes", "b"):
-                own.append(
-                    facts.rows("length", one.text.replace(",", ""))
-                    | facts.rows("payload_length", one.text.replace(",", ""))
-                )
+            if one.unit.lower() in ("byte", "bytes", "b"):
+                size = one.text.replace(",", "")
+                own.append(facts.rows("length", size) | facts.rows("payload_length", size))
             elif one.text.isdigit() and int(one.text) in facts.statuses:
                 wanted.append(facts.rows("status", one.text))
-        exchange = facts.exchange(number)
-        itself = facts.rows("number", str(number))
-        if any(rows and not rows & exchange for rows in wanted) or any(
-            rows and not rows & itself for rows in own
-        ):
+        exchange, itself = facts.exchange(number), facts.rows("number", str(number))
+        elsewhere = [rows and not rows & exchange for rows in wanted]
+        if any(elsewhere) or any(rows and not rows & itself for rows in own):
             yield "packet", start, end, False
 
 
 def _around(bare: str, start: int, end: int) -> tuple[int, int]:
     """Return where the clause around a place begins and ends."""
-    cuts = [cut.end() for cut in _SEGMENT.finditer(bare, max(0, start - 160), start)]
-    if (
-        cuts and bare[cuts[-1] - 1] == "("
-    ):  # "/admin (packet 26)": the brackets speak of what stands before them
-        cuts.pop()
+    first = max(0, start - 160)
+    cuts = [first, *(cut.end() for cut in _SEGMENT.finditer(bare, first, start))]
+    if len(cuts) > 1 and bare[cuts[-1] - 1] == "(":
+        cuts.pop()  # "/admin (packet 26)": the brackets speak of what stands before them
     after = _SEGMENT.search(bare, end, end + 160)
-    return (cuts[-1] if cuts else max(0, start - 160)), (
-        after.start() if after else min(len(bare), end + 160)
-    )
+    return cuts[-1], after.start() if after else min(len(bare), end + 160)
 
 
 def _of_each(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
     """Yield how often a value is said to occur: "404 (four times)", "GET: 4", "| 200 | 3 |"."""
     for match in _EACH.finditer(text):
-        word = match["count"].lower()
-        count = NUMBER_WORDS.get(word, int(word) if word.isdigit() else -1)
-        if {"once": 1, "twice": 2}.get(word):
-            count = {"once": 1, "twice": 2}[word]
-        columns = [
-            values[match["value"].lower()]
-            for values in facts.masks.values()
-            if match["value"].lower() in values
-        ]
-        if (
-            columns
-            and 0 <= count < 100
-            and not text[match.start("value") - 5 : match.start("value")].lower().endswith("port ")
-        ):
-            held = any(count == rows.bit_count() for rows in columns) or (
-                not match["times"].strip()
-                and any(str(count) in facts.values(name) for name in ("number", "stream"))
-                and "|" in match[0]
-            )
+        word, value, start = match["count"].lower(), match["value"].lower(), match.start("value")
+        words = {**NUMBER_WORDS, "once": 1, "twice": 2}
+        count = words.get(word, int(word) if word.isdigit() else -1)
+        columns = [values[value] for values in facts.masks.values() if value in values]
+        if columns and 0 <= count < 100 and not text[start - 5 : start].lower().endswith("port "):
+            row = (
+                "|" in match[0] and not match["times"].strip()
+            )  # of a table, which may begin with its number
+            numbered = row and any(str(count) in facts.values(name) for name in ("number", "stream"))
+            held = numbered or any(count == rows.bit_count() for rows in columns)
             yield "count", match.start("count"), match.end("count"), held
 
 
@@ -347,15 +308,9 @@ _COLUMN_OF: Final = {
     **dict.fromkeys(("connection", "flow", "session", "conversation"), "stream"),
     **dict.fromkeys(("ip", "client", "server", "machine", "device"), "address"),
     **dict.fromkeys(("page", "resource", "file", "endpoint"), "path"),
-    **{
-        "hostname": "host",
-        "domain": "host",
-        "url": "uri",
-        "agent": "user_agent",
-        "code": "status",
-        "statu": "status",
-    },
-    **{"type": "content_type"},
+    **dict.fromkeys(("hostname", "domain"), "host"),
+    **dict.fromkeys(("code", "statu"), "status"),
+    **{"url": "uri", "agent": "user_agent", "type": "content_type"},
 }
 _NOUNS: Final = WORDS["rows"] | WORDS["requests"] | WORDS["responses"] | WORDS["values"]
 _WORD: Final = re.compile(r"[A-Za-z0-9.-]+")

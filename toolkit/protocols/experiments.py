@@ -12,6 +12,8 @@ from toolkit.protocols.citations import Verdict
 from toolkit.protocols.questions import Question
 from toolkit.protocols.sample_facts import Facts
 
+_COLUMNS = "method variant question sample model repeat verdict matched found why invented run_id"
+
 
 @dataclass(frozen=True)
 class OneShotContext:
@@ -41,20 +43,8 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
                 "run_id": reply.run_id,
             }
         )
-    texts = (
-        "method",
-        "variant",
-        "question",
-        "sample",
-        "model",
-        "verdict",
-        "found",
-        "why",
-        "invented",
-        "run_id",
-    )
-    types = dict.fromkeys(texts, "string") | {"repeat": "Int64", "matched": "boolean"}
-    order = [*texts[:5], "repeat", "verdict", "matched", *texts[6:]]
+    order = _COLUMNS.split()
+    types = dict.fromkeys(order, "string") | {"repeat": "Int64", "matched": "boolean"}
     return pd.DataFrame(rows, columns=order).astype(types)
 
 

@@ -54,8 +54,6 @@ def check_request(
 ) -> ModelRequest:
     """Return the request that puts one yes-or-no question about one answer to one judge.
 
-    Examples
-    --------
     >>> judge = JudgeSpec("primary", "demo", "scripted", "echo")
     >>> request = check_request(judge, INVENTS, csv="a", question="b", answer="no")
     >>> "{" in request.messages[0].content

@@ -76,8 +76,6 @@ class Mention:
 def refanged(text: str) -> tuple[str, list[int]]:
     """Return a text with defanged names as they are, and where each of its characters stands in the original.
 
-    Examples
-    --------
     >>> refanged("hxxp://a[.]example")[0]
     'http://a.example'
     """
@@ -94,8 +92,6 @@ def refanged(text: str) -> tuple[str, list[int]]:
 def mentions(text: str) -> tuple[Mention, ...]:
     """Return what a text names, in the order of the text.
 
-    Examples
-    --------
     >>> [(m.kind, m.value) for m in mentions("GET http://shop.example:8080/cart from 10.0.0.7.")]
     [('host', 'shop.example'), ('port', '8080'), ('path', '/cart'), ('address', '10.0.0.7')]
     """
@@ -105,8 +101,6 @@ def mentions(text: str) -> tuple[Mention, ...]:
 def without_mentions(text: str) -> str:
     """Return the text, as long as it was, with everything that `mentions` finds blanked out.
 
-    Examples
-    --------
     >>> without_mentions("3 of HTTP/1.1 on 10.0.0.7").replace(chr(0), "_")
     '3 of ________ on ________'
     """
@@ -116,8 +110,6 @@ def without_mentions(text: str) -> str:
 def same_address(value: str) -> str:
     """Return an address in its shortest form; other text as it is, in lower case.
 
-    Examples
-    --------
     >>> same_address("FE80:0:0:0:0:0:0:1"), same_address("shop.example")
     ('fe80::1', 'shop.example')
     """

@@ -16,11 +16,8 @@ _UNIT_WORDS: Final = (
     "seventeen eighteen nineteen"
 )
 _TEN_WORDS: Final = "twenty thirty forty fifty sixty seventy eighty ninety"
-_UNITS: Final = _UNIT_WORDS.split()
-_TENS: Final = _TEN_WORDS.split()
-NUMBER_WORDS: Final = {word: n for n, word in enumerate(_UNITS)} | {
-    word: 10 * n for n, word in enumerate(_TENS, 2)
-}
+_UNITS, _TENS = _UNIT_WORDS.split(), _TEN_WORDS.split()
+NUMBER_WORDS: Final = dict(zip([*_UNITS, *_TENS], [*range(20), *range(20, 100, 10)], strict=True))
 WORDS_PATTERN: Final = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
 _LARGE: Final = ("hundred", "thousand", "million", "dozen")
 
@@ -74,8 +71,6 @@ def numbers(text: str) -> tuple[Number, ...]:
     Digits inside addresses, hosts, paths, versions, times, ordinals and identifiers are no numbers. "One" is a
     number only where there is no other: it is a pronoun more often.
 
-    Examples
-    --------
     >>> [n.values for n in numbers("Twelve requests, 1,024 bytes over HTTP/1.1, the 3rd one")]
     [(12.0,), (1024.0,)]
     """
@@ -95,8 +90,6 @@ def numbers_in(bare: str) -> tuple[Number, ...]:
 def number_matches(wanted: float, tolerance: float, text: str, question: str) -> Match:
     """Say whether an answer names one number, and that one is the wanted one.
 
-    Examples
-    --------
     >>> number_matches(0.35, 0.001, "About 350 ms", "How many seconds?").matched
     True
     """
@@ -182,8 +175,6 @@ _Find = Callable[[str], list[tuple[str, int, int]]]
 def value_matches(wanted: str, text: str, question: str) -> Match:
     """Say whether an answer names the wanted value and none that competes with it.
 
-    Examples
-    --------
     >>> value_matches("/login", "The client requests /login and /home.", "Which path?").why
     'names something else too: /home'
     """
@@ -213,8 +204,6 @@ def value_matches(wanted: str, text: str, question: str) -> Match:
 def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
     """Say whether an answer names exactly the wanted values, in any order and in any form of a list.
 
-    Examples
-    --------
     >>> list_matches(("GET", "POST"), "POST, GET", "Which methods?").matched
     True
     """

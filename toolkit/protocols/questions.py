@@ -38,8 +38,6 @@ class PromptVariant:
     def prompt(self, question: str, csv: str) -> str:
         """Return the prompt; what is put in is never read as a place.
 
-        Examples
-        --------
         >>> PromptVariant("short", "{question} {csv}").prompt("Which {csv}?", "a,b")
         'Which {csv}? a,b'
         """
@@ -49,8 +47,6 @@ class PromptVariant:
 def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
     """Read questions.
 
-    Examples
-    --------
     >>> load_questions()[0].id
     'plain_gets_host'
     """
@@ -60,8 +56,6 @@ def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
 def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
     """Read prompt variants.
 
-    Examples
-    --------
     >>> [variant.id for variant in load_prompts()]
     ['plain', 'careful']
     """

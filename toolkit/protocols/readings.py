@@ -31,8 +31,6 @@ class Match:
 def final_answer(text: str) -> str:
     r"""Return what a reply itself calls its answer, or the whole reply where it says nothing of the kind.
 
-    Examples
-    --------
     >>> final_answer("10 rows, 2 of them answers.\n**Answer:** 12\nThe rest are ACKs.")
     '12'
     >>> final_answer("It is 12.")
@@ -54,37 +52,27 @@ def json_objects(text: str) -> list[dict[str, Any]]:
 
     An object with a doubled key is left out: nobody can say which of the two is meant.
 
-    Examples
-    --------
     >>> json_objects('Here it is: {"port": 80} Done {')
     [{'port': 80.0}]
     """
-    found: list[dict[str, Any]] = []
-    position = 0
-    for _ in range(MAX_OBJECTS):
-        position = text.find("{", position)
-        if position < 0:
-            break
-        try:
-            value, position = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            position += 1
-        else:
-            found.append(value)
-    return [value for value in found if _DOUBLED not in value]
+    return [value for value in _decoded(text, "{") if _DOUBLED not in value]
 
 
 def json_list(text: str) -> list[Any] | None:
     """Return the one JSON list of a reply; ``None`` where there is none, or more than one.
 
-    Examples
-    --------
     >>> json_list('The codes are [200, 404].')
     [200.0, 404.0]
     """
+    found = _decoded(text, "[")
+    return found[0] if len(found) == 1 else None
+
+
+def _decoded(text: str, sign: str) -> list[Any]:
+    """Return the JSON values that begin with a bracket and are in no other."""
     found, position = [], 0
     for _ in range(MAX_OBJECTS):
-        position = text.find("[", position)
+        position = text.find(sign, position)
         if position < 0:
             break
         try:
@@ -93,14 +81,12 @@ def json_list(text: str) -> list[Any] | None:
             position += 1
         else:
             found.append(value)
-    return found[0] if len(found) == 1 else None
+    return found
 
 
 def plain(text: str) -> str:
     """Return a text in small letters without emphasis, quotes around it, invisible characters and a full stop.
 
-    Examples
-    --------
     >>> plain(" **Shop.example**. ")
     'shop.example'
     """
@@ -113,8 +99,6 @@ def plain(text: str) -> str:
 def undecorated(text: str) -> str:
     """Return a text in small letters without emphasis, invisible characters and doubled white space.
 
-    Examples
-    --------
     >>> undecorated("The *host* is:  `A`.")
     'the host is: a.'
     """
@@ -126,8 +110,6 @@ def undecorated(text: str) -> str:
 def denied(text: str, start: int) -> bool:
     """Say whether the words just before a place deny what stands there, or make it a bound.
 
-    Examples
-    --------
     >>> denied("it is not port 80", 15), denied("it is port 80", 11), denied("more than 80", 10)
     (True, False, True)
     """
@@ -137,8 +119,6 @@ def denied(text: str, start: int) -> bool:
 def emphasised(text: str) -> str | None:
     """Return the one passage in bold; ``None`` where there is none, or more than one.
 
-    Examples
-    --------
     >>> emphasised("**12** requests, of which 8 are GETs")
     '12'
     """

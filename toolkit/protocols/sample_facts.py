@@ -16,23 +16,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
 
 from toolkit.protocols.mentions import same_address
+from toolkit.samples.columns import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_GROUPED: Final = (
-    *(
-        "source",
-        "destination",
-        "source_port",
-        "destination_port",
-        "protocol",
-        "length",
-        "tcp_flags",
-        "stream",
-    ),
-    *("method", "host", "uri", "status", "content_type", "user_agent", "payload_length"),
-)
+_GROUPED: Final = tuple(name for name in COLUMNS if name not in ("number", "time"))
 """Columns whose values are counted, alone and two by two."""
 _BOTH_ENDS: Final = {"address": ("source", "destination"), "port": ("source_port", "destination_port")}
 MAX_VALUES: Final = 40
@@ -105,10 +94,7 @@ class Facts:
     def _exchanges(self, found: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
         """Return requests by the status of their reply, replies by their request, and the packets of each reply."""
         made: dict[str, list[tuple[str, int]]] = {
-            "replied": [],
-            "asked method": [],
-            "asked path": [],
-            "reply": [],
+            n: [] for n in ("replied", "asked method", "asked path", "reply")
         }
         if not {"stream", "method", "status"} <= set(self.frame):
             return {}
@@ -118,13 +104,8 @@ class Facts:
             asked = [index for index in inside if cells["method"][index]]
             replied = [index for index in inside if cells["status"][index]]
             for request, after in zip(asked, [*asked[1:], len(self.frame)], strict=False):
-                back = [i for i in inside if request < i < after and i not in asked]
-                if "source" in found:
-                    back = [
-                        i
-                        for i in back
-                        if not any(r >> i & 1 and r >> request & 1 for r in found["source"].values())
-                    ]
+                own = next((r for r in found.get("source", {}).values() if r >> request & 1), 0)
+                back = [i for i in inside if request < i < after and i not in asked and not own >> i & 1]
                 made["reply"].append((str(request), sum(1 << i for i in back)))
             for request, reply in zip(asked, replied, strict=False):
                 made["replied"].append((str(cells["status"][reply]), 1 << request))
@@ -285,8 +266,6 @@ class Facts:
 def sample_facts(name: str, csv: str, frame: pd.DataFrame) -> Facts:
     """Return what a sample holds.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"source": ["10.0.0.1", "10.0.0.2"], "status": [pd.NA, 404]})
     >>> facts = sample_facts("tiny", frame.to_csv(), frame)
@@ -299,8 +278,6 @@ def sample_facts(name: str, csv: str, frame: pd.DataFrame) -> Facts:
 def decoded_path(path: str) -> str:
     """Return a path, or a whole address of the web, as its path and query, decoded, in small letters.
 
-    Examples
-    --------
     >>> decoded_path("http://shop.example/Products?id=3%27"), decoded_path("/a/")
     ("/products?id=3'", '/a')
     """

@@ -184,3 +184,13 @@ def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> s
 def join(*sentences: str) -> str:
     """Join the sentences that say something."""
     return " ".join(sentence.strip() for sentence in sentences if sentence.strip())
+
+
+def capital(sentence: str) -> str:
+    """Return a sentence that begins with a capital."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def notes_words(notes: Iterable[str]) -> str:
+    """Return the notes of a result as sentences."""
+    return join(*(capital(note).rstrip(".") + "." for note in notes if note))

@@ -12,8 +12,8 @@ from typing import Final
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.report.escape import caption_latex
 from toolkit.report.latex_columns import MOST_DECIMALS, Column, column_of, fitted, lines_of, narrowest
-from toolkit.report.latex_text import caption_latex
 from toolkit.stats.result import digits_apart
 
 PACKAGES: Final = ("array", "booktabs", "longtable")

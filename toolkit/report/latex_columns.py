@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from toolkit.report.latex_text import MISSING, escape, escape_breaking, number, p_value
+from toolkit.report.escape import MISSING, escape, escape_breaking, number, p_value
 
 MOST_DECIMALS: Final = 6
 """A number that is smaller than this shows is noise of the arithmetic."""

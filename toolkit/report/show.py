@@ -7,15 +7,25 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.stats.result import Estimate
+from toolkit.stats.result import Estimate, estimates_frame
+
+if TYPE_CHECKING:
+    from toolkit.stats.agreement.reliability import Reliability
 
 _KEPT: Final = "\n\t"
 _ESCAPES: Final = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])?")
+PNG_DPI: Final = 300
 _SCREEN_DPI: Final = 110
 _COLUMNS: Final = 100
+_DIGITS: Final = 4
+_STEM: Final = re.compile(r"[a-z_]+")
+LEFT_OUT: Final = "left_out.txt"
+"""File that names the figures a study cannot give, and why."""
 _FIRST: Final = "run `make demo`, or `toolkit run` with your study file, in a shell first"
 
 
@@ -100,11 +110,8 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     """
     from IPython.display import Image, display
 
-    from toolkit.report.saving import PNG_DPI
-    from toolkit.report.study_figures import why_left_out
-
     found = {path.name: path for path in map(Path, files)}
-    if why := why_left_out(list(found.values()), name):
+    if why := reasons_left_out(found.get(LEFT_OUT)).get(name):
         print_text(f"Figure {name} is left out: {why}.")
         return
     if f"{name}.png" not in found or f"{name}.txt" not in found:
@@ -115,6 +122,13 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     pixels = int.from_bytes(content[16:20], "big")  # width in the header of every PNG
     display(Image(data=content, format="png", width=round(pixels * _SCREEN_DPI / PNG_DPI), alt=caption))
     print_text(caption)
+
+
+def reasons_left_out(path: Path | None) -> dict[str, str]:
+    """Read which figures a study could not give and why; nothing where there is no such file."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else []
+    told = (line.partition(": ") for line in lines[1:])
+    return {name: why for name, _, why in told if _STEM.fullmatch(name)}
 
 
 def say(estimates: Iterable[Estimate]) -> None:
@@ -158,3 +172,50 @@ def print_text(text: str) -> None:
     for line in plain_text(text).split("\n"):
         # JupyterLab would break a long line in the middle of a word.
         print(textwrap.fill(line, _COLUMNS, replace_whitespace=False, break_on_hyphens=False))
+
+
+def reliability_text(result: Reliability) -> str:
+    """Return every coefficient with its interval, what it rests on, and then what was done to the ratings.
+
+    Each judge and each pair of judges is told for the composite, or the only dimension; the other dimensions are in
+    `Reliability.details`.
+    """
+    frame = result.frame()
+    lines = [
+        line for about, rows in frame.groupby("dimension", sort=False) for line in _block(str(about), rows)
+    ]
+    key = "composite" if "composite" in result.icc else next(iter(result.icc))
+    details = result.details
+    severity, pairs = details.severity[key], details.bland_altman[key].values()
+    without = [
+        one for family in severity.without.values() for one in family if one.name.startswith("ICC(A,1)")
+    ]
+    for about, family in (
+        ("all judges", details.agreement(key)),
+        ("each judge", [*severity.leniency.values(), *without]),
+        (
+            "each pair",
+            [*details.weighted_kappa[key], *(one for two in pairs for one in two.estimates()[1:3])],
+        ),
+    ):
+        rows = estimates_frame(((about, one) for one in family), "about")
+        if len(rows):
+            lines += _block(f"{key}, {about}", rows)
+    notes = [f"note: {note}" for note in result.notes]
+    return "\n".join([*lines, *notes])
+
+
+def _block(about: str, rows: pd.DataFrame) -> Iterable[str]:
+    yield about
+    width = max(len(name) for name in rows["name"])
+    for row in rows.to_dict("records"):
+        name = f"  {row['name']:<{width}}"
+        if pd.isna(row["estimate"]):
+            yield f"{name}  {row['note'] or 'not estimable'}"
+            continue
+        interval = "no interval"
+        if not pd.isna(row["low"]):
+            interval = f"[{row['low']:.{_DIGITS}f}, {row['high']:.{_DIGITS}f}]"
+        missing = f", {row['missing']} missing" if row["missing"] else ""
+        note = f"; {row['note']}" if row["note"] else ""
+        yield f"{name}  {row['estimate']:.{_DIGITS}f}  {interval}  {row['method']}; {row['n']}{missing}{note}"

@@ -1,21 +1,29 @@
-"""One look for every figure: millimetres, type, and colours that survive colour blindness and grey print."""
+"""One look for every figure: millimetres, type, colours that survive grey print, and the parts that figures share."""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Literal
 
+import numpy as np
+import pandas as pd
 from matplotlib import style
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
+from matplotlib.ft2font import FT2Font
+from matplotlib.lines import Line2D
 
 from toolkit.errors import InputError
+from toolkit.report.show import plain_text
 from toolkit.words import SCALE
 
 COLUMN_MM: Final = 85.0
@@ -145,6 +153,86 @@ def score_axis(axes: Axes, label: str = "Composite score (0–5)", *, which: str
         axes.spines["bottom"].set_bounds(low, high)
 
 
+def grid(
+    count: int, *, across: int = 3, head: float, tall: float, lone: float | None = None, **shared: Any
+) -> tuple[Figure, list[Axes], int]:
+    """Return a figure with a panel for each of some things, the panels, and how many stand side by side.
+
+    One panel takes a column of the thesis and several take its page; ``lone`` is how tall one alone is.
+    """
+    side = min(across, count)
+    down = -(-count // side)
+    height = lone if side == 1 and lone is not None else tall
+    figure = new_figure(COLUMN_MM if side == 1 else PAGE_MM, head + height * down)
+    panels = figure.subplots(down, side, squeeze=False, **shared)
+    for place in range(count, down * side):
+        panels.flat[place].set_axis_off()
+        if shared.get("sharex"):
+            panels.flat[place - side].tick_params(labelbottom=True)
+    return figure, list(panels.flat[:count]), side
+
+
+def forest(
+    axes: Axes,
+    marks: pd.DataFrame,
+    up: Iterable[float],
+    look: ModelStyle,
+    *,
+    width: float = 1.1,
+    size: float = 5,
+    clip: bool = True,
+) -> None:
+    """Draw estimates with their intervals, one above the other; an interval ends with the axis."""
+    for place, (value, low, high) in zip(
+        up, marks[["estimate", "low", "high"]].itertuples(index=False), strict=True
+    ):
+        if pd.notna(low) and pd.notna(high):
+            axes.plot([low, high], [place, place], color=look.color, linewidth=width, zorder=2)
+        if pd.notna(value):
+            axes.plot(
+                [value],
+                [place],
+                linestyle="none",
+                color=look.color,
+                marker=look.marker,
+                markersize=size,
+                clip_on=clip,
+                zorder=3,
+            )
+
+
+def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> None:
+    """Write beside a row; ``x`` is a share of the width of the panel."""
+    axes.text(x, up, text, va="center", transform=axes.get_yaxis_transform(), **{"color": INK, **more})
+
+
+def row_axis(
+    axes: Axes, labels: Sequence[str], ends: tuple[float, float] | None = None, *, pad: float | None = None
+) -> None:
+    """Name the rows of a panel, the first one at height 0."""
+    axes.set_yticks(range(len(labels)), list(labels))
+    axes.set_ylim(*(ends or (-0.6, len(labels) - 0.4)))
+    axes.tick_params(axis="y", length=0, **({} if pad is None else {"pad": pad}))
+
+
+def legend(
+    figure: Figure, handles: Sequence[Artist], *, columns: int = 1, where: str = "upper", **more: Any
+) -> None:
+    """Put the legend outside of the panels."""
+    look: dict[str, Any] = {"loc": f"outside {where} center", "ncols": columns, "borderaxespad": 0.2, **more}
+    if handles:
+        figure.legend(handles=list(handles), **look)
+
+
+def model_handles(styles: Mapping[str, ModelStyle], limit: int = 34) -> list[Line2D]:
+    """Return the entry of each model in a legend."""
+    labels = shortened(styles, limit)
+    return [
+        Line2D([], [], color=look.color, marker=look.marker, linestyle="none", label=labels[name])
+        for name, look in styles.items()
+    ]
+
+
 def message_figure(width_mm: float, height_mm: float, message: str) -> Figure:
     """Return a figure that says in its middle why there is nothing to draw."""
     figure = new_figure(width_mm, height_mm)
@@ -153,3 +241,101 @@ def message_figure(width_mm: float, height_mm: float, message: str) -> Figure:
     lines = textwrap.fill(message, max(20, int(0.55 * width_mm)))  # letters of 8 pt that fit on a line
     axes.text(0.5, 0.5, lines, ha="center", va="center", transform=axes.transAxes, color=INK)
     return settle(figure)
+
+
+Place = tuple[float, float]
+
+_AWAY: Final = (9.0, 12.0, 15.0, 19.0)
+"""Distances of a label from its mark in points, the nearest first."""
+_TURNS: Final = tuple(math.radians(angle) for angle in (135, 45, 90, 180, 0, 225, 315, 270))
+"""Directions, the most usual first: above and to the left."""
+_HALF: Final = 3.5
+"""Half of the side of a letter of 8 pt in points."""
+_TOUCHES: Final = {"outside": 100.0, "label": 30.0, "mark": 10.0, "line": 2.0}
+
+
+def shorten(name: str, limit: int = 34) -> str:
+    r"""Return a name on one line that fits a legend."""
+    line = _line(name)
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def shortened(names: Iterable[str], limit: int = 34) -> dict[str, str]:
+    """Return names as they fit a legend, no two of them alike: names of models often differ at their end only."""
+    plain = {name: shorten(name, limit) for name in names}
+    ends = list(plain.values())
+    told = [_middle_cut(n, limit) if ends.count(short) > 1 else short for n, short in plain.items()]
+    return {
+        name: f"{short} ({told[: place + 1].count(short)})" if told.count(short) > 1 else short
+        for place, (name, short) in enumerate(zip(plain, told, strict=True))
+    }
+
+
+def decimals(value: float, places: int = 2, *, sign: bool = False) -> str:
+    """Return a number as a figure prints it: a true minus, and none before what rounds to zero."""
+    text = f"{value:{'+' * sign}.{places}f}"
+    return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
+
+
+def _line(name: str) -> str:
+    """Return a name as one line that can be drawn: a sign that the font lacks is named, as in the LaTeX tables."""
+    line = " ".join(plain_text(str(name)).split())
+    if line.isascii():
+        return line
+    return "".join(c if _font().get_char_index(ord(c)) else f"[U+{ord(c):04X}]" for c in line)
+
+
+@cache
+def _font() -> FT2Font:
+    return get_font(findfont("DejaVu Sans"))
+
+
+def _middle_cut(name: str, limit: int) -> str:
+    line = _line(name)
+    head = limit // 2 - 1
+    return line if len(line) <= limit else f"{line[:head]}…{line[head + 1 - limit :]}"
+
+
+def label_offsets(
+    marks: Sequence[Place], lines: Sequence[Place], size: tuple[float, float], *, radius: float = 3.5
+) -> list[Place]:
+    """Return where the one-letter label of each mark stands, relative to its mark.
+
+    Labels are placed one after the other, each where it touches least: the border first of all, then other labels,
+    marks and lines. The same marks give the same labels.
+    """
+    taken: list[Place] = []
+    offsets = []
+    centres = np.array(marks, dtype=float).reshape(-1, 2)
+    crossed = np.array(lines, dtype=float).reshape(-1, 2)
+    for x, y in marks:
+        best, least = (0.0, 0.0), math.inf
+        for away in _AWAY:
+            for turn in _TURNS:
+                offset = (away * math.cos(turn), away * math.sin(turn))
+                at = np.array([x + offset[0], y + offset[1]])
+                touched = (
+                    _TOUCHES["outside"] * _is_outside(at, size)
+                    + _TOUCHES["label"] * _near(at, np.array(taken).reshape(-1, 2), 2 * _HALF)
+                    + _TOUCHES["mark"] * int((np.hypot(*(centres - at).T) < _HALF + radius).sum())
+                    + _TOUCHES["line"] * _near(at, crossed, _HALF)
+                    + away / 4  # farther only where it frees the label
+                )
+                if touched < least - 1e-9:
+                    best, least = offset, touched
+        offsets.append(best)
+        taken.append((x + best[0], y + best[1]))
+    return offsets
+
+
+def _is_outside(at: np.ndarray, size: tuple[float, float]) -> bool:
+    return bool((at < _HALF).any() or (at > np.array(size) - _HALF).any())
+
+
+def _near(at: np.ndarray, others: np.ndarray, reach: float) -> int:
+    return int((np.abs(others - at).max(axis=1) < reach).sum()) if len(others) else 0
+
+
+def rows_of(frame: pd.DataFrame) -> Iterator[Any]:
+    """Give the rows of a frame with their columns as attributes, which may be of any type."""
+    yield from frame.itertuples(index=False)

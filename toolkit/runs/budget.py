@@ -230,10 +230,15 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
     )
 
 
+def spent_and_held(store: Store, study: str) -> tuple[float, float]:
+    """Return the AUD that a study spent or may have spent, and those held for calls that are being sent."""
+    used = sum(calls.aud + calls.unsure_aud for calls in calls_by_state(store, study).values())
+    held = sum(call["worst_aud"] or 0.0 for call in claimed_calls(store, study) if was_sent(call))
+    return used - settled_aud(settlements(store, study), billed=False), held
+
+
 def budget_left(plan: Plan, store: Store) -> float:
     """Return how much of a study's budget is neither spent nor held for calls under way; infinity without a budget."""
-    name, budget = plan.study.name, plan.study.budget.aud
-    if budget is None:
+    if plan.study.budget.aud is None:
         return float("inf")
-    used = sum(calls.aud + calls.unsure_aud for calls in calls_by_state(store, name).values())
-    return max(0.0, budget - used - sum(call["worst_aud"] or 0.0 for call in claimed_calls(store, name)))
+    return max(0.0, plan.study.budget.aud - sum(spent_and_held(store, plan.study.name)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -14,17 +13,13 @@ from toolkit.errors import InputError
 from toolkit.models.base import Model, ModelRequest, Usage
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.prices import Price, aud_cost, price_of
-from toolkit.models.registry import BATCH_PROVIDERS, default_concurrency, open_batch_client, open_model
+from toolkit.models.registry import BATCH_PROVIDERS, default_concurrency, open_model
 from toolkit.models.tokens import count_tokens
 from toolkit.plan import Plan
-from toolkit.runs.batches import BatchDesk
 from toolkit.runs.limits import Limiter
-from toolkit.store.connection import Store
 from toolkit.study_file import ModelEntry
 
 MESSAGE_TOKENS = 16  # what chat formats add around a message, rounded up, for the worst case
-OTHER_TOKENIZER: Final = 1.5
-"""At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +41,8 @@ class Endpoint:
 
     @property
     def room(self) -> tuple[str, str | None]:
-        """What shares limits: one provider at one address."""
-        return self.spec.provider, self.spec.endpoint
+        """What shares limits."""
+        return self.spec.room
 
 
 def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
@@ -57,8 +52,7 @@ def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
     text = sum(_text_tokens(m.content, encoding) for m in request.messages)
     if request.response_schema:  # a provider may bill the schema like a text
         text += _text_tokens(request.response_schema, encoding)
-    counted = text * times + MESSAGE_TOKENS * len(request.messages)
-    sent = math.ceil(counted if spec.encoding else counted * OTHER_TOKENIZER)
+    sent = math.ceil((text * times + MESSAGE_TOKENS * len(request.messages)) * spec.doubt)
     # At worst all of it is written to the provider's cache, which costs more than being read once; Anthropic does so
     # only where a message is marked.
     written = sent if spec.provider != "anthropic" or any(m.cached for m in request.messages) else 0
@@ -81,85 +75,74 @@ def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limi
     rooms: dict[tuple[str, str | None], list[Endpoint]] = {}
     for endpoint in endpoints:
         rooms.setdefault(endpoint.room, []).append(endpoint)
+
+    def least(sharing: list[Endpoint], name: str) -> float | None:
+        return min((limit for one in sharing if (limit := getattr(one, name)) is not None), default=None)
+
     return {
         room: Limiter(
             min(endpoint.concurrency for endpoint in sharing),
-            requests_per_minute=_least(endpoint.requests_per_minute for endpoint in sharing),
-            tokens_per_minute=_least(endpoint.tokens_per_minute for endpoint in sharing),
+            requests_per_minute=least(sharing, "requests_per_minute"),
+            tokens_per_minute=least(sharing, "tokens_per_minute"),
         )
         for room, sharing in rooms.items()
     }
-
-
-def _least(limits: Iterable[float | None]) -> float | None:
-    return min((limit for limit in limits if limit is not None), default=None)
 
 
 SHARE_ENV: Final = "TOOLKIT_BATCH_SHARE"
 """Set by a batch in the surroundings of its kernels: how many of them run at the same time."""
 
 
-def processes_at_once() -> int:
-    """Return how many processes share the limits of a study with this one, itself included."""
+def share_of(limit: float, what: str | None) -> float:
+    """Return this process's part of a limit that the study sets under that name, or of a default: at least one."""
     text = os.environ.get(SHARE_ENV, "1")
-    return max(1, int(text)) if text.isdigit() else 1
-
-
-def share_of(limit: float, what: str) -> float:
-    """Return this process's part of a limit that the study sets."""
-    processes = processes_at_once()
+    processes = max(1, int(text)) if text.isdigit() else 1
+    if processes == 1:
+        return limit
     part = limit // processes
-    if processes > 1 and part < 1:
+    if part < 1 and what is not None:
         raise InputError(
             f"{what}: {limit:g} cannot be shared by {processes} notebooks that run at the same time; run the batch "
             f"with --workers {max(1, int(limit))} or fewer"
         )
-    return part if processes > 1 else limit
-
-
-def share_of_default(limit: int) -> int:
-    """Return this process's part of a limit that the study does not set itself: at least one request at once."""
-    return max(1, limit // processes_at_once())
-
-
-def open_desk(plan: Plan, store: Store, stop: threading.Event) -> BatchDesk:
-    """Return the desk of a study in batch mode; it is to be opened in the loop that asks."""
-    open_client = partial(open_batch_client, folder=plan.folder)
-    return BatchDesk(
-        store, plan.study.name, open_client, poll_seconds=plan.study.batch_poll_seconds, stop=stop
-    )
+    return max(1, part)
 
 
 def endpoints_of(plan: Plan) -> list[Endpoint]:
     """Return every model that may be asked; one without a price is refused here, before the first call."""
+    found = []
+    for entry, spec in named_models(plan):
+        limit, where = plan.study.limit(spec.provider), f"limits.{spec.provider}"
+        rates = {
+            name: share_of(value, f"{where}.{name}")
+            for name in ("requests_per_minute", "tokens_per_minute")
+            if (value := getattr(limit, name)) is not None
+        }
+        named = f"concurrency of {entry.name}" if entry.concurrency else f"{where}.concurrency"
+        own = entry.concurrency or limit.concurrency
+        found.append(
+            Endpoint(
+                spec=spec,
+                price=price_of(spec),
+                open=partial(open_model, spec, folder=plan.folder, seconds=plan.study.timeout_seconds),
+                concurrency=int(share_of(at_once_of(plan, entry, spec), named if own else None)),
+                batch=plan.study.mode == "batch" and spec.provider in BATCH_PROVIDERS,
+                **rates,
+            )
+        )
+    return found
+
+
+def named_models(plan: Plan) -> list[tuple[ModelEntry, ModelSpec]]:
+    """Return the models and judges of a study, as it names them and as they are."""
     judges = plan.study.judges.by_role()
-    named: list[tuple[ModelEntry, ModelSpec]] = [
+    return [
         *((entry, plan.models[entry.name]) for entry in plan.study.models),
         *((judges[role], spec) for role, spec in plan.judge_models.items()),
     ]
-    return [
-        Endpoint(
-            spec=spec,
-            price=price_of(spec),
-            open=partial(open_model, spec, folder=plan.folder, seconds=plan.study.timeout_seconds),
-            concurrency=_concurrency(plan, entry, spec),
-            requests_per_minute=_rate(plan, spec, "requests_per_minute"),
-            tokens_per_minute=_rate(plan, spec, "tokens_per_minute"),
-            batch=plan.study.mode == "batch" and spec.provider in BATCH_PROVIDERS,
-        )
-        for entry, spec in named
-    ]
 
 
-def _concurrency(plan: Plan, entry: ModelEntry, spec: ModelSpec) -> int:
-    """Return how many requests this process may have under way; several processes share what the study says."""
-    if entry.concurrency:
-        return int(share_of(entry.concurrency, f"concurrency of {entry.name}"))
-    if limit := plan.study.limit(spec.provider).concurrency:
-        return int(share_of(limit, f"limits.{spec.provider}.concurrency"))
-    return share_of_default(default_concurrency(spec, plan.study.concurrency))
-
-
-def _rate(plan: Plan, spec: ModelSpec, name: str) -> float | None:
-    limit = getattr(plan.study.limit(spec.provider), name)
-    return None if limit is None else share_of(limit, f"limits.{spec.provider}.{name}")
+def at_once_of(plan: Plan, entry: ModelEntry, spec: ModelSpec) -> int:
+    """Return how many requests a model may have under way, by all processes of the study."""
+    own = entry.concurrency or plan.study.limit(spec.provider).concurrency
+    return own or default_concurrency(spec, plan.study.concurrency)

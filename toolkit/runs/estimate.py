@@ -12,38 +12,62 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Usage
-from toolkit.models.catalogue import ModelSpec
+from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
 from toolkit.models.prices import aud_cost, batch_price, price_of
-from toolkit.models.registry import default_concurrency, key_fault, read_environment
+from toolkit.models.registry import key_fault, read_environment
 from toolkit.models.tokens import count_tokens
 from toolkit.plan import Plan
-from toolkit.runs.budget import settled_aud, settlements
-from toolkit.runs.endpoints import MESSAGE_TOKENS, OTHER_TOKENIZER
+from toolkit.runs.budget import spent_and_held
+from toolkit.runs.endpoints import MESSAGE_TOKENS, at_once_of, named_models
 from toolkit.runs.execution import IN_ORDER_UP_TO
-from toolkit.runs.ledger import calls_by_state, claimed_calls, was_sent
 from toolkit.runs.progress import duration
-from toolkit.runs.run_state import (
-    Ahead,
-    calls_of_judge,
-    judge_requests,
-    judge_shares,
-    runs_ahead,
-)
+from toolkit.runs.run_state import RunState, calls_of_judge, judge_requests, judge_shares, states_ahead
 from toolkit.store.connection import Store
 from toolkit.words import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
 BATCH_SECONDS: Final = 86_400.0
 """What a batch endpoint promises: an answer within a day."""
+EXPECTED_REPLY_TOKENS: Final = 587
+"""Output tokens of the reply that the architecture document shows (seed 002, section 3.1), by o200k_base."""
+EXPECTED_JUDGE_TOKENS: Final = 120
+"""Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
+EXPECTED_SECONDS: Final = 2.34
+"""Latency of the reply that the architecture document shows (seed 002, section 3.1); judges are taken to be as slow."""
+LOW_SHARE: Final = 0.25
+"""Low is this share of the assumed tokens; of measured ones it is the 10th percentile."""
+ENOUGH_CALLS: Final = 5
+"""Fewer done calls than this say too little of the next ones."""
+SAMPLE: Final = 1000
+"""Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
+REPAIR_TOKENS: Final = 256
+"""What a repair request says of the error, rounded up: its words, the reason, and two messages more."""
 COLUMNS: Final = (
     *("who", "model", "provider", "calls", "paid_calls", "input_tokens"),
     *("low_aud", "expected_aud", "worst_aud", "seconds", "worst_seconds", "basis"),
 )
 
-Room = tuple[str, str | None]
+
+Three = tuple[float, float, float]
+"""Low, expected and worst."""
+Asked = tuple[float, Three, Three]
+"""Calls expected, and the tokens sent and got of all of them."""
+
+
+@dataclass(frozen=True)
+class Experience:
+    """What replies of one model for one purpose are like."""
+
+    low: float
+    mean: float
+    seconds: float
+    measured: bool
+
+    def within(self, most: int) -> tuple[float, float]:
+        """Return low and expected tokens of a reply that may have ``most``."""
+        return min(self.low, most), min(self.mean, most)
 
 
 def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
@@ -55,69 +79,65 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
     """
     import pandas as pd
 
-    ahead = runs_ahead(plan, store)
+    ahead = states_ahead(plan, store)
     count = cache(count_tokens)  # 10,000 runs of 100 prompts are 100 texts
     known: dict[str, Experience] = {}
-    rows, phases = [], []
+    rows, specs = [], [*plan.models.values(), *plan.judge_models.values()]
     counted_already: set[str] = set()  # two names of one model share their calls
     for name, spec in plan.models.items():
-        of_model = _distinct(one for one in ahead if one.standing.run.model == name)
+        of_model = _distinct(one for one in ahead if one.run.model == name)
         if any(one.request for one in of_model):
             known[name] = experience_of(plan, store, spec, "run")
-        own = [one for one in of_model if one.standing.run.call_id not in counted_already]
-        counted_already.update(one.standing.run.call_id for one in own)
+        own = [one for one in of_model if one.run.call_id not in counted_already]
+        counted_already.update(one.run.call_id for one in own)
         asked = [one for one in own if one.request is not None]
-        tokens = total_tokens(run_calls(asked, spec, known[name], count)) if asked else NOTHING
-        basis = known[name] if asked else None
-        rows.append(_row(plan, "model", name, spec, tokens, len(own) - len(asked), basis))
-        phases.append(("runs", spec))
+        tokens = run_tokens(asked, spec, known[name], count) if asked else []
+        rows.append(
+            _row(plan, "model", name, spec, tokens, len(own) - len(asked), known[name] if asked else None)
+        )
     for role, judge in plan.judges.items():
-        spec = plan.judge_models[role]
-        seen = [one for one in ahead if one.judged and role in plan.judges_of(one.standing.run.model)]
-        judged = [one for one in seen if role in one.standing.said and one.standing.said[role].answered]
-        left = [one for one in seen if not (role in one.standing.said and one.standing.said[role].answered)]
-        shares, paid = judge_shares(plan, store, role, _distinct(left))
-        experience, tokens = None, NOTHING
+        spec, experience = plan.judge_models[role], None
+        seen = [one for one in ahead if one.to_judge and role in plan.judges_of(one.run.model)]
+        shares, paid = judge_shares(
+            plan, store, role, _distinct(one for one in seen if not one.answered_by(role))
+        )
+        tokens = []
         if shares:
             experience = experience_of(plan, store, spec, "judge")
-            tokens = total_tokens(judge_calls(plan, role, shares, known, experience, count))
+            tokens = judge_tokens(plan, role, shares, known, experience, count)
             # What a judge will read is a part of the basis too.
-            read = all(one.request is None or known[one.standing.run.model].measured for one, _ in shares)
+            read = all(one.request is None or known[one.run.model].measured for one, _ in shares)
             experience = replace(experience, measured=experience.measured and read)
-        named = {call_id for one in judged for call_id in one.standing.said[role].calls}
+        named = {call_id for one in seen if one.answered_by(role) for call_id in one.said[role].calls}
         each = len(judge_requests(plan, role, task="", response="")) // plan.manner.repeats
-        rows.append(
-            _row(plan, role, judge.name, spec, tokens, len(paid - named) + len(named) * each, experience)
-        )
-        phases.append(("judges", spec))
+        known_calls = len(paid - named) + len(named) * each
+        rows.append(_row(plan, role, judge.name, spec, tokens, known_calls, experience))
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
+    spent, held = spent_and_held(store, plan.study.name)
+    by_row = list(zip(specs, rows, strict=True))
+    batches = {row["who"] == "model" for row in rows if row["worst_seconds"]}
     frame.attrs.update(
-        seconds=_whole_seconds(rows, phases),
-        worst_seconds=BATCH_SECONDS
-        * len({p for (p, _), row in zip(phases, rows, strict=True) if row["worst_seconds"]})
-        or None,
+        seconds=_whole_seconds(by_row),
+        worst_seconds=BATCH_SECONDS * len(batches) or None,
         runs=len(plan.runs),
         distinct_calls=len(set(plan.call_ids)),
         # Where a judge sees the reply alone, replies that turn out equal share its calls.
-        may_share=any(one.request and one.judged for one in ahead)
+        may_share=any(one.request and one.to_judge for one in ahead)
         and plan.test.judged
         and not (plan.rubric.shows_task or plan.manner.shuffle),
         budget_aud=plan.study.budget.aud,
         retired={
             row["model"]: (spec.retired, spec.is_retired())
-            for (_, spec), row in zip(phases, rows, strict=True)
+            for spec, row in by_row
             if spec.retired and row["calls"]
         },
         tokens_per_o200k={
             row["model"]: spec.tokens_per_o200k
-            for (_, spec), row in zip(phases, rows, strict=True)
+            for spec, row in by_row
             if row["worst_aud"] and not spec.encoding
         },
-        spent_aud=sum(c.aud + c.unsure_aud for c in calls_by_state(store, plan.study.name).values())
-        - settled_aud(settlements(store, plan.study.name), billed=False),
-        held_aud=sum(
-            call["worst_aud"] or 0.0 for call in claimed_calls(store, plan.study.name) if was_sent(call)
-        ),
+        spent_aud=spent,
+        held_aud=held,
     )
     return frame
 
@@ -162,57 +182,63 @@ def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
         )
 
 
-def _distinct(ahead: Iterable[Ahead]) -> list[Ahead]:
+def _distinct(ahead: Iterable[RunState]) -> list[RunState]:
     """Return each call of some runs once: equal requests are paid once."""
-    return list({one.standing.run.call_id: one for one in ahead}.values())
+    return list({one.run.call_id: one for one in ahead}.values())
 
 
 def _row(
-    plan: Plan, who: str, name: str, spec: ModelSpec, tokens: Tokens, paid: int, known: Experience | None
+    plan: Plan,
+    who: str,
+    name: str,
+    spec: ModelSpec,
+    asked: Iterable[Asked],
+    paid: int,
+    known: Experience | None,
 ) -> dict[str, Any]:
+    expected_calls, all_sent, all_got = 0.0, [0.0] * 3, [0.0] * 3
+    for often, sent, got in asked:
+        expected_calls += often
+        for place in range(3):
+            all_sent[place] += sent[place]
+            all_got[place] += got[place]
+    calls = math.ceil(expected_calls)
     full = price_of(spec)
     price = batch_price(full, spec.provider) if plan.study.mode == "batch" else full
-    batch = price != full and tokens.calls > 0
+    batch = price != full and calls > 0
     # Requests that share a prefix are marked for the provider's cache, and writing to it may cost more.
     marked = who != "model" and plan.manner.focus == "per_sentence"
     low, expected, worst = (
-        Usage(math.ceil(sent), math.ceil(got)) for sent, got in zip(tokens.sent, tokens.got, strict=True)
+        Usage(math.ceil(sent), math.ceil(got)) for sent, got in zip(all_sent, all_got, strict=True)
     )
     return {
         "who": who,
         "model": name,
         "provider": spec.provider,
-        "calls": tokens.calls,
+        "calls": calls,
         "paid_calls": paid,
         "input_tokens": expected.input,
         "low_aud": aud_cost(low, price),
         "expected_aud": aud_cost(expected, price),
         "worst_aud": aud_cost(replace(worst, cache_written=worst.input) if marked else worst, full),
-        "seconds": None
-        if batch
-        else _seconds(plan, spec, tokens.calls, expected.total, known, judge=who != "model"),
+        "seconds": None if batch else _seconds(plan, spec, calls, expected.total, known, who != "model"),
         "worst_seconds": BATCH_SECONDS if batch else None,
         "basis": "paid" if known is None else "measured" if known.measured else "assumed",
     }
 
 
 def _seconds(
-    plan: Plan, spec: ModelSpec, calls: int, tokens: int, known: Experience | None, *, judge: bool
+    plan: Plan, spec: ModelSpec, calls: int, tokens: int, known: Experience | None, judge: bool
 ) -> float:
     """Return the expected time of a row that has its provider to itself: the slowest of latency and both rates."""
     if known is None:
         return 0.0
-    judges = plan.study.judges.by_role()
-    entries = [(entry, plan.models[entry.name]) for entry in plan.study.models]
-    entries += [(judges[role], found) for role, found in plan.judge_models.items()]
     limit = plan.study.limit(spec.provider)
     at_once = min(
-        entry.concurrency or limit.concurrency or default_concurrency(found, plan.study.concurrency)
-        for entry, found in entries
-        if _room(found) == _room(spec)
+        at_once_of(plan, entry, found) for entry, found in named_models(plan) if found.room == spec.room
     )
     if len(plan.runs) <= IN_ORDER_UP_TO:  # one run after the other, but its judges together
-        together = sum(_room(found) == _room(spec) for found in plan.judge_models.values())
+        together = sum(found.room == spec.room for found in plan.judge_models.values())
         at_once = min(at_once, together if judge else 1)
     times = [known.seconds * max(calls / at_once, 1.0)]
     times += [60 * calls / limit.requests_per_minute] if limit.requests_per_minute else []
@@ -220,21 +246,14 @@ def _seconds(
     return max(times)
 
 
-def _whole_seconds(
-    rows: Sequence[Mapping[str, Any]], phases: Sequence[tuple[str, ModelSpec]]
-) -> float | None:
+def _whole_seconds(rows: Sequence[tuple[ModelSpec, Mapping[str, Any]]]) -> float | None:
     """Return the expected time of everything: one provider's rows add up, providers go side by side, judges last."""
-    if any(row["seconds"] is None for row in rows):
+    if any(row["seconds"] is None for _, row in rows):
         return None
-    sums: dict[str, dict[Room, float]] = defaultdict(lambda: defaultdict(float))
-    for row, (phase, spec) in zip(rows, phases, strict=True):
-        sums[phase][_room(spec)] += row["seconds"]
+    sums: dict[bool, dict[Any, float]] = defaultdict(lambda: defaultdict(float))
+    for spec, row in rows:
+        sums[row["who"] == "model"][spec.room] += row["seconds"]
     return sum(max(rooms.values()) for rooms in sums.values())
-
-
-def _room(spec: ModelSpec) -> Room:
-    """Return what shares limits: one provider at one address."""
-    return spec.provider, spec.endpoint
 
 
 def _table(frame: pd.DataFrame) -> str:
@@ -285,60 +304,6 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-EXPECTED_REPLY_TOKENS: Final = 587
-"""Output tokens of the reply that the architecture document shows (seed 002, section 3.1), by o200k_base."""
-EXPECTED_JUDGE_TOKENS: Final = 120
-"""Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
-EXPECTED_SECONDS: Final = 2.34
-"""Latency of the reply that the architecture document shows (seed 002, section 3.1); judges are taken to be as slow."""
-LOW_SHARE: Final = 0.25
-"""Low is this share of the assumed tokens; of measured ones it is the 10th percentile."""
-ENOUGH_CALLS: Final = 5
-"""Fewer done calls than this say too little of the next ones."""
-SAMPLE: Final = 1000
-"""Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
-REPAIR_TOKENS: Final = 256
-"""What a repair request says of the error, rounded up: its words, the reason, and two messages more."""
-Three = tuple[float, float, float]
-"""Low, expected and worst."""
-
-
-@dataclass(frozen=True)
-class Experience:
-    """What replies of one model for one purpose are like."""
-
-    low: float
-    mean: float
-    seconds: float
-    measured: bool
-
-    def within(self, most: int) -> tuple[float, float]:
-        """Return low and expected tokens of a reply that may have ``most``."""
-        return min(self.low, most), min(self.mean, most)
-
-
-@dataclass(frozen=True)
-class Asking:
-    """What one run, or one judge about one run, takes: calls expected, and tokens sent and got of all of them."""
-
-    calls: float
-    sent: Three
-    got: Three
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """Tokens of all calls of a row."""
-
-    calls: int
-    sent: Three
-    got: Three
-
-
-NOTHING: Final = Tokens(0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
-"""The tokens of no call at all."""
-
-
 def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Experience:
     """Return what the study's own done calls of a model were like, or what is assumed of it."""
     key = {"provider": spec.provider, "model": spec.model, "request.endpoint": spec.endpoint}
@@ -356,63 +321,59 @@ def experience_of(plan: Plan, store: Store, spec: ModelSpec, purpose: str) -> Ex
     return Experience(low, sum(lengths) / len(done), sum(latencies) / len(done) / 1000, measured=True)
 
 
-def run_calls(
-    ahead: Iterable[Ahead], spec: ModelSpec, known: Experience, count: Callable[[str, str], int]
-) -> Iterator[Asking]:
-    """Yield what every run that is still to be asked takes."""
+def run_tokens(
+    ahead: Iterable[RunState], spec: ModelSpec, known: Experience, count: Callable[[str, str], int]
+) -> Iterator[Asked]:
+    """Yield for every run that is still to be asked its calls and tokens: sent and got, low, expected and worst."""
     encoding, times = spec.counted_by
     for one in ahead:
         if one.request is None:
             continue
         text = times * sum(count(message.content, encoding) for message in one.request.messages)
-        most = (text + MESSAGE_TOKENS * len(one.request.messages)) * _doubt(spec)
+        most = (text + MESSAGE_TOKENS * len(one.request.messages)) * spec.doubt
         # Asked again n times, each time with twice the tokens: 1 + 2 + ... + 2 ** n.
         longest = one.request.max_tokens * (2 ** (one.retries + 1) - 1)
         within = known.within(one.request.max_tokens)
-        yield Asking(1.0, (text, text, most * (one.retries + 1)), (*within, longest))
+        yield 1.0, (text, text, most * (one.retries + 1)), (*within, longest)
 
 
-def judge_calls(
+def judge_tokens(
     plan: Plan,
     role: str,
-    asked: Sequence[tuple[Ahead, float]],
+    asked: Sequence[tuple[RunState, float]],
     replies: Mapping[str, Experience],
     known: Experience,
     count: Callable[[str, str], int],
-) -> Iterator[Asking]:
-    """Yield what one judge's calls take about each run; the rubric's words are the same for every run."""
+) -> Iterator[Asked]:
+    """Yield the same of one judge's calls about each run; the rubric's words are the same for every run."""
     spec = plan.judge_models[role]
     encoding, times = spec.counted_by
     shares = {name: _shares(answerer, spec) for name, answerer in plan.models.items()}
     # One request stands for all that a judge makes about a reply: they differ in a few words.
-    for request in judge_requests(plan, role, task="", response="")[:1]:
-        words = times * sum(count(message.content, encoding) for message in request.messages)
-        # A provider may bill the schema like a text; not all do.
-        schema = times * count(request.response_schema or "", encoding)
-        extra = MESSAGE_TOKENS * len(request.messages) + schema
-        repair = int(plan.manner.repair)
-        got = (*known.within(request.max_tokens), request.max_tokens * (1 + repair))
-        for one, unpaid in asked:
-            run = one.standing.run
-            text = words + (times * count(run.prompt.text, encoding) if plan.rubric.shows_task else 0)
-            low, expected, longest = _reply_tokens(one, replies)
-            share, most_share = shares[run.model]
-            low, expected, worst = low * share, expected * share, longest * most_share
-            # How many pieces a reply has is a matter of its words, whoever counts them.
-            lengths = (low / times, expected / times, max(longest, worst / times))
-            often = [unpaid * calls_of_judge(plan, tokens) for tokens in lengths]
-            # At worst every one is asked once more, and that repair shows the judge what it said before.
-            most = (text + extra + worst) * (1 + repair) + repair * (request.max_tokens + REPAIR_TOKENS)
-            sent = (text + low, text + expected, most * _doubt(spec))
-            yield Asking(often[1], _times(sent, often), _times(got, often))
-
-
-def _reply_tokens(one: Ahead, replies: Mapping[str, Experience]) -> Three:
-    """Return how long the reply is that judges will see."""
-    if one.request is None:
-        return (float(one.tokens or 0),) * 3
-    known = replies[one.standing.run.model]
-    return (*known.within(one.request.max_tokens), one.request.max_tokens * 2.0**one.retries)
+    request = judge_requests(plan, role, task="", response="")[0]
+    words = times * sum(count(message.content, encoding) for message in request.messages)
+    # A provider may bill the schema like a text; not all do.
+    extra = MESSAGE_TOKENS * len(request.messages) + times * count(request.response_schema or "", encoding)
+    repair = int(plan.manner.repair)
+    got_low, got = known.within(request.max_tokens)
+    got_most = request.max_tokens * (1 + repair)
+    for one, unpaid in asked:
+        text = words + (times * count(one.run.prompt.text, encoding) if plan.rubric.shows_task else 0)
+        low = expected = longest = float(one.tokens or 0)
+        if one.request is not None:
+            low, expected = replies[one.run.model].within(one.request.max_tokens)
+            longest = one.request.max_tokens * 2.0**one.retries
+        share, most_share = shares[one.run.model]
+        low, expected, worst = low * share, expected * share, longest * most_share
+        # How many pieces a reply has is a matter of its words, whoever counts them.
+        few, some, many = (
+            unpaid * calls_of_judge(plan, tokens)
+            for tokens in (low / times, expected / times, max(longest, worst / times))
+        )
+        # At worst every one is asked once more, and that repair shows the judge what it said before.
+        most = (text + extra + worst) * (1 + repair) + repair * (request.max_tokens + REPAIR_TOKENS)
+        sent = (few * (text + low), some * (text + expected), many * (most * spec.doubt))
+        yield some, sent, (few * got_low, some * got, many * got_most)
 
 
 def _shares(answerer: ModelSpec, judge: ModelSpec) -> tuple[float, float]:
@@ -420,26 +381,6 @@ def _shares(answerer: ModelSpec, judge: ModelSpec) -> tuple[float, float]:
     share = judge.counted_by[1] / answerer.counted_by[1]
     doubt = OTHER_TOKENIZER if judge.encoding and judge.encoding != answerer.encoding else 1.0
     return share, max(share, 1.0) * doubt
-
-
-def _times(tokens: Three, often: Sequence[float]) -> Three:
-    low, expected, worst = (count * times for count, times in zip(tokens, often, strict=True))
-    return low, expected, worst
-
-
-def _doubt(spec: ModelSpec) -> float:
-    return 1.0 if spec.encoding else OTHER_TOKENIZER
-
-
-def total_tokens(askings: Iterable[Asking]) -> Tokens:
-    """Return the tokens of everything together."""
-    sent, got, number = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0.0
-    for asking in askings:
-        number += asking.calls
-        for place in range(3):
-            sent[place] += asking.sent[place]
-            got[place] += asking.got[place]
-    return Tokens(math.ceil(number), (sent[0], sent[1], sent[2]), (got[0], got[1], got[2]))
 
 
 def refuse_unreachable(plan: Plan, store: Store, *, only_judge: bool = False) -> None:

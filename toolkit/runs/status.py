@@ -15,7 +15,7 @@ from toolkit.runs.leases import living
 from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, was_sent
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import answered_by_others, others_lines
-from toolkit.runs.run_state import Standing, calls_of_judge, standings
+from toolkit.runs.run_state import RunState, calls_of_judge, run_states
 from toolkit.store.connection import Store
 from toolkit.store.documents import utc_now
 from toolkit.words import Summary, counted
@@ -31,7 +31,7 @@ ANSWERED: Final = "answered"
 def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     """Return how far a study is, what it has spent, what is under way and what keeps failing."""
     name, budget = plan.study.name, plan.study.budget.aud
-    runs = standings(plan, store)
+    runs = run_states(plan, store)
     succeeded = [one for one in runs if one.status == "succeeded"]
     failed = [one for one in runs if one.status == "failed"]
     excluded = Counter(one.excluded for one in succeeded if one.excluded)
@@ -94,7 +94,9 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "seconds_left": None if rate is None else 60 * _calls_left(plan, runs, judges) / rate,
         "excluded": dict(excluded),
         "failures": dict(Counter((one.failure or "unknown").split(":")[0] for one in failed)),
-        "finish_reasons": dict(Counter(one.finish_reason or "unknown" for one in succeeded)),
+        "finish_reasons": dict(
+            Counter(one.stored.finish_reason or "unknown" for one in succeeded if one.stored)
+        ),
         "judgement_failures": dict(Counter(j.reason.split(":")[0] for j in said if j.reason is not None)),
         "answered_by_others": answered_by_others(store, name) if "done" in calls else [],
         "output": str(plan.output),
@@ -182,16 +184,16 @@ def _now(status: Mapping[str, Any]) -> str:
     return ", ".join(parts) or "at work, no call in flight"
 
 
-def _calls_left(plan: Plan, runs: tuple[Standing, ...], judges: Mapping[str, int]) -> float:
+def _calls_left(plan: Plan, runs: tuple[RunState, ...], judges: Mapping[str, int]) -> float:
     """Return the calls that this execution has still to make: what failed is left to the next one."""
-    lengths = [one.output_tokens for one in runs if one.output_tokens is not None]
+    lengths = [one.tokens for one in runs if one.tokens is not None]
     usual = sum(lengths) / len(lengths) if lengths else EXPECTED_REPLY_TOKENS
     left = 0.0
     for one in {one.run.call_id: one for one in runs}.values():  # equal requests are one call
         if one.status == "failed" or one.excluded:
             continue
         missing = judges[one.run.model] - sum(judgement.answered for judgement in one.said.values())
-        tokens = usual if one.output_tokens is None else one.output_tokens
+        tokens = usual if one.tokens is None else one.tokens
         left += (one.status is None) + missing * calls_of_judge(plan, tokens)
     return left
 

@@ -16,18 +16,32 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from typing import IO, Final, cast
 
 from toolkit.errors import InputError
-from toolkit.samples import request_urls
 from toolkit.samples.tables import staging_for
-from toolkit.samples.tshark import find_program, one_line, surroundings, tshark_version
+from toolkit.samples.tshark import find_program, one_line, surroundings
 from toolkit.words import Summary
 
 _NAME: Final = "toolkit-dumpcap"
 _PATIENCE: Final = 15.0  # seconds for dumpcap to begin, and to end
 _SETTLE: Final = 0.5  # seconds after the command: the last FIN, and what the kernel still holds
 _LOOK: Final = 0.02  # seconds between two looks at what is running
+# A program of its own, so that a capture can end it like any other command; an HTTP error status is a reply too.
+_REQUEST: Final = """
+import sys, urllib.error, urllib.request
+opener, failed = urllib.request.build_opener(urllib.request.ProxyHandler({})), []
+for url in sys.argv[1:]:
+    try:
+        with opener.open(url, timeout=10) as reply:
+            while reply.read(65_536):
+                pass
+    except urllib.error.HTTPError as error:
+        error.read()
+    except (OSError, ValueError) as error:
+        failed.append(f"{url}: no reply ({getattr(error, 'reason', error)})")
+sys.exit("\\n".join(failed) or 0)
+"""
 
 
 @dataclass(frozen=True)
@@ -98,7 +112,7 @@ def _command(command: Sequence[str] | None, urls: Sequence[str] | None) -> list[
         if not url.startswith(("http://", "https://")):
             raise InputError(f"capture: {url!r} is no http or https URL")
     if urls:
-        return [sys.executable, "-I", request_urls.__file__, *urls]
+        return [sys.executable, "-I", "-c", _REQUEST, *urls]
     return list(command or ())
 
 
@@ -224,9 +238,8 @@ def recording_into(path: Path, interface: str, bpf: str, packets: int | None) ->
     Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
     packet in place of recording for ever.
     """
-    dumpcap = find_program("dumpcap")
-    limit = ["-c", str(packets)] if packets else []
-    words = [dumpcap, *_live_capture(interface, bpf)._get_dumpcap_parameters(), *limit]
+    words = [find_program("dumpcap"), "-q", "-i", interface, "-w", "-"]
+    words += (["-f", bpf] if bpf else []) + (["-c", str(packets)] if packets else [])
     with (
         tempfile.TemporaryDirectory(prefix="toolkit-dumpcap-") as home,
         path.open("wb") as sink,
@@ -245,16 +258,3 @@ def recording_into(path: Path, interface: str, bpf: str, packets: int | None) ->
             yield recording
         finally:
             process.kill()  # does nothing once it has ended
-
-
-def _live_capture(interface: str, bpf: str) -> Any:
-    """Return PyShark's LiveCapture, which knows how dumpcap is called; its processes and its loop are not used."""
-    from pyshark import LiveCapture
-
-    class Live(LiveCapture):
-        def _get_tshark_version(self) -> Any:
-            from packaging.version import Version
-
-            return Version(".".join(map(str, tshark_version())))
-
-    return Live(interface, bpf or None, tshark_path=find_program("tshark"), eventloop=object())

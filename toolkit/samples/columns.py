@@ -64,17 +64,8 @@ _TCP_STREAM: Final = _FIELDS.index("tcp.stream")
 _TCP_LENGTH: Final = _FIELDS.index("tcp.len")
 _METHOD: Final = _FIELDS.index("http.request.method")
 _STATUS: Final = _FIELDS.index("http.response.code")
-_FLAGS: Final = (
-    "FIN",
-    "SYN",
-    "RST",
-    "PSH",
-    "ACK",
-    "URG",
-    "ECE",
-    "CWR",
-    "AE",
-)  # bit 0 upwards, as in RFC 9293
+# Bit 0 upwards, as in RFC 9293.
+_FLAGS: Final = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 _QUOTING: Final = frozenset({"icmp", "icmpv6"})
 
 

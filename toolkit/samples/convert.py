@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -40,13 +40,7 @@ class Converted:
         names = ", ".join(map(str, self.files[:3])) + (" ..." if len(self.files) > 3 else "")
         size = f"{self.packets:,} packet{'s' * (self.packets != 1)}"
         text = f"{size} in {names}" + (f" ({len(self.files):,} files)" if len(self.files) > 1 else "")
-        fields = {
-            "files": [str(path) for path in self.files],
-            "packets": self.packets,
-            "reader": self.reader,
-            "truncated": self.truncated,
-            "note": self.note,
-        }
+        fields = {**asdict(self), "files": [str(path) for path in self.files]}
         return Summary(fields, text if self.note is None else f"{text}\nnote: {self.note}")
 
 
@@ -65,36 +59,9 @@ def convert(
 
     UTF-8, line feeds, RFC 4180 quoting; a cell that could become a formula in a spreadsheet has an apostrophe in
     front, which ``load_sample`` takes off again. Tabs, line ends and their like inside a value are written with a
-    backslash and a letter, as tshark does.
-
-    Parameters
-    ----------
-    source
-        A pcap or pcapng file, also gzipped.
-    target
-        The CSV to write; the provenance goes beside it as JSON. An earlier conversion there is replaced.
-    columns
-        Names from ``toolkit.samples.columns.NAMES``, in the order wanted; all of them when left out.
-    per_stream
-        Write ``TARGET-stream-0.csv`` and so on, one a TCP stream, and ``TARGET-other.csv`` for the packets without.
-    pseudonymise
-        A key: addresses and MACs are replaced wherever they stand, see ``toolkit.samples.pseudonyms``.
-    reader
-        ``"pyshark"``, ``"fast"``, or ``"auto"``: the fast one from 5 MB. The table is the same.
-    display_filter
-        Wireshark's; only packets that pass it. Times stay those since the first packet of the capture.
-    capture_hash
-        Whether the provenance holds SHA-256 and size of the capture, by which whoever has it knows it again.
-
-    Returns
-    -------
-    Converted
-        The files and what to know about them.
-
-    Raises
-    ------
-    InputError
-        When the capture cannot be read at all or gives no packet, or the target cannot be written.
+    backslash and a letter, as tshark does. ``per_stream`` writes ``TARGET-stream-0.csv`` and so on, one a TCP stream,
+    and ``TARGET-other.csv`` for the packets without. With a key in ``pseudonymise`` addresses and MACs are replaced
+    wherever they stand. A display filter keeps the times since the first packet of the capture.
     """
     capture, final = Path(source), Path(target)
     if final.suffix != ".csv":

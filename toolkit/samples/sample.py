@@ -40,18 +40,6 @@ def shipped_samples() -> tuple[str, ...]:
 def shipped_capture(name: str) -> Path:
     """Return the capture that a sample of this name was made from.
 
-    Parameters
-    ----------
-    name
-        A name from ``shipped_samples``.
-
-    Raises
-    ------
-    InputError
-        When there is no such sample.
-
-    Examples
-    --------
     >>> shipped_capture("plain_gets").name
     'plain_gets.pcapng'
     """
@@ -61,23 +49,7 @@ def shipped_capture(name: str) -> Path:
 
 
 def load_sample(path_or_name: str | Path) -> Sample:
-    """Read a sample that comes with the toolkit, or one that ``toolkit samples convert`` wrote.
-
-    Parameters
-    ----------
-    path_or_name
-        A name from ``shipped_samples``, or the path of a CSV.
-
-    Returns
-    -------
-    Sample
-        With the provenance that stands beside it.
-
-    Raises
-    ------
-    InputError
-        When there is no such sample, or a cell does not fit its column.
-    """
+    """Read a sample by its name where it ships, or by the path of a CSV that ``toolkit samples convert`` wrote."""
     if isinstance(path_or_name, str) and path_or_name in shipped_samples():
         path = Path(str(files("toolkit.samples") / "data" / f"{path_or_name}.csv"))
     else:

@@ -5,230 +5,65 @@ from typing import Any
 
 _WHERE = {
     "toolkit.stats.agreement.alpha": (
-        "alpha_over_dimensions",
-        "alpha_over_judges",
+        "alpha_over_dimensions alpha_over_judges omega_over_dimensions omega_over_judges omega_total"
     ),
-    "toolkit.stats.agreement.bland_altman": (
-        "BlandAltman",
-        "bland_altman",
-    ),
-    "toolkit.stats.agreement.correlations": (
-        "clustered_pearson",
-        "pearson_between_judges",
-        "ranks_between_judges",
-    ),
-    "toolkit.stats.agreement.icc": (
-        "clustered_icc",
-        "icc_estimates",
-    ),
-    "toolkit.stats.agreement.incomplete_icc": (
-        "IncompleteIcc",
-        "incomplete_icc",
-    ),
-    "toolkit.stats.agreement.judge_card": (
-        "JudgeCard",
-        "judge_cards",
-    ),
-    "toolkit.stats.agreement.krippendorff": ("krippendorff_alpha",),
-    "toolkit.stats.agreement.omega": (
-        "omega_over_dimensions",
-        "omega_over_judges",
-        "omega_total",
-    ),
-    "toolkit.stats.agreement.probe_shift": (
-        "ProbeShift",
-        "ProbeShifts",
-        "probe_shifts",
-    ),
-    "toolkit.stats.agreement.ratings": (
-        "RatingMatrix",
-        "rating_matrix",
-        "read_ratings",
-    ),
-    "toolkit.stats.agreement.reliability": (
-        "Reliability",
-        "ReliabilityDetails",
-        "reliability",
-    ),
-    "toolkit.stats.agreement.retest": (
-        "Retest",
-        "retest",
-        "retest_frame",
-    ),
-    "toolkit.stats.agreement.severity": (
-        "Severity",
-        "judge_severity",
-    ),
-    "toolkit.stats.comparisons.ceiling": (
-        "Ceiling",
-        "ceiling",
-    ),
-    "toolkit.stats.comparisons.cost_quality": (
-        "Pareto",
-        "pareto",
-    ),
-    "toolkit.stats.comparisons.focus": (
-        "FocusContrast",
-        "focus_contrast",
-    ),
-    "toolkit.stats.comparisons.missing_data": (
-        "MissingData",
-        "missing_data",
-    ),
-    "toolkit.stats.comparisons.models": (
-        "ModelComparison",
-        "compare_models",
-        "rate_difference",
-    ),
-    "toolkit.stats.detection.deciders": (
-        "Decider",
-        "baselines",
-        "compare_deciders",
-        "decider",
-        "deciders_frame",
-    ),
-    "toolkit.stats.agreement.kappa": (
-        "cohen_kappa",
-        "fleiss_kappa",
-        "weighted_kappa",
-    ),
-    "toolkit.stats.detection.prevalence": (
-        "Prevalence",
-        "corrected_prevalence",
-        "lang_reiczigel",
-    ),
-    "toolkit.stats.detection.rates": (
-        "Classification",
-        "Confusion",
-        "auc",
-        "classify",
-        "mcnemar",
-    ),
-    "toolkit.stats.generalizability.components": (
-        "VarianceComponents",
-        "variance_components",
-    ),
-    "toolkit.stats.generalizability.d_study": (
-        "Costs",
-        "DecisionPlan",
-        "DecisionStudy",
-        "decision_study",
-    ),
-    "toolkit.stats.generalizability.design": (
-        "Design",
-        "components_table",
-    ),
-    "toolkit.stats.generalizability.g_study": (
-        "Generalizability",
-        "generalizability_study",
-    ),
-    "toolkit.stats.generalizability.study_scores": (
-        "StudyGeneralizability",
-        "study_generalizability",
-    ),
-    "toolkit.stats.human.alt_test": (
-        "AltTest",
-        "alternative_annotator_test",
-    ),
-    "toolkit.stats.human.calibration": (
-        "Calibration",
-        "calibrate",
-    ),
-    "toolkit.stats.human.people": ("compare_with_people",),
-    "toolkit.stats.human.ppi": (
-        "CalibratedMean",
-        "prediction_powered_mean",
-    ),
-    "toolkit.stats.human.ratings_needed": (
-        "RatingsNeeded",
-        "ratings_for_agreement",
-        "ratings_for_mean",
-    ),
-    "toolkit.stats.inference.clusters": ("over_clusters",),
+    "toolkit.stats.agreement.bland_altman": "bland_altman BlandAltman",
+    "toolkit.stats.agreement.correlations": "clustered_pearson pearson_between_judges ranks_between_judges",
+    "toolkit.stats.agreement.icc": "clustered_icc icc_estimates",
+    "toolkit.stats.agreement.incomplete_icc": "incomplete_icc IncompleteIcc",
+    "toolkit.stats.agreement.judge_card": "judge_cards JudgeCard",
+    "toolkit.stats.agreement.kappa": "cohen_kappa fleiss_kappa weighted_kappa",
+    "toolkit.stats.agreement.krippendorff": "krippendorff_alpha",
+    "toolkit.stats.agreement.probe_shift": "probe_shifts ProbeShift ProbeShifts",
+    "toolkit.stats.agreement.ratings": "rating_matrix RatingMatrix read_ratings",
+    "toolkit.stats.agreement.reliability": "Reliability reliability ReliabilityDetails",
+    "toolkit.stats.agreement.retest": "Retest retest retest_frame",
+    "toolkit.stats.agreement.severity": "judge_severity Severity",
+    "toolkit.stats.comparisons.ceiling": "ceiling Ceiling",
+    "toolkit.stats.comparisons.cost_quality": "pareto Pareto",
+    "toolkit.stats.comparisons.focus": "focus_contrast FocusContrast",
+    "toolkit.stats.comparisons.missing_data": "missing_data MissingData",
+    "toolkit.stats.comparisons.models": "compare_models ModelComparison rate_difference",
+    "toolkit.stats.detection.deciders": "baselines compare_deciders Decider decider deciders_frame",
+    "toolkit.stats.detection.prevalence": "corrected_prevalence lang_reiczigel Prevalence",
+    "toolkit.stats.detection.rates": "auc Classification classify Confusion mcnemar",
+    "toolkit.stats.generalizability.components": "variance_components VarianceComponents",
+    "toolkit.stats.generalizability.d_study": "Costs decision_study DecisionPlan DecisionStudy",
+    "toolkit.stats.generalizability.design": "components_table Design",
+    "toolkit.stats.generalizability.g_study": "Generalizability generalizability_study",
+    "toolkit.stats.generalizability.study_scores": "study_generalizability StudyGeneralizability",
+    "toolkit.stats.human.alt_test": "alternative_annotator_test AltTest",
+    "toolkit.stats.human.calibration": "calibrate Calibration",
+    "toolkit.stats.human.people": "compare_with_people",
+    "toolkit.stats.human.ppi": "CalibratedMean prediction_powered_mean",
+    "toolkit.stats.human.ratings_needed": "ratings_for_agreement ratings_for_mean RatingsNeeded",
+    "toolkit.stats.inference.clusters": "over_clusters",
     "toolkit.stats.inference.effect_size": (
-        "average_effect_size",
-        "bias_corrected",
-        "paired_effect_size",
+        "average_effect_size bias_corrected paired_effect_size standard_deviation"
     ),
-    "toolkit.stats.inference.jackknife": ("jackknife_interval",),
-    "toolkit.stats.inference.means": (
-        "clustered_mean",
-        "mean_interval",
-        "standard_deviation",
-    ),
-    "toolkit.stats.inference.multiplicity": (
-        "false_discovery",
-        "holm",
-        "with_holm",
-    ),
-    "toolkit.stats.inference.proportions": (
-        "clopper_pearson",
-        "effective_cases",
-        "share",
-        "wilson",
-    ),
-    "toolkit.stats.inference.regression": (
-        "cluster_robust",
-        "clustered_slope",
-    ),
-    "toolkit.stats.inference.sign_flip": ("sign_flip",),
-    "toolkit.stats.one_shot.compare": (
-        "OneShotComparison",
-        "compare_one_shot",
-        "compare_two_methods",
-    ),
-    "toolkit.stats.one_shot.methods": (
-        "GroupScore",
-        "MethodScore",
-        "overall",
-    ),
-    "toolkit.stats.power.answer": (
-        "PowerAnswer",
-        "whole",
-    ),
-    "toolkit.stats.power.experiments": ("experiments_needed",),
-    "toolkit.stats.power.icc": ("answers_for_icc_width",),
+    "toolkit.stats.inference.jackknife": "jackknife_interval",
+    "toolkit.stats.inference.means": "cluster_robust clustered_mean clustered_slope mean_interval",
+    "toolkit.stats.inference.multiplicity": "false_discovery holm with_holm",
+    "toolkit.stats.inference.proportions": "clopper_pearson effective_cases share wilson",
+    "toolkit.stats.inference.sign_flip": "sign_flip",
+    "toolkit.stats.one_shot.compare": "compare_one_shot compare_two_methods OneShotComparison",
+    "toolkit.stats.one_shot.methods": "GroupScore MethodScore overall",
+    "toolkit.stats.power.answer": "PowerAnswer whole",
+    "toolkit.stats.power.experiments": "experiments_needed",
+    "toolkit.stats.power.icc": "answers_for_icc_width",
     "toolkit.stats.power.paired": (
-        "bases_needed",
-        "detectable_effect",
-        "equivalence_bases",
-        "paired_power",
-        "paired_sample_size",
+        "bases_needed detectable_effect equivalence_bases paired_power paired_sample_size"
     ),
-    "toolkit.stats.power.pilot": (
-        "PilotPower",
-        "pilot_power",
-    ),
-    "toolkit.stats.prompt_length.contrasts": (
-        "LengthComparison",
-        "compare_lengths",
-    ),
-    "toolkit.stats.prompt_length.dimension_profile": (
-        "DimensionProfile",
-        "dimension_profile",
-    ),
-    "toolkit.stats.prompt_length.equivalence": ("equivalence",),
-    "toolkit.stats.prompt_length.mixed_model": (
-        "MixedModel",
-        "mixed_model",
-    ),
-    "toolkit.stats.prompt_length.omnibus": (
-        "RepeatedMeasures",
-        "friedman",
-        "repeated_measures",
-    ),
-    "toolkit.stats.prompt_length.reply_length": (
-        "LengthBias",
-        "length_bias",
-    ),
-    "toolkit.stats.result": (
-        "Estimate",
-        "Result",
-        "estimates_frame",
-        "estimates_of",
-    ),
+    "toolkit.stats.power.pilot": "pilot_power PilotPower",
+    "toolkit.stats.prompt_length.contrasts": "compare_lengths LengthComparison",
+    "toolkit.stats.prompt_length.dimension_profile": "dimension_profile DimensionProfile",
+    "toolkit.stats.prompt_length.equivalence": "equivalence",
+    "toolkit.stats.prompt_length.mixed_model": "mixed_model MixedModel",
+    "toolkit.stats.prompt_length.omnibus": "friedman repeated_measures RepeatedMeasures",
+    "toolkit.stats.prompt_length.reply_length": "length_bias LengthBias",
+    "toolkit.stats.result": "Estimate estimates_frame estimates_of Result",
 }
-_HOME = {name: module for module, names in _WHERE.items() for name in names}
+_HOME = {name: module for module, names in _WHERE.items() for name in names.split()}
 __all__ = sorted(_HOME)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from decimal import Decimal
 from itertools import groupby, pairwise
 from math import isfinite
@@ -111,6 +111,18 @@ class Estimate:
         """What was adjusted for several tests and that the interval was not; ``none`` where nothing was."""
         beside = "; interval unadjusted" if self.correction != "none" and self.low is not None else ""
         return self.correction + beside
+
+    def noted(self, *notes: str) -> Estimate:
+        """Return the result with more notes after its own."""
+        return replace(self, note="; ".join(filter(None, (self.note, *notes))))
+
+    def not_estimable(self, reason: str) -> Estimate:
+        """Return the result without a number, and why."""
+        return replace(self, estimate=None, low=None, high=None, note=f"not estimable: {reason}")
+
+    def no_interval(self, reason: str) -> Estimate:
+        """Return the result with a word on why it has no interval."""
+        return self.noted(f"no interval: {reason}")
 
     def sentence(self) -> str:
         """Return the result in words ready for the thesis, rounded only here."""

@@ -1,4 +1,8 @@
-"""Open a store: the server named by ``MONGODB_URI``, or the embedded one of a results folder."""
+"""Open a store: the server named by ``MONGODB_URI``, or the embedded one of a results folder.
+
+Reads go through mongoengine's query sets and come back as plain documents. Writes go through `toolkit.store.writer`: a
+bulk of raw operations, because mongoengine would send each document by itself.
+"""
 
 from __future__ import annotations
 
@@ -32,41 +36,33 @@ DATABASE = "toolkit"
 CHUNK = 5000  # ids in one $in
 BATCH = 100_000  # documents in one reply, which ends at 16 MB anyway
 _opening = threading.RLock()  # the garbage collector may close a store while another is opened
-_default_follows = [""]  # the store that ``Run.objects`` of the documents asks
 
 
 class Store:
-    """An open store: collections, a durable writer, and queries through mongoengine.
-
-    Open it with `open_store`. ``Run.objects`` of the documents follow the store opened last in this process;
-    ``store.objects(Run)`` always asks this one. One that nobody holds any more, nor its database, closes itself.
-    """
+    """An open store: collections, a durable writer, and queries; one that nobody holds any more closes itself."""
 
     def __init__(self, uri: str, folder: Path | None) -> None:
-        self.uri = uri
         self.folder = folder
         with _opening:
-            self._alias = f"store-{uuid.uuid4()}"
-            me.disconnect("default")
-            _default_follows[0] = self._alias
-            listeners = [_Reviver(folder)] if folder else []
-            for alias in ("default", self._alias):
-                me.connect(
-                    db=DATABASE,
-                    host=uri,
-                    alias=alias,
-                    tz_aware=True,
-                    uuidRepresentation="standard",
-                    serverSelectionTimeoutMS=10_000,
-                    event_listeners=listeners,
-                )
-            client = get_connection(self._alias)
+            alias = f"store-{uuid.uuid4()}"
+            me.connect(
+                db=DATABASE,
+                host=uri,
+                alias=alias,
+                tz_aware=True,
+                uuidRepresentation="standard",
+                serverSelectionTimeoutMS=10_000,
+                event_listeners=[_Reviver(folder)] if folder else [],
+            )
+            client = get_connection(alias)
             self.database = client[DATABASE]
             try:
                 for document in DOCUMENTS:
-                    document.ensure_indexes()
+                    for spec in document._meta["index_specs"]:  # `ensure_indexes` knows one store a process
+                        options = {name: value for name, value in spec.items() if name != "fields"}
+                        self.database[document._meta["collection"]].create_index(spec["fields"], **options)
             except PyMongoError as error:
-                _disconnect(self._alias)
+                me.disconnect(alias)
                 said = _without_password(reason_of(error))
                 if folder:
                     mend = what_to_do(error) if "disk is full" in said else embedded.MEND
@@ -76,8 +72,9 @@ class Store:
                     "check MONGODB_URI or remove it to use the embedded server"
                 ) from None
         # A database object of its own, or the thread would hold the one whose end ends it.
-        self.writer = BulkWriter(client[DATABASE], partial(embedded.revive, folder) if folder else _nothing)
-        self._closing = weakref.finalize(self.database, _close, self.writer, self._alias)
+        revive = partial(embedded.revive, folder) if folder else None
+        self.writer = BulkWriter(client[DATABASE], revive)
+        self._closing = weakref.finalize(self.database, _close, self.writer, alias)
 
     def objects(self, document: type[me.Document]) -> QuerySet:
         """Return mongoengine's query set of a document class, bound to this store."""
@@ -123,17 +120,14 @@ class Store:
         left = list(leave_out) or [
             name for name in document._db_field_map.values() if only and name not in wanted
         ]
-        collection = self.database[document._meta["collection"]]
-        if "_id" in where:  # which a pipeline of the embedded server finds without its index
-            with without_collecting():
-                return list(collection.find(where, dict.fromkeys(left, 0) or None, batch_size=BATCH))
-        # A pipeline that takes fields away: only that way does the embedded server leave them out in SQL, in a fifth of
-        # the time, and hand on the others as they were written: picked one by one, floats would keep 15 digits.
-        pipeline: list[Mapping[str, Any]] = [{"$match": where}]
-        if left:
-            pipeline.append({"$project": dict.fromkeys(left, 0)})
+        matching = self.objects(document).filter(__raw__=where)
         with without_collecting():
-            return list(collection.aggregate(pipeline, batchSize=BATCH))
+            if "_id" in where:  # which a pipeline of the embedded server finds without its index
+                return list(matching.exclude(*left).batch_size(BATCH).as_pymongo())
+            # Fields are taken away in a pipeline: only that way does the embedded server leave them out in SQL, in a
+            # fifth of the time, and hand on the others as they were written: picked one by one, floats keep 15 digits.
+            taking = [{"$project": dict.fromkeys(left, 0)}] if left else []
+            return list(matching.aggregate(taking, batchSize=BATCH))
 
     def add_prompts(self, prompts: Sequence[DatasetPrompt]) -> None:
         """Store prompts once per dataset version; the same id with another text is refused."""
@@ -141,33 +135,35 @@ class Store:
             (found["prompt_id"], found["dataset_version"]): found["text"]
             for found in self.find_by(Prompt, "prompt_id", (prompt.prompt_id for prompt in prompts))
         }
-        writes = []
+        new = []
         for prompt in prompts:
-            fields = asdict(prompt)
-            fields.pop("base")  # it is metadata.base_scenario, as the seed has it
             known = stored.get((prompt.prompt_id, prompt.dataset_version))
             if known is None:
-                document = Prompt(**{name: value for name, value in fields.items() if value != ""})
-                document.validate()
-                writes.append(self.writer.submit("prompts", InsertOne(document.to_mongo().to_dict())))
+                fields = asdict(prompt)
+                fields.pop("base")  # it is metadata.base_scenario, as the seed has it
+                new.append(Prompt(**{name: value for name, value in fields.items() if value != ""}))
             elif known != prompt.text:
                 raise StoreError(
                     f"prompt {prompt.prompt_id}: version {prompt.dataset_version} is stored with another text; "
                     "give the changed dataset a new dataset_version"
                 )
-        for write in writes:
-            with contextlib.suppress(Duplicate):  # another process was first with the same prompt
-                write.result()
+        self._add(new)
 
     def add_rubric(self, rubric_hash: str, name: str, version: str, content: str) -> None:
         """Store the content of a rubric once, under the hash that its judgements carry."""
-        if self.database["rubrics"].count_documents({"_id": rubric_hash}, limit=1):
-            return
-        document = Rubric(rubric_hash=rubric_hash, name=name, version=version, content=content)
-        document.validate()
-        write = self.writer.submit("rubrics", InsertOne(document.to_mongo().to_dict()))
-        with contextlib.suppress(Duplicate):  # another process was first
-            write.result()
+        if self.objects(Rubric).filter(rubric_hash=rubric_hash).first() is None:
+            self._add([Rubric(rubric_hash=rubric_hash, name=name, version=version, content=content)])
+
+    def _add(self, documents: Sequence[me.Document]) -> None:
+        writes = []
+        for document in documents:
+            document.validate()
+            writes.append(
+                self.writer.submit(document._meta["collection"], InsertOne(document.to_mongo().to_dict()))
+            )
+        for write in writes:
+            with contextlib.suppress(Duplicate):  # another process was first with the same
+                write.result()
 
     def close(self) -> None:
         """Write what is queued and disconnect."""
@@ -191,30 +187,15 @@ class _Reviver(ServerHeartbeatListener):
             embedded.revive(self._folder)
 
 
-def _nothing() -> None:
-    """A server that is not ours is not started by us."""
-
-
 def _close(writer: BulkWriter, alias: str) -> None:
     writer.close()
     with _opening:
-        _disconnect(alias)
-
-
-def _disconnect(alias: str) -> None:
-    # A client that outlives its server would hold up whoever opens the next store.
-    if _default_follows[0] == alias:
-        me.disconnect("default")
-        _default_follows[0] = ""
-    me.disconnect(alias)
+        me.disconnect(alias)  # a client that outlives its server would hold up whoever opens the next store
 
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """Keep Python from looking for cycles among documents while they are there: they have none, and it takes as long.
-
-    Also a decorator, for a function that reads many and lets them go again.
-    """
+    """Keep Python from looking for cycles among many documents: they have none, and it takes as long as reading."""
     paused = gc.isenabled()
     if paused:
         gc.disable()

@@ -1,27 +1,18 @@
-"""The data dictionary: every tidy frame and every column of it, from the tables that the frames are made with."""
+"""The data dictionary: every tidy frame and every column of it, from the table that the frames are made with."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.store.columns import (
-    CALLS,
-    DIMENSION_SCORES,
-    EXPERIMENTS,
-    HUMAN,
-    JUDGEMENTS,
-    MEASUREMENTS,
-    METHODS,
-    PROMPTS,
-    RESULTS,
-    RUNS,
-    Column,
-)
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
 
 # The storage is named: what "string" alone means depends on what else is installed, and on options of the user's.
@@ -34,8 +25,31 @@ _CATEGORIES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Column:
+    """One column of a tidy frame."""
+
+    dtype: str
+    meaning: str
+    unit: str
+    missing: str
+
+
+def _read() -> dict[str, dict[str, Column]]:
+    """Return the columns of every tidy frame by the name of the frame, which is the name of the method of a study."""
+    text = resources.files("toolkit.store").joinpath("columns.csv").read_text(encoding="utf-8")
+    kinds: dict[str, dict[str, Column]] = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        kind, name = row.pop("frame"), row.pop("column")
+        kinds.setdefault(kind, {})[name] = Column(**row)
+    return kinds
+
+
+KINDS: Final[Mapping[str, Mapping[str, Column]]] = _read()
+
+
 def dtype_of(word: str) -> Any:
-    """Return the pandas dtype that a word of `toolkit.store.columns.Column` stands for."""
+    """Return the pandas dtype that a column's word for it stands for."""
     if word in _CATEGORIES:
         return pd.CategoricalDtype(pd.Index(_CATEGORIES[word], dtype="str"), ordered=True)
     if word == "string":
@@ -43,9 +57,16 @@ def dtype_of(word: str) -> Any:
     return MOMENT if word == "utc" else pd.api.types.pandas_dtype(word)
 
 
-def types_of(columns: Mapping[str, Column]) -> dict[str, str]:
-    """Return the words for the dtypes of columns, by name."""
-    return {name: column.dtype for name, column in columns.items()}
+def columns_of(kind: str) -> Mapping[str, Column]:
+    """Return the columns of a kind of frame."""
+    if kind not in KINDS:
+        raise InputError(f"there is no frame {kind!r}; use one of {', '.join(KINDS)}")
+    return KINDS[kind]
+
+
+def types_of(kind: str) -> dict[str, str]:
+    """Return the words for the dtypes of a frame's columns, by name."""
+    return {name: column.dtype for name, column in columns_of(kind).items()}
 
 
 def typed(rows: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> pd.DataFrame:
@@ -85,19 +106,6 @@ def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
     return pd.array(values, dtype=dtype_of(word))
 
 
-KINDS: Final[Mapping[str, Mapping[str, Column]]] = {
-    "runs": RUNS,
-    "judgements": JUDGEMENTS,
-    "dimensions": DIMENSION_SCORES,
-    "calls": CALLS,
-    "prompts": PROMPTS,
-    "experiments": EXPERIMENTS,
-    "methods": METHODS,
-    "measurements": MEASUREMENTS,
-    "results": RESULTS,
-    "human": HUMAN,
-}
-"""The columns of every tidy frame by the name of the frame, which is the name of the method of a study."""
 _ONE_ROW: Final[Mapping[str, str]] = {
     "runs": "one row a run: a prompt, a model, a repeat, and the reply",
     "judgements": "one row a judgement: what one judge said of one run, under the study's ensemble and rubric",
@@ -111,13 +119,6 @@ _ONE_ROW: Final[Mapping[str, str]] = {
     "human": "one row a rating by a person: the newest of each rater and run",
 }
 _TABLE: Final = dict.fromkeys(("frame", "column", "dtype", "unit", "meaning", "missing"), "string")
-
-
-def columns_of(kind: str) -> Mapping[str, Column]:
-    """Return the columns of a kind of frame."""
-    if kind not in KINDS:
-        raise InputError(f"there is no frame {kind!r}; use one of {', '.join(KINDS)}")
-    return KINDS[kind]
 
 
 def describe(kind: str | None = None) -> pd.DataFrame:
@@ -147,7 +148,7 @@ def dtype_words(word: str) -> str:
 
 def as_kind(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Return a frame with exactly the columns, order and dtypes of its kind."""
-    types = types_of(columns_of(kind))
+    types = types_of(kind)
     odd = [*(name for name in types if name not in frame), *(name for name in frame if name not in types)]
     if odd:
         verb = "lacks" if odd[0] in types else "does not have"
@@ -161,18 +162,12 @@ def as_kind(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
 def dictionary_text() -> str:
     """Return the data dictionary as Markdown, the same text every time."""
     parts = [_INTRODUCTION]
-    for kind, columns in KINDS.items():
+    for kind in KINDS:
         parts.append(f"## `study.{kind}()`\n\n{_ONE_ROW[kind].capitalize()}.\n")
         lines = ["| column | dtype | unit | meaning | missing |", "| --- | --- | --- | --- | --- |"]
-        for name, column in columns.items():
-            cells = (
-                f"`{name}`",
-                dtype_words(column.dtype),
-                column.unit,
-                column.meaning,
-                column.missing or "never",
-            )
-            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+        for _, name, *cells in describe(kind).itertuples(index=False):
+            escaped = (cell.replace("|", chr(92) + "|") for cell in (f"`{name}`", *cells))
+            lines.append(f"| {' | '.join(escaped)} |")
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
 

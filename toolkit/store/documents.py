@@ -7,6 +7,7 @@ Nothing outside ``toolkit.store`` handles these objects: plain frozen objects an
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any, ClassVar
 
 import mongoengine as me
 
@@ -19,7 +20,23 @@ def utc_now() -> datetime:
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
-class Prompt(me.Document):
+class _Document(me.Document):
+    meta: ClassVar[dict[str, Any]] = {"abstract": True, "auto_create_index": False}
+
+
+class _Created(_Document):
+    created_at = me.DateTimeField(required=True, default=utc_now)
+
+    meta = {"abstract": True}
+
+
+class _Changing(_Created):
+    updated_at = me.DateTimeField(required=True, default=utc_now)
+
+    meta = {"abstract": True}
+
+
+class Prompt(_Changing):
     """One text of a base at one length bin; belongs to a dataset version."""
 
     prompt_id = me.StringField(required=True)
@@ -31,12 +48,9 @@ class Prompt(me.Document):
     token_count = me.IntField(required=True, min_value=0)
     dataset_version = me.StringField(required=True)
     metadata = me.DictField()
-    created_at = me.DateTimeField(required=True, default=utc_now)
-    updated_at = me.DateTimeField(required=True, default=utc_now)
 
-    meta = {  # noqa: RUF012 - mongoengine reads this class attribute
+    meta = {
         "collection": "prompts",
-        "auto_create_index": False,
         "indexes": [
             {"fields": ["prompt_id", "dataset_version"], "unique": True},
             ["dataset_version", "scenario", "length_bin"],
@@ -44,15 +58,14 @@ class Prompt(me.Document):
     }
 
 
-class OutputBlob(me.Document):
+class OutputBlob(_Created):
     """The text of a reply, stored once under the hash of its content."""
 
     blob_id = me.StringField(required=True, unique=True)
     content = me.StringField(required=True)
     metadata = me.DictField()
-    created_at = me.DateTimeField(required=True, default=utc_now)
 
-    meta = {"collection": "output_blobs", "auto_create_index": False}  # noqa: RUF012
+    meta = {"collection": "output_blobs"}
 
 
 class Tokens(me.EmbeddedDocument):
@@ -72,7 +85,7 @@ class Economics(me.EmbeddedDocument):
     latency_ms = me.FloatField(required=True, min_value=0)
 
 
-class Run(me.Document):
+class Run(_Changing):
     """A prompt, a model, a repeat, and the call that answered it."""
 
     run_id = me.StringField(required=True, unique=True, min_length=26, max_length=26)
@@ -86,8 +99,6 @@ class Run(me.Document):
     ensemble_evaluation = me.DictField()
     output_blob_id = me.StringField()
     bias_controls = me.DictField()
-    created_at = me.DateTimeField(required=True, default=utc_now)
-    updated_at = me.DateTimeField(required=True, default=utc_now)
     # added: which study and test asked, which call answered, and why it failed
     study = me.StringField(required=True)
     test = me.StringField(required=True)
@@ -108,9 +119,8 @@ class Run(me.Document):
     defect = me.StringField(choices=("truncated", "empty", "refused", "filtered"))
     reply_policy = me.StringField(choices=("keep", "retry", "exclude"))
 
-    meta = {  # noqa: RUF012
+    meta = {
         "collection": "runs",
-        "auto_create_index": False,
         "indexes": [
             {"fields": ["study", "test", "prompt_id", "model", "repeat", "call_id"], "unique": True},
             "call_id",
@@ -118,7 +128,7 @@ class Run(me.Document):
     }
 
 
-class Judgement(me.Document):
+class Judgement(_Changing):
     """What one judge said of one run under one rubric; re-judging adds, it never overwrites another version."""
 
     run_id = me.StringField(required=True)
@@ -127,6 +137,9 @@ class Judgement(me.Document):
     rubric = me.StringField(required=True)
     rubric_hash = me.StringField(required=True)
     call_id = me.StringField(required=True)
+    call_ids = me.ListField(
+        me.StringField()
+    )  # all that were answered, that one first; not kept of judgements before
     scores = me.DictField(null=True)
     composite = me.FloatField(null=True)
     composite_strict = me.FloatField(null=True)
@@ -148,12 +161,9 @@ class Judgement(me.Document):
     expected = me.DictField(null=True)
     expected_mass = me.DictField(null=True)
     detail = me.DictField(null=True)
-    created_at = me.DateTimeField(required=True, default=utc_now)
-    updated_at = me.DateTimeField(required=True, default=utc_now)
 
-    meta = {  # noqa: RUF012
+    meta = {
         "collection": "judgements",
-        "auto_create_index": False,
         "indexes": [
             {"fields": ["run_id", "judge", "call_id"], "unique": True},
             "run_id",  # the embedded server has no use for the first field of an index of several
@@ -162,20 +172,18 @@ class Judgement(me.Document):
     }
 
 
-class Rubric(me.Document):
+class Rubric(_Changing):
     """The whole content of a rubric under the hash that its judgements carry."""
 
     rubric_hash = me.StringField(primary_key=True, min_length=64, max_length=64)
     name = me.StringField(required=True)
     version = me.StringField(required=True)
     content = me.StringField(required=True)  # JSON, the text that is hashed
-    created_at = me.DateTimeField(required=True, default=utc_now)
-    updated_at = me.DateTimeField(required=True, default=utc_now)
 
-    meta = {"collection": "rubrics", "auto_create_index": False}  # noqa: RUF012
+    meta = {"collection": "rubrics"}
 
 
-class Call(me.Document):
+class Call(_Changing):
     """One request to one model and its raw reply: claimed before it is sent, paid for once, kept for ever."""
 
     call_id = me.StringField(primary_key=True, min_length=64, max_length=64)
@@ -187,9 +195,8 @@ class Call(me.Document):
     model = me.StringField(required=True)
     request = me.DictField()
     worst_aud = me.FloatField(required=True, min_value=0)
-    sent = (
-        me.BooleanField()
-    )  # of a claim: whether its request is being sent, and may be billed if its owner dies
+    # of a claim: whether its request is being sent, and may be billed if its owner dies
+    sent = me.BooleanField()
     text = me.StringField()
     finish_reason = me.StringField()
     answered_by = me.StringField()
@@ -205,27 +212,21 @@ class Call(me.Document):
     unsure_aud = me.FloatField(min_value=0)  # attempts that broke after they were sent, at their worst
     inherited_aud = me.FloatField(min_value=0)  # the part of it from before this owner
     failure = me.DictField()
-    created_at = me.DateTimeField(required=True, default=utc_now)
-    updated_at = me.DateTimeField(required=True, default=utc_now)
 
-    meta = {  # noqa: RUF012
-        "collection": "calls",
-        "auto_create_index": False,
-        "indexes": [["study", "state"]],
-    }
+    meta = {"collection": "calls", "indexes": [["study", "state"]]}
 
 
-class Owner(me.Document):
+class Owner(_Document):
     """A process at work on a study; its claims are alive as long as its lease is."""
 
     name = me.StringField(primary_key=True)
     study = me.StringField(required=True)
     lease_until = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
 
-    meta = {"collection": "owners", "auto_create_index": False}  # noqa: RUF012
+    meta = {"collection": "owners"}
 
 
-class Account(me.Document):
+class Account(_Document):
     """What a study has spent and what its processes may still spend, for the budget they share."""
 
     study = me.StringField(primary_key=True)
@@ -233,10 +234,10 @@ class Account(me.Document):
     settled_aud = me.FloatField(required=True)
     grants = me.ListField(me.DictField())
 
-    meta = {"collection": "accounts", "auto_create_index": False}  # noqa: RUF012
+    meta = {"collection": "accounts"}
 
 
-class Batch(me.Document):
+class Batch(_Document):
     """Calls submitted together to a batch endpoint: written before they are sent, ended once all are kept."""
 
     name = me.StringField(primary_key=True, min_length=26, max_length=26)
@@ -250,14 +251,10 @@ class Batch(me.Document):
     created = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
     updated_at = me.DateTimeField(required=True, default=utc_now)
 
-    meta = {  # noqa: RUF012
-        "collection": "batches",
-        "auto_create_index": False,
-        "indexes": [["study", "state"]],
-    }
+    meta = {"collection": "batches", "indexes": [["study", "state"]]}
 
 
-class Settlement(me.Document):
+class Settlement(_Document):
     """Calls that may have been billed, accepted as billed or cleared by a person; only ever added."""
 
     name = me.StringField(primary_key=True, min_length=64, max_length=64)
@@ -268,10 +265,10 @@ class Settlement(me.Document):
     aud = me.FloatField(required=True, min_value=0)
     calls = me.ListField(me.DictField(), required=True)  # call_id, aud
 
-    meta = {"collection": "settlements", "auto_create_index": False}  # noqa: RUF012
+    meta = {"collection": "settlements"}
 
 
-class HumanRating(me.Document):
+class HumanRating(_Created):
     """One version of what one rater said of one reply under one rubric."""
 
     rating_id = me.StringField(primary_key=True, min_length=64, max_length=64)
@@ -285,16 +282,11 @@ class HumanRating(me.Document):
     scores = me.DictField()
     reasons = me.StringField(null=True)
     source = me.StringField(required=True, choices=("desk", "file"))
-    created_at = me.DateTimeField(required=True, default=utc_now)
 
-    meta = {  # noqa: RUF012 - mongoengine reads this class attribute
-        "collection": "human_ratings",
-        "auto_create_index": False,
-        "indexes": ["run_id"],
-    }
+    meta = {"collection": "human_ratings", "indexes": ["run_id"]}
 
 
-class RatingRound(me.Document):
+class RatingRound(_Created):
     """The order in which one rater sees the replies of a study; it only ever grows at its end."""
 
     round_id = me.StringField(primary_key=True, min_length=64, max_length=64)
@@ -304,9 +296,8 @@ class RatingRound(me.Document):
     seed = me.IntField(required=True)
     size = me.IntField(null=True, min_value=1)
     run_ids = me.ListField(me.StringField())
-    created_at = me.DateTimeField(required=True, default=utc_now)
 
-    meta = {"collection": "rating_rounds", "auto_create_index": False}  # noqa: RUF012 - mongoengine reads it
+    meta = {"collection": "rating_rounds"}
 
 
 DOCUMENTS = (

@@ -7,15 +7,11 @@ so no second server can open the same data. The server ends by itself when nobod
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import contextlib
 import fcntl
-import functools
-import gc
 import json
-import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -29,9 +25,6 @@ IDLE_SECONDS = 600.0
 START_SECONDS = 30.0
 MEND = "put a copy of this folder in its place, or `toolkit import` an archive of the study into another one"
 _MAGIC = b"SQLite format 3\0"
-COLLECT_AFTER = 200_000  # new objects
-"""How often the server's Python looks for cycles. Documents have none, and at the usual 700 it goes through all of them
-again and again while they are read: half of the time that a thousand take."""
 
 
 def address(folder: Path, *, idle_seconds: float = IDLE_SECONDS) -> str:
@@ -56,8 +49,6 @@ def revive(folder: Path) -> None:
 
 def stop(folder: Path) -> bool:
     """Ask the embedded server of ``folder`` to end, and return whether there was one."""
-    import signal
-
     record = _record(folder.resolve())
     if record is None or _running(folder.resolve()) is None:
         return False
@@ -125,18 +116,10 @@ def _start(folder: Path, idle_seconds: float) -> str:
     before = _record(folder)
     port = str(before["port"]) if before else "0"
     log = folder / "server.log"
+    options = [str(folder), "--idle", str(idle_seconds), "--port", port]
     with log.open("ab") as sink:
         child = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "toolkit.store.embedded",
-                str(folder),
-                "--idle",
-                str(idle_seconds),
-                "--port",
-                port,
-            ],
+            [sys.executable, "-m", "toolkit.store.embedded_server", *options],
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
@@ -153,70 +136,3 @@ def _start(folder: Path, idle_seconds: float) -> str:
             break
         time.sleep(0.02)
     raise StoreError(f"{folder}: the embedded store did not start; {log} says why")
-
-
-def serve(folder: Path, idle_seconds: float, port: int = 0) -> None:
-    """Serve ``folder`` until nobody has been connected for ``idle_seconds``; blocks.
-
-    At ``port`` if that is free: clients of a server that died look for it there.
-    """
-    # A bare descriptor, which ends with the process: a file object would end before SQLite has written its last.
-    lock = os.open(folder / "server.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise StoreError(f"{folder}: another embedded server already serves this folder") from None
-    gc.set_threshold(COLLECT_AFTER)
-    logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
-    logging.getLogger("nx_27017").addFilter(_in_one_line)
-    from nx_27017.server import handle_client
-
-    from toolkit.store.embedded_server import Handler
-
-    handler = Handler(data_dir=str(folder / "data"))
-    asyncio.run(_serve(folder, handler, handle_client, idle_seconds, port))
-
-
-def _in_one_line(record: logging.LogRecord) -> bool:
-    """Have the server log what went wrong and not where in it: on a full disk each of many writes would say it."""
-    if record.exc_info:
-        record.msg, record.args, record.exc_info = f"{record.getMessage()}: {record.exc_info[1]}", (), None
-    return True
-
-
-async def _serve(folder: Path, handler, handle_client, idle_seconds: float, port: int) -> None:  # type: ignore[no-untyped-def]
-    import signal
-
-    # Not `run_server` of the package, which is told a port: another program may have it by the time it listens, and
-    # whoever read our record meanwhile would talk to that one.
-    handle = functools.partial(handle_client, handler=handler)
-    try:
-        listening = await asyncio.start_server(handle, "127.0.0.1", port)
-    except (OSError, OverflowError):
-        listening = await asyncio.start_server(handle, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
-    server = asyncio.create_task(listening.serve_forever())
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, server.cancel)
-    draft = folder / "server.json.new"
-    draft.write_text(json.dumps({"pid": os.getpid(), "port": port}))
-    draft.replace(folder / "server.json")
-    last_used = time.monotonic()
-    while not server.done():
-        await asyncio.wait([server], timeout=min(1.0, idle_seconds))
-        if handler._active_connections > 0:  # the handler has no public count
-            last_used = time.monotonic()
-        elif time.monotonic() - last_used > idle_seconds:
-            server.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await server
-    (folder / "server.json").unlink(missing_ok=True)  # ended, and not died: nobody starts it again unasked
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=serve.__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--idle", type=float, default=IDLE_SECONDS)
-    parser.add_argument("--port", type=int, default=0)
-    arguments = parser.parse_args()
-    serve(arguments.folder, arguments.idle, arguments.port)

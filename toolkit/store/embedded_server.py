@@ -1,22 +1,42 @@
-"""What the embedded server does differently from the library it is: one transaction a write, one encoding a reply.
+"""The embedded server: nx-27017, with one transaction a write and one encoding a reply.
 
-nx-27017 commits every document of a bulk by itself, and waits for the disk each time where a flush is asked for. In one
-transaction a bulk takes half the time and is flushed once. Of what it sends it encodes each document to weigh it, walks
-through it value by value and encodes it again; encoded once, 10,000 runs take 0.6 s less. The library's locks, errors
-and replies stay as they are.
+Its private methods are overridden here and nowhere else, so its version is pinned. It commits every document of a bulk
+by itself and waits for the disk each time where a flush is asked for; in one transaction a bulk takes half the time and
+is flushed once. Of what it sends it encodes each document to weigh it, walks through it value by value and encodes it
+again; encoded once, 10,000 runs take 0.6 s less. Its locks, errors and replies stay as they are.
 """
 
 from __future__ import annotations
 
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import functools
+import gc
+import json
+import logging
+import os
+import signal
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import bson
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 from nx_27017.handler import NeoSQLiteHandler
+from nx_27017.server import handle_client
 from nx_27017.utils import convert_neo_to_bson_objectids
 from nx_27017.wire_protocol import MAX_BSON_DOCUMENT_SIZE
+
+from toolkit.errors import StoreError
+from toolkit.store.embedded import IDLE_SECONDS
+
+COLLECT_AFTER = 200_000  # new objects
+"""How often Python looks for cycles. Documents have none, and at the usual 700 it goes through all of them again and
+again while they are read: half of the time that a thousand take."""
 
 Document = dict[str, Any]
 Reply = tuple[int, dict[str, Any]]
@@ -84,3 +104,64 @@ def _encoded(document: Document) -> bytes:
 
 def _body(msg: dict[str, Any]) -> dict[str, Any]:
     return next((document for kind, document in msg["sections"] if kind == "body"), None) or {}
+
+
+def serve(folder: Path, idle_seconds: float, port: int = 0) -> None:
+    """Serve ``folder`` until nobody has been connected for ``idle_seconds``; blocks.
+
+    At ``port`` if that is free: clients of a server that died look for it there.
+    """
+    # A bare descriptor, which ends with the process: a file object would end before SQLite has written its last.
+    lock = os.open(folder / "server.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StoreError(f"{folder}: another embedded server already serves this folder") from None
+    gc.set_threshold(COLLECT_AFTER)
+    logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    logging.getLogger("nx_27017").addFilter(_in_one_line)
+    handler = Handler(data_dir=str(folder / "data"))
+    asyncio.run(_serve(folder, handler, idle_seconds, port))
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Have the server log what went wrong and not where in it: on a full disk each of many writes would say it."""
+    if record.exc_info:
+        record.msg, record.args, record.exc_info = f"{record.getMessage()}: {record.exc_info[1]}", (), None
+    return True
+
+
+async def _serve(folder: Path, handler: Handler, idle_seconds: float, port: int) -> None:
+    # Not `run_server` of the package, which is told a port: another program may have it by the time it listens, and
+    # whoever read our record meanwhile would talk to that one.
+    handle = functools.partial(handle_client, handler=handler)
+    try:
+        listening = await asyncio.start_server(handle, "127.0.0.1", port)
+    except (OSError, OverflowError):
+        listening = await asyncio.start_server(handle, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    server = asyncio.create_task(listening.serve_forever())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, server.cancel)
+    draft = folder / "server.json.new"
+    draft.write_text(json.dumps({"pid": os.getpid(), "port": port}))
+    draft.replace(folder / "server.json")
+    last_used = time.monotonic()
+    while not server.done():
+        await asyncio.wait([server], timeout=min(1.0, idle_seconds))
+        if handler._active_connections > 0:  # the handler has no public count
+            last_used = time.monotonic()
+        elif time.monotonic() - last_used > idle_seconds:
+            server.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await server
+    (folder / "server.json").unlink(missing_ok=True)  # ended, and not died: nobody starts it again unasked
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=serve.__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--idle", type=float, default=IDLE_SECONDS)
+    parser.add_argument("--port", type=int, default=0)
+    arguments = parser.parse_args()
+    serve(arguments.folder, arguments.idle, arguments.port)

@@ -13,8 +13,6 @@ from toolkit.prompt_test import MeasuredTestItem
 from toolkit.prompts.dataset import Prompt
 from toolkit.scoring import composite_strict
 from toolkit.store import documents
-from toolkit.store.columns import DIMENSION_SCORES, JUDGEMENTS, MEASUREMENTS, PLACE, PROMPTS, RUNS, SCORES
-from toolkit.store.columns import HUMAN as HUMAN_COLUMNS
 from toolkit.store.connection import BATCH, CHUNK, Store, without_collecting
 from toolkit.store.dictionary import typed, typed_columns, types_of
 from toolkit.store.documents import Judgement, Run
@@ -22,163 +20,13 @@ from toolkit.store.ratings import HUMAN, Rating, all_ratings, newest_ratings
 from toolkit.store.records import is_current
 from toolkit.words import DIMENSIONS
 
-PROMPT_TYPES = types_of(PROMPTS)
-MEASUREMENT_TYPES = types_of(MEASUREMENTS)
-
-
-def prompts_frame(prompts: Iterable[Prompt], asked: Container[str]) -> pd.DataFrame:
-    """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text."""
-    rows = [
-        {
-            "test_item": prompt.base,
-            "prompt_id": prompt.prompt_id,
-            "scenario": prompt.scenario or None,
-            "length_bin": prompt.length_bin or None,
-            "tokens": prompt.token_count,
-            "text": prompt.text,
-        }
-        for prompt in prompts
-        if prompt.prompt_id in asked
-    ]
-    return typed(rows, PROMPT_TYPES)
-
-
-def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
-    """Return one row a measurement, columns and dtypes as in ``MEASUREMENT_TYPES``; a missing one has its reason."""
-    rows = [
-        {
-            "test_item": one.item.item_id,
-            "model": one.model,
-            "repeat": one.repeat,
-            "name": number.name,
-            "value": number.value,
-            "unit": number.unit,
-            "reason": number.reason if number.value is None else None,
-        }
-        for one in measured
-        for number in one.measurements
-    ]
-    return typed(rows, MEASUREMENT_TYPES)
-
-
-_OF_RUN = ("run_id", "base", "cluster", "length_bin", "model", "repeat")
-HUMAN_TYPES = types_of(HUMAN_COLUMNS)
-HISTORY_TYPES: Mapping[str, str] = {
-    "run_id": "string",
-    "rater": "string",
-    "version": "Int64",
-    "counts": "bool",
-    "dimension": "string",
-    "score": "float64",
-    "reasons": "string",
-    "source": "string",
-    "created_at": "utc",
-}
-
-
-def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFrame:
-    """Return one row a judgement of a person: the newest of each rater and run, about the text the run has now.
-
-    Parameters
-    ----------
-    store
-        An open store.
-    runs
-        A frame from `toolkit.store.frames.runs_frame`.
-    rubric_hash
-        Version of the rubric.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns and dtypes as in ``HUMAN_TYPES``; scores 0-5. An unfinished judgement has its reason and no scores;
-        `history_frame` has those that were given.
-    """
-    of_run = _rateable(runs)
-    newest = newest_ratings(
-        store, {run_id: run["output_blob_id"] for run_id, run in of_run.items()}, rubric_hash
-    )
-    rows = [_row(rating, of_run[rating.run_id]) for rating in newest.values()]
-    frame = typed(rows, HUMAN_TYPES)
-    return frame.sort_values(["rater", "created_at", "run_id"], ignore_index=True)
-
-
-def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFrame:
-    """Return one row a score that a person ever gave, earlier versions and unfinished ratings too.
-
-    A version without any score has one row without a dimension. ``counts`` marks the newest version of each
-    rater and run about the text that the run has now.
-
-    Parameters
-    ----------
-    store, runs, rubric_hash
-        As in `human_frame`.
-    """
-    of_run = _rateable(runs)
-    blobs = {run_id: run["output_blob_id"] for run_id, run in of_run.items()}
-    newest = newest_ratings(store, blobs, rubric_hash)
-    rows: list[dict[str, Any]] = []
-    for rating in all_ratings(store, runs["run_id"], rubric_hash):
-        current = newest.get((rating.rater, rating.run_id))
-        counts = current is not None and current.version == rating.version
-        about = {name: getattr(rating, name, None) for name in HISTORY_TYPES}
-        given = rating.scores.items() or [(None, None)]
-        rows += [{**about, "counts": counts, "dimension": name, "score": score} for name, score in given]
-    return typed(rows, HISTORY_TYPES)
-
-
-def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.DataFrame:
-    """Return the scores of judges and people as ratings: target (a run), base, cluster, judge, dimension, score.
-
-    Parameters
-    ----------
-    judgements
-        A frame from `toolkit.store.frames.judgements_frame`.
-    human
-        A frame from `human_frame`; the rater anna becomes the judge ``human:anna``.
-
-    Returns
-    -------
-    pandas.DataFrame
-        What `toolkit.stats.agreement.reliability` takes; a judgement that failed is a missing rating.
-    """
-    people = human.assign(judge=(HUMAN + ":" + human["rater"]).astype("string")).melt(
-        id_vars=["run_id", "base", "cluster", "judge"],
-        value_vars=[*DIMENSIONS, "composite"],
-        var_name="dimension",
-        value_name="score",
-    )
-    people = people.rename(columns={"run_id": "target"})
-    return pd.concat([ratings_frame(judgements), people], ignore_index=True)
-
-
-def _rateable(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    counting = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
-    records: list[dict[str, Any]] = counting.to_dict("records")  # type: ignore[assignment]
-    return {row["run_id"]: row for row in records}
-
-
-def _row(rating: Rating, run: Mapping[str, Any]) -> dict[str, Any]:
-    said = rating.judgement()
-    return {
-        **{name: run[name] for name in _OF_RUN},
-        "rater": rating.rater,
-        "failed": said.failed,
-        "reason": said.reason,
-        **(said.scores or {}),
-        "composite": said.composite,
-        "composite_strict": said.composite_strict,
-        "zeros": said.zeros,
-        "reasons": rating.reasons,
-        "source": rating.source,
-        "version": rating.version,
-        "created_at": rating.created_at,
-    }
-
-
-RUN_TYPES: Final = types_of(RUNS)
-JUDGEMENT_TYPES: Final = types_of(JUDGEMENTS)
-DIMENSION_TYPES: Final = types_of(DIMENSION_SCORES)
+RUN_TYPES: Final = types_of("runs")
+JUDGEMENT_TYPES: Final = types_of("judgements")
+SCORES: Final = (*DIMENSIONS, "composite", "composite_strict")
+_WHERE: Final = ("run_id", "base", "cluster", "length_bin", "model", "repeat")
+_OF_RUN: Final = ("study", "prompt_id", "scenario", *_WHERE[1:])
+"""Columns of a run that frames of what was said of it share."""
+_RATED: Final = ["run_id", "base", "cluster", "judge"]
 _AGGREGATED: Final = "ensemble_evaluation.aggregated"
 _NOT_OF_RUN: Final = (
     # What each judge said is in its judgement, and the means are in `scores`: most of a run's document.
@@ -191,7 +39,13 @@ _NOT_OF_RUN: Final = (
     ),
     *("bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"),
 )
-_NOT_OF_JUDGEMENT: Final = ("reasons", "detail", "answered", "updated_at")
+_NOT_OF_JUDGEMENT: Final = ("call_ids", "reasons", "detail", "answered", "updated_at")
+_HISTORY: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("run_id", "rater"), "string"),
+    **{"version": "Int64", "counts": "bool", "dimension": "string", "score": "float64"},
+    **dict.fromkeys(("reasons", "source"), "string"),
+    "created_at": "utc",
+}
 _Documents = Sequence[Mapping[str, Any]]
 
 
@@ -294,7 +148,7 @@ def judgements_frame(
     scores = [one.get("scores") or {} for one in found]
     masses = [(one.get("expected_mass") or {}).values() for one in found]
     made: dict[str, Any] = {
-        **{name: of_run[name] for name in PLACE if name != "run_id"},
+        **{name: of_run[name] for name in _OF_RUN},
         "judge_model": _each(found, "model"),
         **{name: _each(scores, name) for name in DIMENSIONS},
         "judge_repeat": [one.get("judge_repeat") or 0 for one in found],
@@ -316,7 +170,7 @@ def _newest(said: _Documents) -> list[Mapping[str, Any]]:
 
 def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     """Return one row per judgement and dimension."""
-    keys = ["run_id", "base", "cluster", "length_bin", "model", "repeat", "judge", "judge_repeat"]
+    keys = [*_WHERE, "judge", "judge_repeat"]
     ordered = judgements.sort_values(keys)
     each = ordered.loc[ordered.index.repeat(len(DIMENSIONS)), keys]
     columns: dict[str, Any] = {
@@ -324,7 +178,7 @@ def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
         "dimension": [*DIMENSIONS] * len(ordered),
         "score": ordered[list(DIMENSIONS)].to_numpy().ravel(),
     }
-    return typed_columns(columns, DIMENSION_TYPES)
+    return typed_columns(columns, types_of("dimensions"))
 
 
 def judge_means(judgements: pd.DataFrame) -> pd.DataFrame:
@@ -348,23 +202,19 @@ def ratings_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     A judgement that failed is a missing rating; ``dimension`` includes ``composite``. A judge that judged a reply
     several times has one rating of it, see `judge_means`.
     """
-    return _long(judge_means(judgements)).drop(columns="repeat")
+    return _melted(judge_means(judgements), _RATED)
 
 
 def repeats_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     """Return the same before a judge's repeats are averaged, with the column repeat; empty where nobody repeated."""
-    return _long(judgements if judgements["judge_repeat"].gt(0).any() else judgements.iloc[:0])
+    repeated = judgements if judgements["judge_repeat"].gt(0).any() else judgements.iloc[:0]
+    return _melted(repeated, [*_RATED, "judge_repeat"]).rename(columns={"judge_repeat": "repeat"})
 
 
-def _long(judgements: pd.DataFrame) -> pd.DataFrame:
-    long = judgements.melt(
-        id_vars=["run_id", "base", "cluster", "judge", "judge_repeat"],
-        value_vars=[*DIMENSIONS, "composite"],
-        var_name="dimension",
-        value_name="score",
-    )
-    names = {"run_id": "target", "judge_repeat": "repeat"}
-    return long.rename(columns=names).astype({"judge": "string"})
+def _melted(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+    """Return one row a score, with the composite as a dimension and the run as the target."""
+    long = scored.melt(keys, [*DIMENSIONS, "composite"], var_name="dimension", value_name="score")
+    return long.rename(columns={"run_id": "target"}).astype({"judge": "string"})
 
 
 def of_study(
@@ -416,3 +266,94 @@ def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
     pipeline = [{"$match": {**match, "aud_cost": {"$ne": None}}}, adding]
     found = store.database["judgements"].aggregate(pipeline, batchSize=BATCH)
     return {one["_id"]: one["aud"] for one in found}
+
+
+def prompts_frame(prompts: Iterable[Prompt], asked: Container[str]) -> pd.DataFrame:
+    """Return one row a prompt: test_item, prompt_id, scenario, length_bin, tokens (o200k_base), text."""
+    rows = [
+        {
+            "test_item": prompt.base,
+            "prompt_id": prompt.prompt_id,
+            "scenario": prompt.scenario or None,
+            "length_bin": prompt.length_bin or None,
+            "tokens": prompt.token_count,
+            "text": prompt.text,
+        }
+        for prompt in prompts
+        if prompt.prompt_id in asked
+    ]
+    return typed(rows, types_of("prompts"))
+
+
+def measurements_frame(measured: Iterable[MeasuredTestItem]) -> pd.DataFrame:
+    """Return one row a measurement, columns and dtypes as in ``measurements``; a missing one has its reason."""
+    rows = [
+        {
+            "test_item": one.item.item_id,
+            "model": one.model,
+            "repeat": one.repeat,
+            "name": number.name,
+            "value": number.value,
+            "unit": number.unit,
+            "reason": number.reason if number.value is None else None,
+        }
+        for one in measured
+        for number in one.measurements
+    ]
+    return typed(rows, types_of("measurements"))
+
+
+def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFrame:
+    """Return one row a rating of a person: the newest of each rater and run, about the text the run has now.
+
+    An unfinished rating has its reason and no scores; `history_frame` has those that were given.
+    """
+    of_run = _rateable(runs)
+    newest = newest_ratings(store, _blobs(of_run), rubric_hash)
+    rows = [_rating_row(rating, of_run[rating.run_id]) for rating in newest.values()]
+    return typed(rows, types_of("human")).sort_values(["rater", "created_at", "run_id"], ignore_index=True)
+
+
+def history_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFrame:
+    """Return one row a score that a person ever gave, earlier versions and unfinished ratings too.
+
+    A version without any score has one row without a dimension. ``counts`` marks the newest version of each rater and
+    run about the text that the run has now.
+    """
+    newest = newest_ratings(store, _blobs(_rateable(runs)), rubric_hash)
+    rows: list[dict[str, Any]] = []
+    for rating in all_ratings(store, runs["run_id"], rubric_hash):
+        current = newest.get((rating.rater, rating.run_id))
+        counts = current is not None and current.version == rating.version
+        about = {name: getattr(rating, name, None) for name in _HISTORY}
+        given = rating.scores.items() or [(None, None)]
+        rows += [{**about, "counts": counts, "dimension": name, "score": score} for name, score in given]
+    return typed(rows, _HISTORY)
+
+
+def ratings_with_people(judgements: pd.DataFrame, human: pd.DataFrame) -> pd.DataFrame:
+    """Return the scores of judges and people as `ratings_frame` does; the rater anna is the judge ``human:anna``."""
+    people = human.assign(judge=HUMAN + ":" + human["rater"])
+    return pd.concat([ratings_frame(judgements), _melted(people, _RATED)], ignore_index=True)
+
+
+def _rateable(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
+    counting = runs[~runs["excluded"] & runs["output_blob_id"].notna() & (runs["status"] == "succeeded")]
+    records: list[dict[str, Any]] = counting.to_dict("records")  # type: ignore[assignment]
+    return {row["run_id"]: row for row in records}
+
+
+def _blobs(of_run: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    return {run_id: run["output_blob_id"] for run_id, run in of_run.items()}
+
+
+def _rating_row(rating: Rating, run: Mapping[str, Any]) -> dict[str, Any]:
+    said = rating.judgement()
+    computed = ("failed", "reason", "composite", "composite_strict", "zeros")
+    given = ("rater", "reasons", "source", "version", "created_at")
+    return {
+        **{name: run[name] for name in _WHERE},
+        **{name: getattr(said, name) for name in computed},
+        **{name: getattr(rating, name) for name in given},
+        **(said.scores or {}),
+    }

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -24,46 +24,6 @@ from toolkit.store.documents import HumanRating, RatingRound, utc_now
 from toolkit.store.records import judgement_record
 from toolkit.store.writer import Duplicate
 from toolkit.words import DIMENSIONS
-
-
-def known_raters(store: Store, study: str) -> tuple[str, ...]:
-    """Return the names of all who rated in a study or opened a round of it, sorted."""
-    names = {
-        name
-        for kind in (HumanRating, RatingRound)
-        for name in store.objects(kind).filter(study=study).distinct("rater")
-    }
-    return tuple(sorted(names))
-
-
-def stored_order(
-    store: Store, study: str, rater: str, rubric_hash: str, seed: int
-) -> tuple[tuple[str, ...], int | None] | None:
-    """Return the order of a round and its size, ``None`` when the rater never opened it."""
-    found = store.objects(RatingRound).filter(round_id=digest(study, rater, rubric_hash, str(seed))).first()
-    return None if found is None else (tuple(dict.fromkeys(found.run_ids)), found.size)
-
-
-async def keep_order(
-    store: Store,
-    study: str,
-    rater: str,
-    rubric_hash: str,
-    seed: int,
-    size: int | None,
-    run_ids: Sequence[str],
-) -> None:
-    """Keep the order of a new round, or put what is new at the end of one that is there."""
-    round_id = digest(study, rater, rubric_hash, str(seed))
-    fields = {"study": study, "rater": rater, "rubric_hash": rubric_hash, "seed": seed, "size": size}
-    document = RatingRound(round_id=round_id, run_ids=list(run_ids), **fields)
-    document.validate()
-    try:
-        await store.writer.write("rating_rounds", InsertOne(document.to_mongo().to_dict()), flush=True)
-    except Duplicate:
-        change = {"$addToSet": {"run_ids": {"$each": list(run_ids)}}, "$set": {"size": size}}
-        await store.writer.write("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True)
-
 
 HUMAN: Final = "human"
 """Model of a human judge; its judge is this word, a colon and the rater."""
@@ -127,7 +87,11 @@ class Rating:
 def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[Rating]:
     """Return every version of every rating of some runs under one rubric, the oldest of each first."""
     found = store.find_by(HumanRating, "run_id", run_ids)
-    ratings = [_rating(document) for document in found if document["rubric_hash"] == rubric_hash]
+    ratings = [
+        Rating(**{"scores": {}} | {f.name: document[f.name] for f in fields(Rating) if f.name in document})
+        for document in found
+        if document["rubric_hash"] == rubric_hash
+    ]
     return sorted(ratings, key=lambda rating: (rating.rater, rating.run_id, rating.version))
 
 
@@ -191,27 +155,49 @@ def _numbered(store: Store, ratings: Sequence[Rating]) -> list[Rating]:
 
 def _document(rating: Rating) -> dict[str, Any]:
     rating_id = digest(rating.rater, rating.run_id, rating.rubric_hash, str(rating.version))
-    names = ("study", "rater", "run_id", "blob_id", "rubric", "rubric_hash", "version", "reasons", "source")
-    fields = {name: getattr(rating, name) for name in (*names, "created_at")}
-    document = HumanRating(rating_id=rating_id, scores=dict(rating.scores), **fields)
+    about = {field.name: getattr(rating, field.name) for field in fields(Rating)}
+    document = HumanRating(rating_id=rating_id, **{**about, "scores": dict(rating.scores)})
     document.validate()
     return dict(document.to_mongo().to_dict())
 
 
-def _rating(found: Mapping[str, Any]) -> Rating:
-    names = (
-        "study",
-        "rater",
-        "run_id",
-        "blob_id",
-        "rubric",
-        "rubric_hash",
-        "version",
-        "source",
-        "created_at",
-    )
-    fields: dict[str, Any] = {name: found[name] for name in names}
-    return Rating(scores=found.get("scores") or {}, reasons=found.get("reasons"), **fields)
+def known_raters(store: Store, study: str) -> tuple[str, ...]:
+    """Return the names of all who rated in a study or opened a round of it, sorted."""
+    names = {
+        name
+        for kind in (HumanRating, RatingRound)
+        for name in store.objects(kind).filter(study=study).distinct("rater")
+    }
+    return tuple(sorted(names))
+
+
+def stored_order(
+    store: Store, study: str, rater: str, rubric_hash: str, seed: int
+) -> tuple[tuple[str, ...], int | None] | None:
+    """Return the order of a round and its size, ``None`` when the rater never opened it."""
+    found = store.objects(RatingRound).filter(round_id=digest(study, rater, rubric_hash, str(seed))).first()
+    return None if found is None else (tuple(dict.fromkeys(found.run_ids)), found.size)
+
+
+async def keep_order(
+    store: Store,
+    study: str,
+    rater: str,
+    rubric_hash: str,
+    seed: int,
+    size: int | None,
+    run_ids: Sequence[str],
+) -> None:
+    """Keep the order of a new round, or put what is new at the end of one that is there."""
+    round_id = digest(study, rater, rubric_hash, str(seed))
+    fields = {"study": study, "rater": rater, "rubric_hash": rubric_hash, "seed": seed, "size": size}
+    document = RatingRound(round_id=round_id, run_ids=list(run_ids), **fields)
+    document.validate()
+    try:
+        await store.writer.write("rating_rounds", InsertOne(document.to_mongo().to_dict()), flush=True)
+    except Duplicate:
+        change = {"$addToSet": {"run_ids": {"$each": list(run_ids)}}, "$set": {"size": size}}
+        await store.writer.write("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True)
 
 
 def digest(*parts: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final
@@ -22,15 +22,125 @@ from toolkit.store.documents import utc_now
 from toolkit.store.writer import TOUCH, Record
 from toolkit.words import DIMENSIONS
 
+_OPTIONAL: Final = (
+    *("failure", "prompt_length_bin", "tokens", "economics", "output_blob_id"),
+    *("finish_reason", "attempts", "defect", "reply_policy"),
+)
+"""Fields that a run may lack."""
+_OF_JUDGEMENT: Final = tuple(field.name for field in fields(Judgement) if field.name != "rubric_digest")
+_MOMENTS: Final = ("created_at", "updated_at")
+_STORED: Final = (  # top-level fields only: the embedded server gives parts of a field under other names
+    *("study", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect"),
+    *("reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens"),
+)
+_CHUNK: Final = 1000  # calls
+
+
+def run_records(
+    key: Mapping[str, Any],
+    about: Mapping[str, Any],
+    answer: Answer,
+    *,
+    aud_cost: float | None = None,
+    attempts: int | None = None,
+    defect: str | None = None,
+    policy: str | None = None,
+    texts: Container[str] = (),
+) -> tuple[Record, ...]:
+    """Return the records of a run that was answered: its text, unless it is one of ``texts``, then the run."""
+    text, usage = answer.reply.text, answer.reply.usage
+    blob_id = hashlib.sha256(text.encode()).hexdigest()
+    tokens = {name: getattr(usage, name) for name in ("input", "output", "total", "estimated")}
+    cost = answer.aud_cost if aud_cost is None else aud_cost
+    run = {
+        **about,
+        "status": "succeeded",
+        "tokens": tokens,
+        "economics": {"aud_cost": cost, "latency_ms": answer.latency_ms},
+        "output_blob_id": blob_id,
+        "finish_reason": answer.reply.finish_reason,
+        "attempts": answer.attempts if attempts is None else attempts,
+        "defect": defect,
+        "reply_policy": policy,
+    }
+    record = _record("runs", key, run, run_id=str(ULID()))
+    if blob_id in texts:
+        return (record,)
+    blob = {
+        "blob_id": blob_id,
+        "content": text,
+        "metadata": reply_metadata(text),
+        "created_at": utc_now(),
+    }
+    return Record("output_blobs", blob, {"blob_id": blob_id}, None), record
+
+
+def failed_run_record(key: Mapping[str, Any], about: Mapping[str, Any], failure: str) -> Record:
+    """Return the record of a run that got no reply, with its reason."""
+    return _record("runs", key, {**about, "status": "failed", "failure": failure}, run_id=str(ULID()))
+
+
+def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
+    """Return the record of one judgement."""
+    said = {name: _plain(getattr(judgement, name)) for name in _OF_JUDGEMENT}
+    key = {"run_id": run_id, "judge": said.pop("judge"), "call_id": said.pop("call_id")}
+    computed = {"failed": judgement.failed, "answered": judgement.answered}
+    return _record(
+        "judgements", key, {**said, **computed, "study": study, "rubric_hash": judgement.rubric_digest}
+    )
+
+
+def evaluation_fields(
+    judgements: Sequence[Judgement],
+    ensemble_key: str | None,
+    blob_id: str | None,
+    bias_controls: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges."""
+    evaluation = ensemble_evaluation(judgements)
+    means = evaluation["aggregated"]["mean_scores"]
+    return {
+        "ensemble_evaluation": evaluation,
+        "bias_controls": dict(bias_controls),
+        "ensemble_key": ensemble_key,
+        "judged_blob_id": blob_id,
+        "judge_calls": {judgement.label: judgement.call_id for judgement in judgements},
+        "judged": evaluation["aggregated"]["judged"],
+        "scores": {name: means[name] for name in (*DIMENSIONS, "composite", "composite_strict")},
+    }
+
+
+def _record(collection: str, key: Mapping[str, Any], about: Mapping[str, Any], **first: Any) -> Record:
+    """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards.
+
+    Built by hand: a document class takes four times as long, and there are many thousands. A test holds each kind of
+    record against its class.
+    """
+    absent = [name for name in _OPTIONAL if about.get(name) is None] if collection == "runs" else []
+    given = {name: value for name, value in about.items() if name not in absent}
+    now = utc_now()
+    # Only what was given is changed: what the ensemble found of the same call stays, because another process may
+    # have judged the run meanwhile. A field that this version lacks goes: a success keeps no failure.
+    change: dict[str, Any] = {"$set": given, **TOUCH}
+    if absent:
+        change["$unset"] = dict.fromkeys(absent, "")
+    return Record(collection, {**key, **given, **first, "created_at": now, "updated_at": now}, key, change)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value
+
 
 @dataclass(frozen=True)
 class Stored:
     """A run as it stands in the store.
 
     ``document_id`` is the store's own key, by which the embedded server finds a document to change fastest.
-    ``failure`` says why there is no reply, ``excluded`` why no judge sees it, ``policy`` what the study said should
-    become of a reply that is not whole, and ``defect`` why it is not. ``ensemble_key`` is what the run was judged
-    under, ``None`` when a judge has still to answer, and ``judge_calls`` names the calls whose word counts, by role.
+    ``excluded`` says why no judge sees the reply, ``policy`` what the study said should become of one that is not
+    whole, and ``defect`` why it is not. ``ensemble_key`` is what the run was judged under, ``None`` when a judge has
+    still to answer, and ``judge_calls`` names the calls whose word counts, by role.
     """
 
     document_id: Any
@@ -43,24 +153,8 @@ class Stored:
     judged: bool
     ensemble_key: str | None
     judge_calls: Mapping[str, str]
-
-
-_STORED = (
-    "study",
-    "run_id",
-    "prompt_id",
-    "model",
-    "repeat",
-    "status",
-    "failure",
-    "output_blob_id",
-    "defect",
-    "reply_policy",
-    "ensemble_key",
-    "judged_blob_id",
-    "judge_calls",
-    "judged",
-)  # top-level fields only: the embedded server gives parts of a field under other names
+    finish_reason: str | None
+    output_tokens: int | None
 
 
 def stored_runs(store: Store, study: str, call_ids: Iterable[str]) -> dict[tuple[str, str, int], Stored]:
@@ -75,18 +169,20 @@ def _by_key(runs: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str, int], Sto
 
 def _stored(run: Mapping[str, Any]) -> Stored:
     defect, policy = run.get("defect"), run.get("reply_policy")
-    current = is_current(run)
+    judged = run if is_current(run) else {}
     return Stored(
         document_id=run["_id"],
         run_id=run["run_id"],
         blob_id=run.get("output_blob_id"),
-        failure=run.get("failure") if run["status"] == "failed" else None,
+        failure=run.get("failure") or "unknown" if run["status"] == "failed" else None,
         excluded=None if policy == "keep" else defect,
         policy=policy,
         defect=defect,
-        judged=current and bool(run.get("judged")),
-        ensemble_key=run.get("ensemble_key") if current else None,
-        judge_calls=run.get("judge_calls") or {} if current else {},
+        judged=bool(judged.get("judged")),
+        ensemble_key=judged.get("ensemble_key"),
+        judge_calls=judged.get("judge_calls") or {},
+        finish_reason=run.get("finish_reason"),
+        output_tokens=(run.get("tokens") or {}).get("output"),
     )
 
 
@@ -127,10 +223,9 @@ NOTHING_KEPT = Kept({}, {}, {})
 
 def kept_documents(store: Store, study: str, call_ids: Iterable[str]) -> Kept:
     """Return everything but moments in the store of the runs of a study that the given calls answer."""
-    moments = ("created_at", "updated_at")  # given when a record is written, so never compared
-    found = store.find_by(documents.Run, "call_id", call_ids, moments)
+    found = store.find_by(documents.Run, "call_id", call_ids, _MOMENTS)
     runs = [run for run in found if run["study"] == study]
-    said = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs), moments)
+    said = store.find_by(documents.Judgement, "run_id", (run["run_id"] for run in runs), _MOMENTS)
     ids = (run["output_blob_id"] for run in runs if "output_blob_id" in run)
     blobs = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id",))
     return Kept(
@@ -147,20 +242,6 @@ def reply_texts(store: Store, runs: Iterable[Stored]) -> dict[str, str]:
     return {blob["blob_id"]: blob["content"] for blob in found}
 
 
-def stored_judgements(
-    store: Store, runs: Iterable[Stored], rubric_hash: str
-) -> dict[str, dict[str, Judgement]]:
-    """Return what was said of runs under one rubric and counts, by run id and label (`judge_label`)."""
-    counting = {run.run_id: run.judge_calls for run in runs if run.judge_calls}
-    judgements: dict[str, dict[str, Judgement]] = {}
-    for said in store.find_by(documents.Judgement, "run_id", counting):
-        label = judge_label(said["judge"], said.get("judge_repeat") or 0)
-        counts = counting[said["run_id"]].get(label) == said["call_id"]
-        if counts and said["rubric_hash"] == rubric_hash:
-            judgements.setdefault(said["run_id"], {})[label] = _judgement(said)
-    return judgements
-
-
 def reply_text(store: Store, run_id: str) -> str:
     """Return the text of a run's reply."""
     run = store.objects(documents.Run).filter(run_id=run_id).first()
@@ -171,42 +252,28 @@ def reply_text(store: Store, run_id: str) -> str:
     return str(store.objects(documents.OutputBlob).get(blob_id=run.output_blob_id).content)
 
 
-def _judgement(said: Mapping[str, Any]) -> Judgement:
-    names = (
-        "judge",
-        "model",
-        "rubric",
-        "scores",
-        "composite",
-        "composite_strict",
-        "zeros",
-        "reason",
-        "reasons",
-    )
-    paid = ("call_id", "aud_cost", "latency_ms", "input_tokens", "output_tokens")
-    fields: dict[str, Any] = {name: said.get(name) for name in (*names, *paid)}
-    # Kept since judges may repeat themselves; judgements from before have none of these.
-    later = ("judge_repeat", "focus", "related", "repaired", "expected", "expected_mass", "detail")
-    fields |= {name: said[name] for name in later if name in said}
-    return Judgement(rubric_digest=said["rubric_hash"], **fields)
+def stored_judgements(
+    store: Store, runs: Iterable[Stored], rubric_hash: str
+) -> dict[str, dict[str, Judgement]]:
+    """Return what was said of runs under one rubric and counts, by run id and label (`judge_label`)."""
+    counting = {run.run_id: run.judge_calls for run in runs if run.judge_calls}
+    judgements: dict[str, dict[str, Judgement]] = {}
+    for said in store.find_by(documents.Judgement, "run_id", counting):
+        label = judge_label(said["judge"], said.get("judge_repeat") or 0)
+        counts = counting[said["run_id"]].get(label) == said["call_id"]
+        if counts and said["rubric_hash"] == rubric_hash:
+            # A judgement from before a field was kept has its default.
+            about = {name: said[name] for name in _OF_JUDGEMENT if name in said}
+            about |= {"rubric_digest": said["rubric_hash"], "call_ids": tuple(said.get("call_ids") or ())}
+            judgements.setdefault(said["run_id"], {})[label] = Judgement(**about)
+    return judgements
 
 
-_CHUNK: Final = 1000
-_OWN: Final = ("_id", "run_id", "created_at", "updated_at")
-"""What is given when a record is written, and so differs between two that say the same."""
-
-
-def copy_ledger(store: Store, into: Store) -> int:
-    """Copy every answered call into an empty store, and return how many there are.
-
-    Those of other studies too: a study counts calls that another one paid for.
-    """
-    copied = 0
+def copy_ledger(store: Store, into: Store) -> None:
+    """Copy every answered call into an empty store, those of other studies too: one may have paid for this one."""
     calls = store.database["calls"].find({"state": "done"})
     while chunk := list(islice(calls, _CHUNK)):
         into.database["calls"].insert_many(chunk)
-        copied += len(chunk)
-    return copied
 
 
 def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterable[str]) -> Iterator[str]:
@@ -215,15 +282,25 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
     A run that failed has no reply in the ledger, so it is right not to be rebuilt.
     """
     ids = tuple(call_ids)
-    kept, again = kept_documents(store, study, ids), kept_documents(rebuilt, study, ids)
-    runs, runs_again = _runs(kept), _runs(again)
-    failed = {name for name, run in runs.items() if run["status"] == "failed"}
-    yield from _differences(
-        {name: run for name, run in runs.items() if name not in failed or name in runs_again}, runs_again
-    )
-    yield from _differences(_judgements(kept), _judgements(again))
-    stored = kept.stored().values()
-    yield from _changed_texts(store, stored)
+    kept, again = (kept_documents(one, study, ids) for one in (store, rebuilt))
+    ours = {**_runs(kept), **_judgements(kept)}
+    theirs = {**_runs(again), **_judgements(again)}
+    for name in sorted({*ours, *theirs}):
+        if name not in ours:
+            yield f"{name}: is missing, and the ledger gives it"
+        elif name not in theirs:
+            if ours[name].get("status") != "failed":
+                yield f"{name}: the ledger does not give it"
+        elif parts := _differing(ours[name], theirs[name]):
+            yield f"{name}: {', '.join(parts)} differ from what the ledger gives"
+    runs = [run for run in kept.stored().values() if run.blob_id]
+    texts = reply_texts(store, runs)
+    for run in runs:
+        text = texts.get(str(run.blob_id))
+        if text is None:
+            yield f"reply of run {run.run_id}: its text is missing"
+        elif hashlib.sha256(text.encode()).hexdigest() != run.blob_id:
+            yield f"reply of run {run.run_id}: its text was changed"
 
 
 def counts_of(store: Store, study: str, call_ids: Iterable[str]) -> tuple[int, int]:
@@ -241,179 +318,16 @@ def _runs(kept: Kept) -> dict[str, Mapping[str, Any]]:
 
 def _judgements(kept: Kept) -> dict[str, Mapping[str, Any]]:
     """Return the judgements that count: those whose calls the run names."""
-    by_run = {run["run_id"]: (name, run) for name, run in _runs(kept).items()}
-    found = {}
-    for said in kept.judgements.values():
-        name, run = by_run[said["run_id"]]
-        labels = [label for label, call in (run.get("judge_calls") or {}).items() if call == said["call_id"]]
-        for label in labels:
-            found[f"judgement by {label} of {name}"] = said
-    return found
-
-
-def _differences(
-    kept: Mapping[str, Mapping[str, Any]], again: Mapping[str, Mapping[str, Any]]
-) -> Iterator[str]:
-    for name in sorted({*kept, *again}):
-        if name not in again:
-            yield f"{name}: the ledger does not give it"
-        elif name not in kept:
-            yield f"{name}: is missing, and the ledger gives it"
-        else:
-            ours, theirs = _plain(kept[name]), _plain(again[name])
-            parts = sorted(part for part in {*ours, *theirs} if ours.get(part) != theirs.get(part))
-            if parts:
-                yield f"{name}: {', '.join(parts)} differ from what the ledger gives"
-
-
-def _plain(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in record.items() if name not in _OWN and value is not None}
-
-
-def _changed_texts(store: Store, stored: Iterable[Stored]) -> Iterator[str]:
-    runs = [run for run in stored if run.blob_id]
-    texts = reply_texts(store, runs)
-    for run in runs:
-        blob_id = str(run.blob_id)
-        if blob_id not in texts:
-            yield f"reply of run {run.run_id}: its text is missing"
-        elif hashlib.sha256(texts[blob_id].encode()).hexdigest() != blob_id:
-            yield f"reply of run {run.run_id}: its text was changed"
-
-
-_RUN_OPTIONAL = (
-    "failure",
-    "prompt_length_bin",
-    "tokens",
-    "economics",
-    "output_blob_id",
-    "finish_reason",
-    "attempts",
-    "defect",
-    "reply_policy",
-)
-
-
-def run_records(
-    key: Mapping[str, Any],
-    fields: Mapping[str, Any],
-    answer: Answer,
-    *,
-    aud_cost: float | None = None,
-    attempts: int | None = None,
-    defect: str | None = None,
-    policy: str | None = None,
-    texts: Container[str] = (),
-) -> tuple[Record, ...]:
-    """Return the records of a run that was answered: its text, then the run."""
-    text, usage = answer.reply.text, answer.reply.usage
-    blob_id = hashlib.sha256(text.encode()).hexdigest()
-    run = {
-        **fields,
-        "status": "succeeded",
-        "tokens": {
-            "input": usage.input,
-            "output": usage.output,
-            "total": usage.total,
-            "estimated": usage.estimated,
-        },
-        "economics": {
-            "aud_cost": answer.aud_cost if aud_cost is None else aud_cost,
-            "latency_ms": answer.latency_ms,
-        },
-        "output_blob_id": blob_id,
-        "finish_reason": answer.reply.finish_reason,
-        "attempts": answer.attempts if attempts is None else attempts,
-        "defect": defect,
-        "reply_policy": policy,
-    }
-    record = _record("runs", key, run, _RUN_OPTIONAL, run_id=str(ULID()))
-    if blob_id in texts:
-        return (record,)
-    blob = {
-        "blob_id": blob_id,
-        "content": text,
-        "metadata": reply_metadata(text),
-        "created_at": utc_now(),
-    }
-    return Record("output_blobs", blob, {"blob_id": blob_id}, None), record
-
-
-def failed_run_record(key: Mapping[str, Any], fields: Mapping[str, Any], failure: str) -> Record:
-    """Return the record of a run that got no reply, with its reason."""
-    run = {**fields, "status": "failed", "failure": failure}
-    return _record("runs", key, run, _RUN_OPTIONAL, run_id=str(ULID()))
-
-
-def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
-    """Return the record of one judgement."""
-    key = {"run_id": run_id, "judge": judgement.judge, "call_id": judgement.call_id}
-    fields = {
-        "study": study,
-        "model": judgement.model,
-        "rubric": judgement.rubric,
-        "rubric_hash": judgement.rubric_digest,
-        "scores": None if judgement.scores is None else dict(judgement.scores),
-        "composite": judgement.composite,
-        "composite_strict": judgement.composite_strict,
-        "zeros": judgement.zeros,
-        "failed": judgement.failed,
-        "reason": judgement.reason,
-        "reasons": judgement.reasons,
-        "answered": judgement.answered,
-        "aud_cost": judgement.aud_cost,
-        "latency_ms": judgement.latency_ms,
-        "input_tokens": judgement.input_tokens,
-        "output_tokens": judgement.output_tokens,
-        "judge_repeat": judgement.judge_repeat,
-        "focus": judgement.focus,
-        "related": judgement.related,
-        "repaired": judgement.repaired,
-        "expected": None if judgement.expected is None else dict(judgement.expected),
-        "expected_mass": None if judgement.expected_mass is None else dict(judgement.expected_mass),
-        "detail": None if judgement.detail is None else dict(judgement.detail),
-    }
-    return _record("judgements", key, fields)
-
-
-def evaluation_fields(
-    judgements: Sequence[Judgement],
-    ensemble_key: str | None,
-    blob_id: str | None,
-    bias_controls: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return what a run holds of what the ensemble found; ``scores`` are the means over the judges."""
-    evaluation = ensemble_evaluation(judgements)
-    means = evaluation["aggregated"]["mean_scores"]
+    said = {(one["run_id"], one["call_id"]): one for one in kept.judgements.values()}
     return {
-        "ensemble_evaluation": evaluation,
-        "bias_controls": dict(bias_controls),
-        "ensemble_key": ensemble_key,
-        "judged_blob_id": blob_id,
-        "judge_calls": {judgement.label: judgement.call_id for judgement in judgements},
-        "judged": evaluation["aggregated"]["judged"],
-        "scores": {name: means[name] for name in (*DIMENSIONS, "composite", "composite_strict")},
+        f"judgement by {label} of {name}": said[run["run_id"], call_id]
+        for name, run in _runs(kept).items()
+        for label, call_id in (run.get("judge_calls") or {}).items()
+        if (run["run_id"], call_id) in said
     }
 
 
-def _record(
-    collection: str,
-    key: Mapping[str, Any],
-    fields: Mapping[str, Any],
-    optional: Iterable[str] = (),
-    **first: Any,
-) -> Record:
-    """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards.
-
-    Built by hand: a document class takes four times as long, and there are many thousands. A test holds each kind of
-    record against its class.
-    """
-    absent = [name for name in optional if fields.get(name) is None]
-    given = {name: value for name, value in fields.items() if name not in absent}
-    now = utc_now()
-    # Only what was given is changed: what the ensemble found of the same call stays, because another process may
-    # have judged the run meanwhile. A field that this version lacks goes: a success keeps no failure.
-    change: dict[str, Any] = {"$set": given, **TOUCH}
-    if absent:
-        change["$unset"] = dict.fromkeys(absent, "")
-    return Record(collection, {**key, **given, **first, "created_at": now, "updated_at": now}, key, change)
+def _differing(kept: Mapping[str, Any], again: Mapping[str, Any]) -> list[str]:
+    """Return the fields that differ, but for what is given when a record is written."""
+    own = {"_id", "run_id", *_MOMENTS, *({"call_ids"} - kept.keys())}  # a judgement of before names one call
+    return sorted(name for name in {*kept, *again} - own if kept.get(name) != again.get(name))

@@ -1,24 +1,16 @@
-"""What the viewer shows of a run, read from the store: everything that is known of it, as frozen objects.
-
-Nothing here asks a model. The calls of a judge are found by judging the reply again with an ``ask`` that answers from
-the ledger alone: the same way by which they came, repairs and single segments included.
-"""
+"""What the viewer shows of a run, read from the store: everything that is known of it, as frozen objects."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from toolkit.errors import InputError, ModelError
+from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
-from toolkit.judges.judgement import Judgement, judge
-from toolkit.models.base import Answer, ModelRequest
+from toolkit.judges.judgement import Judgement
 from toolkit.people.rating import why_not
-from toolkit.plan import Plan, PlannedRun
-from toolkit.runs.execution import run_anywhere
-from toolkit.runs.ledger import answer_of
+from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating
@@ -105,56 +97,40 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     said = stored_judgements(store, stored.values(), plan.rubric.digest)
     rateable = {run.run_id: run.blob_id for run in stored.values() if why_not(run) is None and run.blob_id}
     people = ratings_by_run(plan, store, rateable)
-    calls = _calls(store, (row["call_id"] for row in rows.values()))
-    return [
-        _open(
-            plan,
-            store,
-            rows[run_id],
-            planned[keys[run_id]],
-            replies.get(stored[run_id].blob_id or "") if run_id in stored else None,
-            calls.get(rows[run_id]["call_id"]),
-            list(_current(said.get(run_id, {}), stored.get(run_id)).values()),
-            people.get(run_id, ()),
+    judgements = {run_id: _current(said.get(run_id, {}), stored.get(run_id)) for run_id in run_ids}
+    every = [judgement for some in judgements.values() for judgement in some]
+    leads = (row["call_id"] for row in rows.values())
+    calls = _calls(store, [*leads, *(call_id for one in every for call_id in _ids_of(one))])
+    opened = []
+    for run_id in run_ids:
+        facts, reply = rows[run_id], None
+        if run_id in stored:
+            reply = replies.get(stored[run_id].blob_id or "")
+        hidden_for = facts.get(HIDDEN) or ""
+        shown = [] if hidden_for else judgements[run_id]
+        marked, marked_as = _marked(plan, reply or "", shown)
+        opened.append(
+            OpenRun(
+                run_id=run_id,
+                facts=facts,
+                prompt=planned[keys[run_id]].prompt.text,
+                reply=reply,
+                call=calls.get(facts["call_id"]),
+                judges=tuple(_judge_said(judgement, calls) for judgement in shown),
+                people=() if hidden_for else people.get(run_id, ()),
+                hidden_for=hidden_for,
+                marked=marked,
+                marked_as=marked_as,
+            )
         )
-        for run_id in run_ids
-    ]
+    return opened
 
 
-def _current(said: Mapping[str, Judgement], stored: Stored | None) -> dict[str, Judgement]:
+def _current(said: Mapping[str, Judgement], stored: Stored | None) -> list[Judgement]:
     """Return what judges said in the order of their labels; nothing of a reply that the study leaves out."""
     if stored is None or stored.excluded:
-        return {}
-    return {label: said[label] for label in stored.judge_calls if label in said}
-
-
-def _open(
-    plan: Plan,
-    store: Store,
-    facts: Mapping[str, Any],
-    planned: PlannedRun,
-    reply: str | None,
-    call: Mapping[str, Any] | None,
-    said: Sequence[Judgement],
-    people: tuple[Rating, ...],
-) -> OpenRun:
-    hidden_for = facts.get(HIDDEN) or ""
-    if hidden_for:
-        said, people = (), ()
-    judges = tuple(_judge_said(plan, store, planned, reply or "", judgement) for judgement in said)
-    marked, marked_as = _marked(plan, reply or "", said)
-    return OpenRun(
-        run_id=str(facts["run_id"]),
-        facts=facts,
-        prompt=planned.prompt.text,
-        reply=reply,
-        call=None if call is None else _kept(call),
-        judges=judges,
-        people=people,
-        hidden_for=hidden_for,
-        marked=marked,
-        marked_as=marked_as,
-    )
+        return []
+    return [said[label] for label in stored.judge_calls if label in said]
 
 
 def _marked(plan: Plan, reply: str, said: Sequence[Judgement]) -> tuple[tuple[Span, ...], str]:
@@ -172,45 +148,19 @@ def _marked(plan: Plan, reply: str, said: Sequence[Judgement]) -> tuple[tuple[Sp
     return spans, f"focus sentences ({told})"
 
 
-def _judge_said(plan: Plan, store: Store, planned: PlannedRun, reply: str, judgement: Judgement) -> JudgeSaid:
-    asked = _calls_of_judge(plan, store, planned, reply, judgement)
-    if not asked or asked[0]["_id"] != judgement.call_id:
-        # The study's judges are asked in another way by now; the ledger has the call that the judgement names.
-        first = _calls(store, [judgement.call_id] if judgement.call_id else [])
-        return JudgeSaid(judgement, tuple(_kept(call) for call in first.values()), complete=False)
-    return JudgeSaid(judgement, tuple(_kept(call) for call in asked), complete=True)
+def _judge_said(judgement: Judgement, calls: Mapping[str, KeptCall]) -> JudgeSaid:
+    there = tuple(calls[call_id] for call_id in _ids_of(judgement) if call_id in calls)
+    # A judgement from before all calls were kept with it names the first one.
+    return JudgeSaid(judgement, there, complete=bool(judgement.call_ids) or not judgement.answered)
 
 
-def _calls_of_judge(
-    plan: Plan, store: Store, planned: PlannedRun, reply: str, judgement: Judgement
-) -> list[Mapping[str, Any]]:
-    kept: dict[str, Mapping[str, Any]] = {}
-    spec = plan.judges.get(judgement.judge)
-    if spec is None:
-        return []
-
-    async def ask(request: ModelRequest) -> Answer:
-        call_id = request.identity()
-        kept.update(_calls(store, [call_id]))
-        if kept.get(call_id, {}).get("state") != "done":
-            raise ModelError(f"call {call_id}: not answered", reason="not in the ledger")
-        return answer_of(kept[call_id])
-
-    work = judge(
-        reply,
-        planned.prompt.text,
-        judge=spec.of_run(planned.repeat, judgement.judge_repeat),
-        rubric=plan.rubric,
-        ask=ask,
-        manner=plan.manner,
-    )
-    run_anywhere(lambda: work, threading.Event())
-    return list(kept.values())
+def _ids_of(judgement: Judgement) -> tuple[str, ...]:
+    return judgement.call_ids or ((judgement.call_id,) if judgement.call_id else ())
 
 
-def _calls(store: Store, call_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
+def _calls(store: Store, call_ids: Iterable[str]) -> dict[str, KeptCall]:
     found = store.find_by(Call, "_id", call_ids, leave_out=("request",))
-    return {call["_id"]: call for call in found}
+    return {call["_id"]: _kept(call) for call in found}
 
 
 def _kept(call: Mapping[str, Any]) -> KeptCall:

@@ -69,7 +69,7 @@ def write_page(
     InputError
         When there is no run, or there are more than ``LARGEST_PAGE``.
     """
-    from toolkit.report.saving import write_atomically
+    from toolkit.files import write_atomically
 
     if not 0 < len(runs) <= LARGEST_PAGE:
         raise InputError(

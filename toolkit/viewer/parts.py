@@ -218,8 +218,8 @@ def _said(said: JudgeSaid) -> str:
         parts.append(f"<pre class='{IGNORED_BY_MATHJAX}'>{shown(one.reasons)}</pre>")
     parts.append(_findings(one))
     more = "" if said.complete else (
-        "<p class='tv-soft'>The judges of this study are asked in another way by now: this is the call that the "
-        "judgement names, and perhaps not its only one.</p>"
+        "<p class='tv-soft'>This judgement was kept before judgements named all their calls: this is its first, "
+        "and perhaps not its only one.</p>"
     )  # fmt: skip
     parts.append(box(f"Raw reply of {shown(one.label)}", more + _calls(said.calls, texts=True)))
     return f"<div class='tv-said'>{''.join(parts)}</div>"

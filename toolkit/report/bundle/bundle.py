@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from toolkit.files import write_atomically
 from toolkit.report.bundle.includes import (
     PREAMBLE,
     alt_text_of,
@@ -19,7 +20,6 @@ from toolkit.report.bundle.includes import (
 from toolkit.report.bundle.methods import Paragraph, cited, methods_latex, methods_text
 from toolkit.report.bundle.references import bibliography, known_references
 from toolkit.report.bundle.sums import write_manifest
-from toolkit.report.saving import write_atomically
 
 LEFT_OUT = "left_out.txt"
 """Where ``study.figures()`` says which figures the study cannot give."""

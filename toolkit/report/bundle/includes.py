@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+from toolkit.report.escape import caption_latex, escape, escape_breaking, label_of
 from toolkit.report.latex import PACKAGES
-from toolkit.report.latex_text import caption_latex, escape, escape_breaking, label_of
 from toolkit.report.style import COLUMN_MM
 
 FIRST: Final = (

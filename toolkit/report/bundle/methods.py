@@ -8,7 +8,7 @@ from toolkit.report.bundle.accounts import cost, design, missing, software
 from toolkit.report.bundle.asking import judges, models, people
 from toolkit.report.bundle.done import Done
 from toolkit.report.bundle.references import Sentence, short_reference, statistics_used
-from toolkit.report.latex_text import escape_breaking
+from toolkit.report.escape import escape_breaking
 
 Paragraph = tuple[str, tuple[Sentence, ...]]
 """Heading and sentences."""

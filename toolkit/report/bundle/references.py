@@ -106,4 +106,4 @@ def _reference(key: str) -> Mapping[str, Any]:
 
 @cache
 def _data(name: str) -> dict[str, Any]:
-    return tomllib.loads((files("toolkit.report.bundle") / name).read_text(encoding="utf-8"))
+    return tomllib.loads((files("toolkit.report.thesis") / name).read_text(encoding="utf-8"))

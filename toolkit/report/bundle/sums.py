@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolkit.errors import InputError
-from toolkit.report.saving import write_atomically
+from toolkit.files import write_atomically
 
 MANIFEST: Final = "manifest.json"
 

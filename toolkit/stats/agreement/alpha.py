@@ -1,9 +1,9 @@
-"""Cronbach's alpha, over judges and over dimensions: two different questions with two different names."""
+"""Cronbach's alpha and McDonald's omega, over judges and over dimensions: two questions with two names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,9 +11,10 @@ import pandas as pd
 import pingouin as pg
 from scipy import stats
 
+from toolkit.errors import InputError
 from toolkit.stats.agreement.icc_forms import FORMS, base_sums, forms_of_sums, mean_squares
 from toolkit.stats.agreement.ratings import RatingMatrix
-from toolkit.stats.inference.jackknife import with_jackknife
+from toolkit.stats.inference.jackknife import EachLeftOut, Weights, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
@@ -21,7 +22,12 @@ OVER_JUDGES: Final = "alpha over judges"
 OVER_DIMENSIONS: Final = "alpha over dimensions"
 FELDT: Final = "F distribution, rows independent (Feldt, Woodruff & Salih 1987)"
 JACKKNIFE: Final = "jackknife over bases, ln F scale"
+OMEGA_OVER_JUDGES: Final = "omega over judges"
+OMEGA_OVER_DIMENSIONS: Final = "omega over dimensions"
+OMEGA_METHOD: Final = "one-factor model by bounded minres; jackknife over bases, log scale"
 _COMPOSITES: Final = ("composite", "composite_strict")
+_SWEEPS: Final = 5000
+_SETTLED: Final = 1e-10
 
 
 def alpha_over_judges(matrix: RatingMatrix) -> Estimate:
@@ -30,9 +36,23 @@ def alpha_over_judges(matrix: RatingMatrix) -> Estimate:
     It says how consistently the judges rank the answers; it equals ICC(C,k) and ignores that one judge is
     milder than another.
     """
-    if matrix.problem:
-        return _without_estimate(OVER_JUDGES, matrix.n, matrix.missing, matrix.problem)
-    return _alpha(matrix.values, OVER_JUDGES, matrix.n, matrix.missing, "", matrix.bases)
+    empty = Estimate(OVER_JUDGES, None, method=FELDT, n=matrix.n, missing=matrix.missing)
+    return (
+        empty.not_estimable(matrix.problem) if matrix.problem else _alpha(empty, matrix.values, matrix.bases)
+    )
+
+
+def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
+    """Return Cronbach's alpha with the dimensions as items and every judgement (answer x judge) as a row.
+
+    It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
+    where no base is known, because several judges score one answer.
+    """
+    table = dimension_table(ratings)
+    if table is None:
+        return None
+    empty = Estimate(OVER_DIMENSIONS, None, method=FELDT, n=table.n, missing=table.missing, note=table.note)
+    return empty.not_estimable(table.problem) if table.problem else _alpha(empty, table.values, table.bases)
 
 
 @dataclass(frozen=True)
@@ -93,57 +113,165 @@ def dimension_table(ratings: pd.DataFrame) -> DimensionTable | None:
     return DimensionTable(values, bases, counts, missing, note)
 
 
-def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
-    """Return Cronbach's alpha with the dimensions as items and every judgement (answer x judge) as a row.
-
-    It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
-    where no base is known, because several judges score one answer.
-    """
-    table = dimension_table(ratings)
-    if table is None:
-        return None
-    if table.problem:
-        return _without_estimate(OVER_DIMENSIONS, table.n, table.missing, table.problem)
-    return _alpha(table.values, OVER_DIMENSIONS, table.n, table.missing, table.note, table.bases)
-
-
-def _alpha(
-    values: np.ndarray,
-    name: str,
-    n: Mapping[str, int],
-    missing: int,
-    note: str,
-    bases: tuple[Any, ...] | None,
-) -> Estimate:
+def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -> Estimate:
     """Return alpha by pingouin with the jackknife over bases, or Feldt's interval where no base is known.
 
     Pingouin itself rounds Feldt's interval to three digits.
     """
-    ms = mean_squares(values)
-    if ms.between == 0:
-        return _without_estimate(
-            name, n, missing, "the rows have the same mean, so alpha would be minus infinity"
-        )
-    if ms.error == 0:
-        why = "no interval: the items differ by a constant at most, so F is infinite"
-        return Estimate(
-            name, 1.0, method=FELDT, n=n, missing=missing, note="; ".join(filter(None, (note, why)))
-        )
+    between, _, _, error = mean_squares(base_sums(values, [0] * len(values))[0])
+    if between == 0:
+        return empty.not_estimable("the rows have the same mean, so alpha would be minus infinity")
+    if error == 0:
+        why = "the items differ by a constant at most, so F is infinite"
+        return replace(empty, estimate=1.0).no_interval(why)
     alpha = float(pg.cronbach_alpha(pd.DataFrame(values))[0])
     if bases is not None:
         sums = base_sums(values, bases)
-        found = Estimate(name, alpha, method=JACKKNIFE, n=n, missing=missing, note=note)
         return with_jackknife(
-            found,
-            lambda weights: forms_of_sums(weights @ sums.sums[:, 0])[:, FORMS.index("ICC(C,k)")],
-            sums.bases,
+            replace(empty, estimate=alpha, method=JACKKNIFE),
+            lambda weights: forms_of_sums(weights @ sums)[:, FORMS.index("ICC(C,k)")],
+            len(sums),
             lambda a: -np.log1p(-a),  # ln F, since alpha is 1 - 1/F
             lambda z: -np.expm1(-z),
         )
-    df1, df2 = ms.n - 1, (ms.n - 1) * (ms.k - 1)
-    low, high = (1 - (1 - alpha) * float(stats.f.ppf(share, df1, df2)) for share in (0.975, 0.025))
-    return Estimate(name, alpha, low, high, method=FELDT, n=n, missing=missing, note=note)
+    rows, items = values.shape
+    quantiles = stats.f.ppf((0.975, 0.025), rows - 1, (rows - 1) * (items - 1))
+    low, high = (1 - (1 - alpha) * float(quantile) for quantile in quantiles)
+    return replace(empty, estimate=alpha, low=low, high=high)
 
 
-def _without_estimate(name: str, n: Mapping[str, int], missing: int, reason: str) -> Estimate:
-    return Estimate(name, None, method=FELDT, n=n, missing=missing, note=f"not estimable: {reason}")
+def omega_total(
+    values: np.ndarray,
+    bases: Sequence[Hashable],
+    name: str = "omega",
+    *,
+    confidence: float = 0.95,
+) -> Estimate:
+    r"""Return McDonald's omega total of a one-factor model.
+
+    :math:`\omega = (\sum \lambda_i)^2 / [(\sum \lambda_i)^2 + \sum \psi_i]`, where :math:`\lambda_i` is the loading of
+    item i in score units and :math:`\psi_i` its own variance. The loadings of the correlation matrix
+    minimise the squared residual correlations (minres) with no loading beyond 1, by the cyclic update
+    :math:`\lambda_i = \sum_{j \ne i} r_{ij} \lambda_j / \sum_{j \ne i} \lambda_j^2` (Harman & Jones 1966); for three
+    items that is the exact solution. Alpha is omega where all loadings are equal and is smaller otherwise. Like
+    alpha it ignores that one judge is milder than another.
+
+    A loading at its bound (a Heywood case) with or without one of the bases makes omega jump, and there is no
+    interval: there are few where little supports them (with 12 answers in 3-31 % of simulated studies), and those that
+    there are cover.
+
+    References
+    ----------
+    McDonald (1999), Test Theory, chapter 6. Harman & Jones (1966), Psychometrika 31, 351-368. Harman & Fukuda (1966),
+    Psychometrika 31, 563-571, for the bound.
+
+    Examples
+    --------
+    >>> scores = np.array([[9, 2, 5], [6, 1, 3], [8, 4, 6], [7, 1, 2], [10, 5, 6], [6, 2, 4]], dtype=float)
+    >>> round(omega_total(scores, range(6)).estimate, 3)
+    0.922
+    """
+    x = np.asarray(values, dtype=float)
+    if x.ndim != 2 or len(x) != len(bases):
+        raise InputError(f"{name}: give rows x items, and a base for each row")
+    if not np.isfinite(x).all():
+        raise InputError(f"{name}: a score is missing or infinite; leave such rows out first")
+    codes = numbered(bases)
+    count = int(codes.max()) + 1 if len(codes) else 0
+    empty = Estimate(
+        name, None, method=OMEGA_METHOD, n={"bases": count, "rows": len(x)}, confidence=confidence
+    )
+    if x.shape[1] < 3:
+        return empty.not_estimable(
+            f"a one-factor model needs three items and there are {x.shape[1]}; see alpha"
+        )
+    if len(x) < 3:
+        return empty.not_estimable(f"{counted(len(x), 'rows')}, and three are needed")
+    size = float(np.abs(x).max()) or 1.0
+    flat = np.flatnonzero(np.ptp(x, axis=0) <= ROUNDING * size)
+    if len(flat):
+        return empty.not_estimable(f"item {flat[0] + 1} has the same score in every row")
+    covariances = _covariances(x / size, codes)
+    (omega, *_), (bound, *_) = (part.tolist() for part in _omega(covariances(np.ones((1, count)))))
+    if not np.isfinite(omega):
+        return empty.not_estimable("the items do not share a factor that can be found")
+    note = "Heywood case: an item's own variance is estimated as 0, its bound" if bound else ""
+    found = replace(empty, estimate=omega, note=note)
+    if omega >= 1 - ROUNDING:
+        why = "no interval: the items differ by a constant and a factor only"
+        return replace(found, estimate=1.0, note=why)
+
+    def statistic(weights: Weights) -> np.ndarray:
+        return _omega(covariances(weights))[0]
+
+    if bound or (count > 1 and _omega(covariances(EachLeftOut(count)))[1].any()):
+        return found.no_interval("with or without one of the bases an item's own variance is at its bound, 0")
+    return with_jackknife(found, statistic, count, lambda w: -np.log1p(-w), lambda z: -np.expm1(-z))
+
+
+def omega_over_judges(matrix: RatingMatrix) -> Estimate:
+    """Return omega with the judges as items and the answers as rows."""
+    empty = Estimate(OMEGA_OVER_JUDGES, None, method=OMEGA_METHOD, n=matrix.n, missing=matrix.missing)
+    if matrix.problem:
+        return empty.not_estimable(matrix.problem)
+    bases: Sequence[Hashable] = range(len(matrix.values)) if matrix.bases is None else matrix.bases
+    found = omega_total(matrix.values, bases, OMEGA_OVER_JUDGES)
+    return replace(found, n=matrix.n, missing=matrix.missing)
+
+
+def omega_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
+    """Return omega with the dimensions as items and every judgement (answer x judge) as a row."""
+    table = dimension_table(ratings)
+    if table is None:
+        return None
+    empty = Estimate(OMEGA_OVER_DIMENSIONS, None, method=OMEGA_METHOD, n=table.n, missing=table.missing)
+    if table.problem:
+        return empty.not_estimable(table.problem)
+    found = omega_total(table.values, table.bases, OMEGA_OVER_DIMENSIONS)
+    return replace(found, n=table.n, missing=table.missing, note=table.note).noted(found.note)
+
+
+def _covariances(x: np.ndarray, codes: np.ndarray) -> Callable[[Weights], np.ndarray]:
+    """Return the covariances of the items as a function of how often each base counts."""
+    centred = x - x.mean(axis=0)
+    items = x.shape[1]
+    products = (centred[:, :, None] * centred[:, None, :]).reshape(len(x), -1)
+    sums = sums_by(codes, np.hstack([np.ones((len(x), 1)), centred, products]))
+
+    def covariances(weights: Weights) -> np.ndarray:
+        drawn = weights @ sums
+        n, totals, squares = drawn[:, 0], drawn[:, 1 : items + 1], drawn[:, items + 1 :]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = totals / n[:, None]
+            found = squares.reshape(-1, items, items) / n[:, None, None]
+        return found - means[:, :, None] * means[:, None, :]
+
+    return covariances
+
+
+def _omega(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return omega of each covariance matrix, NaN where there is none, and whether a loading is at its bound."""
+    variances = np.diagonal(covariance, axis1=1, axis2=2)
+    usable = np.isfinite(covariance).all(axis=(1, 2)) & (variances > ROUNDING**1.5).all(axis=1)
+    spreads = np.sqrt(np.where(usable[:, None], variances, 1.0))
+    correlation = np.where(usable[:, None, None], covariance, 0.0) / (
+        spreads[:, :, None] * spreads[:, None, :]
+    )
+    items = correlation.shape[1]
+    off = correlation * (1 - np.eye(items))
+    loadings = np.linalg.eigh(correlation)[1][:, :, -1] * 0.7 * np.sqrt(items)
+    loadings = np.clip(loadings, -1, 1)
+    settled = np.zeros(len(loadings), dtype=bool)
+    for _ in range(_SWEEPS):
+        before = loadings.copy()
+        for item in range(items):
+            others = (loadings**2).sum(axis=1) - loadings[:, item] ** 2
+            best = (off[:, item] * loadings).sum(axis=1) / np.where(others > ROUNDING, others, 1.0)
+            loadings[:, item] = np.clip(best, -1, 1)
+        settled = np.abs(loadings - before).max(axis=1) < _SETTLED
+        if settled.all():
+            break
+    common = (loadings * spreads).sum(axis=1) ** 2
+    own = (spreads**2 * (1 - loadings**2)).sum(axis=1)
+    found = np.where(usable & settled, common / (common + own), np.nan)
+    return found, (np.abs(loadings) >= 1).any(axis=1)

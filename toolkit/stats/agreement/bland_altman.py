@@ -15,11 +15,10 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.ratings import RatingMatrix
-from toolkit.stats.inference.jackknife import FEWEST_BASES
-from toolkit.stats.inference.means import MeanInterval, clustered_mean
-from toolkit.stats.inference.regression import CR2_METHOD as SLOPE_METHOD
-from toolkit.stats.inference.regression import Coefficient, cluster_robust
-from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
+from toolkit.stats.inference.jackknife import FEWEST_BASES, numbered
+from toolkit.stats.inference.means import CR2_METHOD as SLOPE_METHOD
+from toolkit.stats.inference.means import Coefficient, MeanInterval, cluster_robust, clustered_mean
+from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import agreeing, counted
 
 UNIT: Final = "score points"
@@ -29,7 +28,7 @@ _SHARE: Final = 0.95
 
 
 @dataclass(frozen=True)
-class BlandAltman:
+class BlandAltman(Result):
     """The differences between two judges."""
 
     bias: Estimate
@@ -37,18 +36,16 @@ class BlandAltman:
     upper: Estimate
     slope: Estimate
     points: pd.DataFrame = field(repr=False, compare=False)
+    about = "what"
+    apart = ("points",)
 
     def estimates(self) -> tuple[Estimate, ...]:
         """Return bias, both limits and slope."""
         return self.bias, self.lower, self.upper, self.slope
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``)."""
-        return estimates_frame((("Bland-Altman", one) for one in self.estimates()), "what")
-
-    def sentence(self) -> str:
-        """Return the four results in words ready for the thesis."""
-        return " ".join(one.sentence() for one in self.estimates())
+    def rows(self) -> list[tuple[str, Estimate]]:
+        """Return bias, both limits and slope."""
+        return [("Bland-Altman", one) for one in self.estimates()]
 
 
 def bland_altman(
@@ -71,12 +68,8 @@ def bland_altman(
     joins it with that of the mean, clustered by base (MOVER, Zou 2013): the farther end is
     :math:`l - \sqrt{(\bar d - \bar d_l)^2 + 1.96^2 (s_u - s)^2}`.
 
-    In 400 simulated studies each of 4 to 100 bases with one or three answers and half-step scores the clustered
-    interval of the upper limit covers 95-100 %, that of the lower one 91-93 % with many scores at the ceiling (12 and
-    30 bases), where judges differ downwards only; with two thirds of them there the upper one covers 90-97 %,
-    and 86-96 % where one base in ten splits the judges by three times as much as the others. The exact one covers
-    93-97 % of normal differences, but 84-97 % with nearly half at the ceiling: there give ``range(n)`` as bases. The
-    interval of the slope (CR2) covers 93-97 % throughout, where that with CR1 errors covered 80-90 % with 12 bases.
+    The clustered interval of the lower limit covers 91-93 % with many scores at the ceiling, where judges differ
+    downwards only. The exact one covers 84-97 % with nearly half of them there: then give ``range(n)`` as bases.
 
     References
     ----------
@@ -112,19 +105,16 @@ def bland_altman(
     )
     points = pd.DataFrame({"mean": (x + y) / 2, "difference": x - y})
     if len(x) < 3:
-        why = f"not estimable: {counted(len(x), 'answers')} scored by both, and three are needed"
-        bias, lower, upper, slope = (replace(one, note=why) for one in (bias, lower, upper, slope))
+        why = f"{counted(len(x), 'answers')} scored by both, and three are needed"
+        bias, lower, upper, slope = (one.not_estimable(why) for one in (bias, lower, upper, slope))
         return BlandAltman(bias, lower, upper, slope, points)
     d, size = x - y, float(max(np.abs(x).max(), np.abs(y).max()))
     mean = clustered_mean(d, list(labels), confidence)
     if mean.low is None or np.ptp(d) <= ROUNDING * size:
         mean = replace(mean, error=None, low=None, high=None, p_value=None)
+    bias = mean.of(bias, tested=True)
     bias = replace(
         bias,
-        estimate=mean.mean,
-        low=mean.low,
-        high=mean.high,
-        p_value=mean.p_value,
         method="Student t" if bases is None else "Student t over bases, clustered",
         note="" if mean.low is not None else f"no interval: {mean.reason or 'the differences do not vary'}",
     )
@@ -134,36 +124,14 @@ def bland_altman(
     lower, upper = (_beyond(one, lowest, highest, known) for one in limits)
     design = np.column_stack([np.ones(len(d)), points["mean"]])
     tilt = cluster_robust(design, d, list(labels), {"slope": [0, 1]}, confidence)["slope"]
-    slope = replace(
-        slope,
-        estimate=tilt.estimate,
-        low=tilt.low,
-        high=tilt.high,
-        p_value=tilt.p_value,
-        method=SLOPE_METHOD,
-        unit="none",
-        note=_slope_note(tilt),
-    )
-    return BlandAltman(bias, lower, upper, slope, points)
+    tilted = replace(tilt.of(slope), method=SLOPE_METHOD, unit="none", note=_slope_note(tilt), degrees=None)
+    return BlandAltman(bias, lower, upper, tilted, points)
 
 
 def bland_altman_between_judges(
     matrix: RatingMatrix, scale: tuple[float, float] | None = None
 ) -> dict[tuple[str, str], BlandAltman]:
-    """Return the Bland-Altman analysis of each pair of judges, in score points.
-
-    Parameters
-    ----------
-    matrix
-        Ratings of one dimension.
-    scale
-        Lowest and highest score there can be, where it is known.
-
-    Returns
-    -------
-    dict
-        Pair of judges to its analysis; empty where there are not two judges.
-    """
+    """Return the Bland-Altman analysis of each pair of judges, in score points; ``scale`` is that of the scores."""
     bases = None if matrix.pair_bases is None else list(matrix.pair_bases)
     scores = matrix.pairs * matrix.scale
     return {
@@ -189,15 +157,15 @@ def _limits(
 ) -> tuple[Estimate, Estimate]:
     """Return the lower and the upper limit with their intervals."""
     z, (lower, upper) = float(special.ndtri((1 + _SHARE) / 2)), empty
-    codes = pd.factorize(pd.Series(list(labels), dtype="object"), use_na_sentinel=False)[0]
+    codes = numbered(labels)
     count, tail = int(codes.max()) + 1, (1 - lower.confidence) / 2
     variance, less, more = _variance(d - d.mean(), codes, tail)
     spread = math.sqrt(variance) if np.ptp(d) > ROUNDING * size else 0.0
     lower = replace(lower, estimate=mean.mean - z * spread)
     upper = replace(upper, estimate=mean.mean + z * spread)
     if not spread:
-        why = "no interval: the judges differ by a constant"
-        return replace(lower, note=why), replace(upper, note=why)
+        why = "the judges differ by a constant"
+        return lower.no_interval(why), upper.no_interval(why)
     if not clustered:
         n = len(d)
         # By symmetry the quantiles of the lower limit are those of the upper one with the other sign.
@@ -211,7 +179,7 @@ def _limits(
         )
     if mean.low is None or mean.high is None or count < FEWEST_BASES:
         few = f"{counted(count, 'bases')} {agreeing(count, 'are')} too few"
-        return replace(lower, note=f"no interval: {few}"), replace(upper, note=f"no interval: {few}")
+        return lower.no_interval(few), upper.no_interval(few)
     narrow, wide = math.sqrt(max(variance - less, 0.0)), math.sqrt(variance + more)
     inwards = math.hypot(mean.high - mean.mean, z * (spread - narrow))
     outwards = math.hypot(mean.high - mean.mean, z * (wide - spread))
@@ -251,4 +219,4 @@ def _beyond(limit: Estimate, lowest: float, highest: float, known: str) -> Estim
         return limit
     why = f"goes beyond ±{reach:g} points, the largest difference that {known} ({lowest:g}-{highest:g}) allow"
     why += "s" * (known == "the scale")
-    return replace(limit, note="; ".join(filter(None, (limit.note, why))))
+    return limit.noted(why)

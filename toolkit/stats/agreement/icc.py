@@ -1,4 +1,4 @@
-"""The six intraclass correlations with their F intervals, through pingouin, and words for the intervals."""
+"""The six intraclass correlations of a complete table: F intervals by pingouin, and intervals by base."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ import pingouin as pg
 
 from toolkit.stats.agreement.icc_forms import (
     FORMS,
-    MeanSquares,
     base_sums,
     forms_of_sums,
     from_log_f,
-    icc_from_mean_squares,
     log_f,
     mean_squares,
     with_interval,
@@ -32,12 +30,15 @@ from toolkit.stats.agreement.incomplete_icc import (
     sums_by_base,
 )
 from toolkit.stats.agreement.ratings import RatingMatrix
-from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, jackknife_interval
+from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
 F_METHOD: Final = "F distribution, answers independent (McGraw & Wong 1996, by pingouin)"
 CLOSED_FORM: Final = "mean squares (McGraw & Wong 1996)"
+CLUSTERED_METHOD: Final = "jackknife over bases, ln F scale, for these judges"
+_WIDEST: Final = 300.0
+"""Half a width of ln F beyond which an interval says nothing."""
 
 
 def icc_estimates(matrix: RatingMatrix, *, intervals: bool = True) -> tuple[Estimate, ...]:
@@ -46,45 +47,35 @@ def icc_estimates(matrix: RatingMatrix, *, intervals: bool = True) -> tuple[Esti
     A form is not estimable, or has no interval, where an F ratio is 0 or infinite or a variance estimate is
     not positive; a negative correlation is kept as it is.
     """
+    empty = [Estimate(form, None, method=F_METHOD, n=matrix.n, missing=matrix.missing) for form in FORMS]
     if matrix.problem:
-        return tuple(_without_estimate(form, matrix, matrix.problem) for form in FORMS)
-    ms = mean_squares(matrix.values)
-    closed = icc_from_mean_squares(ms)
-    if not (intervals or ms.degenerate):
-        forms = (_one_form(form, closed[form], None, ms, matrix) for form in FORMS)
-        return tuple(replace(one, note="") if one.estimable else one for one in forms)
-    by_pingouin = None if ms.degenerate else _pingouin_icc(matrix)
-    return tuple(_one_form(form, closed[form], by_pingouin, ms, matrix) for form in FORMS)
+        return tuple(one.not_estimable(matrix.problem) for one in empty)
+    sums = base_sums(matrix.values, [0] * len(matrix.values))[0]
+    why = _why_degenerate(*(float(part) for part in mean_squares(sums)))
+    by_pingouin = _pingouin_icc(matrix) if intervals and not why else None
+    lowest = -1 / (len(matrix.judges) - 1) - ROUNDING
 
+    def form(blank: Estimate, closed: float) -> Estimate:
+        if np.isnan(closed):
+            return blank.not_estimable("the estimate of the total variance is not positive")
+        if by_pingouin is None:
+            found = replace(blank, estimate=closed, method=CLOSED_FORM)
+            if not why:
+                return found
+            found = found.no_interval(why)
+        else:
+            value, low, high = by_pingouin[blank.name]
+            found = with_interval(replace(blank, estimate=value), low, high)
+        below = blank.name.endswith(",1)") and closed < lowest
+        return found.noted("below -1/(k-1), because a variance estimate is negative") if below else found
 
-def _one_form(
-    form: str,
-    closed: float | None,
-    by_pingouin: dict[str, tuple[float, float, float]] | None,
-    ms: MeanSquares,
-    matrix: RatingMatrix,
-) -> Estimate:
-    if closed is None:
-        return _without_estimate(form, matrix, "the estimate of the total variance is not positive")
-    result = Estimate(form, closed, method=F_METHOD, n=matrix.n, missing=matrix.missing)
-    if by_pingouin is None:
-        result = replace(result, method=CLOSED_FORM, note=f"no interval: {_why_degenerate(ms)}")
-    else:
-        value, low, high = by_pingouin[form]
-        result = with_interval(replace(result, estimate=value), low, high)
-    if form.endswith(",1)") and closed < -1 / (ms.k - 1) - ROUNDING:
-        return replace(result, note=f"{result.note}; below -1/(k-1), because a variance estimate is negative")
-    return result
+    return tuple(form(blank, float(closed)) for blank, closed in zip(empty, forms_of_sums(sums), strict=True))
 
 
 def _pingouin_icc(matrix: RatingMatrix) -> dict[str, tuple[float, float, float]]:
     """Return estimate, low and high of each form; the table is complete, so nothing is dropped in silence."""
-    long = (
-        pd.DataFrame(matrix.values)
-        .rename_axis("target")
-        .reset_index()
-        .melt("target", var_name="judge", value_name="score")
-    )
+    long = pd.DataFrame(matrix.values).rename_axis("target").reset_index()
+    long = long.melt("target", var_name="judge", value_name="score")
     with _unrounded_intervals(), warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
         warnings.simplefilter("ignore", DeprecationWarning)  # pingouin's own use of pandas
         table = pg.intraclass_corr(long, targets="target", raters="judge", ratings="score")
@@ -103,22 +94,13 @@ def _unrounded_intervals() -> Iterator[None]:
         pg.options["round.column.CI95"] = before
 
 
-def _why_degenerate(ms: MeanSquares) -> str:
-    if ms.within == 0:
+def _why_degenerate(between: float, within: float, judges: float, error: float) -> str:
+    """Say why an F ratio would be 0 or infinite, so that no F interval exists; empty where it does."""
+    if within == 0:
         return "the judges agree exactly, so F is infinite"
-    if ms.error == 0:
+    if error == 0:
         return "the judges differ by a constant only, so F is infinite"
-    return "the answers have the same mean, so F is 0"
-
-
-def _without_estimate(form: str, matrix: RatingMatrix, reason: str) -> Estimate:
-    return Estimate(
-        form, None, method=F_METHOD, n=matrix.n, missing=matrix.missing, note=f"not estimable: {reason}"
-    )
-
-
-CLUSTERED_METHOD: Final = "jackknife over bases, ln F scale, for these judges"
-_WIDEST: Final = 300.0
+    return "the answers have the same mean, so F is 0" if between == 0 else ""
 
 
 def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tuple[Estimate, ...]:
@@ -128,13 +110,9 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
     (``interval_for_new_judges``); "these judges" stands second. ICC(C,.) leaves the judges' leniency out, and ICC(1,.)
     does not know who judged, so there is no judge to draw and their interval is the one for these judges.
 
-    For these judges each base is left out in turn. The interval is that of ``jackknife_interval`` for :math:`\ln F`,
+    For these judges each base is left out in turn: the interval is that of ``jackknife_interval`` for :math:`\ln F`,
     where :math:`F = (1 + (k-1)\rho) / (1 - \rho)` for the single form :math:`\rho`, carried back to the single and the
-    average form (Spearman-Brown). In 3,000 simulated studies each (1,000 of 100 bases) of 12 to 100 bases with one or
-    three answers, three judges and half-step scores it covers 93.4-96.5 % with up to a third of the scores at the
-    ceiling. It misses with nearly half of them there: 90.3-96.6 % at 12 bases, 93.2-94.8 % at 30 or more. There the
-    percentile bootstrap over bases covers 79-88 % at 12 bases, BCa 87-92 %, and the F interval of one answer a base
-    88-95 %.
+    average form (Spearman-Brown). It misses with nearly half of the scores at the ceiling: 90-97 % at 12 bases.
 
     References
     ----------
@@ -145,24 +123,16 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
     if max(Counter(matrix.bases).values()) < 2 and len(matrix.bases) < FEWEST_BASES:
         return ()
     (ends, degrees), k, given = _intervals(matrix), len(matrix.judges), np.ones_like(matrix.values)
-    codes = pd.factorize(pd.Series(list(matrix.bases), dtype="object"), use_na_sentinel=False)[0]
-    new = _both_forms(
-        "A",
-        *interval_for_new_judges(sums_by_base(matrix.values, given, codes), k, k),
-        k,
-    )
-    agreement = [one for one in independent if one.name.startswith("ICC(A,")]
+    sums = sums_by_base(matrix.values, given, numbered(matrix.bases))
+    new = _both_forms("A", *interval_for_new_judges(sums, k, k), k)
+    these = tuple(_with_ends(one, CLUSTERED_METHOD, ends, degrees) for one in independent)
+    agreement = [place for place, one in enumerate(independent) if one.name.startswith("ICC(A,")]
     return (
         *(
-            _with_ends(one, NEW_JUDGES, new)
-            if one in agreement
-            else _with_ends(one, CLUSTERED_METHOD, ends, degrees)
-            for one in independent
+            _with_ends(one, NEW_JUDGES, new) if place in agreement else these[place]
+            for place, one in enumerate(independent)
         ),
-        *(
-            replace(_with_ends(one, CLUSTERED_METHOD, ends, degrees), name=f"{one.name}{THESE_JUDGES}")
-            for one in agreement
-        ),
+        *(replace(these[place], name=f"{these[place].name}{THESE_JUDGES}") for place in agreement),
     )
 
 
@@ -185,19 +155,19 @@ def _intervals(matrix: RatingMatrix) -> tuple[dict[str, tuple[float, float]], di
     """Return the ends of each form, and its degrees of freedom."""
     sums, k = base_sums(matrix.values, matrix.bases or ()), len(matrix.judges)
     singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
-    whole = log_f(forms_of_sums(sums.whole)[0, singles], k)
-    left_out = log_f(forms_of_sums(sums.left_out)[:, 0, singles], k)
-    lows, highs = jackknife_interval(whole, left_out)
-    of_kind = dict(zip("1AC", jackknife(whole, left_out)[2].tolist(), strict=True))
+    whole = log_f(forms_of_sums(sums.sum(axis=0))[singles], k)
+    left_out = log_f(forms_of_sums(sums.sum(axis=0) - sums)[:, singles], k)
     ends: dict[str, tuple[float, float]] = {}
-    for kind, low, high in zip("1AC", lows, highs, strict=True):
-        ends |= _both_forms(kind, low, high, k)
-    return ends, {name: of_kind[name[4]] for name in ends}
+    degrees: dict[str, float] = {}
+    for kind, low, high, own in zip("1AC", *jackknife_interval(whole, left_out), strict=True):
+        both = _both_forms(kind, low, high, k)
+        ends |= both
+        degrees |= dict.fromkeys(both, float(own))
+    return ends, degrees
 
 
 def _both_forms(kind: str, low: float, high: float, k: int) -> dict[str, tuple[float, float]]:
     """Return the ends of the single and the average form from those of ln F; nothing where they say nothing."""
-    # Half a width of ln F beyond which the interval says nothing.
     if not high - low < 2 * _WIDEST:
         return {}
     (single_low, mean_low), (single_high, mean_high) = (from_log_f(np.array(end), k) for end in (low, high))

@@ -6,13 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import pandas as pd
 from scipy import special
 
 from toolkit.stats.agreement.icc_forms import log_f, with_interval
 from toolkit.stats.agreement.ratings import RatingMatrix
-from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, jackknife_interval
-from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, jackknife_interval, numbered, sums_by
+from toolkit.stats.result import ROUNDING, Estimate, Result
 
 HENDERSON: Final = "Henderson's method 3 for the crossed design with gaps"
 METHOD: Final = f"{HENDERSON}; jackknife over bases, ln F scale"
@@ -26,7 +25,7 @@ _FARTHEST: Final = 1e6
 
 
 @dataclass(frozen=True)
-class IncompleteIcc:
+class IncompleteIcc(Result):
     """Agreement and variance components of ratings with gaps."""
 
     icc: tuple[Estimate, ...]
@@ -35,10 +34,6 @@ class IncompleteIcc:
     residual: float | None
     ratings_per_answer: float
     these_judges: tuple[Estimate, ...] = ()
-
-    def sentence(self) -> str:
-        """Return the results in words ready for the thesis."""
-        return " ".join(one.sentence() for one in (*self.icc, *self.these_judges))
 
 
 def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
@@ -83,24 +78,21 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
         counts = {"bases": len(set(bases)), **counts}
     names = ("ICC(A,1)", "ICC(C,1)", f"ICC(A,{m:.3g})", f"ICC(C,{m:.3g})")
     empty = [Estimate(name, None, method=METHOD, n=counts, missing=matrix.missing) for name in names]
-    codes = pd.factorize(pd.Series(list(bases), dtype="object"), use_na_sentinel=False)[0]
     problem = _problem(values, given) if len(scored) else matrix.problem
     if problem:
-        without = tuple(replace(one, note=f"not estimable: {problem}") for one in empty)
-        return IncompleteIcc(without, None, None, None, m)
-    sums = sums_by_base(np.where(given, values - np.nanmean(values), 0.0), given, codes)
+        return IncompleteIcc(tuple(one.not_estimable(problem) for one in empty), None, None, None, m)
+    sums = sums_by_base(np.where(given, values - np.nanmean(values), 0.0), given, numbered(list(bases)))
     whole = sums.sum(axis=0)
     components = _components(whole[None], values.shape[1])[0]
     both = _single_forms(components[None])
     k = max(m, 2.0)
     left_out = log_f(_single_forms(_components(whole - sums, values.shape[1])), k)
-    fixed = jackknife_interval(log_f(both, k)[0], left_out)
-    degrees = jackknife(log_f(both, k)[0], left_out)[2]
+    lows, highs, degrees = jackknife_interval(log_f(both, k)[0], left_out)
     drawn = interval_for_new_judges(sums, values.shape[1], k)
     icc, these = [], []
     for place, one in enumerate(empty):
         consistency, average = place % 2, place > 1
-        single, ends = both[0, consistency], (float(fixed[0][consistency]), float(fixed[1][consistency]))
+        single, ends = both[0, consistency], (float(lows[consistency]), float(highs[consistency]))
         found = _finish(replace(one, degrees=float(degrees[consistency])), single, ends, average, m, k)
         if not consistency:
             these.append(replace(found, name=f"{found.name}{THESE_JUDGES}"))
@@ -122,10 +114,8 @@ def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[fl
     be known of the components base, answer in base and base x judge, and bases may differ in size; v is the variance
     of the judges' effects over bases, with G / (G - 1) of G bases.
 
-    In 1,000 simulated studies each of 12, 30 and 100 bases, 3 or 9 answers a base, 2, 3 and 5 judges with an SD of .2
-    or .4 (answers .61, residual .4, with and without a base x judge SD of .25) it covers 93.7-96.6 %, in half
-    steps 93.6-96.3 %; it misses above rather than below. With the mean at 4.2 of 5 it covers 93-96 % (judge SD .2) and
-    89-95 % (.4), for mild judges have less variance left there. The interval for these judges covers others in 50-96 %.
+    It covers 94-97 %; with the mean at 4.2 of 5 and unlike judges 89-95 %, for mild judges have less variance left
+    there. The interval for these judges covers others in 50-96 %.
 
     References
     ----------
@@ -201,9 +191,7 @@ def sums_by_base(x: np.ndarray, given: np.ndarray, codes: np.ndarray) -> np.ndar
             normal.reshape(len(x), -1),
         ]
     )
-    sums = np.zeros((codes.max() + 1, rows.shape[1]))
-    np.add.at(sums, codes, rows)
-    return sums
+    return sums_by(codes, rows)
 
 
 def _components(sums: np.ndarray, judges: int) -> np.ndarray:
@@ -243,15 +231,14 @@ def _finish(
         return m * rho / (1 + (m - 1) * rho) if average else rho
 
     if not np.isfinite(single) or (average and 1 + (m - 1) * single <= ROUNDING):
-        return replace(empty, note="not estimable: the estimate of the total variance is not positive")
+        return empty.not_estimable("the estimate of the total variance is not positive")
     found = replace(empty, estimate=averaged(float(single)))
     if not np.isfinite(ends[0]):
         few = empty.n.get("bases", empty.n["answers"]) < FEWEST_BASES
-        why = (
+        return found.no_interval(
             f"{FEWEST_BASES} bases are needed"
             if few
             else "leaving out one base at a time gives no usable spread"
         )
-        return replace(found, note=f"no interval: {why}")
     inverse = np.exp(-np.array(ends))
     return with_interval(found, *(averaged(float(rho)) for rho in (1 - inverse) / (1 + (k - 1) * inverse)))

@@ -13,9 +13,8 @@ from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.agreement.probe_shift import POINTS, ProbeShift, ProbeShifts
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean, clustered_slope
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.regression import clustered_slope
 from toolkit.stats.result import Estimate, estimates_frame
 
 PER_TOKENS: Final = 100

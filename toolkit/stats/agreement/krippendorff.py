@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Final, Literal, get_args
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.icc_forms import from_log_f, log_f
 from toolkit.stats.agreement.ratings import RatingMatrix
-from toolkit.stats.inference.jackknife import Weights, with_jackknife
+from toolkit.stats.inference.jackknife import Weights, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
@@ -35,10 +34,6 @@ def krippendorff_alpha(
     of each answer and :math:`D_e = \frac{1}{n(n-1)} \sum_{c,k} n_c n_k \delta(c, k)` over all n ratings of answers with
     two ratings or more. :math:`\delta` is 1 for two unlike values (nominal), the squared difference (interval), that
     of the mid-ranks (ordinal), or :math:`((c-k)/(c+k))^2` (ratio).
-
-    In 700 simulated studies each of 12 and 30 bases with one or three answers, three of five judges an answer and
-    half-step scores, the default interval covers 94-96 % (nominal) and 93-96 % (interval) with up to a third of the
-    scores at the ceiling; with nearly half of them there 94-98 % and, at 12 bases, 90-95 % (interval).
 
     References
     ----------
@@ -64,8 +59,8 @@ def krippendorff_alpha(
         raise InputError("Krippendorff's alpha: the ratio level needs scores of 0 or more; choose interval")
     per_answer = np.isfinite(x).sum(axis=1)
     paired = x[per_answer > 1]
-    labels = pd.Series(range(len(x)) if bases is None else list(bases), dtype="object")[per_answer > 1]
-    codes = pd.factorize(labels, use_na_sentinel=False)[0]
+    labels = [base for base, many in zip(bases or range(len(x)), per_answer > 1, strict=True) if many]
+    codes = numbered(labels)
     count = int(codes.max()) + 1 if len(codes) else 0
     n = {"answers": len(paired), "judges": x.shape[1], "ratings": int(np.isfinite(paired).sum())}
     name = f"Krippendorff's alpha ({level})"
@@ -73,18 +68,17 @@ def krippendorff_alpha(
     n = n if bases is None else {"bases": count, **n}
     empty = Estimate(name, None, method=METHOD, n=n, missing=missing, confidence=confidence)
     if not len(paired):
-        return replace(empty, note="not estimable: no answer has two ratings")
+        return empty.not_estimable("no answer has two ratings")
     size = float(np.nanmax(np.abs(paired)))
     if np.nanmax(paired) - np.nanmin(paired) <= ROUNDING * size:
-        return replace(empty, note="not estimable: every score is the same, so chance agreement is perfect")
+        return empty.not_estimable("every score is the same, so chance agreement is perfect")
     statistic = _statistic(paired / size, codes, level)
     alpha = float(statistic(np.ones((1, count)))[0])
     single = int((per_answer == 1).sum())
     note = f"{counted(single, 'answers')} with a single rating left out" if single else ""
     found = replace(empty, estimate=alpha, note=note)
     if alpha >= 1 - ROUNDING:
-        why = "no interval: the judges agree on all"
-        return replace(found, estimate=1.0, note="; ".join(filter(None, (note, why))))
+        return replace(found, estimate=1.0).no_interval("the judges agree on all")
     k = n["ratings"] / len(paired)
     return with_jackknife(
         found, statistic, count, lambda a: log_f(a, k), lambda z: from_log_f(np.asarray(z), k)[0]
@@ -95,8 +89,8 @@ def alpha_of_matrix(matrix: RatingMatrix, level: Level = "interval") -> Estimate
     """Return Krippendorff's alpha of one dimension, from all its ratings and clustered by base where known."""
     if matrix.pairs.empty:
         n = {"answers": len(matrix.values), "judges": len(matrix.judges)}
-        why = f"not estimable: {matrix.problem or 'there is no rating'}"
-        return Estimate(f"Krippendorff's alpha ({level})", None, method=METHOD, n=n, note=why)
+        empty = Estimate(f"Krippendorff's alpha ({level})", None, method=METHOD, n=n)
+        return empty.not_estimable(matrix.problem or "there is no rating")
     bases = None if matrix.pair_bases is None else list(matrix.pair_bases)
     found = krippendorff_alpha(matrix.pairs.to_numpy(dtype=float), bases, level)
     return replace(found, missing=matrix.missing)
@@ -127,8 +121,7 @@ def _statistic(x: np.ndarray, codes: np.ndarray, level: Level) -> Callable[[Weig
 
     if level == "interval":  # sums of squares, which need no table of bases x distinct scores
         own, sizes = by_base(values, _squared), (values - values.mean())[places]
-        sums = np.zeros((codes.max() + 1, 3))
-        np.add.at(sums, of, np.stack([np.ones(len(sizes)), sizes, sizes**2], axis=1))
+        sums = sums_by(of, np.stack([np.ones(len(sizes)), sizes, sizes**2], axis=1))
 
         def interval(weights: Weights) -> np.ndarray:
             n, total, squares = (weights @ sums).T

@@ -10,7 +10,12 @@ from typing import Any, Final, cast
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.alpha import alpha_over_dimensions, alpha_over_judges
+from toolkit.stats.agreement.alpha import (
+    alpha_over_dimensions,
+    alpha_over_judges,
+    omega_over_dimensions,
+    omega_over_judges,
+)
 from toolkit.stats.agreement.bland_altman import BlandAltman, bland_altman_between_judges
 from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_between_judges
 from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
@@ -18,17 +23,22 @@ from toolkit.stats.agreement.icc_forms import FORMS
 from toolkit.stats.agreement.incomplete_icc import IncompleteIcc, incomplete_icc
 from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
 from toolkit.stats.agreement.krippendorff import alpha_of_matrix
-from toolkit.stats.agreement.omega import omega_over_dimensions, omega_over_judges
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
 from toolkit.stats.agreement.retest import Retest, retest
 from toolkit.stats.agreement.severity import Severity, judge_severity
 from toolkit.stats.inference.clusters import in_groups, over_clusters
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
+from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import DIMENSIONS, SCALE
+
+# Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
+ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
+_KEY_ORDER: Final = (*DIMENSIONS, "composite", "composite_strict")
+_ABOUT: Final = ("all judges", "one judge", "two judges")
 
 
 @dataclass(frozen=True)
-class ReliabilityDetails:
+class ReliabilityDetails(Result):
     """What more is known of the judges than ICC, alpha and Pearson; every mapping is by dimension."""
 
     omega_over_judges: Mapping[str, Estimate]
@@ -39,96 +49,52 @@ class ReliabilityDetails:
     weighted_kappa: Mapping[str, tuple[Estimate, ...]]
     bland_altman: Mapping[str, Mapping[tuple[str, str], BlandAltman]]
     severity: Mapping[str, Severity]
+    about = "dimension"
 
     def agreement(self, key: str) -> Iterator[Estimate]:
         """Yield what is known of all judges together in one dimension."""
         yield self.krippendorff[key]
         yield self.omega_over_judges[key]
         if key in self.all_ratings:
-            yield from self.all_ratings[key].icc
-            yield from self.all_ratings[key].these_judges
+            yield from (*self.all_ratings[key].icc, *self.all_ratings[key].these_judges)
 
     def judges(self, key: str) -> Iterator[Estimate]:
         """Yield the leniency of each judge in one dimension, then the agreement and the mean without it."""
-        yield from self.severity[key].leniency.values()
-        for family in self.severity[key].without.values():
-            yield from family
+        yield from (one for _, one in self.severity[key].rows())
 
     def pairs(self, key: str) -> Iterator[Estimate]:
         """Yield ranks, weighted kappa and Bland-Altman of each pair of judges in one dimension."""
-        yield from self.ranks[key]
-        yield from self.weighted_kappa[key]
+        yield from (*self.ranks[key], *self.weighted_kappa[key])
         for pair in self.bland_altman[key].values():
             yield from pair.estimates()
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``), with the dimension and what it is about.
-
-        Column ``about`` is ``all judges``, ``one judge`` or ``two judges``.
-        """
-        parts = [
-            estimates_frame(((key, one) for one in family(key)), "dimension").assign(about=about)
-            for key in self.krippendorff
-            for about, family in (
-                ("all judges", self.agreement),
-                ("one judge", self.judges),
-                ("two judges", self.pairs),
-            )
-        ]
+    def families(self) -> Iterator[tuple[str, str, tuple[Estimate, ...]]]:
+        """Yield dimension, what it is about (all judges, one judge, two judges) and the results."""
+        for key in self.krippendorff:
+            for about, family in zip(_ABOUT, (self.agreement, self.judges, self.pairs), strict=True):
+                yield key, about, tuple(family(key))
         if self.omega_over_dimensions is not None:
-            over = estimates_frame([("all dimensions", self.omega_over_dimensions)], "dimension")
-            parts.append(over.assign(about="all judges"))
-        # An empty table would turn numbers into objects.
-        return pd.concat([part for part in parts if len(part)], ignore_index=True)
+            yield "all dimensions", _ABOUT[0], (self.omega_over_dimensions,)
+
+    def rows(self) -> list[tuple[str, Estimate]]:
+        """Return every result with its dimension."""
+        return [(key, one) for key, _, family in self.families() for one in family]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per result (columns of ``toolkit.stats.result``), with dimension, and ``about`` last."""
+        return super().frame().assign(about=[about for _, about, family in self.families() for _ in family])
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types."""
-        over = self.omega_over_dimensions
-        return {
-            **{
-                key: {
-                    "all_judges": [one.to_dict() for one in self.agreement(key)],
-                    "one_judge": [one.to_dict() for one in self.judges(key)],
-                    "two_judges": [one.to_dict() for one in self.pairs(key)],
-                }
-                for key in self.krippendorff
-            },
-            "omega_over_dimensions": None if over is None else over.to_dict(),
-        }
-
-
-def reliability_details(matrices: Mapping[str, RatingMatrix], ratings: pd.DataFrame) -> ReliabilityDetails:
-    """Return the finer picture of the judges, for each dimension apart."""
-    gaps = {key: matrix for key, matrix in matrices.items() if len(matrix.values) < len(matrix.pairs)}
-    return ReliabilityDetails(
-        omega_over_judges={key: omega_over_judges(matrix) for key, matrix in matrices.items()},
-        omega_over_dimensions=omega_over_dimensions(ratings) if "dimension" in ratings else None,
-        krippendorff={key: alpha_of_matrix(matrix) for key, matrix in matrices.items()},
-        all_ratings={key: incomplete_icc(matrix) for key, matrix in gaps.items()},
-        ranks={key: ranks_between_judges(matrix) for key, matrix in matrices.items()},
-        weighted_kappa={key: weighted_kappa_between_judges(matrix) for key, matrix in matrices.items()},
-        bland_altman={
-            key: bland_altman_between_judges(matrix, SCALE if _on_rubric(key, matrix) else None)
-            for key, matrix in matrices.items()
-        },
-        severity={key: judge_severity(matrix) for key, matrix in matrices.items()},
-    )
-
-
-def _on_rubric(key: str, matrix: RatingMatrix) -> bool:
-    """Return whether scores are of our rubric; a file of others may use our names with another scale."""
-    scores = matrix.pairs.to_numpy(dtype=float) * matrix.scale
-    inside = not ((scores < SCALE[0]) | (scores > SCALE[1])).any()
-    return inside and key in (*DIMENSIONS, "composite", "composite_strict")
-
-
-# Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
-ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
-_KEY_ORDER: Final = (*DIMENSIONS, "composite", "composite_strict")
+        found: dict[str, Any] = {key: {} for key in self.krippendorff}
+        for key, about, family in self.families():
+            if key in found:
+                found[key][about.replace(" ", "_")] = plain(family)
+        return {**found, "omega_over_dimensions": plain(self.omega_over_dimensions)}
 
 
 @dataclass(frozen=True)
-class Reliability:
+class Reliability(Result):
     """What is known of the agreement of the judges.
 
     Parameters
@@ -167,6 +133,8 @@ class Reliability:
     retest: Mapping[tuple[str, str], Retest] = field(default_factory=dict)
     matrices: Mapping[str, RatingMatrix] = field(default_factory=dict, repr=False, compare=False)
     ratings: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
+    about = "dimension"
+    apart = ("retest", "matrices", "ratings")
 
     @cached_property
     def details(self) -> ReliabilityDetails:
@@ -177,29 +145,13 @@ class Reliability:
         held = self.ratings.rename(columns={"base": "cluster", "situation": "base"})
         return cast("ReliabilityDetails", in_groups(found, held))
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``), ICC(A,.) before other forms."""
-        return estimates_frame(self._rows(), "dimension")
-
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types."""
-        over_dimensions = self.alpha_over_dimensions
-        return {
-            "icc": _dicts(self.icc),
-            "icc_these_judges": _dicts(self.icc_these_judges),
-            "icc_independent": _dicts(self.icc_independent),
-            "alpha_over_judges": {key: result.to_dict() for key, result in self.alpha_over_judges.items()},
-            "alpha_over_dimensions": None if over_dimensions is None else over_dimensions.to_dict(),
-            "pearson": _dicts(self.pearson),
-            "retest": {
-                f"{key}, {judge}": [one.to_dict() for one in found.estimates()]
-                for (key, judge), found in self.retest.items()
-            },
-            "details": self.details.to_dict(),
-            "notes": list(self.notes),
-        }
+        again = {key: one.estimates() for key, one in self.retest.items()}
+        return {**super().to_dict(), "retest": plain(again), "details": self.details.to_dict()}
 
-    def _rows(self) -> Iterator[tuple[str, Estimate]]:
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Yield every result with its dimension, ICC(A,.) before other forms."""
         for key, results in self.icc.items():
             for family in (results, self.icc_these_judges[key], self.icc_independent[key]):
                 # The name may go on: "ICC(A,1), these judges".
@@ -275,28 +227,13 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
 
 
 def _checked(ratings: pd.DataFrame) -> pd.DataFrame:
-    absent = [name for name in ("target", "judge", "score") if name not in ratings]
-    if absent:
-        raise InputError(f"ratings: lack the column {', '.join(absent)}; give target, judge and score")
+    need_columns("ratings", ratings, ("target", "judge", "score"))
     if ratings.empty:
         raise InputError("ratings: there are none; give one row per rating")
     known = ("target", "judge", "score", "dimension", "base", "situation")
-    columns = [name for name in known if name in ratings]
-    checked = ratings[columns].reset_index(drop=True)
-    for name in columns:
-        empty = checked[name].isna()
-        if name not in ("score", "base", "situation") and empty.any():
-            row = int(empty.to_numpy().argmax())
-            raise InputError(f"ratings, row {row + 1}: the {name} is empty; every rating needs one")
-    numbers = pd.to_numeric(checked["score"], errors="coerce")
-    wrong = numbers.isna() & checked["score"].notna()
-    if wrong.any():
-        row = int(wrong.to_numpy().argmax())
-        raise InputError(
-            f"ratings, row {row + 1}: score {checked['score'][row]!r} is not a number; "
-            "give a number or leave it empty"
-        )
-    return checked.assign(score=numbers.astype("float64"))
+    checked = ratings[[name for name in known if name in ratings]].reset_index(drop=True)
+    need_labels("ratings", checked, [name for name in ("target", "judge", "dimension") if name in checked])
+    return checked.assign(score=numbers_of("ratings", checked, "score"))
 
 
 def _by_dimension(checked: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -309,10 +246,6 @@ def _by_dimension(checked: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     others = sorted((name for name in names if name not in _KEY_ORDER), key=str)
     for name in (*known, *others):
         yield str(name), checked[checked["dimension"] == name]
-
-
-def _dicts(results: Mapping[str, tuple[Estimate, ...]]) -> dict[str, list[dict[str, Any]]]:
-    return {key: [result.to_dict() for result in family] for key, family in results.items()}
 
 
 def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[str, ...]:
@@ -335,3 +268,28 @@ def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[st
     elif all(matrix.bases is None for matrix in matrices.values()):
         notes.append("no base is known: all intervals take the answers as independent")
     return tuple(notes)
+
+
+def reliability_details(matrices: Mapping[str, RatingMatrix], ratings: pd.DataFrame) -> ReliabilityDetails:
+    """Return the finer picture of the judges, for each dimension apart."""
+    gaps = {key: matrix for key, matrix in matrices.items() if len(matrix.values) < len(matrix.pairs)}
+    return ReliabilityDetails(
+        omega_over_judges={key: omega_over_judges(matrix) for key, matrix in matrices.items()},
+        omega_over_dimensions=omega_over_dimensions(ratings) if "dimension" in ratings else None,
+        krippendorff={key: alpha_of_matrix(matrix) for key, matrix in matrices.items()},
+        all_ratings={key: incomplete_icc(matrix) for key, matrix in gaps.items()},
+        ranks={key: ranks_between_judges(matrix) for key, matrix in matrices.items()},
+        weighted_kappa={key: weighted_kappa_between_judges(matrix) for key, matrix in matrices.items()},
+        bland_altman={
+            key: bland_altman_between_judges(matrix, SCALE if _on_rubric(key, matrix) else None)
+            for key, matrix in matrices.items()
+        },
+        severity={key: judge_severity(matrix) for key, matrix in matrices.items()},
+    )
+
+
+def _on_rubric(key: str, matrix: RatingMatrix) -> bool:
+    """Return whether scores are of our rubric; a file of others may use our names with another scale."""
+    scores = matrix.pairs.to_numpy(dtype=float) * matrix.scale
+    inside = not ((scores < SCALE[0]) | (scores > SCALE[1])).any()
+    return inside and key in (*DIMENSIONS, "composite", "composite_strict")

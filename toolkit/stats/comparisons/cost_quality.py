@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.jackknife import jackknife, jackknife_interval
+from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.result import ROUNDING, Estimate
@@ -327,11 +327,10 @@ def _per_aud(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimat
     if min(quality_without.min(), price_without.min()) <= 0:
         return replace(found, note="no interval: without one of the bases quality or cost is 0")
     without = quality_without / price_without
-    low, high = jackknife_interval(np.log(q / c), np.log(without))
+    low, high, degrees = jackknife_interval(np.log(q / c), np.log(without))
     if not np.isfinite(low):
         return replace(found, note=f"no interval: {counted(bases, 'bases')}, or they are all alike")
-    degrees = float(jackknife(np.log(q / c), np.log(without))[2])
-    return replace(found, low=float(np.exp(low)), high=float(np.exp(high)), degrees=degrees)
+    return replace(found, low=float(np.exp(low)), high=float(np.exp(high)), degrees=float(degrees))
 
 
 def _ends(name: str, result: Estimate) -> dict[str, float | None]:

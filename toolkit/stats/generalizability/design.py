@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import ROUNDING
 from toolkit.words import counted
 
@@ -142,28 +143,11 @@ def components_table(frame: pd.DataFrame, design: Design, score: str = "score") 
 
 
 def _checked(frame: pd.DataFrame, design: Design, score: str) -> np.ndarray:
-    absent = [name for name in (*design.factors, score) if name not in frame]
-    if absent:
-        raise InputError(
-            f"scores: lack the column {', '.join(absent)}; give {', '.join(design.factors)} and {score}"
-        )
+    need_columns("scores", frame, (*design.factors, score))
     if frame.empty:
         raise InputError("scores: there are none; give one row per score")
-    for name in design.factors:
-        empty = frame[name].isna().to_numpy()
-        if empty.any():
-            raise InputError(
-                f"scores, row {int(empty.argmax()) + 1}: the {name} is empty; every score needs one"
-            )
-    numbers = pd.to_numeric(frame[score], errors="coerce").astype("float64").to_numpy()
-    wrong = np.isnan(numbers) & frame[score].notna().to_numpy()
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InputError(
-            f"scores, row {row + 1}: {score} {frame[score].iloc[row]!r} is not a number; "
-            "give a number or leave it empty"
-        )
-    return np.asarray(numbers)
+    need_labels("scores", frame, design.factors)
+    return numbers_of("scores", frame, score)
 
 
 def _codes(frame: pd.DataFrame, design: Design) -> dict[str, np.ndarray]:

@@ -1,14 +1,17 @@
-"""The size of a paired effect in standard deviations: d_z and d_av, with non-central t intervals."""
+"""Standard deviations with an interval, and paired effects measured in them: d_z, g_z and d_av."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats.result import ROUNDING, Estimate
 
 
 def paired_effect_size(
@@ -70,8 +73,7 @@ def average_effect_size(
 
     :math:`s_{av}^2 = (s_1^2 + s_2^2) / 2`: the effect in standard deviations of the scores themselves, which unlike
     d_z can be held beside the d of unpaired studies. The interval is that of d_z times :math:`s_d / s_{av}`, which
-    takes this ratio as known. In 1,500 simulated studies a setting (6 to 100 bases, correlations 0 to .95) it covers
-    93.1-96.2 % for effects up to .5, and 94.9-97.5 % for an effect of 1.5, where it is wider than need be.
+    takes this ratio as known.
 
     References
     ----------
@@ -93,3 +95,63 @@ def average_effect_size(
     if low is None or high is None:
         return d_z * ratio, None, None
     return d_z * ratio, low * ratio, high * ratio
+
+
+SD_METHOD: Final = "log variance with its kurtosis (Bonett 2006)"
+_FEWEST_FOR_SPREAD: Final = 5
+
+
+def standard_deviation(
+    name: str,
+    values: ArrayLike,
+    *,
+    unit: str = "none",
+    what: str = "bases",
+    missing: int = 0,
+    scale: float | None = None,
+    confidence: float = 0.95,
+) -> Estimate:
+    r"""Return a standard deviation with an interval that allows for its kurtosis.
+
+    With :math:`c = n / (n - z)` and :math:`\hat\gamma_4 = n \sum (x - m)^4 / (\sum (x - \bar x)^2)^2` about the
+    trimmed mean m, the interval of the variance is :math:`\exp\{\ln(c s^2) \pm z\, c \sqrt{(\hat\gamma_4 - (n - 3)/n)
+    / (n - 1)}\}`. The chi-square interval takes the values as
+    normal and covers too little for half-step scores at the ceiling.
+
+    References
+    ----------
+    Bonett (2006), Computational Statistics & Data Analysis 50, 775-782.
+
+    Examples
+    --------
+    >>> found = standard_deviation("sd", [0.3, 0.1, 0.4, 0.2, 0.5, 0.0, 0.6])
+    >>> round(found.estimate, 3), round(found.low, 3), round(found.high, 3)
+    (0.216, 0.139, 0.465)
+    """
+    x = np.asarray(values, dtype=float)
+    if not np.isfinite(x).all():
+        raise InputError(f"{name}: a value is missing or infinite; leave such values out first")
+    n = len(x)
+    empty = Estimate(name, None, None, None, SD_METHOD, unit, {what: n}, missing, confidence)
+    if n < 2:
+        return empty.not_estimable(f"{n} {what}, and two are needed")
+    size = float(np.abs(x).max()) if scale is None else scale
+    centred = x - x.mean()
+    if float(np.abs(centred).max()) <= ROUNDING * size:
+        return empty.not_estimable(f"all {n} {what} are equal")
+    variance = float(centred @ centred) / (n - 1)
+    z = float(special.ndtri((1 + confidence) / 2))
+    if n < max(_FEWEST_FOR_SPREAD, math.floor(z) + 1):
+        return replace(empty, estimate=math.sqrt(variance)).no_interval(
+            f"{n} {what}, and {_FEWEST_FOR_SPREAD} are needed"
+        )
+    trimmed = math.floor(n / (2 * math.sqrt(n - 4)))
+    kept = np.sort(x)[trimmed : n - trimmed]
+    middle = float(kept.mean()) if len(kept) else float(np.median(x))
+    kurtosis = n * float(((x - middle) ** 4).sum()) / float(centred @ centred) ** 2
+    c = n / (n - z)
+    half = z * c * math.sqrt(max(0.0, (kurtosis - (n - 3) / n) / (n - 1)))
+    centre = math.log(c * variance)
+    sd = math.sqrt(variance)
+    low, high = math.exp((centre - half) / 2), math.exp((centre + half) / 2)
+    return replace(empty, estimate=sd, low=min(low, sd), high=max(high, sd))

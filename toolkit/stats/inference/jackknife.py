@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import pandas as pd
 from scipy import special
 
 from toolkit.stats.result import ROUNDING, Estimate
@@ -40,10 +41,22 @@ Weights = np.ndarray | EachLeftOut
 """How often each base counts, a row a resample: what a statistic multiplies sums over bases by, from the left."""
 
 
+def numbered(labels: Sequence[Hashable]) -> np.ndarray:
+    """Return the number of each label in the order they come; a missing one is a label too."""
+    return pd.factorize(pd.Series(list(labels), dtype="object"), use_na_sentinel=False)[0]
+
+
+def sums_by(codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the sums of the rows of each base, one row a base."""
+    sums = np.zeros((codes.max() + 1, *rows.shape[1:]))
+    np.add.at(sums, codes, rows)
+    return sums
+
+
 def jackknife_interval(
     whole: np.ndarray | float, left_out: np.ndarray, confidence: float = 0.95
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""Return the ends of the interval of a statistic from its values without each of the G bases.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Return the ends of the interval of a statistic from its values without each of the G bases, and its degrees.
 
     With :math:`z` the statistic of all bases, :math:`z_{(g)}` that without base g and :math:`\bar z` their mean, the
     interval is :math:`\tilde z \pm t_\nu\, s` with the bias-corrected :math:`\tilde z = z - (G-1)(\bar z - z)` and
@@ -61,7 +74,7 @@ def jackknife_interval(
     Examples
     --------
     >>> x = np.array([2.0, 3.5, 1.0, 4.0, 2.5])
-    >>> low, high = jackknife_interval(x.mean(), (x.sum() - x) / 4)
+    >>> low, high, degrees = jackknife_interval(x.mean(), (x.sum() - x) / 4)
     >>> round(float(low), 2), round(float(high), 2)
     (1.12, 4.08)
     """
@@ -69,16 +82,14 @@ def jackknife_interval(
     centre, error, degrees = jackknife(z, left_out)
     half = special.stdtrit(degrees, (1 + confidence) / 2) * error
     # NaN, where there is no spread, stays NaN.
-    return np.minimum(centre - half, z), np.maximum(centre + half, z)
+    return np.minimum(centre - half, z), np.maximum(centre + half, z), degrees
 
 
 def jackknife(whole: np.ndarray | float, left_out: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return centre, standard error and degrees of freedom of ``jackknife_interval``; NaN where it has no ends."""
     centre, without = np.asarray(whole, dtype=float), np.asarray(left_out, dtype=float)
     bases = len(without)
-    usable = np.isfinite(centre) & np.isfinite(without).all(axis=0)
-    if bases < FEWEST_BASES:
-        usable = np.zeros_like(usable)
+    usable = np.isfinite(centre) & np.isfinite(without).all(axis=0) & (bases >= FEWEST_BASES)
     z, parts = np.where(usable, centre, 0.0), np.where(usable, without, 0.0)
     mean = parts.mean(axis=0)
     second = ((parts - mean) ** 2).mean(axis=0)
@@ -99,26 +110,17 @@ def with_jackknife(
     forward: Callable[[np.ndarray], np.ndarray],
     back: Callable[[np.ndarray], np.ndarray],
 ) -> Estimate:
-    """Return a result with its jackknife interval, or without one and why."""
+    """Return a result with its jackknife interval on the scale of ``forward``, or without one and why."""
     if found.estimate is None:
         return found
     if bases < FEWEST_BASES:
-        return replace(
-            found,
-            note=_also(found.note, f"no interval: {counted(bases, 'bases')}, and {FEWEST_BASES} are needed"),
-        )
+        return found.no_interval(f"{counted(bases, 'bases')}, and {FEWEST_BASES} are needed")
     with np.errstate(all="ignore"):  # what is not finite is caught below
         left_out = forward(statistic(EachLeftOut(bases)))
-        whole = forward(np.array(found.estimate))
-        ends = jackknife_interval(whole, left_out, found.confidence)
+        *ends, degrees = jackknife_interval(forward(np.array(found.estimate)), left_out, found.confidence)
         low, high = (float(back(end)) for end in ends)
     if not (np.isfinite(low) and np.isfinite(high)):
-        why = "no interval: leaving out one base at a time gives no usable spread"
-        return replace(found, note=_also(found.note, why))
+        return found.no_interval("leaving out one base at a time gives no usable spread")
     # The way there and back may round the estimate itself out of its interval.
-    degrees = float(jackknife(whole, left_out)[2])
-    return replace(found, low=min(low, found.estimate), high=max(high, found.estimate), degrees=degrees)
-
-
-def _also(note: str, more: str) -> str:
-    return "; ".join(filter(None, (note, more)))
+    low, high = min(low, found.estimate), max(high, found.estimate)
+    return replace(found, low=low, high=high, degrees=float(degrees))

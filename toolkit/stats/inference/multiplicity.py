@@ -10,10 +10,9 @@ from toolkit.stats.result import Estimate
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    r"""Return Holm's step-down p values, which bound the chance of one false finding among all tests.
+    """Return Holm's step-down p values, which bound the chance of one false finding among all tests.
 
-    With :math:`p_{(1)} \le \dots \le p_{(m)}`, the corrected value is
-    :math:`\tilde p_{(i)} = \min(1, \max_{j \le i} (m - j + 1)\, p_{(j)})`.
+    A test without a p value (None) is not counted and keeps None.
 
     References
     ----------
@@ -24,24 +23,13 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     >>> [round(p, 4) for p in holm([0.5, 0.003, 0.32, 0.054, 0.0003])]
     [0.64, 0.012, 0.64, 0.162, 0.0015]
     """
-    made = [(p, position) for position, p in enumerate(p_values) if p is not None and p == p]
-    outside = [p for p, _ in made if not 0 <= p <= 1]
-    if outside:
-        raise InputError(f"Holm: p value {outside[0]:g} is not between 0 and 1; correct it")
-    corrected: list[float | None] = [None] * len(p_values)
-    largest = 0.0
-    for rank, (p, position) in enumerate(sorted(made)):
-        largest = max(largest, (len(made) - rank) * p)
-        corrected[position] = min(1.0, largest)
-    return tuple(corrected)
+    return _corrected("Holm", p_values, "holm")
 
 
 def false_discovery(p_values: Sequence[float | None], dependent: bool = False) -> tuple[float | None, ...]:
-    r"""Return p values corrected so that the expected share of false findings among all findings is bounded.
+    """Return p values corrected so that the expected share of false findings among all findings is bounded.
 
-    With :math:`p_{(1)} \le \dots \le p_{(m)}` the corrected value is
-    :math:`\tilde p_{(i)} = \min(1, \min_{j \ge i} c\, m\, p_{(j)} / j)`, where c = 1 (Benjamini & Hochberg) for
-    independent tests, and :math:`c = \sum_{j=1}^m 1/j` (Benjamini & Yekutieli) whatever their dependence.
+    By Benjamini & Hochberg for independent tests, by Benjamini & Yekutieli whatever their dependence.
 
     References
     ----------
@@ -53,23 +41,31 @@ def false_discovery(p_values: Sequence[float | None], dependent: bool = False) -
     >>> [round(p, 4) for p in false_discovery([0.5, 0.003, 0.32, 0.054, 0.0003])]
     [0.5, 0.0075, 0.4, 0.09, 0.0015]
     """
-    made = [(p, position) for position, p in enumerate(p_values) if p is not None and p == p]
-    outside = [p for p, _ in made if not 0 <= p <= 1]
-    if outside:
-        raise InputError(f"false discovery: p value {outside[0]:g} is not between 0 and 1; correct it")
-    factor = len(made) * (sum(1 / rank for rank in range(1, len(made) + 1)) if dependent else 1.0)
-    corrected: list[float | None] = [None] * len(p_values)
-    smallest = 1.0
-    for rank, (p, position) in reversed(list(enumerate(sorted(made), start=1))):
-        smallest = min(smallest, factor * p / rank)
-        corrected[position] = smallest
-    return tuple(corrected)
+    return _corrected("false discovery", p_values, "fdr_by" if dependent else "fdr_bh")
 
 
-def with_holm(results: Iterable[Estimate], correction: str) -> tuple[Estimate, ...]:
-    """Return results with Holm's p values and the word for it; one without a p value stays as it is."""
+def with_holm(results: Iterable[Estimate], correction: str = "") -> tuple[Estimate, ...]:
+    """Return results with Holm's p values and the word for it, where several have one; others stay as they are.
+
+    Without a word it is the number of tests.
+    """
     given = tuple(results)
+    made = sum(one.p_value is not None for one in given)
+    word = correction or (f"Holm, {made} tests" if made > 1 else "none")
     return tuple(
-        one if p is None else replace(one, p_value=p, correction=correction)
+        one if p is None else replace(one, p_value=p, correction=word)
         for one, p in zip(given, holm([one.p_value for one in given]), strict=True)
     )
+
+
+def _corrected(what: str, p_values: Sequence[float | None], method: str) -> tuple[float | None, ...]:
+    from statsmodels.stats.multitest import multipletests
+
+    made = {place: p for place, p in enumerate(p_values) if p is not None and p == p}
+    outside = [p for p in made.values() if not 0 <= p <= 1]
+    if outside:
+        raise InputError(f"{what}: p value {outside[0]:g} is not between 0 and 1; correct it")
+    found: list[float | None] = [None] * len(p_values)
+    for place, p in zip(made, multipletests([*made.values()], method=method)[1] if made else (), strict=True):
+        found[place] = float(p)
+    return tuple(found)

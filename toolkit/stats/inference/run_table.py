@@ -39,10 +39,7 @@ def checked_runs(
     >>> checked_runs(runs, "composite")["score"].tolist()
     [3.0, nan]
     """
-    needed = ["base", "length_bin", *labels, score, *numbers]
-    absent = [name for name in needed if name not in runs]
-    if absent:
-        raise InputError(f"runs: lack the column {', '.join(absent)}; give {', '.join(needed)}")
+    need_columns("runs", runs, ("base", "length_bin", *labels, score, *numbers))
     _refuse_twice(runs)
     checked = pd.DataFrame(
         {
@@ -50,27 +47,47 @@ def checked_runs(
             "situation": runs["situation" if "situation" in runs else "base"].to_numpy(),
             "model": runs["model"].to_numpy() if "model" in runs else "all",
             "length_bin": runs["length_bin"].astype("object").to_numpy(),
-            "score": _numbers(runs, score),
-            **{name: _numbers(runs, name) for name in numbers},
+            "score": numbers_of("runs", runs, score, finite=True),
+            **{name: numbers_of("runs", runs, name, finite=True) for name in numbers},
             **{name: runs[name].astype("object").to_numpy() for name in labels},
         }
     )
-    for name in ("base", "model", *labels):
-        if checked[name].isna().any():
-            raise InputError(f"runs: a {name} is empty; every run needs one")
+    need_labels("runs", checked, ("base", "model", *labels))
     unknown = checked.loc[~checked["length_bin"].isin(LENGTH_BINS), "length_bin"]
     if len(unknown):
         raise InputError(f"runs: length bin {unknown.iloc[0]!r} is not known; use {', '.join(LENGTH_BINS)}")
     return checked
 
 
-def _numbers(runs: pd.DataFrame, name: str) -> np.ndarray:
-    numbers = pd.to_numeric(runs[name], errors="coerce").astype("float64").to_numpy()
-    wrong = (np.isnan(numbers) & runs[name].notna().to_numpy()) | np.isinf(numbers)
+def need_columns(what: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """Refuse a frame that lacks a column."""
+    absent = [name for name in names if name not in frame]
+    if absent:
+        raise InputError(f"{what}: lack the column {', '.join(absent)}; give {', '.join(names)}")
+
+
+def need_labels(what: str, frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """Refuse a row without a label that every row needs."""
+    for name in names:
+        empty = frame[name].isna().to_numpy()
+        if empty.any():
+            raise InputError(
+                f"{what}, row {int(empty.argmax()) + 1}: the {name} is empty; every row needs one"
+            )
+
+
+def numbers_of(what: str, frame: pd.DataFrame, name: str, *, finite: bool = False) -> np.ndarray:
+    """Return a column as floats, NaN where it is empty; refuse what is no number, or no finite one."""
+    numbers = pd.to_numeric(frame[name], errors="coerce").astype("float64").to_numpy()
+    wrong = np.isnan(numbers) & frame[name].notna().to_numpy()
+    wrong |= np.isinf(numbers) & finite
     if wrong.any():
-        value = runs[name].iloc[int(wrong.argmax())]
-        raise InputError(f"runs: {name} {value!r} is not a finite number; give a number or leave it missing")
-    return numbers
+        row, kind = int(wrong.argmax()), "finite number" if finite else "number"
+        value = frame[name].to_numpy(dtype=object)[row]
+        raise InputError(
+            f"{what}, row {row + 1}: {name} {value!r} is not a {kind}; give a number or leave it empty"
+        )
+    return np.asarray(numbers)
 
 
 def _refuse_twice(runs: pd.DataFrame) -> None:

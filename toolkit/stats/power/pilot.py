@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.means import standard_deviation
+from toolkit.stats.inference.effect_size import standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.power.answer import PowerAnswer, check_size, unanswerable, whole
 from toolkit.stats.power.paired import bases_needed, detectable_effect

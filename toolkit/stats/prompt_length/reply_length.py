@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
 from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.inference.regression import CR2_METHOD, Coefficient, cluster_robust
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, estimates_frame

@@ -13,25 +13,24 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from toolkit.analyses import Analyses
 from toolkit.report import captions
-from toolkit.report.about import About, about_study
-from toolkit.report.labels import label_offsets, shortened
-from toolkit.report.saving import FigureWithCaption
+from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.report.style import (
     COLUMN_MM,
     CROWD,
     GREY,
     INK,
     PAGE_MM,
+    label_offsets,
+    legend,
+    model_handles,
     new_figure,
     score_axis,
     settle,
-    thesis_style,
 )
-from toolkit.stats.comparisons.cost_quality import Pareto
+from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
 
-NAME: Final = "cost_quality"
-TITLE: Final = "Quality against cost"
 _LOG_FROM: Final = 8.0
 """A ratio of largest to smallest cost above which a linear axis would press the cheap models together."""
 _RING: Final = 10.0
@@ -53,26 +52,20 @@ class _Measure:
     tokens: bool = False
 
 
-def cost_quality(
-    runs: pd.DataFrame, found: Pareto | None, *, about: About | None = None
-) -> FigureWithCaption:
+def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
     """Draw mean quality against the mean cost of a run, one point for each model and length bin, with the front.
 
-    Where every run costs AUD 0 (a model on this machine) give a front over tokens: the axis shows tokens per run and
-    the caption says so, because a column of points at zero would look like a result. `toolkit.stats.pareto` has the
-    column in ``cost_column``.
+    Where every run costs AUD 0 (a model on this machine) the axis shows tokens per run and the caption says so,
+    because a column of points at zero would look like a result.
     """
-    about = about or about_study(runs)
-    judged = captions.judged_runs(runs)
-    if found is None or judged.empty:
-        return about.nothing(NAME, TITLE, "no judged runs")
+    judged = captions.judged_runs(of.runs)
+    found = of.pareto(cost=cost_column(of.runs))
     drawn = judged[judged[found.cost].notna()]
     data = found.to_frame()
     if data.empty:
-        return about.nothing(NAME, TITLE, "no run with a known cost")
+        raise NothingToDraw("no run with a known cost")
     measure = _measure(found, data)
-    with thesis_style():
-        figure, logarithmic = _draw(data, measure, about)
+    figure, logarithmic = _draw(data, measure, about)
     free = sorted(str(name) for name, own in data.groupby("model") if (own["cost"] == 0).all())
     estimated = measure.tokens and bool(drawn["tokens_estimated"].fillna(False).any())
     n = captions.counts(drawn, about.repeats)
@@ -94,12 +87,12 @@ def cost_quality(
         f"AUD 0 because it has no price per token: {', '.join(free)}." if free else "",
         "Some token counts are estimates." if estimated else "",
         "The cost axis is logarithmic." if logarithmic else "",
-        captions.missing_words(runs, drawn),
+        captions.missing_words(of.runs, drawn),
         captions.zeros_words(drawn),
         about.source,
         about.note,
     )
-    return FigureWithCaption(NAME, figure, caption, _alt_text(data, measure), data, n)
+    return FigureWithCaption("cost_quality", figure, caption, _alt_text(data, measure), data, n)
 
 
 def _measure(found: Pareto, data: pd.DataFrame) -> _Measure:
@@ -151,18 +144,12 @@ def _draw(data: pd.DataFrame, measure: _Measure, about: About) -> tuple[Figure, 
             )  # fmt: skip
     score_axis(axes)
     axes.set_xlabel(measure.label)
-    labels = shortened(styles)
-    handles = [
-        Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=labels[name])
-        for name, s in styles.items()
-    ]
+    handles = model_handles(styles)
     handles.append(
         Line2D([], [], color=GREY, linewidth=2.2, marker="o", markersize=8, markerfacecolor="none",
                markeredgecolor=INK, markeredgewidth=0.8, label="front")
     )  # fmt: skip
-    figure.legend(
-        handles=handles, loc="outside upper center", ncols=columns, handlelength=2.6, borderaxespad=0.2
-    )
+    legend(figure, handles, columns=columns, handlelength=2.6)
     settle(figure)  # labels find their places on the paper, so that has to be laid out first
     _label_marks(figure, axes, shown, front)
     return figure, logarithmic

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from toolkit.report import captions
-from toolkit.report.labels import shortened
-from toolkit.report.saving import FigureWithCaption
+from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
 from toolkit.report.style import (
     PAGE_MM,
     ModelStyle,
-    message_figure,
+    forest,
+    legend,
+    model_handles,
     model_styles,
     new_figure,
+    rows_of,
     settle,
+    shortened,
     thesis_style,
 )
 from toolkit.stats.result import Estimate
@@ -29,9 +33,7 @@ _ROW_MM: Final = 5.0
 _COLUMNS: Final = ("model", "result", "unit", "estimate", "low", "high")
 
 
-def results_figure(
-    results: Sequence[tuple[str, Estimate]], *, test: str, note: str = "", source: str = ""
-) -> FigureWithCaption:
+def results_figure(results: Sequence[tuple[str, Estimate]], *, test: str, end: str = "") -> FigureWithCaption:
     """Draw every result of a test with its interval, a panel for each unit."""
     found = [result for _, result in results]
     data = pd.DataFrame(
@@ -41,10 +43,9 @@ def results_figure(
     n = {"results": len(drawn), "models": int(data["model"].nunique())}
     missing = captions.not_estimable_words(found)
     if drawn.empty:
-        with thesis_style():
-            figure = message_figure(PAGE_MM, 30, "no result could be estimated")
-        caption = captions.join(f"Results of {test}: none could be estimated.", missing, source, note)
-        return FigureWithCaption(NAME, figure, caption, "No result, so nothing is drawn.", data, n)
+        caption = captions.join(f"Results of {test}: none could be estimated.", missing, end)
+        nothing = nothing_drawn(NAME, caption, "no result could be estimated", size=(PAGE_MM, 30))
+        return replace(nothing, data=data, n=n)
     with thesis_style():
         figure, broken = _draw(drawn, data["model"])
     caption = captions.join(
@@ -54,11 +55,17 @@ def results_figure(
         f"Without 0 on the axis: {', '.join(broken)}." if broken else "",
         captions.no_interval_words((f"{r.name} of {model}", r) for model, r in results),
         missing,
-        source,
-        note,
+        end,
     )
-    said = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in drawn.itertuples())
+    said = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in rows_of(drawn))
     return FigureWithCaption(NAME, figure, caption, f"Marks with intervals: {said}.", data, n)
+
+
+def write_test_figures(
+    results: Sequence[tuple[str, Estimate]], *, test: str, folder: Path, end: str = ""
+) -> list[Path]:
+    """Write the figure of a test's results; the same results give the same bytes."""
+    return save_figure(results_figure(results, test=test, end=end), folder / "figures")
 
 
 def _draw(drawn: pd.DataFrame, models: pd.Series) -> tuple[Figure, list[str]]:
@@ -74,12 +81,7 @@ def _draw(drawn: pd.DataFrame, models: pd.Series) -> tuple[Figure, list[str]]:
         _panel(axes, drawn[drawn["unit"] == unit], styles)
         axes.set_xlabel("" if unit == "none" else unit[:1].upper() + unit[1:])
     if len(styles) > 1:
-        labels = shortened(styles)
-        handles = [
-            Line2D([], [], color=s.color, marker=s.marker, linestyle="none", label=labels[name])
-            for name, s in styles.items()
-        ]
-        figure.legend(handles=handles, loc="outside upper center", ncols=2, borderaxespad=0.2)
+        legend(figure, model_handles(styles), columns=2)
     settle(figure)
     ends = {unit: axes.get_xlim() for axes, unit in zip(panels, units, strict=True)}
     broken = [unit for unit, (low, high) in ends.items() if not low <= 0 <= high]
@@ -93,10 +95,7 @@ def _panel(axes: Axes, drawn: pd.DataFrame, styles: dict[str, ModelStyle]) -> No
     for number, (model, style) in enumerate(styles.items()):
         own = drawn[drawn["model"] == model]
         up = [places[name] - (number - (len(styles) - 1) / 2) * apart for name in own["result"]]
-        axes.plot(own["estimate"], up, linestyle="none", color=style.color, marker=style.marker, markersize=5)
-        for place, low, high in zip(up, own["low"], own["high"], strict=True):
-            if pd.notna(low) and pd.notna(high):
-                axes.plot([low, high], [place, place], color=style.color, linewidth=1.1)
+        forest(axes, own, up, style)
     axes.set_yticks(list(places.values()), list(shortened(places, 48).values()))
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.grid(visible=True, axis="x", linewidth=0.4)

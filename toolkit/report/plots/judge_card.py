@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,14 +13,25 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from toolkit.report import captions
-from toolkit.report.judge_card_table import CONTROL_WORDS, KIND_WORDS, judge_card_table, shown, with_interval
-from toolkit.report.labels import shorten
-from toolkit.report.saving import FigureWithCaption, save_figure
-from toolkit.report.style import GREY, INK, PAGE_MM, new_figure, settle, thesis_style
-from toolkit.report.tables import save_table
-from toolkit.stats.agreement.judge_card import JudgeCard
-from toolkit.stats.agreement.probe_shift import ProbeShift
-from toolkit.stats.result import Estimate
+from toolkit.report.figure import FigureWithCaption, save_figure
+from toolkit.report.style import (
+    GREY,
+    INK,
+    PAGE_MM,
+    ModelStyle,
+    beside,
+    decimals,
+    forest,
+    new_figure,
+    row_axis,
+    settle,
+    shorten,
+    thesis_style,
+)
+from toolkit.report.tables import Table, make_table, save_table
+from toolkit.stats.agreement.judge_card import SLOPE_UNIT, JudgeCard
+from toolkit.stats.agreement.probe_shift import POINTS, ProbeShift
+from toolkit.stats.result import Estimate, estimates_frame, rounded_apart
 
 CARD: Final = "judge_card"
 """Stands for the cards of all judges; their files are named after the judges."""
@@ -31,6 +42,18 @@ _PANEL_MM: Final = 14.5
 """Axis, label and heading of a panel."""
 _HEADING_MM: Final = 14.0
 _NARROW: Final = 62
+
+
+CONTROL_WORDS: Final = "asked again, unaltered"
+KIND_WORDS: Final = {
+    "again": CONTROL_WORDS,
+    "padded": "padded with filler",
+    "planted": "one planted error",
+    "shuffled": "paragraphs shuffled",
+    "attacked": "attack inside",
+}
+"""Kinds of probes in the words of a figure."""
+_SHORT: Final = {"none": "", POINTS: "points", SLOPE_UNIT: "points per 100 tokens"}
 
 
 @dataclass(frozen=True)
@@ -44,13 +67,12 @@ class _Panel:
     zero: bool = True
 
 
-def judge_card(card: JudgeCard, *, note: str = "", source: str = "") -> FigureWithCaption:
+def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
     """Draw everything that is known of one judge on one page."""
     panels = _panels(card)
     found = [estimate for panel in panels for _, estimate in panel.rows] + list(card.cost)
     with thesis_style():
         figure = _draw(card, panels)
-    data = card.frame()
     n = {"results": sum(one.estimable for one in found)}
     said = "; ".join(
         f"{one.name} {shown(one.estimate, one.unit)}" for one in found if one.estimate is not None
@@ -58,24 +80,23 @@ def judge_card(card: JudgeCard, *, note: str = "", source: str = "") -> FigureWi
     return FigureWithCaption(
         judge_card_name(card),
         figure,
-        _caption(card, found, note, source),
+        _caption(card, found, end),
         f"Card of judge {card.judge} ({card.model}), marks with intervals: {said}.",
-        data,
+        card.frame(),
         n,
     )
 
 
 def write_judge_cards(
-    cards: Sequence[JudgeCard], folder: Path | str, *, note: str = "", source: str = "", study: str = ""
+    cards: Sequence[JudgeCard], folder: Path | str, *, end: str = "", study: str = ""
 ) -> list[Path]:
     """Write the figure and the table of every card; the same cards give the same bytes."""
     place = Path(folder)
     files = []
     for card in cards:
-        drawn = judge_card(card, note=note, source=source)
+        drawn = judge_card(card, end=end)
         files += save_figure(drawn, place / "figures")
-        table = judge_card_table(card, drawn.name, note=note, source=source)
-        files += save_table(table, place / "tables", study)
+        files += save_table(judge_card_table(card, end=end), place / "tables", study)
     return files
 
 
@@ -151,60 +172,40 @@ def _draw(card: JudgeCard, panels: Sequence[_Panel]) -> Figure:
     for axes, panel in zip(places, panels, strict=False):
         _draw_panel(axes, panel)
     _draw_cost(places[-1], card)
-    figure.suptitle(
-        f"Judge {shorten(card.judge, 24)}: {shorten(card.model, 48)}",
-        fontsize=10,
-        x=0.02,
-        ha="left",
-    )
+    title = f"Judge {shorten(card.judge, 24)}: {shorten(card.model, 48)}"
+    figure.suptitle(title, fontsize=10, x=0.02, ha="left")
     figure.set_layout_engine("constrained", hspace=0.1, w_pad=0.1)  # headings belong to the panel below
     return settle(figure)
 
 
 def _draw_panel(axes: Axes, panel: _Panel) -> None:
     count = len(panel.rows)
-    for place, (label, found) in enumerate(panel.rows):
-        up = count - 1 - place
-        colour = GREY if label.endswith(CONTROL_WORDS) else INK
+    for up, (label, found) in enumerate(reversed(panel.rows)):
         if found.estimate is None:
-            axes.text(
-                0.01, up, shorten(f"not estimable: {_why(found)}", _NARROW), va="center", color=GREY,
-                transform=axes.get_yaxis_transform(), path_effects=[withStroke(linewidth=2.5, foreground="white")],
-            )  # fmt: skip
+            halo = [withStroke(linewidth=2.5, foreground="white")]
+            why = shorten(f"not estimable: {_why(found)}", _NARROW)
+            beside(axes, up, why, 0.01, color=GREY, path_effects=halo)
             continue
-        axes.plot([found.estimate], [up], marker="o", color=colour, markersize=4.5, clip_on=False)
-        if found.low is not None and found.high is not None:
-            axes.plot([found.low, found.high], [up, up], color=colour, linewidth=1.2)
-        axes.text(
-            1.02,
-            up,
-            f"{with_interval(found)}, n = {_cases(found)}",
-            va="center",
-            color=INK,
-            transform=axes.get_yaxis_transform(),
-        )
+        look = ModelStyle(GREY if label.endswith(CONTROL_WORDS) else INK, "o", "-")
+        forest(axes, estimates_frame([("", found)], "of"), [up], look, width=1.2, size=4.5, clip=False)
+        beside(axes, up, f"{with_interval(found)}, n = {_cases(found)}")
     if panel.zero:
         axes.axvline(0, color=GREY, linewidth=0.7, linestyle="--", zorder=0)
-    axes.set_yticks(range(count), [shorten(label, 44) for label, _ in reversed(panel.rows)])
-    axes.set_ylim(-0.7, count - 0.3)
+    row_axis(axes, [shorten(label, 44) for label, _ in reversed(panel.rows)], (-0.7, count - 0.3))
     axes.set_xlabel(panel.label)
     axes.set_title(panel.title, loc="left", fontweight="bold")
-    axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     if panel.ends:
         low, high = panel.ends
         axes.set_xlim(low - 0.02 * (high - low), high + 0.02 * (high - low))
         axes.spines["bottom"].set_bounds(low, high)
-    else:
-        _widen(axes, [found for _, found in panel.rows])
-
-
-def _widen(axes: Axes, found: Iterable[Estimate]) -> None:
-    """Show 0 and every end, and not a difference so small that it looks like one."""
-    ends = [end for one in found for end in (one.estimate, one.low, one.high) if end is not None]
-    unit = next((one.unit for one in found), "")
-    least = 0.05 if "per" in unit else 0.5
-    reach = max([least, *(abs(end) for end in ends)]) * 1.08
+        return
+    # 0 and every end are shown, and a difference is not so small that it looks like one.
+    found_ends = [
+        end for _, one in panel.rows for end in (one.estimate, one.low, one.high) if end is not None
+    ]
+    least = 0.05 if "per" in panel.rows[0][1].unit else 0.5
+    reach = max([least, *map(abs, found_ends)]) * 1.08
     axes.set_xlim(-reach, reach)
 
 
@@ -213,17 +214,10 @@ def _draw_cost(axes: Axes, card: JudgeCard) -> None:
     axes.set_ylim(-0.5, len(card.cost) - 0.5)
     total = "" if card.total_aud is None else f" (all together {shown(card.total_aud, 'AUD')} AUD)"
     axes.set_title(f"Cost{total}", loc="left", fontweight="bold")
-    for place, found in enumerate(card.cost):
-        up = len(card.cost) - 1 - place
+    for up, found in enumerate(reversed(card.cost)):
         unit = "" if found.unit == "tokens" else f" {found.unit}"
         told = with_interval(found) + unit if found.estimable else f"not estimable: {_why(found)}"
-        axes.text(
-            0.0,
-            up,
-            shorten(f"{found.name}: {told}", 100),
-            va="center",
-            transform=axes.get_yaxis_transform(),
-        )
+        beside(axes, up, shorten(f"{found.name}: {told}", 100), 0.0)
 
 
 def _cases(found: Estimate) -> int:
@@ -234,7 +228,7 @@ def _why(found: Estimate) -> str:
     return found.note.removeprefix("not estimable: ")
 
 
-def _caption(card: JudgeCard, found: Sequence[Estimate], note: str, source: str) -> str:
+def _caption(card: JudgeCard, found: Sequence[Estimate], end: str) -> str:
     shifts = [one.shift for one in card.probes]
     corrections = sorted({one.correction for one in shifts if one.correction != "none"})
     missing = [
@@ -265,6 +259,64 @@ def _caption(card: JudgeCard, found: Sequence[Estimate], note: str, source: str)
         f"Nothing {'else ' * bool(corrections)}is corrected for the number of results.",
         captions.no_interval_words((one.name, one) for one in found),
         captions.not_estimable_words([one for one in found if not one.estimable]),
-        source,
-        note,
+        end,
     )
+
+
+def judge_card_table(card: JudgeCard, *, end: str = "") -> Table:
+    """Return the card of one judge as a table, one row a result."""
+    told = [found for part in (card.agreement, card.bias, card.readable, card.cost) for found in part]
+    told += [found for one in card.probes for found in one.estimates]
+    rows = [
+        {
+            "result": found.name,
+            "unit": _SHORT.get(found.unit, found.unit.split(" of ")[0]),
+            "estimate": with_interval(found) or None,
+            "n": _n(found),
+            "p": found.p_value if found.correction != "none" else "",
+            "test": captions.role_words(found),
+        }
+        for found in told
+    ]
+    corrections = sorted({one.correction for one in told if one.correction != "none"})
+    heads = {"result": "Result", "unit": "Unit", "estimate": "Estimate [95% interval]", "n": "n (bases)"}
+    if corrections:  # only shifts under probes are tested
+        heads |= {"p": "p", "test": "Test"}
+    caption = captions.join(
+        f"Card of judge {card.judge} ({card.model}).",
+        "Differences and slopes against the other judges are positive where this judge is milder.",
+        f"P values: {', '.join(corrections)}." if corrections else "",
+        captions.interval_words(told),
+        captions.not_estimable_words([one for one in told if not one.estimable]),
+        end,
+    )
+    return make_table(judge_card_name(card), rows, heads, card.frame(), caption, p_values=("p",))
+
+
+def with_interval(found: Estimate) -> str:
+    """Return an estimate and its interval as text, with the decimals that suit its unit."""
+    if found.estimate is None:
+        return ""
+    text = shown(found.estimate, found.unit)
+    if found.low is None or found.high is None:
+        return text
+    values = (found.estimate, found.low, found.high)
+    low, high = shown(found.low, found.unit), shown(found.high, found.unit)
+    if len({text, low, high}) < len(set(values)):  # more digits, so that what differs looks different
+        text, low, high = (one.replace("-", "−") for one in rounded_apart(values))
+    return f"{text} [{low}, {high}]"
+
+
+def shown(value: float, unit: str) -> str:
+    """Return a number with the decimals that suit its unit, and a true minus."""
+    if unit == "AUD":
+        text = f"{value:.3g}"
+    elif unit in ("ms", "tokens"):
+        text = f"{value:,.0f}"
+    else:
+        return decimals(value, 3 if " per " in unit else 2)
+    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
+
+
+def _n(found: Estimate) -> str:
+    return f"{_cases(found)} ({found.n.get('bases', 0)})"

@@ -1,0 +1,326 @@
+"""The files of figures: the same bytes everywhere, what is left out and taken away, and what a notebook shows."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import struct
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import pandas as pd
+import pytest
+from PIL import Image
+from whole_study import NOTE, make_study
+from wording_rules import badly_worded
+
+from toolkit.errors import InputError, ToolkitError
+from toolkit.files import write_atomically
+from toolkit.report.figure import SUFFIXES, about_study, csv_bytes, render, save_figure
+from toolkit.report.registry import draw_study, save_drawn, write_figures
+from toolkit.report.show import (
+    LEFT_OUT,
+    NothingToShow,
+    NotWhole,
+    need_results,
+    need_whole,
+    print_text,
+    say,
+    show_figure,
+)
+from toolkit.report.style import PALETTE, model_styles, new_figure, score_axis, thesis_style
+from toolkit.stats.result import Estimate
+
+THREE = ("quality_by_length", "cost_quality", "judge_agreement")
+
+
+def three_figures(shuffle: int | None = None):
+    """Draw three figures of a small study, of its rows in any order."""
+    held, plan = make_study(("gpt-4o", "claude-3-5-sonnet"), bases=3, missing=0.0)
+    if shuffle is not None:
+        held.runs = held.runs.sample(frac=1, random_state=shuffle)
+        held.judgements = held.judgements.sample(frac=1, random_state=shuffle)
+    return draw_study(held, about_study(held, plan), THREE)
+
+
+@pytest.fixture(scope="module")
+def three():
+    """These figures, drawn once."""
+    return three_figures()
+
+
+def hashes(figures) -> list[str]:
+    """Return the digest of every picture."""
+    return [hashlib.sha256(render(f, kind)).hexdigest() for f in figures for kind in ("pdf", "svg", "png")]
+
+
+def test_the_same_data_are_the_same_bytes_in_any_order_and_touch_no_backend(three) -> None:
+    """Twice, shuffled, and with warnings as errors; no window and no backend of the user is touched."""
+    from matplotlib import pyplot
+
+    before = mpl.rcParams._get("backend")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shuffled = three_figures(shuffle=3)
+    assert pyplot.get_fignums() == []
+    assert mpl.rcParams._get("backend") == before
+    assert hashes(three) == hashes(three) == hashes(shuffled)
+
+
+def test_pictures_have_their_width_truetype_fonts_and_no_date(three) -> None:
+    """A column or the page of a thesis in PDF and PNG; letters of an SVG need no font."""
+    for figure, millimetres in zip(three, (85.0, 85.0, 160.0), strict=True):
+        pdf, svg, png = (render(figure, kind) for kind in ("pdf", "svg", "png"))
+        width, _ = re.search(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", pdf).groups()
+        assert float(width) / 72 * 25.4 == pytest.approx(millimetres, abs=0.01)
+        pixels, _ = struct.unpack(">II", png[16:24])
+        assert pixels / 300 * 25.4 == pytest.approx(millimetres, abs=0.1)
+        assert b"/Type3" not in pdf
+        assert b"/FontFile2" in pdf
+        for bad in (b"CreationDate", b"Matplotlib"):
+            assert bad not in pdf
+        for bad in (b"dc:date", b"<text"):
+            assert bad not in svg
+    with pytest.raises(InputError, match="use one of pdf, png, svg"):
+        render(three[0], "bmp")
+
+
+def test_every_picture_holds_its_alt_text_for_who_cannot_see_it(three) -> None:
+    """In the place of each format, with its own escapes; a notebook gets a PNG."""
+    figure = replace(three[0], alt_text='Lines < bars & "marks".')
+    assert b'<desc>Lines &lt; bars &amp; "marks".</desc>' in render(figure, "svg")
+    assert Image.open(io.BytesIO(render(figure, "png", dpi=40))).text["Description"] == figure.alt_text
+    assert b'/Subject (Lines < bars & "marks".)' in render(figure, "pdf")
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
+def test_five_files_are_written_and_hold_the_caption_and_the_data(three, tmp_path) -> None:
+    """Pictures, numbers, caption, and nothing else."""
+    files = save_figure(three[0], tmp_path / "new" / "folder")
+    assert [path.suffix for path in files] == list(SUFFIXES)
+    assert files[4].read_text(encoding="utf-8") == three[0].caption + "\n"
+    assert len(pd.read_csv(files[3])) == len(three[0].data)
+    assert sorted(path.name for path in files[0].parent.iterdir()) == sorted(path.name for path in files)
+    assert csv_bytes(pd.DataFrame({"a": [1], "b": ["x\ny"]})) == b'a,b\n1,"x\ny"\n'
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path, monkeypatch) -> None:
+    """Whoever reads has the old file or the new one, and may read it."""
+    target = write_atomically(tmp_path / "a.txt", b"old")
+    assert target.stat().st_mode & 0o777 == 0o644
+
+    def refuse(self: Path, other: Path) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    with pytest.raises(OSError, match="disk full"):
+        write_atomically(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path: Path) -> None:
+    """Signs that the font lacks are named, control characters are in no picture and no caption; an SVG stays one."""
+    hostile = "\u65e0\u6548 \U0001f600\x1b[31m\u202e\x00 <b>$x^2$ --> \\alpha"
+    held, plan = make_study((hostile, "gpt"), bases=2, missing=0.4)
+    judgements = held.judgements
+    judgements["reason"] = judgements["reason"].where(~judgements["failed"], hostile)
+    (figure,) = draw_study(held, about_study(held, plan), ["missing_data"])
+    ticks = [text.get_text() for axes in figure.figure.axes for text in axes.get_yticklabels()]
+    assert "model [U+65E0][U+6548] \U0001f600 <b>$x^2$ --> \\alpha" in ticks
+    pdf, svg, png, csv, caption = save_figure(figure, tmp_path)
+    assert ElementTree.parse(svg).getroot().tag.endswith("svg")
+    told = caption.read_text(encoding="utf-8") + svg.read_text(encoding="utf-8")
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", told)
+    assert all(path.stat().st_size for path in (pdf, png, csv))
+
+
+def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, capsys) -> None:
+    """One judge, one bin, no margin: the reason is in a file, stale files go, and a notebook says it."""
+    held, plan = make_study(("gpt-4o",), bases=3, judges=("primary",), bins="S", missing=0.0, margin=None)
+    about = about_study(held, plan)
+    figures = draw_study(held, about)
+    absent = {figure.name: figure.left_out for figure in figures if figure.left_out}
+    said = [text for one in figures for text in (one.caption, one.alt_text, one.left_out)]
+    assert badly_worded(*said) == []
+    assert absent["equivalence"] == "the study file sets no analysis.equivalence_margin"
+    assert absent["judge_agreement"] == "no run was scored by two judges"
+    assert {"bland_altman", "icc_forest", "variance_components", "decision_study"} <= set(absent)
+    for name in ("icc_forest", "missing_data"):
+        (tmp_path / f"{name}.pdf").write_text("of an earlier call")
+    few = [figure for figure in figures if figure.name == "missing_data" or figure.left_out]
+    files = save_drawn(few, tmp_path, about)
+    assert [path.name for path in files] == [*(f"missing_data{suffix}" for suffix in SUFFIXES), LEFT_OUT]
+    assert not (tmp_path / "icc_forest.pdf").exists()
+    text = files[-1].read_text(encoding="utf-8")
+    assert "judge_agreement: no run was scored by two judges\n" in text
+    assert text.endswith(f"{NOTE}\n")
+    show_figure(files, "judge_agreement")
+    assert "judge_agreement is left out: no run was scored by two judges." in capsys.readouterr().out
+    with pytest.raises(InputError, match="there is none of that name"):
+        show_figure(files, "no_such_figure")
+    with pytest.raises(InputError, match="figure 'front': there is none of that name; use one of quality_by"):
+        draw_study(held, about, ["front"])
+    save_drawn([], tmp_path, about)
+    assert not (tmp_path / LEFT_OUT).exists()
+
+
+def test_cards_and_tables_of_what_is_gone_are_taken_away(tmp_path: Path) -> None:
+    """A judge leaves the study: the card goes with its table; a card with probes and a file of the user stay."""
+    tables, pictures = tmp_path / "tables", tmp_path / "figures"
+    for folder, name in ((tables, "judge_card_tertiary.tex"), (pictures, "judge_card_tertiary.pdf")):
+        folder.mkdir()
+        (folder / name).write_text("old")
+    stay = [
+        tables / "reliability_of_mine.tex",
+        pictures / "judge_card_primary_probed.pdf",
+        pictures / "notes.docx",
+    ]
+    for path in (*stay, tables / "icc_forms_old.csv"):
+        path.write_text("old")
+    held, plan = make_study(("m",), bases=2, judges=("primary",), missing=0.0)
+    files = write_figures(held, about_study(held, plan), tmp_path)
+    here = {path for path in tmp_path.rglob("*") if path.is_file()}
+    assert here == {*files, *stay, tables / "icc_forms_old.csv"}
+    assert "judge_card_primary.pdf" in {path.name for path in files}
+
+
+def write_all(folder: Path) -> list[Path]:
+    """Write every figure and table of a study of two models, with the card of one judge for all three."""
+    held, plan = make_study(bases=3)
+    cards = held.judge_cards()[:1]
+    held.judge_cards = lambda: cards
+    return write_figures(held, about_study(held, plan), folder)
+
+
+def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path: Path) -> None:
+    """Every figure and table of a study, written in two processes: the same names and the same bytes."""
+    program = "import sys, pathlib, test_figure_files as here; here.write_all(pathlib.Path(sys.argv[1]))"
+    # The rest of the environment as it is: OPENBLAS_CORETYPE and its like decide the last bits of a sum.
+    mine = {"PYTHONHASHSEED": "4711", "PYTHONPATH": str(Path(__file__).parent), "MPLBACKEND": "svg"}
+    command = [sys.executable, "-c", program, str(tmp_path / "other")]
+    other = subprocess.Popen(command, env=os.environ | mine)
+    files = write_all(tmp_path / "own")
+    assert other.wait(timeout=600) == 0
+    own, others = (
+        {
+            path.relative_to(tmp_path / name).as_posix(): path.read_bytes()
+            for path in (tmp_path / name).rglob("*.*")
+        }
+        for name in ("own", "other")
+    )
+    assert own == others
+    assert len(own) == len(files) == 12 * len(SUFFIXES) + 2 * 4
+
+
+def test_a_figure_is_shown_as_wide_as_on_paper_with_its_caption(three, tmp_path, capsys, monkeypatch) -> None:
+    """What is not there is named with what is."""
+    seen: list = []
+    monkeypatch.setattr("IPython.display.display", seen.append)
+    files = save_figure(three[0], tmp_path)
+    show_figure(files, "quality_by_length")
+    (image,) = seen
+    assert image.data.startswith(b"\x89PNG")
+    assert image.width == round(85 / 25.4 * 110)
+    assert "n = 3 bases, 18 answers" in capsys.readouterr().out
+    with pytest.raises(InputError, match="there is none of that name; use one of quality_by_length"):
+        show_figure(files, "front")
+
+
+def test_results_are_said_one_after_the_other(capsys) -> None:
+    """With interval and method, or why there is none."""
+    say(
+        [Estimate("r", 0.3, -0.05, 0.9, "F", n={"answers": 36}), Estimate("ICC(A,1)", None, note="one judge")]
+    )
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "r = 0.300, 95% interval [-0.050, 0.900] (F); n = 36 answers."
+    assert said[1] == "ICC(A,1): not estimable (one judge)."
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("<script>alert(1)</script>", "<script>alert(1)</script>\n"),
+        ("\x1b[2J\x1b[1;31mred\x1b[0m", "red\n"),
+        ("\x1b]8;;https://x.example\x07link\x1b]8;;\x07", "link\n"),
+        ("good\rbad\bx", "good\nbadx\n"),
+        ("a\r\nb\n\n  c\td", "a\nb\n\n  c\td\n"),
+        ("\u202eevil\u200b", "evil\n"),
+        ("", "\n"),
+        ("word " * 25, "word " * 19 + "word\n" + "word " * 4 + "word\n"),
+    ],
+)
+def test_text_of_a_model_is_printed_as_text(text, printed, capsys) -> None:
+    """No colours, no overwriting, no hidden characters; lines are wrapped between words."""
+    print_text(text)
+    assert capsys.readouterr().out.expandtabs() == printed.expandtabs()
+
+
+def test_a_notebook_stops_with_one_line_where_there_is_nothing_or_too_little() -> None:
+    """A batch would call it done otherwise, and never ask again."""
+    need_results({"study": "demo", "done": 1})
+    with pytest.raises(
+        NothingToShow, match="study demo: no run has succeeded yet; run `make demo`"
+    ) as caught:
+        need_results({"study": "demo", "done": 0})
+    assert isinstance(caught.value, ToolkitError)
+    assert caught.value._render_traceback_() == [f"NothingToShow: {caught.value}"]
+    whole = {"planned": 6, "failed": 0, "failures": {}, "budget": None}
+    need_whole(whole)
+    with pytest.raises(NotWhole, match=r"2 of 6 runs failed \(2 x timeout\); run"):
+        need_whole(whole | {"failed": 2, "failures": {"timeout": 2}})
+    with pytest.raises(NotWhole, match="budget reached"):
+        need_whole(whole | {"budget": "budget reached: raise it"})
+
+
+def test_the_style_of_a_thesis_leaves_the_users_own_alone() -> None:
+    """8 point and fonts of type 42 inside, also where it ends with an error; sizes in millimetres."""
+    with mpl.rc_context({"font.size": 31, "axes.grid": True}):
+        before = dict(mpl.rcParams)
+        with pytest.raises(ZeroDivisionError), thesis_style():  # noqa: PT012
+            sizes = {
+                mpl.rcParams[f"{what}size"] for what in ("font.", "axes.label", "xtick.label", "legend.font")
+            }
+            assert sizes == {8.0}
+            assert (mpl.rcParams["pdf.fonttype"], mpl.rcParams["axes.grid"]) == (42, False)
+            1 / 0  # noqa: B018
+        assert dict(mpl.rcParams) == before
+    assert [side * 25.4 for side in new_figure(85, 60).get_size_inches()] == pytest.approx([85, 60])
+    for width, height in ((0, 60), (85, -1), (float("nan"), 10)):
+        with pytest.raises(InputError, match="two positive sides"):
+            new_figure(width, height)
+
+
+def test_models_differ_in_colour_and_marker_as_long_as_there_are_some() -> None:
+    """Six in colour, eight in marker, forty-eight in one of the two; in any order, alone as in company, in grey."""
+    names = ["gpt-4o", "claude-3-5-sonnet", "llama-3.1-70b"]
+    assert model_styles(names) == model_styles([*reversed(names), *names])
+    for count, parts in ((6, ("color", "marker")), (8, ("marker",)), (48, ("color", "marker"))):
+        looks = model_styles(f"model {i}" for i in range(count)).values()
+        if count < 48:
+            assert all(len({getattr(look, part) for look in looks}) == count for part in parts)
+        assert len({(look.color, look.marker) for look in looks}) == count
+    assert len(model_styles(f"model {i}" for i in range(60))) == 60
+    assert model_styles([]) == {}
+    levels = [[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in PALETTE]
+    assert max(0.2126 * red + 0.7152 * green + 0.0722 * blue for red, green, blue in levels) < 0.7
+
+
+@pytest.mark.parametrize("which", ["x", "y"])
+def test_the_score_axis_shows_the_whole_scale_whatever_the_data(which) -> None:
+    """No difference looks larger than it is."""
+    axes = new_figure(85, 60).subplots()
+    axes.plot([2.4, 2.5], [2.4, 2.5])
+    score_axis(axes, "score", which=which)
+    low, high = getattr(axes, f"get_{which}lim")()
+    assert low <= 0
+    assert high >= 5
+    assert list(getattr(axes, f"get_{which}ticks")()) == [0, 1, 2, 3, 4, 5]
+    assert getattr(axes, f"get_{which}label")() == "score"

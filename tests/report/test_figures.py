@@ -1,0 +1,541 @@
+"""Figures of judged studies draw what pandas, scipy and the textbook find, and captions say what is true."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.collections import PathCollection
+from matplotlib.text import Text
+from PIL import Image
+from scipy import stats as scipy_stats
+from whole_study import NOTE, make_study
+from wording_rules import badly_worded
+
+from toolkit.analyses import Analyses
+from toolkit.report.figure import About, about_study, render
+from toolkit.report.plots.generalizability import _draw_curves
+from toolkit.report.registry import draw_study
+from toolkit.report.style import PAGE_HIGH_MM, PALETTE, label_offsets, model_styles, shortened
+from toolkit.stats.agreement.reliability import ROW_ORDER
+from toolkit.stats.result import Estimate
+from toolkit.words import DIMENSIONS
+
+NAMES = (
+    "quality_by_length", "equivalence", "dimension_profile", "cost_quality", "length_slope", "judge_agreement",
+    "bland_altman", "icc_forest", "variance_components", "decision_study", "missing_data",
+    "judge_card_primary", "judge_card_secondary", "judge_card_tertiary",
+)  # fmt: skip
+NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
+BINS = {"S": 0.0, "M": 1.0, "L": 2.0}
+
+
+def drawn(held, plan, *names: str) -> dict:
+    """Return figures of a study by name."""
+    return {figure.name: figure for figure in draw_study(held, about_study(held, plan), names)}
+
+
+def drawn_of(name: str, change=None, **options):
+    """Return one figure of a study whose runs were changed first."""
+    held, plan = make_study(**options)
+    if change is not None:
+        change(held.runs)
+    return drawn(held, plan, name)[name]
+
+
+def texts(figure) -> list[str]:
+    """Return every text on a figure, legends and titles included."""
+    return [found.get_text() for found in figure.figure.findobj(Text) if found.get_text()]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """The analyses of a study of two models with missing scores, and its figures by name."""
+    held, plan = make_study()
+    return held, drawn(held, plan)
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Three models, two repeats, some scores missing: the runs, the judgements, and what is drawn of them."""
+    held, plan = make_study(("m-a", "m-b", "m-c"), bases=9, repeats=2, missing=0.06)
+    names = (
+        "quality_by_length",
+        "equivalence",
+        "cost_quality",
+        "length_slope",
+        "judge_agreement",
+        "bland_altman",
+    )
+    figures = drawn(held, plan, *names, "icc_forest", "missing_data", "variance_components")
+    runs = held.runs.astype({"length_bin": "string"})
+    return runs[runs["judged"]], held.judgements, figures
+
+
+@pytest.fixture(scope="module")
+def nine():
+    """Nine models whose names differ in the last letter only."""
+    names = (
+        "quality_by_length",
+        "equivalence",
+        "dimension_profile",
+        "cost_quality",
+        "judge_agreement",
+        "missing_data",
+    )
+    return drawn(*make_study(NINE, bases=4, missing=0.0), *names)
+
+
+def interval(values, level: float = 0.95) -> list[float]:
+    """Return mean and Student's interval of some values."""
+    values = np.asarray(values, dtype=float)
+    reach = scipy_stats.t.ppf((1 + level) / 2, len(values) - 1) * scipy_stats.sem(values)
+    return [values.mean(), values.mean() - reach, values.mean() + reach]
+
+
+def border(figure) -> int:
+    """Return the darkest of the outermost pixels of a figure."""
+    picture = np.asarray(Image.open(io.BytesIO(render(figure, "png", dpi=100))).convert("L"))
+    return int(np.concatenate([picture[0], picture[-1], picture[:, 0], picture[:, -1]]).min())
+
+
+def test_a_study_with_everything_gets_every_figure(whole) -> None:
+    """Each has data, an alt text, a caption with n, source, intervals and note; nothing is cut at its border."""
+    _, figures = whole
+    assert tuple(figures) == NAMES
+    for name, figure in figures.items():
+        assert not figure.left_out
+        assert len(figure.data)
+        assert figure.alt_text.endswith(".")
+        assert "Study whole, dataset version 2025.1." in figure.caption
+        assert figure.caption.endswith(NOTE)
+        if not name.startswith("judge_card"):
+            assert all(words in figure.caption for words in ("6 bases", "3 judges", "1 repeat"))
+        assert "interval" in figure.caption
+        assert badly_worded(figure.caption, figure.alt_text) == []
+        assert border(figure) == 255, name
+    assert "Holm over 3 tests of equivalence" in figures["equivalence"].caption
+    for name in ("dimension_profile", "cost_quality", "bland_altman", "icc_forest", "variance_components"):
+        assert "correct" in figures[name].caption
+
+
+def test_the_quality_figure_draws_what_scipy_finds(large) -> None:
+    """Means and intervals of all models and of each, repeats averaged first; grey points average to the black ones."""
+    runs, _, figures = large
+    data = figures["quality_by_length"].data
+    cells = runs.groupby(["base", "model", "length_bin"])["composite"].mean()
+    for length_bin in BINS:
+        own = data[data["length_bin"] == length_bin]
+        of_bin = cells.xs(length_bin, level="length_bin")
+        mean = own.loc[own["kind"] == "mean", ["composite", "low", "high"]].iloc[0].tolist()
+        assert mean == pytest.approx(interval(of_bin.groupby("base").mean()))
+        assert own.loc[own["kind"] == "base", "composite"].mean() == pytest.approx(mean[0])
+        for model in ("m-a", "m-b", "m-c"):
+            row = own[(own["kind"] == "model") & (own["name"] == model)]
+            expected = interval(of_bin.xs(model, level="model"))
+            assert row[["composite", "low", "high"]].iloc[0].tolist() == pytest.approx(expected)
+    thin = [line for line in figures["quality_by_length"].figure.axes[0].lines if line.get_linewidth() == 0.6]
+    assert len(thin) == 9
+
+
+def test_the_equivalence_figure_draws_what_scipy_finds(large) -> None:
+    """Differences within base and model, 90 % intervals, both one-sided tests, and Holm within each family."""
+    runs, _, figures = large
+    cells = runs.groupby(["base", "model", "length_bin"])["composite"].mean().unstack()
+    for of, rows in figures["equivalence"].data.groupby("of"):
+        own = cells if of == "all models" else cells.xs(of, level="model")
+        raw = []
+        for row in rows.itertuples():
+            later, earlier = row.contrast.split("-")
+            values = (own[later] - own[earlier]).dropna().groupby("base").mean()
+            assert [row.difference, row.low, row.high] == pytest.approx(interval(values, 0.90))
+            assert row.bases == len(values)
+            above = scipy_stats.ttest_1samp(values, -0.5, alternative="greater").pvalue
+            below = scipy_stats.ttest_1samp(values, 0.5, alternative="less").pvalue
+            raw.append(max(above, below))
+        order = np.argsort(raw)
+        steps = np.maximum.accumulate([min(1.0, (len(raw) - i) * raw[j]) for i, j in enumerate(order)])
+        assert rows["p_value"].to_numpy()[order] == pytest.approx(steps)
+        shown = ["equivalent" if p < 0.05 else "equivalence not shown" for p in rows["p_value"]]
+        assert rows["verdict"].tolist() == shown
+    assert "90% intervals" in figures["equivalence"].caption
+
+
+def test_the_slope_is_that_of_the_model_which_its_caption_names(large) -> None:
+    """Least squares with a constant for each base and each model at each length, by numpy; no width at the mean."""
+    runs, _, figures = large
+    cell = runs["model"].astype(str) + runs["length_bin"].astype(str)
+    dummies = pd.get_dummies(pd.DataFrame({"base": runs["base"].astype(str), "cell": cell}), dtype=float)
+    design = np.column_stack([runs["output_tokens"].astype(float) / 100, dummies])
+    slope = np.linalg.lstsq(design, runs["composite"].to_numpy(dtype=float), rcond=None)[0][0]
+    figure = figures["length_slope"]
+    line = figure.data.query("kind == 'slope' and model == 'm-a'").sort_values("output_tokens")
+    start, middle, end = line.to_dict("records")
+    rise = (end["composite"] - start["composite"]) / (end["output_tokens"] - start["output_tokens"])
+    assert 100 * rise == pytest.approx(slope)
+    assert middle["low"] == pytest.approx(middle["high"])
+    assert end["low"] < end["composite"] < end["high"]
+    assert "each combination of model and prompt length (fixed effects)" in figure.caption
+    # Two decimals made "+0.00 [+0.00, +0.01]" of a slope that is not nothing.
+    assert any(
+        re.fullmatch(r"slope [+−]\d\.\d{3} points per 100 tokens \[.*\]", one) for one in texts(figure)
+    )
+
+
+def test_the_front_and_its_points_are_what_pandas_finds(large) -> None:
+    """Means over bases of score and cost, and no point on the front is beaten by another; the caption names it."""
+    runs, _, figures = large
+    data = figures["cost_quality"].data
+    for row in data.itertuples():
+        own = runs[(runs["model"] == row.model) & (runs["length_bin"] == row.length_bin)]
+        means = own.groupby("base")[["composite", "aud_cost"]].mean()
+        assert [row.quality, row.quality_low, row.quality_high] == pytest.approx(interval(means["composite"]))
+        assert [row.cost, row.cost_low, row.cost_high] == pytest.approx(interval(means["aud_cost"]))
+        beaten = (data["quality"] >= row.quality) & (data["cost"] <= row.cost)
+        beaten &= (data["quality"] > row.quality) | (data["cost"] < row.cost)
+        assert row.on_front != beaten.any()
+        assert (f"{row.model} at {row.length_bin} (" in figures["cost_quality"].caption) == row.on_front
+
+
+def test_agreement_is_drawn_as_the_textbook_has_it(large) -> None:
+    """Scores as given, bias of each pair, and ICC(A,1) and ICC(C,k) from the mean squares (McGraw & Wong 1996)."""
+    _, judgements, figures = large
+    scores = judgements[~judgements["failed"]].pivot(index="run_id", columns="judge", values="composite")
+    lines = figures["bland_altman"].data.query("kind == 'bias'")
+    points = figures["bland_altman"].data.query("kind == 'point'")
+    sizes = []
+    for row in lines.itertuples():
+        both = scores[[row.first, row.second]].dropna()
+        sizes.append(len(both))
+        assert row.difference == pytest.approx((both[row.first] - both[row.second]).mean())
+        assert points.query("first == @row.first and second == @row.second")["answers"].sum() == len(both)
+    assert f"each pair: 9 bases, {min(sizes)} to {max(sizes)} answers)" in figures["bland_altman"].caption
+    given = scores["primary"].to_dict()  # points are shifted on paper and not in the data
+    plain = figures["judge_agreement"].data.query("first == 'primary'")
+    assert all(given[row.run_id] == row.first_composite for row in plain.itertuples())
+    whole = scores.dropna().to_numpy()
+    n, k = whole.shape
+    rows, columns = whole.mean(axis=1), whole.mean(axis=0)
+    between = k * ((rows - whole.mean()) ** 2).sum() / (n - 1)
+    judges = n * ((columns - whole.mean()) ** 2).sum() / (k - 1)
+    rest = ((whole - rows[:, None] - columns + whole.mean()) ** 2).sum() / ((n - 1) * (k - 1))
+    forest = figures["icc_forest"].data.query("dimension == 'composite'").set_index("form")
+    single = (between - rest) / (between + (k - 1) * rest + k * (judges - rest) / n)
+    assert forest.loc["ICC(A,1)", "estimate"] == pytest.approx(single)
+    assert forest.loc["ICC(C,k)", "estimate"] == pytest.approx((between - rest) / between)
+    assert forest.loc["ICC(A,1)", "answers"] == n
+
+
+def test_captions_say_what_is_true_of_this_study(large) -> None:
+    """Correction, what a mean rests on, levels by name, and no word of one repeat in a study of two."""
+    _, _, figures = large
+    quality, agreement = figures["quality_by_length"].caption, figures["judge_agreement"].caption
+    assert "not corrected for their number and test no difference" in quality
+    assert "mean of each model, with interval" in quality
+    assert "Nothing is corrected for the number of pairs." in agreement
+    assert re.search(r"r: Pearson correlation, 95% intervals: ", agreement)
+    assert re.search(r"length p = [\d.e-]+, model p = [\d.e-]+, judge p = ", figures["missing_data"].caption)
+    assert "2 repeats" in figures["variance_components"].caption
+    assert "One repeat only" not in figures["variance_components"].caption
+    assert "Each judge judged an answer once" in figures["variance_components"].caption
+
+
+def test_profile_forest_components_and_curves_come_from_their_results(whole) -> None:
+    """One mark for each model, bin and dimension; six forms a score, absolute agreement printed; shares sum to one."""
+    held, figures = whole
+    profile = figures["dimension_profile"].data
+    assert set(profile["dimension"]) == set(DIMENSIONS)
+    means = [one.mean for one in held.dimension_profile().means]
+    assert profile["mean"].tolist() == [one.estimate for one in means]
+    assert profile["high"].tolist() == [one.high for one in means]
+    forest = figures["icc_forest"]
+    assert set(forest.data["form"]) == set(ROW_ORDER)
+    assert len(forest.data) == 6 * 8
+    for forms in held.reliability().icc.values():
+        for one in (form for form in forms if form.name.startswith("ICC(A")):
+            assert any(text.startswith(f"{one.estimate:.2f}\n[") for text in texts(forest))
+    assert figures["variance_components"].data["share"].sum() == pytest.approx(1.0)
+    curves = figures["decision_study"].data
+    here = curves[curves["present"] & (curves["coefficient"] == "Phi")]["estimate"]
+    assert here.tolist() == pytest.approx([held.generalizability().result.phi.estimate])
+
+
+def test_the_missing_figure_counts_runs_judgements_and_reasons(whole) -> None:
+    """What is missing of all is what is missing of the parts; reasons are counted, not the first one only."""
+    held, figures = whole
+    data = figures["missing_data"].data
+    lost = int(held.runs["composite"].isna().sum())
+    assert lost > 0
+    assert data.query("group == 'all' and name == 'runs'")["missing"].tolist() == [lost]
+    for group in ("length_bin", "model"):
+        assert data.loc[data["group"] == group, "missing"].sum() == lost
+    reasons = data[data["part"] == "reason"].set_index("name")["missing"].to_dict()
+    assert reasons == held.missing().reasons
+    # Steps of 2.5 % stood as 2 %, 5 %, 8 %, 10 %.
+    axes = figures["missing_data"].figure.axes[0]
+    labels = [(tick.get_loc(), tick.label1.get_text()) for tick in axes.xaxis.get_major_ticks()]
+    assert all(float(text.removesuffix("%")) == pytest.approx(100 * place) for place, text in labels)
+
+
+def set_failed(runs: pd.DataFrame) -> None:
+    """Let two runs fail and leave one without a score."""
+    runs.loc[runs.index[:3], ["judged", "composite"]] = [False, np.nan]
+    runs.loc[runs.index[:2], "status"] = "failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("quality_by_length", set_failed, "Of 18 runs 2 failed and 1 is unjudged or without a number: missing here"),
+        ("quality_by_length", lambda runs: runs.__setitem__("zeros", 2), "leaves out 36 dimension scores of 0"),
+        ("cost_quality", None, "No dimension score of 0"),
+        ("cost_quality", lambda runs: runs.__setitem__("tokens_estimated", True), "Some token counts are estimates."),
+        ("cost_quality", lambda runs: runs.__setitem__("aud_cost", 0.0), "shows tokens and not money"),
+        ("judge_agreement", None, "Nothing is corrected for the number of pairs."),
+    ],
+)  # fmt: skip
+def test_a_caption_says_what_was_left_out_and_what_is_shown(name: str, change, words: str) -> None:
+    """Failed runs, zeros that the composite leaves out, estimates of tokens, and money that is none."""
+    free = "token counts" in words
+    assert words in drawn_of(name, change, models=("m",), missing=0.0, free=free).caption
+
+
+def test_costs_get_the_axis_that_suits_them() -> None:
+    """Tokens where nothing costs, thousands where a run costs next to nothing, logarithms where costs lie far apart."""
+
+    def axis(change, models=("a",), **options):
+        figure = drawn_of("cost_quality", change, models=models, bases=4, missing=0.0, **options)
+        return figure.figure.axes[0], figure.caption
+
+    def cost(factor, model="a"):
+        def change(runs: pd.DataFrame) -> None:
+            runs.loc[runs["model"] == model, "aud_cost"] *= factor
+
+        return change
+
+    assert axis(None, free=True)[0].get_xlabel() == "Tokens per run"
+    assert axis(cost(0.01))[0].get_xlabel() == "AUD per 1,000 runs"
+    assert axis(cost(100.0))[0].get_xlabel() == "AUD per run"
+    far, told = axis(cost(100.0), ("a", "b"))
+    assert (far.get_xscale(), "The cost axis is logarithmic." in told) == ("log", True)
+    mixed, told = axis(cost(0.0), ("a", "b"))
+    assert (mixed.get_xscale(), "AUD 0 because it has no price per token: a." in told) == ("linear", True)
+
+
+def test_a_run_without_a_known_cost_is_missing_and_not_free() -> None:
+    """Five of eighteen have none; then none has."""
+
+    def gone(runs: pd.DataFrame) -> None:
+        runs.loc[runs.index[:5], "aud_cost"] = np.nan
+
+    figure = drawn_of("cost_quality", gone, models=("m",), missing=0.0)
+    assert figure.n["answers"] == 13
+    assert "Of 18 runs 5 are unjudged or without a number: missing here, not zero." in figure.caption
+    nothing = drawn_of("cost_quality", lambda runs: runs.__setitem__("aud_cost", np.nan), models=("m",))
+    assert nothing.left_out == "no run with a known cost"
+
+
+@pytest.mark.parametrize("judges", [("primary", "secondary"), ("primary", "secondary", "tertiary")])
+def test_every_pair_of_judges_gets_a_panel_with_its_own_correlation(judges) -> None:
+    """Taken by both names: "a" and "aa" are two judges; one that was not estimated says so."""
+    held, plan = make_study(("m",), missing=0.0, judges=judges)
+    reliability = held.reliability()
+    found = [
+        Estimate(one.name, 0.1 * n, n={"answers": 9})
+        for n, one in enumerate(reliability.pearson["composite"])
+    ]
+    turned = [replace(one, name=re.sub(r"\((\w+), (\w+)\)", r"(\2, \1)", one.name)) for one in found]
+    changed = replace(reliability, pearson={"composite": tuple(reversed(turned))[: len(found) - 1]})
+    held.reliability = lambda: changed
+    panels = drawn(held, plan, "judge_agreement")["judge_agreement"].figure.axes
+    titles = [axes.get_title().split("\n")[0] for axes in panels]
+    assert titles == ["r not estimated", *(f"r = {one.estimate:.2f}" for one in found[1:])]
+
+
+def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn() -> None:
+    """A bin without a run, a mean and an ICC that nobody can estimate, a bias that rounds to nothing."""
+    held, plan = make_study(("m",), bins="SM", missing=0.0)
+    quality, reliability, pairs = held.length(), held.reliability(), held.bland_altman()
+    per_bin = (quality.per_bin[0], Estimate("M", None, note="one base"))
+    held.length = lambda: replace(quality, per_bin=per_bin)
+    held.length_by_model = dict
+    icc = {
+        **reliability.icc,
+        "composite": (Estimate("ICC(A,1)", None, note="not estimable: constant scores"),),
+    }
+    held.reliability = lambda: replace(reliability, icc=icc)
+    pair, one = next(iter(pairs.items()))
+    tiny = replace(one, bias=replace(one.bias, estimate=-0.001, low=-0.004, high=0.003))
+    held.bland_altman = lambda: {pair: tiny}
+    figures = drawn(held, plan, "quality_by_length", "judge_agreement", "bland_altman")
+    assert "Not estimable: M (one base)." in figures["quality_by_length"].caption
+    assert "No judged run in bin L." in figures["quality_by_length"].caption
+    assert len(figures["quality_by_length"].data.query("kind == 'mean'")) == 1
+    assert "Not estimable: ICC(A,1) (constant scores)." in figures["judge_agreement"].caption
+    assert "bias 0.00," in figures["bland_altman"].alt_text
+    assert any("bias 0.00 [0.00, 0.00]" in text for text in texts(figures["bland_altman"]))
+
+
+def test_lines_of_bases_that_mix_models_are_counted() -> None:
+    """A base whose models do not have every length has a line that is not of length alone."""
+
+    def gone(runs: pd.DataFrame) -> None:
+        where = (runs["base"] == "base_01") & (runs["model"] == "gpt-4o") & (runs["length_bin"] == "S")
+        runs.loc[where, ["composite", *DIMENSIONS]] = np.nan
+        runs.loc[where, "judged"] = False
+
+    assert "same models" not in drawn_of("quality_by_length", bases=4, missing=0.0).caption
+    assert (
+        "because scores are missing: 1." in drawn_of("quality_by_length", gone, bases=4, missing=0.0).caption
+    )
+
+
+def test_nine_models_stay_apart_and_fit_a_page(nine) -> None:
+    """No mark off the axis or nearer to another bin, no figure that would be made smaller, no two names alike."""
+    (axes,) = nine["quality_by_length"].figure.axes
+    low, high = axes.get_xlim()
+    of_models = [bars.lines[0] for bars in axes.containers if len(bars.lines[0].get_xdata()) == 3]
+    assert len(of_models) == 10
+    for line in of_models:
+        for place, x in zip(BINS.values(), line.get_xdata(), strict=True):
+            assert low < x < high
+            assert abs(x - place) < 0.4
+    for figure in nine.values():
+        assert figure.figure.get_size_inches()[1] * 25.4 <= PAGE_HIGH_MM + 0.5, figure.name
+    for name in ("quality_by_length", "cost_quality", "judge_agreement", "dimension_profile"):
+        (legend,) = nine[name].figure.legends
+        told = [text.get_text() for text in legend.get_texts() if text.get_text().startswith("vendor")]
+        assert len(set(told)) == len(told) == 9, name
+    ticks = {text.get_text() for text in nine["missing_data"].figure.axes[0].get_yticklabels()}
+    assert len(ticks) == 2 + 3 + 9 + 3
+
+
+@pytest.mark.parametrize(
+    "names", [[], ["a"], ["a" * 50], ["a" * 20 + "x" + "a" * 20, "a" * 20 + "y" + "a" * 20]]
+)
+def test_shortened_names_fit_and_differ(names: list[str]) -> None:
+    """Also where two differ in their middle only, which no cut shows: then they are counted."""
+    short = shortened(names, 12)
+    assert list(short) == names
+    assert len(set(short.values())) == len(names)
+    assert all(len(one) <= 16 for one in short.values())
+
+
+def test_labels_of_close_marks_hide_neither_marks_nor_each_other() -> None:
+    """Eight marks in a heap: every letter is apart from all others and from all marks, and inside."""
+    dice = np.random.default_rng(5)
+    marks = [(float(x), float(y)) for x, y in dice.uniform(60, 105, (8, 2))]
+    offsets = label_offsets(marks, [], (200, 200))
+    places = [(x + a, y + b) for (x, y), (a, b) in zip(marks, offsets, strict=True)]
+    for i, (x, y) in enumerate(places):
+        assert min(x, y) > 3
+        assert max(x, y) < 197
+        assert all(max(abs(x - u), abs(y - v)) >= 6.9 for j, (u, v) in enumerate(places) if j != i)
+        assert all(math.hypot(x - u, y - v) >= 6.9 for u, v in marks)
+    assert label_offsets([], [], (200, 200)) == []
+    (at_corner,) = label_offsets([(0.0, 200.0)], [], (200, 200))
+    assert at_corner[0] > 0 > at_corner[1]
+
+
+def test_a_ceiling_is_drawn_whole_and_said_shortly() -> None:
+    """Marks at 5 are not cut, a heap of answers is no blot over its neighbours, and a reason is said once."""
+    held, plan = make_study(bases=4, missing=0.0)
+    for frame in (held.runs, held.judgements):
+        frame.loc[:, [name for name in (*DIMENSIONS, "composite", "composite_strict") if name in frame]] = 5.0
+    held = Analyses(held.runs, held.judgements, margin=held.margin)
+    figures = drawn(held, plan, "quality_by_length", "cost_quality", "bland_altman", "equivalence")
+    (axes,) = figures["quality_by_length"].figure.axes
+    assert not any(bars.lines[0].get_clip_on() for bars in axes.containers)
+    for axes in figures["bland_altman"].figure.axes:
+        (heap,) = (one for one in axes.collections if isinstance(one, PathCollection))
+        assert 0 < heap.get_sizes().max() <= 70
+    for name in ("bland_altman", "equivalence"):
+        assert figures[name].caption.count("are equal)") == 1, name
+    labels = [text for text in figures["cost_quality"].figure.findobj(Text) if text.get_text() in BINS]
+    assert len([text for text in labels if text.axes is not None]) == 6
+
+
+def test_an_interval_wider_than_the_scale_is_cut_and_said_so() -> None:
+    """Differences of two scores of 0-5 cannot leave ±5, and the axis shows no more than that."""
+    held, plan = make_study(bases=3, missing=0.0, judges=("primary", "secondary"))
+    judgements = held.judgements
+    judgements.loc[(judgements["judge"] == "primary") & (judgements["base"] == "base_00"), "composite"] = 0.5
+    figure = drawn(held, plan, "bland_altman")["bland_altman"]
+    assert figure.data[["low", "high"]].abs().max().max() > 5
+    assert figure.figure.axes[0].get_ylim() == (-5, 5)
+    told = "shows ±5 of the ±5 points that are possible. An interval that goes on beyond the axis"
+    assert told in figure.caption
+
+
+def test_bases_that_cannot_be_paired_are_called_bases() -> None:
+    """The difference of a model without a pair is named with the model; what is missing there is no answer."""
+
+    def gone(runs: pd.DataFrame) -> None:
+        where = (runs["model"] == "llama-3") & (runs["length_bin"] == "L") & (runs["base"] != "base_00")
+        runs.loc[where, "composite"] = np.nan
+        runs.loc[where, "judged"] = False
+
+    caption = drawn_of("equivalence", gone, bases=5, missing=0.0).caption
+    assert "each pair of lengths: 5 bases)" in caption
+    assert "Up to 4 bases have no score at one of the two lengths and cannot be paired." in caption
+    assert "Not estimable: L-M of llama-3, L-S of llama-3 (1 base " in caption
+    assert "ratings or answers were missing" not in caption
+
+
+def test_a_study_without_any_score_draws_what_is_missing_and_nothing_else() -> None:
+    """Every judgement failed: no figure of scores, and the one of missing scores says that all are."""
+    figures = drawn(*make_study(("gpt-4o",), bases=2, missing=1.0))
+    assert [name for name, one in figures.items() if not one.left_out] == ["missing_data"]
+    assert texts(figures["quality_by_length"]) == ["no judged runs"]
+    data = figures["missing_data"].data
+    assert data.query("group == 'all' and name == 'runs'")["share"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"models": ("only",), "bases": 1},
+        {"models": ("$\\alpha$", "_hidden", "a\nvery " + "long " * 20 + "name", "d", "e"), "bases": 2, "free": True},
+    ],
+    ids=["one base", "five models, free, hostile names"],
+)  # fmt: skip
+def test_little_and_strange_studies_are_drawn_without_a_warning(about) -> None:
+    """One base, or five models with names like markup: every figure is drawn whole or left out with a reason."""
+    for figure in drawn(*make_study(**about)).values():
+        assert figure.left_out or len(figure.data)
+        assert figure.caption
+        assert border(figure) == 255, figure.name
+        if about["bases"] == 1:
+            on_paper = [text.replace("\n", " ") for text in texts(figure)]
+            assert badly_worded(figure.caption, figure.alt_text, figure.left_out, *on_paper) == []
+        elif figure.name == "cost_quality":
+            assert {"$\\alpha$", "_hidden"} <= set(texts(figure))
+            assert max(len(text) for text in texts(figure) if "very" in text) <= 34
+
+
+def test_a_model_has_one_colour_in_every_figure_of_the_study() -> None:
+    """Also in a figure that lacks the model which moved it on to another colour."""
+    names = [f"model-{i}" for i in range(6)]
+    everyone = model_styles(names)
+    assert len({style.color for style in everyone.values()}) == len(PALETTE) == 6
+    assert any(model_styles([name])[name] != style for name, style in everyone.items())
+    about = About(models=tuple(names))
+    for name, style in everyone.items():
+        assert about.styles([name]) == {name: style}
+
+
+def test_four_panels_of_a_decision_study_stand_two_by_two() -> None:
+    """Three and one left two thirds of the second row empty."""
+    rows = [
+        {"of": of, "coefficient": "Phi", "facet": facet, "count": count, "estimate": 0.5, "low": 0.2, "high": 0.8,
+         "present": count == 2}
+        for of, facet in (("an answer", "judge"), ("a model", "base"), ("a model", "judge"), ("a model", "repeat"))
+        for count in (1, 2, 3)
+    ]  # fmt: skip
+    places = [axes.get_position() for axes in _draw_curves(pd.DataFrame(rows), [0.9]).axes]
+    assert len({round(place.x0, 3) for place in places}) == len({round(place.y0, 3) for place in places}) == 2

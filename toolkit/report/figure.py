@@ -1,0 +1,149 @@
+"""Figures that explain themselves, what those of one study share, and their files: the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import escape
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from toolkit.errors import InputError
+from toolkit.files import write_atomically
+from toolkit.report import captions
+from toolkit.report.show import PNG_DPI, plain_text
+from toolkit.report.style import ModelStyle, message_figure, model_styles, thesis_style
+
+if TYPE_CHECKING:
+    from toolkit.analyses import Analyses
+    from toolkit.plan import Plan
+
+PICTURES: Final = ("pdf", "svg", "png")
+SUFFIXES: Final = (*(f".{kind}" for kind in PICTURES), ".csv", ".txt")
+"""Files of a figure: the picture, the data that it draws, and its caption."""
+
+
+class NothingToDraw(Exception):
+    """Why a study cannot give a figure."""
+
+
+@dataclass(frozen=True)
+class FigureWithCaption:
+    """A figure that explains itself; a notebook shows it when it is the last line of a cell."""
+
+    name: str
+    figure: Figure
+    caption: str
+    alt_text: str
+    data: pd.DataFrame
+    n: Mapping[str, int]
+    left_out: str = ""
+
+    def _repr_png_(self) -> bytes:
+        """Return the picture for a notebook (150 dpi: the screen, not the thesis)."""
+        return render(self, "png", dpi=150)
+
+
+def nothing_drawn(
+    name: str, caption: str, why: str, *, size: tuple[float, float] = (85.0, 40.0), left_out: str = ""
+) -> FigureWithCaption:
+    """Return the figure that says why there is nothing to draw."""
+    with thesis_style():
+        figure = message_figure(*size, why)
+    alt_text = f"{why[:1].upper()}{why[1:]}, so nothing is drawn."
+    return FigureWithCaption(name, figure, caption, alt_text, pd.DataFrame(), {}, left_out)
+
+
+@dataclass(frozen=True)
+class About:
+    """What the figures of one study say and share: n, source, what is missing, the note, and one look per model."""
+
+    n: Mapping[str, int] = field(default_factory=dict)
+    source: str = ""
+    missing: str = ""
+    note: str = ""
+    repeats: int | None = None
+    models: tuple[str, ...] = ()
+    study: str = ""
+
+    @property
+    def end(self) -> str:
+        """How every caption ends."""
+        return captions.join(self.missing, self.source, self.note)
+
+    def styles(self, names: Iterable[str]) -> dict[str, ModelStyle]:
+        """Return the look of some of the study's models, the one they have in its every figure."""
+        return model_styles(names, among=self.models)
+
+
+def about_study(of: Analyses, plan: Plan) -> About:
+    """Return what every figure of a judged study says besides its numbers."""
+    runs, study = of.runs, plan.study
+    judged = captions.judged_runs(runs)
+    # Where the study has replies judged that are not whole, no reader may take them for whole ones.
+    notes = (
+        plan.note,
+        captions.defects_note(runs),
+        captions.related_note(of.judge_means),
+        plan.manner.sentence(),
+    )
+    return About(
+        n=captions.counts(judged, study.repeats),
+        source=captions.source_words(runs, study.name, plan.dataset.version),
+        missing=captions.missing_words(runs, judged),
+        note=captions.join(*notes),
+        repeats=study.repeats,
+        # A model that has no run yet keeps its colour: it is of the study file, not of the frame.
+        models=tuple(sorted(plan.models)),
+        study=study.name,
+    )
+
+
+def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes:
+    """Return the figure as the bytes of a file, the same bytes for the same figure."""
+    alt_text = plain_text(figure.alt_text)  # an SVG that holds a control character is no SVG
+    words: dict[str, dict[str, str | None]] = {
+        "pdf": {"Subject": alt_text, "CreationDate": None, "Creator": None, "Producer": None},
+        "png": {"Description": alt_text, "Software": None},
+        "svg": {"Description": alt_text, "Date": None, "Creator": None},
+    }
+    if kind not in words:
+        raise InputError(f"figure format {kind!r}: use one of {', '.join(words)}")
+    buffer = io.BytesIO()
+    with thesis_style():
+        figure.figure.savefig(buffer, format=kind, dpi=dpi, metadata={"Title": figure.name, **words[kind]})
+    if kind != "svg":
+        return buffer.getvalue()
+    # matplotlib writes only the title where a screen reader looks for the alt text.
+    described = f"</title>\n <desc>{escape(alt_text)}</desc>".encode()
+    return buffer.getvalue().replace(b"</title>", described, 1)
+
+
+def save_figure(figure: FigureWithCaption, folder: Path | str) -> list[Path]:
+    """Write ``NAME.pdf``, ``.svg`` and ``.png`` (300 dpi), ``.csv`` (its data) and ``.txt`` (its caption).
+
+    The alt text stands inside of the pictures: Subject of the PDF, ``desc`` of the SVG, Description of the PNG.
+    """
+    place = Path(folder)
+    return [
+        *(write_atomically(place / f"{figure.name}.{kind}", render(figure, kind)) for kind in PICTURES),
+        write_atomically(place / f"{figure.name}.csv", csv_bytes(figure.data)),
+        write_atomically(place / f"{figure.name}.txt", f"{plain_text(figure.caption)}\n".encode()),
+    ]
+
+
+def take_away_others(folder: Path, pattern: str, kept: Iterable[str]) -> None:
+    """Remove what an earlier call wrote under such names and this one did not: it shows what no longer holds."""
+    stay = set(kept)
+    for path in sorted(folder.glob(f"{pattern}.*")):
+        if path.suffix in (*SUFFIXES, ".tex") and path.stem not in stay and path.is_file():
+            path.unlink()
+
+
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    r"""Return the frame as UTF-8 CSV with the same line ends on every system."""
+    return frame.to_csv(index=False, lineterminator="\n").encode()

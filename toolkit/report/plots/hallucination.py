@@ -1,0 +1,278 @@
+"""How often hallucination judges are right, beside baselines: a figure, tables, and lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from toolkit.report import captions
+from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
+from toolkit.report.style import (
+    GREY,
+    PAGE_MM,
+    ModelStyle,
+    forest,
+    legend,
+    model_styles,
+    new_figure,
+    row_axis,
+    rows_of,
+    settle,
+    shortened,
+    thesis_style,
+)
+from toolkit.report.tables import Table, estimates_table, interval_of, make_table, save_table
+from toolkit.stats.detection.deciders import Decider, deciders_frame
+from toolkit.stats.result import Estimate
+from toolkit.words import counted
+
+NAME: Final = "hallucination_judges"
+RATES: Final = ("accuracy", "sensitivity", "specificity")
+"""One panel each."""
+_COLUMNS: Final = ("row", "judge", "model", "mode", "rate", "estimate", "low", "high", "items", "undecided")
+_LINES: Final[tuple[Literal["--", ":"], ...]] = ("--", ":")
+_ROW_MM: Final = 6.0
+_NAMED: Final = 3
+"""More judges and modes than this are not named one by one in a caption; the data have each."""
+
+
+_HEADS: Final = {
+    "who": "Judge",
+    "mode": "Mode",
+    "n": "n",
+    "accuracy": "Acc.",
+    "interval": "95% interval",
+    "sensitivity": "Se",
+    "specificity": "Sp",
+    "F1": "F1",
+    "kappa": "kappa",
+    "agreement": "Votes",
+    "aud": "AUD",
+    "each": "AUD/right",
+    "unreadable": "Unread.",
+}
+
+
+def hallucination_figure(
+    deciders: Sequence[Decider],
+    baselines: Sequence[Decider] = (),
+    *,
+    k: int,
+    end: str = "",
+) -> FigureWithCaption:
+    """Draw a forest: one row per judge and mode, one panel per rate, baselines as vertical lines."""
+    everyone = (*deciders, *baselines)
+    data = pd.DataFrame([_row(one, rate) for one in everyone for rate in RATES], columns=list(_COLUMNS))
+    n = {
+        "items": max((one.found.counts.items for one in everyone), default=0),
+        "judges": len({one.judge for one in deciders}),
+        "modes": len({one.mode for one in deciders}),
+    }
+    drawn = data[data["estimate"].notna()]
+    if drawn[drawn["mode"] != ""].empty:
+        caption = captions.join("Hallucination judges: no item was decided.", undecided_words(deciders), end)
+        return replace(
+            nothing_drawn(NAME, caption, "no item was decided", size=(PAGE_MM, 30)), data=data, n=n
+        )
+    with thesis_style():
+        figure = _draw(
+            drawn,
+            [one.label for one in deciders],
+            [one.label for one in baselines],
+            model_styles(one.model for one in deciders),
+        )
+    caption = captions.join(
+        f"Hallucination judges on a labelled set ({captions.n_words(n)}, k = {k}): accuracy, share of hallucinations "
+        "found (sensitivity) and share of true answers passed (specificity).",
+        captions.interval_words([one.found.rate(rate) for one in deciders for rate in RATES]),
+        captions.UNCORRECTED,
+        _lines_words(baselines),
+        undecided_words(deciders),
+        captions.not_estimable_words([rate for one in deciders for rate in _silent(one)]),
+        end,
+    )
+    said = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in rows_of(drawn))
+    return FigureWithCaption(NAME, figure, caption, f"Marks with intervals in three panels: {said}.", data, n)
+
+
+def undecided_words(deciders: Sequence[Decider]) -> str:
+    """Say how many items have no decision and how many were not asked about, and what became of them."""
+    left_out = [(one.found.counts.undecided, one.label) for one in deciders if one.found.counts.undecided]
+    unasked = [(one.unasked, one.label) for one in deciders if one.unasked]
+    return captions.join(
+        f"Undecided items, left out and not counted as wrong: {_counted(left_out)}." if left_out else "",
+        f"Items not asked about: {_counted(unasked)}." if unasked else "",
+    )
+
+
+def _counted(counts: Sequence[tuple[int, str]]) -> str:
+    if len(counts) <= _NAMED:
+        return "; ".join(f"{count} of {label}" for count, label in counts)
+    numbers = sorted({count for count, _ in counts})
+    most = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else str(numbers[0])
+    return f"{most} of each of {len(counts)} judges and modes"
+
+
+def _row(one: Decider, rate: str) -> tuple[object, ...]:
+    found, counts = one.found.rate(rate), one.found.counts
+    who = (one.label, one.judge, one.model, one.mode, rate)
+    return (*who, found.estimate, found.low, found.high, found.n.get("items", 0), counts.undecided)
+
+
+def _silent(one: Decider) -> list[Estimate]:
+    rates = (one.found.rate(rate) for rate in RATES)
+    return [
+        replace(rate, name=f"{rate.name} of {one.label}", missing=0) for rate in rates if not rate.estimable
+    ]
+
+
+def _lines_words(baselines: Sequence[Decider]) -> str:
+    names = [f"{style} {one.judge}" for style, one in zip(("dashed", "dotted"), baselines, strict=False)]
+    return f"Grey lines: {' and '.join(names)} on the same items." if names else ""
+
+
+def _draw(
+    drawn: pd.DataFrame, rows: Sequence[str], lines: Sequence[str], styles: dict[str, ModelStyle]
+) -> Figure:
+    figure = new_figure(PAGE_MM, 26 + _ROW_MM * len(rows))
+    panels = figure.subplots(1, len(RATES), sharey=True)
+    for axes, rate in zip(panels, RATES, strict=True):
+        own = drawn[drawn["rate"] == rate]
+        for (label, model), marks in own[own["row"].isin(rows)].groupby(["row", "model"], sort=False):
+            forest(axes, marks, [rows.index(label)] * len(marks), styles[str(model)])
+        for label, line in zip(lines, _LINES, strict=False):
+            for value in own.loc[own["row"] == label, "estimate"]:
+                axes.axvline(value, color=GREY, linestyle=line, linewidth=1.0, zorder=0.5)
+        axes.set_xlim(-0.03, 1.03)  # a share is seen against the whole it is a share of
+        axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
+        axes.set_title(rate.capitalize())
+    row_axis(panels[0], list(shortened(rows, 46).values()), (len(rows) - 0.4, -0.6))
+    panels[1].set_xlabel("Share of items")
+    named = zip(lines, _LINES, strict=False)
+    legend(
+        figure, [Line2D([], [], color=GREY, linestyle=line, label=label) for label, line in named], columns=2
+    )
+    return settle(figure)
+
+
+def hallucination_table(
+    deciders: Sequence[Decider],
+    baselines: Sequence[Decider] = (),
+    *,
+    k: int,
+    end: str = "",
+) -> Table:
+    """Return one row per judge and mode, and per baseline: rates, agreement, cost, what could not be read."""
+    everyone = (*deciders, *baselines)
+    rows = [_table_row(one) for one in everyone]
+    rates = [one.found.rate("accuracy") for one in everyone]
+    caption = captions.join(
+        f"Hallucination judges on a labelled set (n: decided items; k = {counted(k, 'votes')} on each).",
+        "Se and Sp: sensitivity and specificity for hallucinated answers. kappa: Cohen's, between decision and label. "
+        "Votes: Fleiss' kappa among the votes on the same item. AUD/right: AUD for one right verdict. Unread.: "
+        "share of replies without a vote.",
+        f"Accuracy: {captions.interval_words(rates)}",
+        undecided_words(deciders),
+        captions.not_estimable_words(
+            [
+                one
+                for row in deciders
+                for one in (row.kappa, row.agreement)
+                if one is not None and not one.estimable
+            ]
+        ),
+        end,
+    )
+    places = {"aud": 4, "each": 5}
+    return make_table(NAME, rows, _HEADS, deciders_frame(everyone), caption, decimals=places)
+
+
+def contrasts_table(contrasts: Sequence[Estimate], *, end: str = "") -> Table:
+    """Return the differences between accuracies with their corrected p values."""
+    title = "Hallucination judges: differences of accuracies on the items that both decided."
+    keyed = [("accuracy", one) for one in contrasts]
+    return estimates_table("hallucination_contrasts", title, keyed, key="of", end=end)
+
+
+def hallucination_text(
+    deciders: Sequence[Decider], baselines: Sequence[Decider], contrasts: Sequence[Estimate]
+) -> str:
+    """Return the comparison as lines for a terminal."""
+    return "\n".join(_lines(deciders, baselines, contrasts))
+
+
+def write_hallucination_report(
+    deciders: Sequence[Decider],
+    baselines: Sequence[Decider],
+    contrasts: Sequence[Estimate],
+    *,
+    k: int,
+    folder: Path | str,
+    end: str = "",
+) -> list[Path]:
+    """Write the figure and the tables; the same verdicts give the same bytes."""
+    place = Path(folder)
+    files = save_figure(hallucination_figure(deciders, baselines, k=k, end=end), place / "figures")
+    tables = [hallucination_table(deciders, baselines, k=k, end=end)]
+    tables += [contrasts_table(contrasts, end=end)] if contrasts else []
+    return files + [path for table in tables for path in save_table(table, place / "tables")]
+
+
+def _table_row(one: Decider) -> dict[str, Any]:
+    accuracy = one.found.rate("accuracy")
+    return {
+        "who": one.judge if one.is_baseline else f"{one.judge} ({one.model})",
+        "mode": one.mode,
+        "n": one.found.counts.decided,
+        "accuracy": accuracy.estimate,
+        "interval": interval_of(accuracy),
+        **{rate: one.found.rate(rate).estimate for rate in ("sensitivity", "specificity", "F1")},
+        "kappa": one.kappa.estimate,
+        "agreement": one.agreement.estimate if one.agreement else None,
+        "aud": one.aud,
+        "each": one.aud_per_correct,
+        "unreadable": one.unreadable_share,
+    }
+
+
+def _lines(
+    deciders: Sequence[Decider], baselines: Sequence[Decider], contrasts: Sequence[Estimate]
+) -> Iterator[str]:
+    for one in (*deciders, *baselines):
+        counts = one.found.counts
+        yield one.label
+        asked = f"  {counted(counts.items, 'items')}, {counts.undecided} undecided"
+        asked += f", {one.unasked} not asked" if one.unasked else ""
+        if not one.is_baseline:
+            asked += (
+                f"; {counted(one.replies, 'replies')}, {one.unreadable} without a vote; {_money(one.aud)} AUD"
+            )
+            asked += f", {_money(one.aud_per_correct)} for each right verdict"
+        yield asked
+        rates = (one.found.rate(name) for name in ("accuracy", "sensitivity", "specificity", "F1"))
+        strict = [one.found.rate("accuracy", strict=True)] if counts.undecided else []
+        for found in (*rates, *strict, one.kappa, one.auc, one.agreement):
+            if found is not None:
+                yield f"  {found.name:<42} {_value(found)}"
+    for found in contrasts:
+        how = "" if found.correction == "none" else f" ({found.adjusted})"
+        p = "" if found.p_value is None else f", p = {found.p_value:.3g}{how}"
+        yield f"{found.name}  {_value(found)}{p}"
+
+
+def _value(found: Estimate) -> str:
+    if found.estimate is None:
+        return found.note
+    if found.low is None or found.high is None:
+        return f"{found.estimate:.3f}  {found.note}"
+    return f"{found.estimate:.3f}  [{found.low:.3f}, {found.high:.3f}]"
+
+
+def _money(aud: float | None) -> str:
+    return "no" if aud is None else f"{aud:.4f}"

@@ -1,0 +1,353 @@
+"""How far the judges agree: scores of each pair, Bland-Altman plots, and the forest of intraclass correlations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, Final, Literal
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from toolkit.analyses import Analyses
+from toolkit.report import captions
+from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.report.style import (
+    GREY,
+    INK,
+    PAGE_MM,
+    ModelStyle,
+    beside,
+    decimals,
+    forest,
+    grid,
+    legend,
+    model_handles,
+    new_figure,
+    row_axis,
+    rows_of,
+    score_axis,
+    settle,
+    shorten,
+)
+from toolkit.stats.agreement.bland_altman import BlandAltman
+from toolkit.stats.result import Estimate
+from toolkit.words import JUDGE_ROLES, SCALE, agreeing, counted
+
+Pair = tuple[str, str]
+
+_ACROSS: Final = 3
+_JITTER: Final = 0.06
+_NARROW: Final = 22
+"""Letters of a name of which three stand side by side in a legend."""
+_POINT: Final = 7.0
+"""Area of the mark of one answer in square points, where no mark is too large."""
+_LARGEST: Final = 70.0
+_DIFFERENCES: Final = ("first", "second", "kind", "mean", "difference", "low", "high", "answers")
+_LINES: Final[Mapping[str, Literal["-", "--"]]] = {"bias": "-", "lower limit": "--", "upper limit": "--"}
+_FORMS: Final = ("ICC(A,1)", "ICC(A,k)")
+"""Judges' leniency is error, so the absolute-agreement forms come first (DESIGN, section 7)."""
+_PANELS: Final = {
+    "One judge": ("ICC(A,1)", "ICC(1,1)", "ICC(C,1)"),
+    "Mean of the judges": ("ICC(A,k)", "ICC(1,k)", "ICC(C,k)"),
+}
+# Not the colours of models: ink leads, because a judge's leniency is error (DESIGN, section 7).
+_LOOKS: Final = {
+    "A": (ModelStyle(INK, "o", "-"), 1.6, "(A): absolute agreement"),
+    "1": (ModelStyle(GREY, "s", "-"), 0.9, "(1): judges not told apart"),
+    "C": (ModelStyle(GREY, "^", "-"), 0.9, "(C): consistency, leniency left out"),
+}
+_LOWEST: Final = -1.0
+_GUIDES: Final = (0.5, 0.75, 0.9)
+_ICC: Final = ("dimension", "form", "estimate", "low", "high", "answers", "judges", "note")
+
+
+def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
+    """Draw what each pair of judges gave the same answers, against the line of equal scores."""
+    judgements = of.judge_means
+    good = ~judgements["failed"].astype(bool) & judgements["composite"].notna()
+    valid = judgements[good].drop_duplicates(["run_id", "judge"]).sort_values("run_id", kind="stable")
+    judges = sorted(
+        valid["judge"].unique(), key=lambda j: (JUDGE_ROLES.index(j) if j in JUDGE_ROLES else 99, str(j))
+    )
+    pairs = list(combinations(judges, 2))
+    data = _scores_of_pairs(valid, pairs)
+    if data.empty:
+        raise NothingToDraw("no run was scored by two judges")
+    reliability = of.reliability()
+    correlations = reliability.pearson.get("composite", ())
+    pearson = {
+        (a, b): next((e for e in correlations if f"({a}, {b})" in e.name or f"({b}, {a})" in e.name), None)
+        for a, b in pairs
+    }
+    forms = [e for e in reliability.icc.get("composite", ()) if e.name in _FORMS]
+    these = reliability.icc_these_judges.get("composite", ())
+    known = [e for e in pearson.values() if e is not None]
+    drawn = valid[valid["run_id"].isin(data["run_id"])]
+    n = {
+        "bases": int(drawn["base"].nunique()),
+        "answers": int(drawn["run_id"].nunique()),
+        "models": int(drawn["model"].nunique()),
+        "judges": len(judges),
+        "repeats": about.repeats if about.repeats is not None else int(drawn["repeat"].nunique()),
+    }
+    lost = len(judgements) - len(valid)
+    caption = captions.join(
+        f"Agreement between judges ({captions.n_words(n)}).",
+        "Each point is one answer, scored by the two judges of the panel; points are shifted by up to "
+        f"{_JITTER:g} so that equal ones show. Dashed line: equal scores.",
+        # What is missing is said once, of the judgements.
+        " ".join(replace(e, missing=0).sentence() for e in (*forms, *these) if e.estimable),
+        f"Above each panel r: Pearson correlation, {captions.interval_words(known)}" if known else "",
+        "Nothing is corrected for the number of pairs." if len(known) > 1 else "",
+        captions.not_estimable_words(replace(e, missing=0) for e in (*forms, *known)),
+        f"{lost} of {counted(len(judgements), 'judgements')} {agreeing(lost, 'are')} missing, not zero."
+        if lost
+        else "",
+        about.source,
+        about.note,
+    )
+    counts = data.groupby(["first", "second"]).size()
+    said = "; ".join(
+        f"{a} and {b}: {counted(int(counts.get((a, b), 0)), 'answers')}"
+        + (f", r = {decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
+        for (a, b), e in pearson.items()
+    )
+    alt_text = f"Scatter of the composite scores of pairs of judges, 0 to 5 on both axes: {said}."
+    figure = _draw_agreement(data, pearson, forms, about)
+    return FigureWithCaption("judge_agreement", figure, caption, alt_text, data, n)
+
+
+def _scores_of_pairs(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
+    """Return one row for each pair of judges and each run that both scored."""
+    columns = ["first", "second", "run_id", "model", "first_composite", "second_composite"]
+    kept = []
+    for first, second in pairs:
+        one = valid.loc[valid["judge"] == first, ["run_id", "model", "composite"]]
+        other = valid.loc[valid["judge"] == second, ["run_id", "composite"]]
+        both = one.merge(other, on="run_id", suffixes=("_one", "_other")).assign(first=first, second=second)
+        scores = {"composite_one": "first_composite", "composite_other": "second_composite"}
+        kept.append(both.rename(columns=scores)[columns])
+    return pd.concat(kept, ignore_index=True) if kept else pd.DataFrame(columns=columns)
+
+
+def _draw_agreement(
+    data: pd.DataFrame, pearson: Mapping[Pair, Estimate | None], forms: Sequence[Estimate], about: About
+) -> Figure:
+    styles = about.styles(data["model"])
+    across = min(_ACROSS, len(pearson))
+    columns = across if max(map(len, styles)) <= _NARROW else min(across, 2)
+    lines = len(forms) if across == 1 else bool(forms)
+    tall = PAGE_MM / _ACROSS + 10
+    head = 5 * lines + 4 + 5 * (-(-len(styles) // columns))
+    figure, panels, _ = grid(len(pearson), across=_ACROSS, head=head, tall=tall, lone=85.0)
+    shift = np.random.default_rng(0)
+    for axes, (pair, correlation) in zip(panels, pearson.items(), strict=True):
+        rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
+        axes.plot([0, 5], [0, 5], color=GREY, linestyle="--", linewidth=0.8, zorder=1)
+        moved = rows[["first_composite", "second_composite"]].astype(float)
+        moved = moved + shift.uniform(-_JITTER, _JITTER, size=(len(rows), 2))
+        size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
+        for name, look in styles.items():
+            own = moved[rows["model"] == name]
+            axes.plot(
+                own["first_composite"], own["second_composite"], linestyle="none", color=look.color,
+                marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
+            )  # fmt: skip
+        for judge, which in zip(pair, "xy", strict=True):
+            score_axis(axes, f"{shorten(judge, 20)} judge (0–5)", which=which)
+        axes.set_aspect("equal")
+        told = "r not estimated" if correlation is None else _short("r =", correlation)
+        axes.set_title(f"{told}\nn = {counted(len(rows), 'answers')}")
+    if forms:
+        told = ("\n" if across == 1 else "; ").join(_short(f"{e.name} =", e) for e in forms)
+        figure.suptitle(f"All judges: {told}" if across > 1 else told, fontsize=8)
+    legend(figure, model_handles(styles), columns=columns, where="lower")
+    return settle(figure)
+
+
+def _short(name: str, found: Estimate) -> str:
+    """Return a name and the estimate with its interval, as they stand above a panel."""
+    if found.estimate is None:
+        return f"{name.removesuffix(' =')} not estimable"
+    told = f"{name} {decimals(found.estimate)}".strip()
+    if found.low is None or found.high is None:
+        return told
+    return f"{told} [{decimals(found.low)}, {decimals(found.high)}]"
+
+
+def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
+    """Draw the difference of each pair of judges against their mean, a panel for each pair."""
+    pairs = of.bland_altman()
+    drawn = {names: one for names, one in pairs.items() if one.bias.estimable}
+    if not drawn:
+        raise NothingToDraw("no two judges scored three answers")
+    data = pd.concat([_differences(names, one) for names, one in drawn.items()], ignore_index=True)
+    figure, reach = _draw_bland_altman(drawn, data)
+    found = [estimate for one in drawn.values() for estimate in one.estimates()]
+    paired = captions.estimates_n_words(one.bias for one in drawn.values()).removeprefix("n = ")
+    slopes = "; ".join(f"{a} less {b} {_short('', one.slope).strip()}" for (a, b), one in drawn.items())
+    caption = captions.join(
+        f"Bland-Altman plots of the judges ({captions.n_words(about.n)}; each pair: {paired}): composite score of the "
+        "first judge less that of the second, against the mean of the two.",
+        "A larger point is several answers in one place. Solid line: bias, the mean difference; dashed lines: limits "
+        "within which 95% of the differences are expected; grey bands: their intervals.",
+        captions.interval_words(one for one in found if "limit" in one.name or "bias (" in one.name),
+        f"Proportional bias, the change of the difference per point of the mean: {slopes}.",
+        "Nothing is corrected for the number of pairs." if len(drawn) > 1 else "",
+        f"The axis of differences shows ±{reach:g} of the ±{SCALE[1]:g} points that are possible.",
+        "An interval that goes on beyond the axis is cut there; the data have its end."
+        if data[["low", "high"]].abs().max().max() > reach
+        else "",
+        captions.not_estimable_words(one.bias for names, one in pairs.items() if names not in drawn),
+        captions.no_interval_words((one.name, one) for one in found),
+        about.end,
+    )
+    said = "; ".join(
+        f"{a} less {b}: bias {_number(one.bias)}, limits {_number(one.lower)} to {_number(one.upper)}"
+        for (a, b), one in drawn.items()
+    )
+    alt_text = f"Differences of pairs of judges against their mean on a scale from 0 to 5: {said}."
+    return FigureWithCaption("bland_altman", figure, caption, alt_text, data, about.n)
+
+
+def _differences(names: Pair, found: BlandAltman) -> pd.DataFrame:
+    points = found.points.round(9).groupby(["mean", "difference"]).size().rename("answers").reset_index()
+    lines = [
+        {"kind": kind, "difference": one.estimate, "low": one.low, "high": one.high}
+        for kind, one in zip(_LINES, (found.bias, found.lower, found.upper), strict=True)
+    ]
+    rows = pd.concat([points.assign(kind="point").astype(object), pd.DataFrame(lines, dtype=object)])
+    numbers = dict.fromkeys(("mean", "difference", "low", "high"), "float64") | {"answers": "Int64"}
+    return rows.assign(first=names[0], second=names[1]).reindex(columns=list(_DIFFERENCES)).astype(numbers)
+
+
+def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) -> tuple[Figure, float]:
+    figure, panels, across = grid(len(drawn), across=_ACROSS, head=14, tall=62)
+    ends = float(data[["difference", "low", "high"]].abs().max().max())
+    reach = min(SCALE[1], max(1.0, math.ceil(2.1 * ends) / 2))
+    for place, (axes, ((first, second), found)) in enumerate(zip(panels, drawn.items(), strict=True)):
+        own = data[(data["first"] == first) & (data["second"] == second)]
+        points = own[own["kind"] == "point"]
+        axes.axhline(0, color=GREY, linewidth=0.6, zorder=0)
+        # Area says how many answers lie there, up to a size at which a point hides nothing but itself.
+        answers = points["answers"].astype(float)
+        sizes = (_POINT * answers * min(1.0, _LARGEST / (_POINT * float(answers.max())))).clip(lower=2.0)
+        marks: dict[str, Any] = {"color": INK, "alpha": 0.45, "linewidth": 0, "zorder": 2, "clip_on": False}
+        axes.scatter(points["mean"], points["difference"], s=sizes, **marks)
+        for row in rows_of(own[own["kind"] != "point"]):
+            width = 1.4 if row.kind == "bias" else 1.1
+            axes.axhline(row.difference, color=INK, linestyle=_LINES[row.kind], linewidth=width)
+            if pd.notna(row.low) and pd.notna(row.high):
+                axes.axhspan(row.low, row.high, color=GREY, alpha=0.28, linewidth=0, zorder=1)
+        axes.set_ylim(-reach, reach)
+        axes.set_title(
+            f"{shorten(first, 16)} less {shorten(second, 16)}\n{_short('bias', found.bias)}\n"
+            f"limits {_number(found.lower)} to {_number(found.upper)}"
+        )
+        score_axis(axes, "Mean of the two (0–5)", which="x")
+        if place % across == 0:
+            axes.set_ylabel("Difference (points)")
+    handles = [
+        Line2D([], [], color=INK, linewidth=1.4, linestyle="-", label="bias"),
+        Line2D([], [], color=INK, linewidth=1.1, linestyle="--", label="95% limits of agreement"),
+    ]
+    legend(figure, handles, columns=2, where="lower")
+    return settle(figure), reach
+
+
+def _number(found: Estimate) -> str:
+    return "–" if found.estimate is None else decimals(found.estimate)
+
+
+def icc_forest(of: Analyses, about: About) -> FigureWithCaption:
+    """Draw the six intraclass correlations of each dimension and of the composite with their intervals."""
+    icc = of.reliability().icc
+    order = [form for forms in _PANELS.values() for form in forms]
+    rows = [
+        (key, one.name, one.estimate, one.low, one.high, one.n.get("answers"), one.n.get("judges"), one.note)
+        for key, forms in icc.items()
+        for one in sorted(forms, key=lambda form: order.index(form.name))
+    ]
+    numbers = dict.fromkeys(("estimate", "low", "high"), "float64")
+    data = pd.DataFrame(rows, columns=list(_ICC)).astype(numbers)
+    drawn = data[data["estimate"].notna()]
+    if drawn.empty:
+        notes = [str(note).removeprefix("not estimable: ") for note in data["note"] if note]
+        raise NothingToDraw(notes[0] if notes else "no run was scored by two judges")
+    found = [one for forms in icc.values() for one in forms]
+    lowest = float(data[["estimate", "low"]].min().min())
+    low = max(_LOWEST, min(0.0, math.floor(lowest * 4) / 4))
+    rated = captions.estimates_n_words(found).removeprefix("n = ")
+    caption = captions.join(
+        f"Intraclass correlations of the judges ({captions.n_words(about.n)}; rated by every judge: {rated}).",
+        "Left: of the score of one judge; right: of the mean of all judges. ICC(A,1) and ICC(A,k), absolute agreement, "
+        "are black and printed: leniency of a judge is error there. The one-way form (1) does not tell the judges "
+        "apart; consistency (C) leaves their leniency out.",
+        "Dotted lines at .5, .75 and .9 part poor, moderate, good and excellent reliability (Koo & Li 2016); where the "
+        "whole interval lies says which it is.",
+        captions.icc_interval_words(found),
+        "The forms are not corrected for their number and test nothing.",
+        "An interval that ends in an arrow goes on beyond the axis; the data have its end."
+        if lowest < low
+        else "",
+        captions.not_estimable_words(one for one in found if not one.estimable),
+        about.end,
+    )
+    said = "; ".join(
+        f"{row.dimension.replace('_', ' ')}, {row.form} {decimals(row.estimate)}"
+        for row in rows_of(drawn[drawn["form"].isin(_FORMS)])
+    )
+    alt_text = f"Forest of intraclass correlations with intervals in two panels, one judge and the mean of all: {said}."
+    return FigureWithCaption("icc_forest", _draw_icc(data, low), caption, alt_text, data, about.n)
+
+
+def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
+    keys = list(dict.fromkeys(data["dimension"]))
+    figure = new_figure(PAGE_MM, 9.0 * len(keys) + 26)
+    panels = figure.subplots(1, len(_PANELS), sharey=True)
+    for axes, (title, forms) in zip(panels, _PANELS.items(), strict=True):
+        for guide in (*_GUIDES, 0):
+            axes.axvline(
+                guide, color=GREY, linewidth=0.7 if guide else 0.6, linestyle=":" if guide else "-", zorder=0
+            )
+        for place, key in enumerate(keys):
+            own = data[data["dimension"] == key].set_index("form")
+            for number, form in enumerate(forms):
+                if form in own.index and pd.notna(own.loc[form, "estimate"]):
+                    _icc_mark(axes, own.loc[form], place + (number - 1) * 0.24, low, form[4])
+            if (leading := forms[0]) not in own.index or pd.isna(own.loc[leading, "estimate"]):
+                beside(axes, place - 0.24, "not estimable", 1.03, color=GREY)
+                continue
+            one = own.loc[leading]
+            interval = f"\n[{decimals(one['low'])}, {decimals(one['high'])}]" if pd.notna(one["low"]) else ""
+            beside(axes, place, f"{decimals(one['estimate'])}{interval}", 1.03)
+        axes.set_xlim(low - 0.03, 1.03)
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(title)
+        axes.set_xlabel("Intraclass correlation")
+    row_axis(panels[0], [key.replace("_", " ") for key in keys], (len(keys) - 0.45, -0.55))
+    handles = [
+        Line2D([], [], color=look.color, marker=look.marker, linewidth=width, markersize=4, label=label)
+        for look, width, label in _LOOKS.values()
+    ]
+    legend(figure, handles, columns=3, columnspacing=1.2)
+    return settle(figure)
+
+
+def _icc_mark(axes: Axes, one: pd.Series, up: float, low: float, form: str) -> None:
+    """Draw one form; what lies beyond the axis ends in an arrow."""
+    look, width, _ = _LOOKS[form]
+    shown = (
+        pd.DataFrame([one]).assign(low=max(low, one["low"])) if pd.notna(one["low"]) else pd.DataFrame([one])
+    )
+    if one["estimate"] < low:
+        shown["estimate"] = np.nan
+    forest(axes, shown, [up], look, width=width, size=4.2)
+    if one["low"] < low:
+        axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)

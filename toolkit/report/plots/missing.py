@@ -1,0 +1,150 @@
+"""What is missing: the share without a score by prompt length, model and judge with intervals, and the reasons."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from toolkit.analyses import Analyses
+from toolkit.report import captions
+from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.report.style import (
+    GREY,
+    INK,
+    PAGE_MM,
+    ModelStyle,
+    beside,
+    forest,
+    new_figure,
+    row_axis,
+    settle,
+    shorten,
+    shortened,
+)
+from toolkit.stats.comparisons.missing_data import MissingData
+from toolkit.stats.result import Estimate
+
+_ROW_MM: Final = 4.8
+_LEAST: Final = 0.1
+_GROUPS: Final = {"length_bin": "prompt length", "model": "model", "judge": "judge"}
+_COLUMNS: Final = ("part", "group", "name", "missing", "of", "share", "low", "high")
+_NAMED: Final = 8
+"""Most reasons that get a bar of their own."""
+
+
+def missing_data(of: Analyses, about: About) -> FigureWithCaption:
+    """Draw the share of runs and judgements without a score, in all and by group, and the count of each reason."""
+    if of.runs.empty:
+        raise NothingToDraw("there are no runs")
+    found = of.missing()
+    data = _rows(found)
+    figure, end = _draw(data, about)
+    estimates = [*found.overall, *(one for group in found.shares.values() for one in group)]
+    reasons = data[data["part"] == "reason"]
+    others = reasons.loc[reasons["name"] == "other reasons", "missing"]
+    caption = captions.join(
+        "Missing scores: share of runs without a score, by prompt length and model, and of judgements, by judge. "
+        f"Scored: {captions.n_words(about.n)}.",
+        captions.interval_words(estimates),
+        "A failure is missing and never a zero.",
+        f"Other reasons: {int(others.iloc[0])} together." if len(others) else "",
+        _imbalance_words(found.imbalance),
+        found.bounds.sentence() if found.bounds.missing else "",
+        f"The axis of shares ends at {end:.0%}." if end < 1 else "",
+        captions.not_estimable_words(one for one in estimates if not one.estimable),
+        about.source,
+        about.note,
+    )
+    shares = data[data["part"] == "share"].to_dict("records")
+    said = "; ".join(f"{_label(row)} {row['missing']} of {row['of']}" for row in shares)
+    why = "; ".join(f"{row['name']} {row['missing']}" for row in reasons.to_dict("records"))
+    alt_text = f"Shares without a score, with intervals: {said}." + (f" Reasons: {why}." if why else "")
+    return FigureWithCaption("missing_data", figure, caption, alt_text, data, about.n)
+
+
+def _rows(found: MissingData) -> pd.DataFrame:
+    shares = [("all", one.name.removeprefix("missing "), one) for one in found.overall]
+    shares += [
+        (group, one.name.removeprefix(f"missing, {group} "), one)
+        for group, several in found.shares.items()
+        for one in several
+    ]
+    rows: list[tuple[Any, ...]] = []
+    for group, name, one in shares:
+        if one.estimable:
+            cases = next(count for what, count in one.n.items() if what != "bases")
+            missing = round((one.estimate or 0.0) * cases)
+            rows.append(("share", group, name, missing, cases, one.estimate, one.low, one.high))
+    reasons = list(found.reasons.items())
+    if len(reasons) > _NAMED:
+        reasons = [
+            *reasons[: _NAMED - 1],
+            ("other reasons", sum(count for _, count in reasons[_NAMED - 1 :])),
+        ]
+    rows += [("reason", "", reason, count, None, None, None, None) for reason, count in reasons]
+    numbers = dict.fromkeys(("share", "low", "high"), "float64") | dict.fromkeys(("missing", "of"), "Int64")
+    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(numbers)
+
+
+def _imbalance_words(tests: tuple[Estimate, ...]) -> str:
+    tested = [one for one in tests if one.p_value is not None]
+    groups = [one.name.rpartition(" ")[2] for one in tested]
+    told = [f"{_GROUPS.get(of, of)} p = {one.p_value:.3g}" for of, one in zip(groups, tested, strict=True)]
+    corrections = sorted({one.adjusted for one in tested} - {"none"})
+    how = "; ".join([*dict.fromkeys(one.method for one in tested), *corrections])
+    return f"Test whether scores are missing alike at every level ({how}): {', '.join(told)}." if told else ""
+
+
+def _draw(data: pd.DataFrame, about: About) -> tuple[Figure, float]:
+    shares, reasons = data[data["part"] == "share"], data[data["part"] == "reason"]
+    heights = [len(part) for part in (shares, reasons) if len(part)]
+    figure = new_figure(PAGE_MM, _ROW_MM * sum(heights) + 18 * len(heights))
+    panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
+    end = _draw_shares(panels[0], shares, about)
+    if len(reasons):
+        _draw_reasons(panels[1], reasons)
+    return settle(figure), end
+
+
+def _draw_shares(axes: Axes, shares: pd.DataFrame, about: About) -> float:
+    styles = about.styles(shares.loc[shares["group"] == "model", "name"])
+    plain = ModelStyle(INK, "o", "-")
+    end = min(1.0, math.ceil(max(_LEAST, float(shares[["share", "high"]].max().max())) * 20) / 20)
+    rows = shares.iloc[::-1].rename(columns={"share": "estimate"})
+    for up, (_, row) in enumerate(rows.iterrows()):
+        look = styles.get(str(row["name"]), plain) if row["group"] == "model" else plain
+        forest(axes, row.to_frame().T, [up], look, size=4.5, clip=False)
+        beside(axes, up, f"{row['missing']} of {row['of']}", 1.03)
+        if up and row["group"] != rows["group"].iloc[up - 1]:
+            axes.axhline(up - 0.5, color=GREY, linewidth=0.4)
+    labels = [_label(row) for row in shares.to_dict("records")]
+    names = shortened(labels, 48)
+    row_axis(axes, [names[label] for label in labels[::-1]], pad=7)  # a mark at 0 is drawn whole
+    axes.set_xlim(0, end)
+    # Steps of 2.5 % would be labelled as 2 %, 5 %, 8 %.
+    axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.set_xlabel("Share without a score")
+    return end
+
+
+def _label(row: dict[Any, Any]) -> str:
+    if row["group"] == "all":
+        return f"all {row['name']}"
+    return f"{_GROUPS.get(row['group'], row['group'])} {row['name']}"
+
+
+def _draw_reasons(axes: Axes, reasons: pd.DataFrame) -> None:
+    counts = reasons["missing"].astype(int).tolist()[::-1]
+    axes.barh(range(len(counts)), counts, height=0.6, color=GREY, edgecolor=INK, linewidth=0.6, hatch="////")
+    for up, count in enumerate(counts):
+        beside(axes, up, str(count), 1.03)
+    row_axis(axes, [shorten(name, 48) for name in reasons["name"]][::-1])
+    axes.set_xlim(0, max(counts) * 1.04)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel("Missing scores with this reason (runs and judgements)")

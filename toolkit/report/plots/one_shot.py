@@ -1,0 +1,300 @@
+"""The one-shot test: expected answers, unexpected answers and hallucinations of each method, and its score beside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from toolkit.report import captions
+from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure, take_away_others
+from toolkit.report.style import (
+    GREY,
+    INK,
+    PAGE_MM,
+    PALETTE,
+    decimals,
+    legend,
+    new_figure,
+    settle,
+    shortened,
+    thesis_style,
+)
+from toolkit.report.tables import Table, corrections_words, interval_of, make_table, save_table
+from toolkit.stats.one_shot.compare import OneShotComparison, compare_one_shot
+from toolkit.stats.one_shot.methods import (
+    VERDICTS,
+    GroupScore,
+    MethodScore,
+    method_estimates,
+    methods_frame,
+    score_groups,
+)
+from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.words import agreeing, counted, coverage
+
+NAME: Final = "one_shot"
+MOST_ROWS: Final = 45
+"""Rows that fit on a page of a thesis with their caption."""
+_COLUMNS: Final = ("label", *VERDICTS, "missing", "experiments", "score", "raw", "low", "high")
+
+Scored = MethodScore | GroupScore
+
+
+_ROW_MM: Final = 4.6
+_MOST_TICKS: Final = 9
+# Blue and vermilion are nearly one grey, so what is hallucinated is hatched as well; what is unexpected is pale.
+_LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "expected": {"facecolor": PALETTE[0], "edgecolor": "white"},
+    "unexpected": {"facecolor": "#DDDDDD", "edgecolor": "white"},
+    "hallucinated": {"facecolor": PALETTE[3], "edgecolor": "white", "hatch": "/////"},
+    "missing": {"facecolor": "white", "edgecolor": GREY, "linestyle": ":"},
+}
+_WORDS: Final = {
+    "expected": "expected (I1)",
+    "unexpected": "unexpected (I0)",
+    "hallucinated": "hallucinated (H)",
+    "missing": "no verdict",
+}
+
+
+def one_shot_figure(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -> FigureWithCaption:
+    """Draw the three counts of each row as a bar of the whole, and its raw score with the interval beside."""
+    data = pd.DataFrame([_row(one) for one in rows], columns=list(_COLUMNS))
+    n = {what: int(data[what].sum()) for what in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
+    if data.empty or not n["experiments"]:
+        drawn = nothing_drawn(
+            name, captions.join("One-shot test: no experiments.", end), "no experiments", size=(PAGE_MM, 40)
+        )
+        return replace(drawn, data=data, n=n)
+    with thesis_style():
+        figure = _draw_bars(data)
+    uncorrected = captions.UNCORRECTED if data["low"].notna().sum() > 1 else ""
+    caption = captions.join(_counted(rows, n), _explained(rows), _told(rows), uncorrected, end)
+    alt_text = (
+        f"Stacked bars of {counted(len(data), 'rows')}, each with its share of expected, unexpected and hallucinated "
+        f"answers, and beside it the raw score with its interval. In all {n['expected']} expected, "
+        f"{n['unexpected']} unexpected "
+        f"and {n['hallucinated']} hallucinated of {counted(n['experiments'], 'experiments')}."
+    )
+    return FigureWithCaption(name, figure, caption, alt_text, data, n)
+
+
+def one_shot_figures(
+    methods: Sequence[MethodScore], groups: Sequence[GroupScore], *, note: str = "", source: str = ""
+) -> tuple[FigureWithCaption, ...]:
+    """Return one figure of the groups, then the methods of each variant and model, 45 a figure at most."""
+    about: dict[tuple[str, str], list[MethodScore]] = {}
+    for one in methods:
+        about.setdefault((one.variant, one.model), []).append(one)
+    figures = [one_shot_figure(groups, end=captions.join(source, note))]
+    for (variant, model), found in about.items():
+        end = captions.join(source, f"Methods with the prompt {variant} and the model {model}.", note)
+        for start in range(0, len(found), MOST_ROWS):
+            rows, name = found[start : start + MOST_ROWS], f"{NAME}_methods_{len(figures)}"
+            figures.append(one_shot_figure(rows, name=name, end=end))
+    return tuple(figures)
+
+
+def write_one_shot_figures(
+    methods: Sequence[MethodScore], *, folder: Path, note: str = "", source: str = "", study: str = ""
+) -> list[Path]:
+    """Write the figures and the tables of a one-shot test; the same experiments give the same bytes."""
+    groups = score_groups(methods)
+    drawn = one_shot_figures(methods, groups, note=note, source=source)
+    end = captions.join(source, note)
+    files = [path for figure in drawn for path in save_figure(figure, folder / "figures")]
+    comparison = compare_one_shot(methods_frame(methods), "variant")
+    tables = [one_shot_table(groups, end=end)]
+    tables += [one_shot_comparison_table(comparison, end=end)] if comparison.contrasts else []
+    files += [path for table in tables for path in save_table(table, folder / "tables", study)]
+    take_away_others(folder / "figures", f"{NAME}_methods_*", (figure.name for figure in drawn))
+    take_away_others(folder / "tables", f"{NAME}_variants", (table.name for table in tables))
+    return files
+
+
+def one_shot_table(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -> Table:
+    """Return the counts and the raw score of each row with its interval."""
+    shown = [_row(one) | {"interval": interval_of(_estimates(one)[1])} for one in rows]
+    levels = {_estimates(one)[1].confidence for one in rows}
+    level = "".join(f"{coverage(one)} " for one in levels if len(levels) == 1) + "interval of raw"
+    heads = {"label": "Question" if rows and isinstance(rows[0], MethodScore) else "Methods"}
+    heads |= {"expected": "I1", "unexpected": "I0", "hallucinated": "H", "experiments": "N"}
+    heads |= {"score": "Score", "raw": "Raw", "interval": level}
+    n = {"experiments": sum(one.experiments for one in rows)}
+    means = "; both are means over the methods of a row" * bool(rows and isinstance(rows[0], GroupScore))
+    caption = captions.join(
+        f"One-shot test ({captions.n_words(n)}): I1 expected answers, I0 unexpected answers, H hallucinations.",
+        f"Raw is the weighted mean of the shares; score is raw, but not below 0{means}.",
+        _told(rows),
+        end,
+    )
+    keyed = [(_label(one), estimate) for one in rows for estimate in _estimates(one)]
+    return make_table(name, shown, heads, estimates_frame(keyed, "row"), caption)
+
+
+def one_shot_comparison_table(comparison: OneShotComparison, *, end: str = "") -> Table:
+    """Return the paired differences between variants or models with their P values."""
+    contrasts = comparison.contrasts
+    rows = [
+        {
+            "what": one.name,
+            "n": one.n.get("questions"),
+            "difference": one.estimate,
+            "interval": interval_of(one),
+            "p": one.p_value,
+            "test": captions.role_words(one),
+        }
+        for one in contrasts
+    ]
+    level = f"{coverage(contrasts[0].confidence)} interval" if contrasts else "interval"
+    heads = {"what": "", "n": "Questions", "difference": "Difference of raw scores", "interval": level}
+    caption = captions.join(
+        f"One-shot test: differences between {comparison.by}s, paired by question.",
+        captions.interval_words(contrasts),
+        corrections_words(sorted(contrasts, key=lambda one: one.correction), ", "),
+        _left_out(contrasts),
+        captions.no_interval_words((one.name, one) for one in contrasts),
+        captions.not_estimable_words(replace(one, missing=0) for one in contrasts),
+        captions.notes_words(comparison.notes),
+        end,
+    )
+    heads |= {"p": "p", "test": "Test"}
+    return make_table(f"{NAME}_{comparison.by}s", rows, heads, comparison.frame(), caption, p_values=("p",))
+
+
+def _left_out(contrasts: Sequence[Estimate]) -> str:
+    kept = [f"{one.name} ({one.missing})" for one in contrasts if one.missing]
+    return f"Questions left out because a method of theirs is incomplete: {'; '.join(kept)}." if kept else ""
+
+
+def _label(one: Scored) -> str:
+    """Return how a row is named."""
+    return one.question if isinstance(one, MethodScore) else one.label
+
+
+def _estimates(one: Scored) -> tuple[Estimate, Estimate]:
+    """Return the score and the raw score of a row."""
+    return method_estimates(one) if isinstance(one, MethodScore) else (one.score, one.raw)
+
+
+def _row(one: Scored) -> dict[str, object]:
+    """Return the numbers of a row, as they are drawn and tabulated."""
+    score, raw = _estimates(one)
+    return {
+        "label": _label(one),
+        **dict(zip(VERDICTS, (one.i1, one.i0, one.h), strict=True)),
+        "missing": one.missing,
+        "experiments": one.experiments,
+        "score": score.estimate,
+        "raw": raw.estimate,
+        "low": raw.low,
+        "high": raw.high,
+    }
+
+
+def _counted(rows: Sequence[Scored], n: dict[str, int]) -> str:
+    sizes = sorted({one.experiments for one in rows})
+    what = counted(len(rows), "methods" if isinstance(rows[0], MethodScore) else "groups of methods")
+    if len(rows) == 1:
+        return f"One-shot test ({what}, N = {counted(sizes[0], 'experiments')})."
+    each = counted(sizes[0], "experiments") if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]} experiments"
+    return f"One-shot test ({what}, N = {each} each, {n['experiments']} in all)."
+
+
+def _explained(rows: Sequence[Scored]) -> str:
+    bars = "Bars: shares of expected answers (I1), unexpected answers (I0) and hallucinations (H). "
+    if isinstance(rows[0], MethodScore):
+        points = "Points: raw score; the score, printed beside, is raw but not below 0."
+        return captions.join(bars, points, _weights_words(rows))
+    return bars + "Points: mean raw score over methods; printed beside: mean score over methods."
+
+
+def _weights_words(rows: Sequence[Scored]) -> str:
+    """Say what the raw score is made of; a group keeps no weights."""
+    weights = [one.score.weights for one in rows if isinstance(one, MethodScore) and one.score is not None]
+    return (
+        "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}.".format(*weights[0])
+        if weights
+        else ""
+    )
+
+
+def _told(rows: Sequence[Scored]) -> str:
+    """Say what the intervals are, and what is missing."""
+    raws = [_estimates(one)[1] for one in rows]
+    missing = sum(one.missing for one in rows)
+    whys = [
+        f"{_label(one)} ({raw.note})" for one, raw in zip(rows, raws, strict=True) if raw.estimate is None
+    ]
+    partly = [
+        f"{_label(one)} ({raw.note})"
+        for one, raw in zip(rows, raws, strict=True)
+        if raw.estimate is not None and raw.missing
+    ]
+    return captions.join(
+        captions.interval_words(raws),
+        f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero."
+        if missing
+        else "",
+        f"Not scored: {'; '.join(whys)}." if whys else "",
+        f"Means without incomplete methods: {'; '.join(partly)}." if partly else "",
+    )
+
+
+def _draw_bars(data: pd.DataFrame) -> Figure:
+    """Draw one bar a row and its score beside."""
+    figure = new_figure(PAGE_MM, 22 + _ROW_MM * len(data))
+    figure.set_layout_engine("constrained", w_pad=0.06)  # the ends of the two axes are two numbers
+    bars, scores = figure.subplots(1, 2, sharey=True, width_ratios=(1.15, 1))
+    places, names = range(len(data)), shortened(data["label"], 44)
+    left = pd.Series(0.0, index=data.index)
+    shown = [part for part in _LOOKS if data[part].sum() > 0 or part != "missing"]
+    for part in shown:
+        share = (data[part] / data["experiments"]).fillna(0.0)
+        bars.barh(places, share, left=left, height=0.72, linewidth=0.5, **_LOOKS[part])
+        left += share
+    bars.set_yticks(places, [names[label] for label in data["label"]])
+    bars.set_ylim(len(data) - 0.4, -1.3)  # the first row is above, below the head of the scores
+    bars.set_xlim(0, 1)
+    bars.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
+    bars.set_xlabel("Share of experiments")
+    bars.tick_params(axis="y", length=0)
+    bars.spines["left"].set_visible(False)
+    _draw_scores(scores, data)
+    handles = [Patch(**_LOOKS[part], linewidth=0.5, label=_WORDS[part]) for part in shown]
+    legend(figure, handles, columns=len(handles))
+    return settle(figure)
+
+
+def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
+    numbers = data[["score", "raw", "low", "high"]].astype(float)
+    axes.axvline(0, color=GREY, linewidth=0.6, linestyle=":")
+    drawn = numbers[numbers["raw"].notna()]
+    reach = [(drawn["raw"] - drawn["low"]).fillna(0.0), (drawn["high"] - drawn["raw"]).fillna(0.0)]
+    marks: dict[str, Any] = {"color": INK, "fmt": "o", "markersize": 3.5, "elinewidth": 0.9, "capsize": 2}
+    axes.errorbar(drawn["raw"], drawn.index, xerr=reach, **marks)
+    ends = drawn[["raw", "low", "high"]]
+    # The axis ends with a tick, so that a reader can tell how far below 0 it goes.
+    low = min(0.0, math.floor(2 * float(ends.min().min())) / 2) if len(drawn) else 0.0
+    high = max(1.0, float(ends.max().max())) if len(drawn) else 1.0
+    span = high - low
+    axes.set_xlim(low - 0.04 * span, high + 0.24 * span)
+    for place, score in enumerate(numbers["score"]):
+        text = "not scored" if pd.isna(score) else f"{score:.2f}"
+        axes.text(high + 0.22 * span, place, text, ha="right", va="center")
+    axes.text(high + 0.22 * span, -0.9, "score", ha="right", va="center")
+    axes.set_xlabel("Raw score")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    axes.spines["bottom"].set_bounds(low, high)
+    steps = range(round(2 * low), math.floor(2 * high) + 1)
+    if len(steps) <= _MOST_TICKS:  # weights are the user's: with large ones the axis finds its own
+        axes.set_xticks([step / 2 for step in steps], [decimals(step / 2, 1) for step in steps])

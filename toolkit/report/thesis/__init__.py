@@ -1,0 +1,1 @@
+"""What the thesis bundle is written from: sentences on statistics, and references."""
