@@ -11,9 +11,8 @@ import pytest
 from rated_study import clear_of_people, finished_study
 
 from toolkit.errors import InputError
-from toolkit.people.rating import open_round, rate
+from toolkit.people.rating import open_round, rate, running_rounds
 from toolkit.people.ratings_file import import_ratings
-from toolkit.people.running import running_rounds
 from toolkit.study import Study
 from toolkit.viewer.beside import beside_html
 from toolkit.viewer.model import OpenRun, open_runs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import re
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -30,7 +30,7 @@ _NUMBER: Final = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
 class Imported:
     """What an import did."""
 
-    path: Path
+    file: Path
     raters: tuple[str, ...]
     new: int
     changed: int
@@ -40,20 +40,17 @@ class Imported:
 
     def summary(self) -> Summary:
         """Return what a command says of it."""
-        fields = {
-            "file": str(self.path),
-            "raters": list(self.raters),
-            **{name: getattr(self, name) for name in ("new", "changed", "unchanged", "unfinished", "empty")},
-        }
         lines = [
-            f"{self.path}: {self.new} new ratings, {self.changed} changed (the earlier versions are kept), "
+            f"{self.file}: {self.new} new ratings, {self.changed} changed (the earlier versions are kept), "
             f"{self.unchanged} unchanged; raters: {', '.join(self.raters) or 'none'}"
         ]
         if self.unfinished:
             lines.append(f"{self.unfinished} lack a dimension: they are kept, and count once it is there")
         if self.empty:
             lines.append(f"{self.empty} lines hold neither score nor reasons")
-        return Summary(fields, "\n".join(lines))
+        return Summary(
+            {**asdict(self), "file": str(self.file), "raters": list(self.raters)}, "\n".join(lines)
+        )
 
 
 @dataclass
@@ -84,48 +81,11 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     """
     file = Path(path)
     lines = list(_lines(file))
-    columns = tuple(lines[0].cells) if lines else ()
     if not lines:
         raise InputError(f"{file}: has no ratings; it needs a header and a line a rating")
-    _check_header(file, columns, rater)
+    _check_header(file, tuple(lines[0].cells), rater)
     blobs = {reply.run_id: reply.blob_id for _, reply in rateable_replies(plan, store)}
-    refused = {
-        run.run_id: why_not(run) for run in stored_runs(store, plan.study.name, plan.call_ids).values()
-    }
-    names: dict[str, str] = {}
-    said: dict[tuple[str, str], _Said] = {}
-    empty = 0
-    for line in lines:
-        name = _rater_of(line, rater, names, store, plan.study.name)
-        run_id = line.cells["run_id"]
-        if run_id not in blobs:
-            line.refuse("run_id", _why_unknown(run_id, refused, plan.study.name))
-        scores = dict(_scores(line))
-        reasons = line.cells.get("reasons", "")
-        if not scores and not reasons:
-            empty += 1
-            continue
-        one = said.setdefault((name, run_id), _Said())
-        for dimension, score in scores.items():
-            if one.scores.setdefault(dimension, score) != score:
-                column = "score" if "score" in line.cells else dimension
-                line.refuse(
-                    column,
-                    f"{name} gave {dimension} of this run {one.scores[dimension]:g} further up; keep one of the two",
-                )
-        if reasons and reasons not in one.reasons:
-            one.reasons.append(reasons)
-    return _kept(plan, store, file, said, blobs, empty)
-
-
-def _kept(
-    plan: Plan,
-    store: Store,
-    file: Path,
-    said: Mapping[tuple[str, str], _Said],
-    blobs: Mapping[str, str],
-    empty: int,
-) -> Imported:
+    said, empty = _gathered(plan, store, lines, rater, blobs)
     known = newest_ratings(store, blobs, plan.rubric.digest)
     ratings = []
     for (name, run_id), one in said.items():
@@ -154,7 +114,7 @@ def _kept(
 
     run_anywhere(keep, threading.Event())
     return Imported(
-        path=file,
+        file=file,
         raters=tuple(sorted({name for name, _ in said})),
         new=len(new),
         changed=len(changed),
@@ -162,6 +122,41 @@ def _kept(
         unfinished=sum(not one.finished for one in ratings),
         empty=empty,
     )
+
+
+def _gathered(
+    plan: Plan, store: Store, lines: Iterable[_Line], rater: str | None, blobs: Mapping[str, str]
+) -> tuple[dict[tuple[str, str], _Said], int]:
+    """Return what the file says, by rater and run, and how many lines say nothing."""
+    study = plan.study.name
+    refused = {run.run_id: why_not(run) for run in stored_runs(store, study, plan.call_ids).values()}
+    names: dict[str, str] = {}
+    said: dict[tuple[str, str], _Said] = {}
+    empty = 0
+    for line in lines:
+        name = _rater_of(line, rater, names, store, study)
+        run_id = line.cells["run_id"]
+        if not run_id:
+            line.refuse("run_id", "is empty; every rating needs its run")
+        if run_id not in blobs and (reason := refused.get(run_id)):
+            line.refuse("run_id", f"run {run_id} {reason}; leave the line out")
+        if run_id not in blobs:
+            line.refuse("run_id", f"run {run_id!r} is not one of study {study}; `study.runs()` lists the ids")
+        scores = _scores(line)
+        reasons = line.cells.get("reasons", "")
+        if not scores and not reasons:
+            empty += 1
+            continue
+        one = said.setdefault((name, run_id), _Said())
+        for dimension, score in scores.items():
+            if one.scores.setdefault(dimension, score) != score:
+                line.refuse(
+                    "score" if "score" in line.cells else dimension,
+                    f"{name} gave {dimension} of this run {one.scores[dimension]:g} further up; keep one of the two",
+                )
+        if reasons and reasons not in one.reasons:
+            one.reasons.append(reasons)
+    return said, empty
 
 
 def _lines(file: Path) -> Iterator[_Line]:
@@ -229,28 +224,16 @@ def _rater_of(line: _Line, rater: str | None, names: dict[str, str], store: Stor
     return names[given]
 
 
-def _why_unknown(run_id: str, refused: Mapping[str, str | None], study: str) -> str:
-    if not run_id:
-        return "is empty; every rating needs its run"
-    if reason := refused.get(run_id):
-        return f"run {run_id} {reason}; leave the line out"
-    return f"run {run_id!r} is not one of study {study}; `study.runs()` lists the ids"
-
-
-def _scores(line: _Line) -> Iterator[tuple[str, float]]:
-    """Yield each dimension that the line scores, and its score."""
+def _scores(line: _Line) -> dict[str, float]:
+    """Return the scores of a line by dimension."""
     if "score" not in line.cells:
-        for name in DIMENSIONS:
-            score = _score(line, name)
-            if score is not None:
-                yield name, score
-        return
-    dimension = line.cells["dimension"]
-    score = _score(line, "score")
-    if dimension not in DIMENSIONS and (dimension or score is not None):
-        line.refuse("dimension", f"{dimension!r} is unknown; the rubric has {', '.join(DIMENSIONS)}")
-    if score is not None:
-        yield dimension, score
+        named = {name: _score(line, name) for name in DIMENSIONS}
+    else:
+        dimension = line.cells["dimension"]
+        named = {dimension: _score(line, "score")}
+        if dimension not in DIMENSIONS and (dimension or named[dimension] is not None):
+            line.refuse("dimension", f"{dimension!r} is unknown; the rubric has {', '.join(DIMENSIONS)}")
+    return {name: score for name, score in named.items() if score is not None}
 
 
 def _score(line: _Line, column: str) -> float | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from toolkit.people.running import running_rounds
+from toolkit.people.rating import running_rounds
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.store.ratings import Rating, known_raters, newest_ratings

@@ -1,4 +1,4 @@
-"""What an import does with a store that holds some of the study already, and with files that are no archives."""
+"""A study goes into one file and comes out of it elsewhere as it was, once; what contradicts it is refused."""
 
 from __future__ import annotations
 
@@ -80,6 +80,12 @@ def archive_of(study: Study) -> Path:
     return study.path.parent / "small.zip"
 
 
+def same_frames(one: Study, other: Study) -> None:
+    """Hold the frames of two studies against each other, to the last bit."""
+    for kind in ("runs", "judgements", "dimensions", "calls"):
+        assert_frame_equal(getattr(one, kind)(), getattr(other, kind)(), check_exact=True)
+
+
 def bring(source: Path, target: Study) -> Imported:
     """Check an archive and add it to the store of a study."""
     return add_archive(target.store, check_archive(source))
@@ -123,8 +129,7 @@ def test_a_later_export_brings_what_came_since(away: Study, tmp_path: Path) -> N
         done = bring(tmp_path / "tuesday.zip", other)
         assert (done.added["judgements"], done.updated["calls"], done.updated["runs"]) == (9, 3, 3)
         assert "6 brought up to date" in done.sentence()
-        for kind in ("runs", "judgements", "dimensions", "calls"):
-            assert_frame_equal(getattr(other, kind)(), getattr(first, kind)(), check_exact=True)
+        same_frames(other, first)
         sent = server.count
         assert other.execute(progress=False).new_calls == 0
         assert server.count == sent
@@ -155,6 +160,7 @@ CONTRADICTIONS: Mapping[str, tuple[str, dict[str, Any], str]] = {
     "another price": ("calls", {"aud_cost": 9.0}, "has another reply in this store"),
     "a call under way": ("calls", {"state": "claimed"}, "is under way in this store"),
     "another text": ("prompts", {"text": "another"}, "has another text in this store"),
+    "a run of both machines": ("runs", {"run_id": "0" * 26}, "is in this store as 0+: both machines"),
 }
 
 
@@ -184,14 +190,8 @@ def test_people_are_never_overruled(home: Study, away: Study, tmp_path: Path) ->
     }  # fmt: skip
     round_ = {"_id": "b" * 64, "seed": 1, "size": 3, "run_ids": ["one", "two", "three"], **about}
     stamp = {"updated_at": run["updated_at"]}
-    rubric = {
-        "_id": "r" * 64,
-        "name": "r",
-        "version": "1",
-        "content": "{}",
-        **stamp,
-        "created_at": run["created_at"],
-    }
+    named = {"_id": "r" * 64, "name": "r", "version": "1", "content": "{}"}
+    rubric = {**named, **stamp, "created_at": run["created_at"]}
     source = place(tmp_path / "source")
     bring(archive_of(home), source)
     for name, document in (("human_ratings", rating), ("rating_rounds", round_), ("rubrics", rubric)):
@@ -232,7 +232,7 @@ def test_no_broken_file_is_taken_for_an_archive(home: Study, tmp_path: Path) -> 
     """Flipped bits and cut ends are one line of ours, or hurt nothing; never an error of zip or zlib."""
     whole, dice = archive_of(home).read_bytes(), random.Random(7)
     good, path, refused = parts_of(archive_of(home)), tmp_path / "broken.zip", 0
-    for number in range(400):
+    for number in range(120):
         content = bytearray(whole)
         if number % 4:
             # Half of them where the table of contents is.
@@ -245,7 +245,7 @@ def test_no_broken_file_is_taken_for_an_archive(home: Study, tmp_path: Path) -> 
             assert parts_of(path) == good
         except InputError:
             refused += 1
-    assert refused > 200
+    assert refused > 60
 
 
 def test_what_is_no_archive_of_ours_is_refused(home: Study, tmp_path: Path) -> None:
@@ -262,7 +262,11 @@ def test_what_is_no_archive_of_ours_is_refused(home: Study, tmp_path: Path) -> N
     def bomb(members: dict[str, bytes]) -> None:
         members["calls.jsonl"] = bytes(150_000_000)
 
+    def later(members: dict[str, bytes]) -> None:
+        members["judgements.jsonl"] = members["judgements.jsonl"].replace(b'": false', b'": true', 1)
+
     cases: list[tuple[Callable[[dict[str, bytes]], None], str]] = [
+        (later, r"judgements\.jsonl was changed after it was written"),
         (bomb, "that would unpack to 150,"),
         (
             about(lambda said: said.update(format="llm-security-toolkit archive 2")),
@@ -277,6 +281,10 @@ def test_what_is_no_archive_of_ours_is_refused(home: Study, tmp_path: Path) -> N
     for change, line in cases:
         with pytest.raises(InputError, match=line):
             check_archive(repacked(archive_of(home), tmp_path / "other.zip", change))
+    for name, content in {"empty.zip": b"", "text.zip": b"run,score\n"}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=rf"{name}: no whole archive"):
+            check_archive(tmp_path / name)
     slip = {"../../slip.jsonl": b"x", "/etc/slip": b"x", "notes.txt": b"x"}
     odd = repacked(archive_of(home), tmp_path / "odd.zip", lambda members: members.update(slip))
     assert parts_of(odd) == parts_of(archive_of(home))
@@ -323,17 +331,27 @@ def test_an_archive_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     assert peak < 4 * archive_file.BLOCK
 
 
-def test_small_blocks_are_the_same_import(home: Study, away: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However few documents are read at a time, the store holds the same, and a second import adds nothing."""
+def test_an_imported_study_is_the_study_and_twice_is_once(
+    home: Study, away: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few documents are read at a time: frames are equal, nothing is left to ask, half is finished."""
     monkeypatch.setattr(archive_file, "BLOCK", 3000)
-    archive = check_archive(archive_of(home))
-    assert len(list(archive.blocks("judgements"))) > 5
+    with pytest.raises(InputError, match="run it first"):
+        write_archive(away.store, away.name, tmp_path / "out.zip")
+    assert not (tmp_path / "out.zip").exists()
+    assert len(list(check_archive(archive_of(home)).blocks("judgements"))) > 5
     done = bring(archive_of(home), away)
     assert (done.added["judgements"], done.added["calls"], sum(done.added.values())) == (18, 24, 61)
-    for kind in ("runs", "judgements", "calls"):
-        assert_frame_equal(getattr(away, kind)(), getattr(home, kind)(), check_exact=True)
+    same_frames(away, home)
+    assert away.estimate()["calls"].sum() == 0
+    away.run(progress=False, replay=True)
+    same_frames(away, home)
     again = bring(archive_of(home), away)
     assert (sum(again.added.values()), sum(again.updated.values()), sum(again.known.values())) == (0, 0, 61)
+    assert "were there already" in again.sentence()
+    away.store.database["judgements"].delete_many({"judge": "primary"})
+    third = bring(archive_of(home), away)
+    assert {name: count for name, count in third.added.items() if count} == {"judgements": 6}
 
 
 def test_an_archive_that_changes_while_it_is_imported_is_one_line(
@@ -343,13 +361,11 @@ def test_an_archive_that_changes_while_it_is_imported_is_one_line(
     path = tmp_path / "small.zip"
     path.write_bytes(archive_of(home).read_bytes())
     checked = check_archive(path)
-    repacked(
-        archive_of(home),
-        path,
-        lambda members: members.update(
-            {"prompts.jsonl": members["prompts.jsonl"].replace(b'"text": "', b'"text": "!')}
-        ),
-    )
+
+    def other(members: dict[str, bytes]) -> None:
+        members["prompts.jsonl"] = members["prompts.jsonl"].replace(b'"text": "', b'"text": "!')
+
+    repacked(archive_of(home), path, other)
     with pytest.raises(InputError, match=r"prompts\.jsonl was changed after it was written"):
         add_archive(away.store, checked)
     path.unlink()
@@ -392,8 +408,7 @@ def test_an_import_killed_half_way_is_finished_by_the_next(home: Study, tmp_path
     assert study.store.database["judgements"].count_documents({}) == 0
     done = bring(archive_of(home), study)
     assert sum(done.known.values()) > 0
-    for kind in ("runs", "judgements", "calls"):
-        assert_frame_equal(getattr(study, kind)(), getattr(home, kind)(), check_exact=True)
+    same_frames(study, home)
     write_archive(study.store, study.name, tmp_path / "again.zip")
     assert (tmp_path / "again.zip").read_bytes() == archive_of(home).read_bytes()
     study.store.close()

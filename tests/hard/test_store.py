@@ -1,0 +1,315 @@
+"""What the store acknowledged is there: one server a folder, bulks that tell each writer its fate, nothing altered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import mongoengine as me
+import pytest
+from bson import ObjectId
+from pymongo import InsertOne, UpdateOne
+from waiting import is_alive, wait_for
+
+from toolkit.errors import StoreError
+from toolkit.judges.ensemble import ensemble_evaluation
+from toolkit.judges.judgement import Judgement
+from toolkit.models.base import Answer, ModelReply, Usage
+from toolkit.prompts.dataset import load_dataset
+from toolkit.store import documents, embedded, writer
+from toolkit.store.connection import Store, open_store
+from toolkit.store.documents import Call, OutputBlob, Prompt, Run, utc_now
+from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
+from toolkit.store.writer import LARGEST_BULK, TOUCH, Duplicate, Record
+
+KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
+ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
+
+
+def test_processes_that_start_at_once_share_one_server(store_folder: Path) -> None:
+    """Four find one and the same, and a second server on its data refuses."""
+    code = "import sys, pathlib; from toolkit.store import embedded; print(embedded.address(pathlib.Path(sys.argv[1])))"
+    command = [sys.executable, "-c", code, str(store_folder)]
+    children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    (address,) = {child.communicate()[0].strip() for child in children}
+    assert address.startswith("mongodb://127.0.0.1:")
+    serve = [sys.executable, "-m", "toolkit.store.embedded_server", str(store_folder)]
+    second = subprocess.run(serve, capture_output=True, text=True, check=False)
+    assert second.returncode != 0
+    assert "another embedded server" in second.stderr
+
+
+def test_acknowledged_writes_survive_a_killed_server(store_folder: Path) -> None:
+    """After SIGKILL of the server every acknowledged document is there, under a new server."""
+    store = open_store(store_folder)
+    for number in range(50):
+        store.writer.submit("calls", InsertOne({"_id": f"call-{number}"})).result()
+    pid = json.loads((store_folder / "server.json").read_text())["pid"]
+    os.kill(pid, signal.SIGKILL)
+    store.close()
+    wait_for(lambda: not is_alive(pid))
+    again = open_store(store_folder)
+    assert again.database["calls"].count_documents({}) == 50
+    again.close()
+
+
+LATE = """
+import asyncio, sys
+from pathlib import Path
+from toolkit.store.embedded_server import serve
+
+listen = asyncio.start_server
+async def late(*arguments, **settings):
+    await asyncio.sleep(1)
+    return await listen(*arguments, **settings)
+
+asyncio.start_server = late
+serve(Path(sys.argv[1]), 600)
+"""
+
+
+def test_a_server_is_on_record_when_it_listens_and_not_before(store_folder: Path) -> None:
+    """Before, its port is anybody's: another program may take it, and would be taken for the store."""
+    store_folder.mkdir(parents=True)
+    with subprocess.Popen([sys.executable, "-c", LATE, str(store_folder)]) as server:
+        try:
+            wait_for((store_folder / "server.json").exists)
+            port = json.loads((store_folder / "server.json").read_text())["port"]
+            socket.create_connection(("127.0.0.1", port)).close()
+        finally:
+            server.terminate()
+
+
+def test_a_server_comes_and_goes_by_itself(store_folder: Path) -> None:
+    """A record left by a dead server, or torn, leads to a new one; one that nobody uses ends."""
+    store_folder.mkdir(parents=True)
+    for text in ('{"pid": 1, "port": 9}', '{"pid":', "[]"):
+        (store_folder / "server.json").write_text(text)
+        assert embedded.address(store_folder).startswith("mongodb://127.0.0.1:")
+        embedded.stop(store_folder)
+    embedded.address(store_folder, idle_seconds=0.3)
+    wait_for(lambda: not (store_folder / "server.json").exists())
+
+
+def test_a_store_that_cannot_be_opened_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the folder and what to change, or MONGODB_URI without its password."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="choose another `output`"):
+        embedded.address(tmp_path / "file" / "store")
+    uri = "mongodb://me:canary-secret@127.0.0.1:9/?serverSelectionTimeoutMS=200&connectTimeoutMS=200"
+    monkeypatch.setenv("MONGODB_URI", uri)
+    with pytest.raises(StoreError, match="MONGODB_URI") as caught:
+        open_store(Path("unused"))
+    assert "canary-secret" not in str(caught.value)
+
+
+def test_mongodb_uri_is_used_when_set(store_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With MONGODB_URI no embedded server is started for the folder."""
+    monkeypatch.setenv("MONGODB_URI", embedded.address(store_folder))
+    opened = open_store(store_folder.parent / "never-made")
+    assert opened.folder is None
+    assert not (store_folder.parent / "never-made").exists()
+    opened.close()
+
+
+def test_documents_come_back_as_they_were(store: Store) -> None:
+    """Ids of the store's own, at the top and inside, moments, floats, nothing and lists are the same after a read."""
+    given = {
+        "_id": ObjectId(),
+        "at": datetime(2026, 11, 22, 8, 3, 39, 651000, tzinfo=UTC),
+        "parts": [{"id": 0, "ref": ObjectId(), "share": 0.1 + 0.2}, None, []],
+        "none": None,
+        "name": "first",
+        "text": "\x00\x1b[2J ü",
+    }
+    things = store.database["things"]
+    things.insert_one(given)
+    things.insert_one({"_id": "named", "value": 2.380952380952381})
+    assert things.find_one({"_id": given["_id"]}) == given
+    (slim,) = things.aggregate([{"$match": {"name": "first"}}, {"$project": {"parts": 0}}])
+    assert slim == {name: value for name, value in given.items() if name != "parts"}
+    assert [one["value"] for one in things.find({"_id": "named"})] == [2.380952380952381]
+
+
+def test_more_than_one_reply_holds_comes_in_several(store: Store) -> None:
+    """Twenty-four megabytes of documents arrive whole and in order, in replies that every driver takes."""
+    things = store.database["things"]
+    for number in range(8):
+        things.insert_one({"_id": number, "text": str(number) * 3_000_000})
+    cursor = things.find({}, batch_size=100).sort("_id", 1)
+    assert next(cursor)["_id"] == 0
+    assert cursor.alive  # not all in one
+    assert [(one["_id"], len(one["text"])) for one in cursor] == [(n, 3_000_000) for n in range(1, 8)]
+
+
+def test_a_bulk_tells_each_writer_of_its_own_fate(store: Store) -> None:
+    """Only duplicates are refused, an update waits for the insert before it, and closing writes what is queued."""
+    first = [store.writer.submit("calls", InsertOne({"_id": str(n)})) for n in range(100)]
+    second = [store.writer.submit("calls", InsertOne({"_id": str(n)})) for n in range(90, 110)]
+    assert [future.exception() for future in first] == [None] * 100
+    assert [type(future.exception()) for future in second] == [Duplicate] * 10 + [type(None)] * 10
+    assert store.database["calls"].count_documents({}) == 110
+    for number in range(200, 400):
+        store.writer.submit("calls", InsertOne({"_id": str(number), "state": "claimed"}))
+        last = store.writer.submit("calls", UpdateOne({"_id": str(number)}, {"$set": {"state": "done"}}))
+    last.result()
+    assert store.database["calls"].count_documents({"state": "done"}) == 200
+    futures = [store.writer.submit("calls", InsertOne({"_id": f"last {n}"})) for n in range(1200)]
+    store.writer.close()
+    assert all(future.done() and future.exception() is None for future in futures)
+
+
+def text_record(number: int) -> Record:
+    """Return the record of a text that nobody waits for."""
+    blob = {"blob_id": str(number), "content": "", "created_at": utc_now()}
+    return Record("output_blobs", blob, {"blob_id": str(number)}, None)
+
+
+def test_what_nobody_waits_for_gathers_beside_what_is_flushed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty replies one after the other are thirty flushed writes, and their texts a bulk every second here.
+
+    Every tenth of a second otherwise, which one flush takes on a slow disk: then each text would be a bulk of its own.
+    What is flushed at once is not split: the embedded server flushes a command once, at its end.
+    """
+    noted: list[tuple[str, bool, int]] = []  # of each bulk: collection, flushed, operations
+    bulk = writer._bulk
+
+    def noting(collection: Any, operations: list[Any]) -> dict[int, Exception]:
+        noted.append((collection.name, collection.write_concern.document["j"], len(operations)))
+        return bulk(collection, operations)
+
+    monkeypatch.setattr(writer, "_bulk", noting)
+    monkeypatch.setattr(writer, "POSTED_SECONDS", 1.0)
+
+    async def ask() -> float:
+        began = time.monotonic()
+        for number in range(30):
+            await store.writer.write("calls", InsertOne({"_id": str(number)}), flush=True)
+            store.writer.post(text_record(number))
+        await store.writer.settled()
+        took = time.monotonic() - began
+        assert [one for one in noted if one[1]] == [("calls", True, 1)] * 30
+        together = (
+            store.writer.write("calls", InsertOne({"_id": f"at once {n}"}), flush=True)
+            for n in range(LARGEST_BULK)
+        )
+        await asyncio.gather(*together)
+        return took
+
+    most = 1 + asyncio.run(ask()) / writer.POSTED_SECONDS
+    texts = [count for name, _, count in noted if name == "output_blobs"]
+    assert sum(texts) == store.objects(OutputBlob).count() == 30
+    assert len(texts) <= min(most, 20)
+    flushed = [count for _, is_flushed, count in noted if is_flushed]
+    assert sum(flushed) == 30 + LARGEST_BULK
+    assert len(flushed) <= 35
+
+
+def test_a_posted_record_is_written_though_nobody_asks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that comes alone waits for no other; however long they may gather, settling and closing keep them at once."""
+    store.writer.post(text_record(1))
+    wait_for(store.objects(OutputBlob).count)
+    monkeypatch.setattr(writer, "POSTED_SECONDS", 600.0)
+    for number in (2, 3):
+        store.writer.post(text_record(number))
+    asyncio.run(asyncio.wait_for(store.writer.settled(), 120))
+    assert store.objects(OutputBlob).count() == 3
+    store.writer.post(text_record(4))
+    store.writer.close()
+    assert store.objects(OutputBlob).count() == 4
+
+
+def test_nothing_is_written_after_a_record_that_could_not_be_kept(store: Store) -> None:
+    """A refused record is told to whoever settles, and what stands behind it in the queue is not written."""
+    bad = {"blob_id": "a", "$bad": {"$x": 1}, "b": {1: 2}}
+    for record in (Record("output_blobs", bad, {"blob_id": "a"}, None), text_record(1)):
+        store.writer.post(record)
+        with pytest.raises(StoreError):
+            asyncio.run(store.writer.settled())
+    assert store.objects(OutputBlob).count() == 0
+    store.writer.submit("calls", InsertOne({"_id": "paid"})).result()  # what was paid for is still taken
+
+
+def test_prompts_are_stored_once_and_never_change_under_a_version(store: Store) -> None:
+    """The same prompt twice is one; another text under the same version is refused."""
+    prompts = load_dataset("demo").prompts[:3]
+    store.add_prompts(prompts)
+    store.add_prompts(prompts)
+    assert store.objects(Prompt).count() == 3
+    store.database["prompts"].update_one({"prompt_id": prompts[0].prompt_id}, {"$set": {"text": "other"}})
+    with pytest.raises(StoreError, match="new dataset_version"):
+        store.add_prompts(prompts)
+
+
+def test_seed_fields_are_there_to_the_letter_and_checked() -> None:
+    """Prompt, Run and OutputBlob have every field of seed 002, section 3.1; an unknown scenario is refused."""
+    prompt = "prompt_id text scenario category length_bin token_count dataset_version metadata created_at updated_at"
+    run = (
+        "run_id prompt_id model status prompt_length_bin tokens economics scores ensemble_evaluation output_blob_id "
+        "bias_controls created_at updated_at"
+    )
+    blob = "blob_id content metadata created_at"
+    for document, names in ((Prompt, prompt), (Run, run), (OutputBlob, blob)):
+        assert set(names.split()) <= set(document._fields)
+    with pytest.raises(me.ValidationError):
+        Prompt(prompt_id="p", text="t", scenario="X", token_count=1, dataset_version="v").validate()
+
+
+def test_moments_come_back_in_utc(store: Store) -> None:
+    """A stored moment has a time zone and is the one that was written."""
+    now = utc_now()
+    store.writer.submit("calls", InsertOne({"_id": "x", "created_at": now, "updated_at": now})).result()
+    store.writer.submit("calls", UpdateOne({"_id": "x"}, {"$set": {"state": "done"}, **TOUCH})).result()
+    found = store.objects(Call).only("created_at", "updated_at").get(call_id="x")
+    assert found.created_at == now
+    assert now <= found.updated_at <= utc_now() + timedelta(seconds=1)
+
+
+def test_a_run_written_again_keeps_what_its_judges_found(store: Store) -> None:
+    """A second process that writes the same run late takes nothing away from it, and a success keeps no failure."""
+    about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}}
+
+    def keep(*records: Record) -> None:
+        for record in records:
+            store.writer.post(record)
+        asyncio.run(store.writer.settled())
+
+    keep(failed_run_record(KEY, about, "timeout: no reply"))
+    keep(*run_records(KEY, about, ANSWER))
+    (before,) = store.objects(Run)
+    assert (before.status, before.failure) == ("succeeded", None)
+    evaluation = ensemble_evaluation([])
+    store.writer.post_change("runs", before.id, evaluation_fields([], "k", before.output_blob_id, {}))
+    keep(*run_records(KEY, about, ANSWER))
+    (after,) = store.objects(Run)
+    assert (after.run_id, after.ensemble_evaluation) == (before.run_id, evaluation)
+    assert store.objects(OutputBlob).count() == 1
+
+
+def test_records_built_by_hand_are_what_the_document_classes_say() -> None:
+    """Runs, texts and judgements pass their own class's checks, and hold no field that it does not know."""
+    about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}, "prompt_length_bin": "S"}
+    blob, run = run_records(KEY, about, ANSWER, defect="truncated", policy="keep")
+    failed = failed_run_record(KEY, {**about, "prompt_length_bin": None}, "timeout: no reply")
+    bad = Judgement("primary", "m", "default", "h", reason="prose: no numbers", zeros=0, call_id="c")
+    good = replace(bad, reason=None, scores={"clarity": 4.0}, composite=4.0, composite_strict=4.0)
+    said = [(judgement_record("r", "s", one), documents.Judgement) for one in (good, bad)]
+    for record, document in [(blob, OutputBlob), (run, Run), (failed, Run), *said]:
+        assert record.collection == document._meta["collection"]
+        assert set(record.document) <= set(document._fields)
+        document(**record.document).validate()
+    assert "failure" not in run.document
+    assert "tokens" not in failed.document
+    assert "failure" in run.change["$unset"]
