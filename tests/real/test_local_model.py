@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.judge_checks import compare_hallucination
+from toolkit.hallucination import compare_hallucination
 from toolkit.judges.hallucination import MODES, Mode
 from toolkit.judges.labelled import LabelledItem
 from toolkit.models.local import start_local_server
