@@ -205,9 +205,8 @@ class HallucinationComparison:
     def outcome(self) -> dict[str, Any]:
         """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
         planned = len(self.items) * len(self.deciders) * self.k
-        failures = self.failures
-        failed = sum(failures.values())
-        return {"planned": planned, "failed": failed, "failures": failures, "budget": self.budget}
+        about = {"failures": self.failures, "budget": self.budget}
+        return {"planned": planned, "failed": sum(self.failures.values()), **about}
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what a command says at its end; exit code 3 for a reached budget, 1 for a vote without reply."""

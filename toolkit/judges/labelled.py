@@ -68,10 +68,10 @@ _HALUEVAL: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
 def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem, ...]:
     """Read labelled answers: the shipped set by its name, a file of our own, HaluEval's, or TruthfulQA's.
 
-    The file is a ``.csv`` with a header, or a ``.jsonl`` or ``.json`` with one object a line; its columns tell its kind.
+    The file is a ``.csv`` with a header, or has one JSON object a line; its columns tell its kind.
     One of our own has ``item_id``, ``question``, ``answer``, and where wanted ``reference``, ``documents``,
-    ``hallucinated``, ``domain`` and ``topic``. TruthfulQA has several right and wrong answers to a question: one of each
-    is drawn by ``seed``, and with ``None`` all are taken. What is wrong is said with file, line and column.
+    ``hallucinated``, ``domain`` and ``topic``. TruthfulQA has several right and wrong answers to a question: one of
+    each is drawn by ``seed``, and with ``None`` all are taken. What is wrong is said with file, line and column.
     """
     if str(path) in SHIPPED:
         with resources.as_file(resources.files("toolkit.judges") / "data" / SHIPPED[str(path)]) as file:
