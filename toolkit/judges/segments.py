@@ -13,18 +13,23 @@ WHOLE: Final = frozenset(("code", "heading", "table_row"))
 """Kinds that are one segment however many sentences they hold."""
 
 
-NEVER_FINAL: Final = frozenset(
-    ["e.g", "i.e", "cf", "vs", "viz", "ca", "approx", "resp", "incl", "excl", "dr", "mr", "mrs", "ms", "prof", "st", "messrs"]
-)
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+NEVER_FINAL: Final = _set("e.g i.e cf vs viz ca approx resp incl excl dr mr mrs ms prof st messrs")
 """Abbreviations that no sentence ends with."""
-BEFORE_NUMBERS: Final = frozenset(
-    ["no", "nos", "nr", "fig", "figs", "sec", "art", "arts", "p", "pp", "para", "paras", "ch", "vol", "cl", "reg", "regs", "s", "ss", "app", "tab", "eq", "ver", "v", "rev", "pt", "jan", "feb", "mar", "apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec"]
+BEFORE_NUMBERS: Final = _set(
+    "no nos nr fig figs sec art arts p pp para paras ch vol cl reg regs s ss app tab eq ver v rev pt"
+    " jan feb mar apr jun jul aug sep sept oct nov dec"
 )
 """Abbreviations only before a number; otherwise the word itself ends the sentence ("Is it safe? No.")."""
-SOMETIMES_FINAL: Final = frozenset(["inc", "ltd", "co", "corp", "pty", "jr", "sr", "al", "dept", "gov"])
+SOMETIMES_FINAL: Final = _set("inc ltd co corp pty jr sr al dept gov")
 """Abbreviations that end a sentence at times, as initials ("J.", "U.S.") do: the next word decides."""
-STARTERS: Final = frozenset(
-    ["the", "this", "that", "these", "those", "there", "it", "its", "a", "an", "in", "on", "at", "if", "we", "you", "he", "she", "they", "i", "for", "from", "to", "as", "by", "with", "after", "before", "when", "while", "where", "however", "therefore", "then", "also", "no", "not", "all", "any", "each", "both", "some", "because", "since", "although", "once", "until", "use", "do", "check", "isolate", "review", "ensure", "confirm", "notify"]
+STARTERS: Final = _set(
+    "the this that these those there it its a an in on at if we you he she they i for from to as by with after"
+    " before when while where however therefore then also no not all any each both some because since although"
+    " once until use do check isolate review ensure confirm notify"
 )
 """Words that, with a capital, begin a sentence rather than go on with a name."""
 
