@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from methods_told import methods_of
-from rated_study import finished_study
+from small_study import finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import next_reply, open_round, rate
