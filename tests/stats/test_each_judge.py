@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.incomplete_icc import incomplete_icc
+from toolkit.stats.agreement.icc import incomplete_icc
 from toolkit.stats.agreement.ratings import rating_matrix
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.agreement.retest import retest, retest_frame

@@ -130,7 +130,7 @@ def test_the_frame_has_one_row_for_each_result_and_an_empty_one_has_none() -> No
     [
         (lambda frame: frame.drop(columns="reason"), "lack the column reason"),
         (lambda frame: frame.assign(kind="louder"), "kind 'louder' is not one of again"),
-        (lambda frame: frame.assign(base=None), "a base is empty"),
+        (lambda frame: frame.assign(base=None), "the base is empty"),
     ],
 )
 def test_what_is_no_table_of_pairs_is_refused(change, message) -> None:

@@ -16,9 +16,15 @@ from scipy import stats
 
 from toolkit.cli import cli
 from toolkit.errors import InputError
-from toolkit.stats.agreement.icc import CLUSTERED_METHOD, F_METHOD, clustered_icc, icc_estimates
+from toolkit.stats.agreement.icc import (
+    CLUSTERED_METHOD,
+    F_METHOD,
+    NEW_JUDGES,
+    THESE_JUDGES,
+    clustered_icc,
+    icc_estimates,
+)
 from toolkit.stats.agreement.icc_forms import FORMS, agreement_words
-from toolkit.stats.agreement.incomplete_icc import NEW_JUDGES, THESE_JUDGES
 from toolkit.stats.agreement.ratings import rating_matrix, read_ratings
 from toolkit.stats.agreement.reliability import ROW_ORDER, Reliability, reliability
 from toolkit.stats.result import COLUMNS, Estimate

@@ -198,19 +198,6 @@ def test_reml_is_a_maximum_of_the_likelihood_written_out_in_full():
             assert brute_likelihood(table.values, NESTED, moved) < top
 
 
-def test_a_weight_of_two_is_the_same_block_twice():
-    from toolkit.stats.generalizability.reml import blocks, reml
-
-    rng = np.random.default_rng(8)
-    values = rng.normal(size=(7, 3)) + rng.normal(size=(7, 1))
-    values[2, 1] = np.nan
-    effects, names = [(0,), (1,), (0, 1)], ["answer", "judge", "residual"]
-    weights = np.array([2, 1, 2, 0, 1, 3, 1])
-    by_weight = reml(blocks(values, effects), names, weights)
-    by_copy = reml(blocks(np.repeat(values, weights, axis=0), effects), names)
-    assert by_weight.components == pytest.approx(by_copy.components, rel=1e-8)
-
-
 def test_means_of_estimates_are_the_truth():
     rng = np.random.default_rng(9)
     truth = np.array([0.5, 0.1, 0.05, 0.2, 0.05, 0.02, 0.3])
