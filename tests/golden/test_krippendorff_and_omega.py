@@ -70,13 +70,6 @@ def test_the_interval_is_the_jackknife_of_the_package_over_bases():
     assert found.n["bases"] == 8
 
 
-def test_missing_is_not_zero():
-    scores = gappy(1)
-    assert krippendorff_alpha(np.nan_to_num(scores)).estimate != pytest.approx(
-        krippendorff_alpha(scores).estimate, abs=0.05
-    )
-
-
 @pytest.mark.parametrize(
     ("scores", "says"),
     [
