@@ -156,7 +156,5 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> Probe
 
 
 def _corrected(shifts: list[ProbeShift]) -> list[ProbeShift]:
-    tested = [one.shift for one in shifts if one.kind != CONTROL]
-    count = sum(one.p_value is not None for one in tested)
-    corrected = iter(with_holm(tested, f"Holm over {count} kinds" if count > 1 else "none"))
+    corrected = iter(with_holm((one.shift for one in shifts if one.kind != CONTROL), "kinds"))
     return [one if one.kind == CONTROL else replace(one, shift=next(corrected)) for one in shifts]
