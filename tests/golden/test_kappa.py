@@ -17,7 +17,9 @@ from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
 from toolkit.stats.result import Estimate
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "kappa.json").read_text())
+FOLDER = Path(__file__).parent
+GOLDEN = json.loads((FOLDER / "kappa.json").read_text("utf-8"))
+FOUR = json.loads((FOLDER / "weighted_kappa.json").read_text("utf-8"))
 
 
 def spread(table: list[list[int]]) -> tuple[list[int], list[int]]:
@@ -33,12 +35,16 @@ def error_of(found: Estimate, quantile: float) -> float:
 
 
 def test_cohen_as_published() -> None:
-    """Kappa and standard error of the abstractors' table."""
+    """Kappa and standard error of the abstractors' table, and of one of four categories."""
     case = GOLDEN["cohen"]
     found = cohen_kappa(*spread(case["table"]))
     assert found.estimate == pytest.approx(case["kappa"], abs=5e-8)
     assert error_of(found, float(special.ndtri(0.975))) == pytest.approx(case["standard_error"], abs=5e-9)
     assert found.n == {"items": 100}
+    other = FOUR["unweighted"]
+    found = cohen_kappa(*spread(FOUR["table"]))
+    assert found.estimate == pytest.approx(other["kappa"], abs=5e-5)
+    assert error_of(found, float(special.ndtri(0.975))) == pytest.approx(other["standard_error"], abs=5e-6)
 
 
 def test_fleiss_of_two_raters_is_scott_as_published() -> None:

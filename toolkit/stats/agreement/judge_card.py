@@ -68,30 +68,10 @@ def judge_cards(
 ) -> tuple[JudgeCard, ...]:
     """Return the card of every judge, from what all of them said of the same answers.
 
-    Parameters
-    ----------
-    judgements
-        One row a judgement with run_id, base, model (judged), judge, judge_model, failed, the score, aud_cost,
-        latency_ms, input_tokens and output_tokens of the judgement. Where there is a ``judge_repeat``, its scores are
-        averaged over the times that a judge judged a run, and each time counts for cost and failures.
-    replies
-        One row a run with run_id and output_tokens: the length of the judged reply.
-    related
-        Judge to the models of its own family.
-    shifts
-        What probes did.
-    score
-        Column of the score; the strict composite, because a dimension that falls to 0 must not raise it.
-
-    Returns
-    -------
-    tuple of JudgeCard
-        In the order in which the judges occur. Where the data support no number its note says why.
-
-    Raises
-    ------
-    InputError
-        If a column is missing.
+    ``judgements`` has one row a judgement: where there is a ``judge_repeat``, scores are averaged over the times that a
+    judge judged a run, and each time counts for cost and failures. ``replies`` has the length of each judged run in
+    output_tokens, ``related`` the models of each judge's own family. The score is the strict composite, because a
+    dimension that falls to 0 must not raise it. Where the data support no number its note says why.
     """
     for what, frame, needed in (
         ("judgements", judgements, (*_COLUMNS, score)),

@@ -31,22 +31,8 @@ def read_ratings(path: str | Path) -> pd.DataFrame:
     An empty score (or NA, NaN, null, None) is a missing rating and stays in the frame as NaN. Duplicates are
     kept: ``toolkit.stats.agreement.reliability`` finds them, says so and averages nothing.
 
-    Parameters
-    ----------
-    path
-        CSV file, UTF-8, with a header: ``target``, ``judge``, ``score`` and, where there are several,
-        ``dimension`` and ``base``. Other columns are ignored.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns above, in that order; ``score`` is float, the others are text.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is empty, lacks a column, or a row lacks a target or judge, or has a score
-        that is not a number; the message names the line and the value.
+    The file is UTF-8 with a header: ``target``, ``judge``, ``score`` and, where there are several, ``dimension`` and
+    ``base``; other columns are ignored. A refusal names the line and the value.
 
     Examples
     --------

@@ -69,30 +69,9 @@ def study_generalizability(
     are fixed (Brennan 2001, section 4.3), and over the times a judge judged a reply; a mean that lacks one of
     its bins is missing.
 
-    Parameters
-    ----------
-    judgements
-        One row per judgement with base, model, repeat, judge, the score and, where there are several, run_id,
-        length_bin and judge_repeat.
-    score
-        Column of the scores.
-    of
-        ``"answer"``, ``"model"`` or ``"base"``.
-    target
-        Wanted coefficient.
-    run_aud, judgement_aud
-        What a run and a judgement cost; None where unknown.
-    seed
-        See ``variance_components``.
-
-    Returns
-    -------
-    StudyGeneralizability
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a score is not a number, a judgement is there twice, or ``of`` is not known.
+    ``judgements`` has one row per judgement with base, model, repeat, judge, the score and, where there are several,
+    run_id, length_bin and judge_repeat; ``target`` is the wanted coefficient, and a run and a judgement cost
+    ``run_aud`` and ``judgement_aud`` (None where unknown).
 
     Examples
     --------
