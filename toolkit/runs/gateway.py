@@ -230,8 +230,13 @@ class Gateway:
                 raise  # the claim stays: whoever takes it over finds the batch
             if sending.attempts:
                 self.counters.failed += reason != "stopped"
-                noted = {"attempts": sending.attempts, "unsure_aud": sending.unsure_aud}
-                done = self._ledger.fail(claim, reason=reason, message=str(error), **noted)
+                done = self._ledger.fail(
+                    claim,
+                    reason=reason,
+                    message=str(error),
+                    attempts=sending.attempts,
+                    unsure_aud=sending.unsure_aud,
+                )
             else:  # nothing was sent, so nothing happened
                 done = self._ledger.withdraw(claim)
             await asyncio.shield(done)
