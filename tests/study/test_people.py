@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 from rated_study import STUDY, clear_of_people, finished_study
 
-from toolkit.cli import main
 from toolkit.errors import InputError
-from toolkit.people.rating import Round, next_reply, open_round, rate, rateable_replies
+from toolkit.people.rating import Round, next_reply, open_round, rate
 from toolkit.people.ratings_file import import_ratings
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.human.people import compare_with_people
@@ -93,36 +90,26 @@ def counts(study: Study) -> tuple[int, int]:
     return study.store.database["human_ratings"].count_documents({}), len(list(judgements))
 
 
-def test_a_round_holds_every_reply_once_and_two_raters_have_different_orders(study):
+def test_a_round_is_blind_balanced_and_each_rater_s_own(study):
+    """Every reply once, the length bins in turn, another order for each rater, and of a reply its text alone."""
     first, second = opened(study), opened(study, "ben")
     assert sorted(ids(first)) == sorted(ids(second)) == sorted(study.runs()["run_id"])
     assert ids(first) != ids(second)
     assert (first.rated, first.unfinished, first.finished) == (0, 0, False)
-
-
-def test_every_stretch_of_a_round_is_balanced_over_length_bins(study):
     bins = study.runs().set_index("run_id")["length_bin"]
-    order = [bins[run_id] for run_id in ids(opened(study))]
+    order = [bins[run_id] for run_id in ids(first)]
     assert Counter(order[:3]) == Counter(order[3:]) == Counter("SML")
-
-
-def test_a_reply_to_rate_tells_neither_model_nor_length_nor_scores(study):
-    reply = opened(study).replies[0]
+    reply = first.replies[0]
     assert set(vars(reply)) == {"run_id", "task", "text", "blob_id"}
     assert reply.text == study.reply(reply.run_id)
 
 
 def test_a_round_goes_on_at_the_first_reply_without_a_rating_in_the_same_order(study):
+    """Another seed is another round, which knows what was rated."""
     before = rated(study, rated(study, opened(study)))
-    after = opened(study)
+    after, other = opened(study), opened(study, seed=7)
     assert ids(after) == ids(before)
-    assert after.rated == 2
-    assert next_reply(after) == after.replies[2]
-
-
-def test_another_seed_is_another_round_that_knows_what_was_rated(study):
-    before = rated(study, opened(study))
-    other = opened(study, seed=7)
+    assert (after.rated, next_reply(after)) == (2, after.replies[2])
     assert ids(other) != ids(before)
     assert set(other.ratings) == set(before.ratings)
 
@@ -164,38 +151,29 @@ def test_a_round_of_a_size_grows_when_asked_and_never_shrinks(study):
     assert ids(opened(study, size=1)) == ids(larger)
 
 
-@pytest.mark.parametrize("rater", ["", "  ", "a/b", "-anna", "x" * 65, "<b>"])
-def test_what_is_no_name_is_refused(study, rater):
-    with pytest.raises(InputError, match="give up to 64 letters"):
-        opened(study, rater)
-
-
-def test_names_that_look_the_same_are_one_rater(study):
+def test_names_that_look_the_same_are_one_rater_and_what_is_no_name_is_refused(study):
     """A space more, a space that does not break, or an accent as a sign of its own makes no second person."""
     for name in ("Zoë  K", " Zoe\u0308 K ", "Zoë\u00a0K"):
         assert opened(study, name).rater == "Zoë K"
     assert study.store.database["rating_rounds"].count_documents({}) == 1
+    with pytest.raises(InputError, match="'Zoë K' has rated here; write it the same way"):
+        opened(study, "zoë k")
+    for rater in ("", "  ", "a/b", "-anna", "x" * 65, "<b>"):
+        with pytest.raises(InputError, match="give up to 64 letters"):
+            opened(study, rater)
 
 
-def test_a_name_that_differs_in_capitals_only_is_refused(study):
-    opened(study)
-    with pytest.raises(InputError, match="'anna' has rated here; write it the same way"):
-        opened(study, "Anna")
-
-
-def test_a_size_of_nothing_and_a_study_without_replies_are_refused(study, tmp_path):
+def test_where_there_is_nothing_to_rate_it_says_so(study, tmp_path):
+    """A round of no replies, a study without replies, a test without a rubric."""
     with pytest.raises(InputError, match="size: 0 replies are no round"):
         opened(study, size=0)
     empty = tmp_path / "empty.toml"
     empty.write_text(STUDY.replace('"small"', '"nothing"'))
     with pytest.raises(InputError, match="study nothing: has no reply to rate yet"):
         open_round(Study.load(empty).plan, study.store, "anna")
-
-
-def test_a_test_without_a_rubric_has_nothing_to_rate(study):
-    other = replace(study.plan, test=SimpleNamespace(judged=False, name="one_shot"))
+    empty.write_text(STUDY.replace('name = "small"', 'name = "small"\ntest = "one_shot"', 1))
     with pytest.raises(InputError, match="test one_shot is not scored by a rubric"):
-        rateable_replies(other, study.store)
+        open_round(Study.load(empty).plan, study.store, "anna")
 
 
 def test_a_rating_is_a_judgement_of_a_human_judge_and_changes_none_of_the_ensemble(study):
@@ -234,12 +212,10 @@ def test_what_a_rating_leaves_out_is_missing_and_not_lost(study):
 
 def test_an_unfinished_rating_comes_again_after_all_others(study):
     round_ = rated(study, opened(study), {"clarity": 3.5})
-    first = round_.replies[0]
     for _ in range(5):
-        assert next_reply(round_) != first
+        assert next_reply(round_) != round_.replies[0]
         round_ = rated(study, round_)
-    assert next_reply(round_) == first
-    assert not round_.finished
+    assert (next_reply(round_), round_.finished) == (round_.replies[0], False)
     assert rated(study, round_).finished
 
 
@@ -460,10 +436,22 @@ def test_a_wrong_line_is_named_and_nothing_is_kept(study, tmp_path, header, line
     assert counts(study) == (0, 0)
 
 
-def test_a_rater_both_in_the_file_and_given_is_refused(study, tmp_path):
-    path = a_file(tmp_path, WIDE, f"{study.runs()['run_id'][0]},anna,4")
-    with pytest.raises(InputError, match="name the rater either"):
-        import_ratings(study.plan, study.store, path, "ben")
+def test_a_file_that_cannot_be_taken_is_one_line(study, tmp_path):
+    """Not there, not text, a rater both in it and given, a frame of the judges; lines are counted as in the file."""
+    one, two = study.runs()["run_id"][:2]
+    (tmp_path / "binary.csv").write_bytes(b"run_id\xff\xfe")
+    study.runs().to_csv(tmp_path / "runs.csv", index=False)
+    lines = a_file(tmp_path, f"{WIDE},reasons", f'{one},anna,4,"two\nlines"', f"{two},anna,9,")
+    for path, rater, says in (
+        (tmp_path / "none.csv", None, "there is no such file"),
+        (tmp_path / "binary.csv", None, "cannot be read as CSV"),
+        (lines, "ben", "name the rater either"),
+        (tmp_path / "runs.csv", "anna", "is unknown"),
+        (lines, None, "line 4, column clarity: 9"),
+    ):
+        with pytest.raises(InputError, match=says):
+            import_ratings(study.plan, study.store, path, rater)
+    assert counts(study) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -482,40 +470,14 @@ def test_a_run_that_no_judge_may_see_cannot_be_rated(own_study, tmp_path, change
         import_ratings(own_study.plan, own_study.store, path)
 
 
-def test_a_file_that_is_not_there_or_not_text_is_one_line(study, tmp_path):
-    with pytest.raises(InputError, match="there is no such file"):
-        import_ratings(study.plan, study.store, tmp_path / "none.csv")
-    (tmp_path / "binary.csv").write_bytes(b"run_id\xff\xfe")
-    with pytest.raises(InputError, match="cannot be read as CSV"):
-        import_ratings(study.plan, study.store, tmp_path / "binary.csv")
-
-
-def test_line_numbers_are_those_of_the_file_behind_reasons_of_several_lines(study, tmp_path):
-    one, two = study.runs()["run_id"][:2]
-    path = a_file(tmp_path, "run_id,rater,clarity,reasons", f'{one},anna,4,"two\nlines"', f"{two},anna,9,")
-    with pytest.raises(InputError, match="line 4, column clarity: 9"):
-        import_ratings(study.plan, study.store, path)
-
-
-def test_a_frame_of_the_judges_is_not_taken_for_ratings_of_a_person(study, tmp_path):
-    path = tmp_path / "runs.csv"
-    study.runs().to_csv(path, index=False, quoting=csv.QUOTE_MINIMAL)
-    with pytest.raises(InputError, match="is unknown"):
-        import_ratings(study.plan, study.store, path, "anna")
-
-
-def test_the_command_imports_and_says_what_it_did(study, tmp_path, capsys):
+def test_the_command_imports_and_says_what_it_did(study, tmp_path, toolkit):
     run_id = study.runs()["run_id"][0]
     path = a_file(tmp_path, f"run_id,{','.join(DIMENSIONS)}", f"{run_id},1,2,3,4,5,0,1")
-    with pytest.raises(SystemExit) as ended:
-        main(["ratings", "import", str(study.path), str(path), "--rater", "anna", "--json"])
-    assert ended.value.code == 0
-    said = json.loads(capsys.readouterr().out)
-    assert (said["new"], said["raters"]) == (1, ["anna"])
-    with pytest.raises(SystemExit) as ended:
-        main(["ratings", "import", str(study.path), str(path)])
-    assert ended.value.code == 2
-    assert "name the rater" in capsys.readouterr().err
+    code, out, _ = toolkit("ratings", "import", study.path, path, "--rater", "anna", "--json")
+    said = json.loads(out)
+    assert (code, said["new"], said["raters"]) == (0, 1, ["anna"])
+    code, _, err = toolkit("ratings", "import", study.path, path)
+    assert (code, "name the rater" in err) == (2, True)
 
 
 def test_what_is_stored_is_as_the_documents_say(study):
