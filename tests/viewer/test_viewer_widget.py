@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from rated_study import finished_study
+from small_study import finished_study
 
 from toolkit.errors import InputError
 from toolkit.study import Study
