@@ -120,7 +120,11 @@ def differences(then: Any, now: Any, place: str = "") -> list[str]:
         lines = [f"{place}: {key!r} is gone" for key in then if key not in now]
         lines += [f"{place}: {key!r} is new" for key in now if key not in then]
         return lines + [
-            line for key in then if key in now for line in differences(then[key], now[key], f"{place}/{key}")
+            line
+            for key in then
+            # Of what is left there is no time any more when the rate's five minutes are over, as on a busy machine.
+            if key in now and key != "seconds_left"
+            for line in differences(then[key], now[key], f"{place}/{key}")
         ]
     if isinstance(then, list) and isinstance(now, list):
         if len(then) != len(now):
