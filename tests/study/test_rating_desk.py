@@ -53,16 +53,16 @@ def kept(study: Study) -> list[tuple[str, bool, float]]:
 
 
 def test_no_score_is_pressed_at_first_and_saving_then_keeps_nothing(desk, study):
+    """Scores are half steps from 0 to 5; nothing on the desk tells the run or its model."""
+    assert STEPS == (0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5)
     first = desk.reply
+    assert first.run_id not in desk.texts.value + desk.header.value
+    assert "scripted" not in desk.header.value + desk.texts.value.split("The reply")[0].split("<pre")[0]
     assert [buttons.value for buttons in desk.scores.values()] == [None] * 7
     desk.save.click()
     assert "nothing is scored yet" in desk.said.value
     assert desk.reply == first
     assert kept(study) == []
-
-
-def test_scores_are_half_steps_from_0_to_5():
-    assert STEPS == (0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5)
 
 
 def test_a_saved_rating_is_in_the_store_before_the_next_reply_is_shown(desk, study, monkeypatch):
@@ -80,14 +80,8 @@ def test_a_saved_rating_is_in_the_store_before_the_next_reply_is_shown(desk, stu
     assert "1 of 6 rated" in desk.header.value
 
 
-def test_a_true_zero_is_a_score(desk, study):
-    press(desk, *[0.0] * 7)
-    desk.save.click()
-    assert kept(study)[0][1:] == (False, 0.0)
-
-
 def test_gaps_are_asked_about_once_and_then_kept_as_unfinished(desk, study):
-    press(desk, 3.0, 3.0)
+    press(desk, 0.0, 0.0)
     desk.save.click()
     assert "Not scored: Completeness, Compliance alignment" in desk.said.value
     assert kept(study) == []
@@ -106,12 +100,12 @@ def test_back_shows_what_was_pressed_and_another_score_replaces_it(desk, study):
     desk.back.click()
     assert desk.reply == first
     assert [buttons.value for buttons in desk.scores.values()] == [2.0] * 7
-    press(desk, *[1.0] * 7)
+    press(desk, *[0.0] * 7)
     desk.save.click()
-    assert kept(study) == [(first.run_id, False, 1.0)]
+    assert kept(study) == [(first.run_id, False, 0.0)]  # a true zero is a score
 
 
-def test_skip_passes_over_and_the_last_one_left_says_so(study):
+def test_skip_passes_over_and_a_finished_round_says_so_and_stays_finished(study):
     desk = opened(study, size=2)
     first, second = desk.round.replies
     desk.skip.click()
@@ -123,13 +117,8 @@ def test_skip_passes_over_and_the_last_one_left_says_so(study):
     desk.skip.click()
     assert desk.reply == second
     assert "the only one left" in desk.said.value
-
-
-def test_a_finished_round_says_so_and_stays_finished(study):
-    desk = opened(study, size=2)
-    for _ in range(2):
-        press(desk, *[4.0] * 7)
-        desk.save.click()
+    press(desk, *[4.0] * 7)
+    desk.save.click()
     assert "is finished:</b> 2 of 2 rated" in desk.header.value
     assert desk.save not in desk.box.children
     again = opened(study)
@@ -137,7 +126,7 @@ def test_a_finished_round_says_so_and_stays_finished(study):
     again.save.click()
     assert len(kept(study)) == 2
     again.back.click()
-    assert again.reply == again.round.replies[1]
+    assert again.reply == second
 
 
 def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monkeypatch):
@@ -160,12 +149,9 @@ def test_seven_scores_can_be_typed_in_one_line(desk, study):
     desk.typed.value = "4 4"
     assert "these are 2 scores; write 7" in desk.said.value
     assert [desk.scores[name].value for name in DIMENSIONS][:2] == [4.0, 3.5]
-
-
-@pytest.mark.parametrize("text", ["4,5 1 1 1 1 1 1", "6 1 1 1 1 1 1", "3.25 1 1 1 1 1 1", "a b c d e f g"])
-def test_a_typed_line_that_is_no_score_is_refused(text):
-    with pytest.raises(InputError, match="is no score"):
-        typed_scores(text)
+    for text in ("4,5 1 1 1 1 1 1", "6 1 1 1 1 1 1", "3.25 1 1 1 1 1 1", "a b c d e f g"):
+        with pytest.raises(InputError, match="is no score"):
+            typed_scores(text)
 
 
 def test_a_score_from_a_file_between_two_buttons_is_shown_and_stays(desk, study, tmp_path):
@@ -193,13 +179,6 @@ def test_what_a_model_wrote_is_text_and_nothing_else(study):
     assert "&lt;img src=x onerror=alert(1)&gt; $x$ &lt;/pre&gt;" in desk.texts.value
     assert "a &lt; b &amp;  c" in desk.texts.value
     assert plain("a\r\nb\rc\td\u202e\u200b") == "a\nb\nc\td"
-
-
-def test_the_desk_shows_neither_model_nor_run_nor_length_bin(desk):
-    shown = desk.header.value + desk.texts.value.split("The reply")[0].split("<pre")[0]
-    run = desk.reply.run_id
-    assert run not in desk.texts.value + desk.header.value
-    assert "scripted" not in shown
 
 
 def test_the_anchors_of_the_rubric_stand_at_every_dimension(desk, study):
