@@ -201,17 +201,28 @@ def test_what_is_done_is_said_and_what_a_button_opens(viewer):
     assert viewer.runs["run_id"].tolist() == ordered["run_id"].tolist()
 
 
-def test_next_and_previous_step_through_what_was_found(viewer):
-    """At either end it says so and stays."""
+def test_buttons_and_keys_step_through_what_was_found_and_hold_a_run_at_the_side(viewer):
+    """At either end it says so; several keys that arrive together count each, and others do nothing."""
+    viewer.hold.click()
+    assert "Open a run first" in viewer.said.value
     viewer.next.click()
-    assert viewer.opened.run_id == found(viewer)[0]
     viewer.previous.click()
     assert "This is the first run" in viewer.said.value
-    for place in range(1, 6):
-        viewer.next.click()
-        assert viewer.opened.run_id == found(viewer)[place]
+    viewer.hold.click()
+    assert "stays at the side" in viewer.said.value
     viewer.next.click()
+    assert "of the words are shared" in viewer.shown.value
+    assert viewer.hold.description == "Stop comparing"
+    viewer.hold.click()
+    assert "of the words are shared" not in viewer.shown.value
+    assert viewer.opened.run_id == found(viewer)[1]
+    for keys in ("n", "nn", "nnxn", "nnx", "nnxp"):
+        viewer.keys.value = keys
+    assert viewer.opened.run_id == found(viewer)[3]
+    viewer.keys.value = "NN"
+    viewer.keys.value = "NNN"
     assert "This is the last run" in viewer.said.value
+    viewer.keys.value = ""
     assert viewer.opened.run_id == found(viewer)[5]
 
 
@@ -232,32 +243,6 @@ def test_pages_turn_and_stop_at_the_ends_and_stepping_turns_them(study, monkeypa
     viewer.rows[0].click()
     viewer.previous.click()
     assert "page 1 of 2" in viewer.count.value
-
-
-def test_two_runs_stand_side_by_side_until_it_is_pressed_again(viewer):
-    """Nothing to hold is said."""
-    viewer.hold.click()
-    assert "Open a run first" in viewer.said.value
-    viewer.next.click()
-    viewer.hold.click()
-    assert "stays at the side" in viewer.said.value
-    viewer.next.click()
-    assert "of the words are shared" in viewer.shown.value
-    assert viewer.hold.description == "Stop comparing"
-    viewer.hold.click()
-    assert "of the words are shared" not in viewer.shown.value
-    assert viewer.opened.run_id == found(viewer)[1]
-
-
-def test_keys_do_what_the_buttons_do_each_once(viewer):
-    """Several that arrive together count each; one that is taken back, and others, do nothing."""
-    for keys in ("n", "nn", "nnxn", "nnx", "nnxp"):
-        viewer.keys.value = keys
-    assert viewer.opened.run_id == found(viewer)[1]
-    viewer.keys.value = "N"
-    assert viewer.opened.run_id == found(viewer)[2]
-    viewer.keys.value = ""
-    assert viewer.opened.run_id == found(viewer)[2]
 
 
 def test_an_exported_page_has_the_runs_of_the_filter_and_the_pair(viewer, study):

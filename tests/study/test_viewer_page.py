@@ -24,54 +24,20 @@ from toolkit.viewer.page import POLICY, page_html, write_page
 from toolkit.viewer.parts import cells, run_html
 from toolkit.viewer.people import with_people
 
-OURS = {
-    *("html", "head", "meta", "title", "style", "body", "main", "script", "nav", "section", "article", "div"),
-    *(
-        "span",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "p",
-        "a",
-        "b",
-        "em",
-        "strong",
-        "code",
-        "pre",
-        "mark",
-        "del",
-        "ins",
-        "ul",
-    ),
-    *("li", "hr", "table", "thead", "tbody", "tr", "th", "td", "br", "details", "summary", "label", "input"),
-}
-ATTRIBUTES = {
-    *(
-        "lang",
-        "charset",
-        "http-equiv",
-        "content",
-        "name",
-        "class",
-        "id",
-        "href",
-        "tabindex",
-        "hidden",
-        "open",
-    ),
-    *(
-        "type",
-        "size",
-        "aria-live",
-        "aria-label",
-        "role",
-        "data-lm-suppress-shortcuts",
-        "start",
-        "scope",
-        "dir",
-    ),
-}
+OURS = set(
+    re.findall(
+        r"\w+",
+        "html head meta title style body main script nav section article div span h1 h2 h3 h4 p a b em strong code pre "
+        "mark del ins ul li hr table thead tbody tr th td br details summary label input",
+    )
+)
+ATTRIBUTES = set(
+    re.findall(
+        r"[\w-]+",
+        "lang charset http-equiv content name class id href tabindex hidden open type size aria-live aria-label role "
+        "data-lm-suppress-shortcuts start scope dir",
+    )
+)
 
 
 @pytest.fixture(scope="module")
