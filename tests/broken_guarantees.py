@@ -27,8 +27,8 @@ class Mutation:
     test: str
 
 
-KEPT = "tests/test_kept_before_told.py::"
-KILLED = "tests/test_killed.py::"
+KEPT = "tests/hard/test_kept_before_told.py::"
+KILLED = "tests/hard/test_kills.py::"
 GATEWAY = "tests/runs/test_gateway.py::"
 MUTATIONS = (
     Mutation(
@@ -120,14 +120,14 @@ MUTATIONS = (
         "toolkit/runs/gateway.py",
         "sending.sent = not in_batches or self._in_held_batch(sending)",
         "sending.sent = True",
-        "tests/test_batch_mode.py::test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_nothing",
+        "tests/hard/test_batch_mode.py::test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_nothing",
     ),
     Mutation(
         "a claim under which nothing was sent is taken back",
         "toolkit/runs/gateway.py",
         "done = self._ledger.withdraw(claim)",
         "done = asyncio.sleep(0)",
-        "tests/test_stopped.py::test_nothing_is_sent_after_ctrl_c",
+        "tests/hard/test_stops.py::test_nothing_is_sent_after_ctrl_c",
     ),
     Mutation(
         "a missing score is never zero",
@@ -148,14 +148,14 @@ MUTATIONS = (
         "toolkit/runs/execution.py",
         "if pressed and now > pressed[0] + ECHO_SECONDS:",
         "if True:",
-        "tests/test_stopped.py::test_the_first_ctrl_c_waits_for_what_is_in_flight",
+        "tests/hard/test_stops.py::test_the_first_ctrl_c_waits_for_what_is_in_flight",
     ),
     Mutation(
         "nothing new is sent after Ctrl-C",
         "toolkit/runs/gateway.py",
         "self._stop = stop or threading.Event()",  # every guard of it: each alone is covered by the others
         "self._stop = threading.Event()",
-        "tests/test_stopped.py::test_nothing_is_sent_after_ctrl_c",
+        "tests/hard/test_stops.py::test_nothing_is_sent_after_ctrl_c",
     ),
     Mutation(
         "the budget is a cap",

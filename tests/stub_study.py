@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolkit.words import DIMENSIONS, JUDGE_ROLES
+
+if TYPE_CHECKING:
+    from stub_server import StubServer
 
 SCORES = "{" + ", ".join(f'"{name}": 4.0' for name in DIMENSIONS) + "}"
 REASONED = '{"reasons": "Sound.", ' + SCORES[1:]
@@ -31,3 +35,19 @@ def is_judge(body: dict) -> bool:
 def plain(body: dict) -> str:
     """Answer as a judge who gives four points, or as a model whose reply is its own for each prompt."""
     return REASONED if is_judge(body) else str(body["messages"])
+
+
+def batch_study(folder: Path, server: StubServer, *, provider: str, settings: str = "") -> Path:
+    """Write a study of the six CTI prompts and three judges, all asked through batches of one provider."""
+    address = server.url if provider == "anthropic" else server.openai_url
+    who = (
+        f'provider = "{provider}", base_url = "{address}", api_key_env = "BATCH_KEY", '
+        "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
+    )
+    judges = "\n".join(f'{role} = {{ name = "{role}", {who} }}' for role in JUDGE_ROLES)
+    path = folder / "batch.toml"
+    path.write_text(
+        f'name = "batch"\noutput = "results/batch"\nscenarios = ["CTI_ANALYSIS"]\nmode = "batch"\n'
+        f'batch_poll_seconds = 0.05\n{settings}\nmodels = [{{ name = "answerer", {who} }}]\n[judges]\n{judges}\n'
+    )
+    return path

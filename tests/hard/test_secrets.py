@@ -6,6 +6,7 @@ import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import gateway
 from toolkit.runs.batches import BatchDesk
 from toolkit.runs.retries import RetryPolicy
+from toolkit.words import JUDGE_ROLES
 
 # Not in the form of any provider's key: nothing but knowing it can black it out.
 KEY = "canary0123456789abcdefCANARY"
@@ -42,10 +44,7 @@ def echo(status: int) -> Fault:
 def keyed_study(folder: Path, server: StubServer, provider: str, mode: str) -> Path:
     """Write a study of the six CTI prompts that sends the key; its judges ask nobody."""
     address = server.url if provider == "anthropic" else server.openai_url
-    judges = "\n".join(
-        f'{role} = {{ name = "{role}", provider = "scripted" }}'
-        for role in ("primary", "secondary", "tertiary")
-    )
+    judges = "\n".join(f'{role} = {{ name = "{role}", provider = "scripted" }}' for role in JUDGE_ROLES)
     path = folder / "keyed.toml"
     path.write_text(
         f'name = "keyed"\noutput = "results/keyed"\nscenarios = ["CTI_ANALYSIS"]\nmode = "{mode}"\n'
@@ -76,9 +75,17 @@ def run_and_look(path: Path, capfd: pytest.CaptureFixture[str]) -> str:
     return out
 
 
-@pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("mode", ["single", "batch"])
-@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("provider", "mode", "status"),
+    [
+        ("openai", "single", 401),
+        ("anthropic", "batch", 400),
+        *(
+            pytest.param(*each, marks=pytest.mark.full)
+            for each in product(PROVIDERS, ("single", "batch"), STATUSES)
+        ),
+    ],
+)
 def test_a_key_in_a_refusal_is_in_no_file_and_no_output(
     tmp_path: Path,
     store_folder: Path,
@@ -148,7 +155,11 @@ async def closing(client: Any, work: Callable[[Any], Awaitable[Any]]) -> Any:
 
 @pytest.mark.parametrize(
     "fault",
-    [*map(echo, STATUSES), Fault("html"), Fault("drop")],
+    [
+        echo(401),
+        Fault("html"),
+        *(pytest.param(one, marks=pytest.mark.full) for one in (echo(400), echo(500), Fault("drop"))),
+    ],
     ids=lambda fault: f"{fault.kind} {fault.status}",
 )
 @pytest.mark.parametrize("ask", [asked_singly, asked_in_a_batch, polled, read])

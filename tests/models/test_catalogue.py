@@ -1,10 +1,22 @@
+"""What models there are, what they cost, whose key they take, and under which name a call is paid for once."""
+
+import hashlib
+import json
+import math
+import os
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from toolkit.errors import InputError, StudyError
+from toolkit.errors import InputError, PriceError, StudyError
+from toolkit.models.base import Message, ModelRequest, Usage
 from toolkit.models.catalogue import PROVIDERS, model_names, model_spec
+from toolkit.models.prices import Price, aud_cost, batch_price, price_of
+from toolkit.models.registry import api_key, read_environment
 
 NAMES = (
     "gpt-4o",
@@ -41,12 +53,6 @@ def test_the_ids_of_seed_002_are_accepted_and_kept_as_names(written, provider, s
     assert (spec.name, spec.provider, spec.model) == (written, provider, sent)
 
 
-def test_encodings_follow_the_models_own_tokenizer():
-    assert model_spec("gpt-4o").encoding == "o200k_base"
-    assert model_spec("gpt-4-turbo").encoding == "cl100k_base"
-    assert model_spec("claude-3-5-sonnet").encoding is None
-
-
 def test_what_has_no_public_tokenizer_is_counted_by_a_factor():
     assert model_spec("claude-haiku-5-5").counted_by == ("o200k_base", 1.53)
     assert model_spec("claude-haiku-4-5", base_url="https://other.example").counted_by == ("o200k_base", 1.18)
@@ -56,11 +62,6 @@ def test_what_has_no_public_tokenizer_is_counted_by_a_factor():
     assert model_spec("claude-haiku-5-5", encoding="cl100k_base").counted_by == ("cl100k_base", 1.0)
     with pytest.raises(StudyError, match=r"gpt-4o.*counts exactly: take out tokens_per_o200k"):
         model_spec("gpt-4o", tokens_per_o200k=1.5)
-
-
-def test_gpt_4_turbo_is_not_asked_for_a_schema():
-    assert model_spec("gpt-4o").structured
-    assert not model_spec("gpt-4-turbo").structured
 
 
 def test_log_probabilities_are_known_to_come_from_openai_and_the_local_server_only():
@@ -152,3 +153,190 @@ def test_what_takes_no_temperature_takes_none_elsewhere_either():
     elsewhere = {"provider": "compatible", "base_url": "http://127.0.0.1:1/v1"}
     assert not model_spec("gpt-6-luna", **elsewhere).sampling_supported
     assert model_spec("gpt-6-luna", sampling_supported=True).sampling_supported
+
+
+def test_every_model_of_the_catalogue_has_a_dated_price():
+    for name in model_names():
+        price = price_of(model_spec(name))
+        assert price.usd_per_million_input >= 0
+        assert price.source
+        assert price.rate_source
+
+
+def test_the_cost_is_tokens_times_price_times_rate():
+    price = replace(price_of(model_spec("gpt-4o")), aud_per_usd=1.5)
+    assert aud_cost(Usage(1000, 500), price) == pytest.approx((1000 * 2.5 + 500 * 10) / 1e6 * 1.5)
+
+
+@pytest.mark.parametrize("name", ["smollm2-135m", "scripted"])
+def test_local_and_scripted_models_are_free_because_they_are_declared_so(name):
+    price = price_of(model_spec(name))
+    assert price.source.startswith("free: ")
+    assert aud_cost(Usage(10**9, 10**9), price) == 0.0
+
+
+def test_a_model_without_a_price_is_refused_with_what_to_write():
+    spec = model_spec("mine", provider="compatible", base_url="http://127.0.0.1:1/v1")
+    with pytest.raises(PriceError, match="give usd_per_million_input and usd_per_million_output"):
+        price_of(spec)
+
+
+def test_the_studys_own_price_goes_before_the_table():
+    price = price_of(model_spec("gpt-4o", usd_per_million_input=0, usd_per_million_output=1.0))
+    assert (price.usd_per_million_input, price.usd_per_million_output) == (0.0, 1.0)
+    assert price.source == "given by the study"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"usd_per_million_input": 1.0},
+        {"usd_per_million_output": 1.0},
+        {"usd_per_million_input": -1.0, "usd_per_million_output": 1.0},
+        {"usd_per_million_input": math.nan, "usd_per_million_output": 1.0},
+    ],
+)
+def test_half_a_price_or_no_amount_of_money_is_refused(fields):
+    with pytest.raises(PriceError):
+        price_of(model_spec("gpt-4o", **fields))
+
+
+@pytest.mark.parametrize(
+    ("name", "read", "write"),
+    [
+        ("gpt-4o", 0.5, 1.0),
+        ("gpt-4o-mini", 0.5, 1.0),
+        ("gpt-4-turbo", 1.0, 1.25),  # it has no cache; if it ever reports one, no discount is assumed
+        ("claude-3-5-haiku", 0.1, 1.25),
+        ("claude-3-5-sonnet", 0.1, 1.25),
+        ("llama-3.3-70b", 1.0, 1.0),
+        ("smollm2-135m", 1.0, 1.0),
+    ],
+)
+def test_tokens_of_the_providers_cache_have_their_own_price(name, read, write):
+    price = replace(price_of(model_spec(name)), aud_per_usd=1.5)
+    usage = Usage(1000, 10, cache_read=600, cache_written=300)
+    billed = 100 + 600 * read + 300 * write
+    expected = (billed * price.usd_per_million_input + 10 * price.usd_per_million_output) / 1e6 * 1.5
+    assert aud_cost(usage, price) == pytest.approx(expected)
+
+
+def test_a_call_without_a_cache_costs_what_it_always_did_to_the_last_digit():
+    price = price_of(model_spec("claude-3-5-haiku"))
+    usd = 12_345 * price.usd_per_million_input + 678 * price.usd_per_million_output
+    assert aud_cost(Usage(12_345, 678), price) == usd / 1e6 * price.aud_per_usd
+
+
+def test_a_batch_costs_half_and_the_discount_of_the_cache_is_on_top():
+    price = Price(10.0, 30.0, 1.0, "list", "today", 0.1, 1.25)
+    half = batch_price(price, "openai")
+    assert (half.usd_per_million_input, half.usd_per_million_output) == (5.0, 15.0)
+    assert half.source == "list; batch, half price"
+    assert batch_price(price, "groq") == price
+    usage = Usage(1_000_000, 0, cache_read=1_000_000)
+    assert aud_cost(usage, batch_price(price, "anthropic")) == pytest.approx(0.5)
+
+
+def test_the_discount_of_the_provider_is_not_expected_of_another_server():
+    """Never less than what is billed: a proxy has prices of its own, and a write may cost more there too."""
+    price = price_of(model_spec("claude-3-5-haiku", base_url="http://127.0.0.1:1"))
+    assert (price.cache_read_share, price.cache_write_share) == (1.0, 1.25)
+    mine = model_spec("gpt-9", provider="openai", usd_per_million_input=1.0, usd_per_million_output=2.0)
+    assert (price_of(mine).cache_read_share, price_of(mine).cache_write_share) == (1.0, 1.25)
+
+
+GPT = model_spec("gpt-4o")
+
+
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """An empty working folder, a study's folder, and no key in the environment."""
+    for name in ("work", "study"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return tmp_path / "work", tmp_path / "study"
+
+
+def test_a_key_is_read_from_env_files_and_never_put_into_the_environment(folders):
+    work, study = folders
+    (study / ".env").write_text("OPENAI_API_KEY=of-the-study$1\n")
+    assert api_key(GPT, read_environment(study)) == "of-the-study$1"
+    (work / ".env").write_text("OPENAI_API_KEY='of-the-folder'\n")
+    assert api_key(GPT, read_environment(study)) == "of-the-folder"
+    assert "OPENAI_API_KEY" not in os.environ
+
+
+def test_the_environment_goes_before_the_files_unless_it_is_empty(folders, monkeypatch):
+    (folders[0] / ".env").write_text("OPENAI_API_KEY=of-the-folder\n")
+    monkeypatch.setenv("OPENAI_API_KEY", "of-the-environment")
+    assert api_key(GPT) == "of-the-environment"
+    monkeypatch.setenv("OPENAI_API_KEY", " ")
+    assert api_key(GPT) == "of-the-folder"
+
+
+def test_a_missing_key_is_one_line_that_names_the_variable_and_the_file(folders):
+    with pytest.raises(InputError, match=r"needs OPENAI_API_KEY.*\.env") as caught:
+        api_key(GPT)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["two words", "caf\u00e9", "line\nbreak"])
+def test_what_cannot_be_a_key_is_refused_without_being_shown(text):
+    with pytest.raises(InputError) as caught:
+        api_key(GPT, {"OPENAI_API_KEY": text})
+    assert text not in str(caught.value)
+
+
+def test_an_unreadable_env_file_is_named(folders):
+    (folders[0] / ".env").write_bytes(b"OPENAI_API_KEY=\xff\xfe\n")
+    with pytest.raises(InputError, match=r"\.env cannot be read"):
+        read_environment()
+
+
+def test_a_model_that_needs_no_key_gets_none():
+    assert api_key(model_spec("smollm2-135m"), {}) is None
+
+
+REQUEST = ModelRequest(
+    "openai",
+    "gpt-4o",
+    (Message("system", "You judge."), Message("user", "Port 22.")),
+    temperature=0.1,
+    seed=7,
+)
+IDENTITY = "0656d3018e603b006de1b0f8136295a186a51bcf52afa50e2db16d62343e4395"
+
+
+def test_a_call_that_was_paid_for_keeps_its_name():
+    """Computed before there were log-probabilities and caching; a ledger is full of such names."""
+    assert REQUEST.identity() == IDENTITY
+
+
+def test_what_ends_a_cached_prefix_is_no_part_of_the_identity():
+    cached = replace(REQUEST, messages=tuple(replace(message, cached=True) for message in REQUEST.messages))
+    assert cached.identity() == IDENTITY
+    assert cached.canonical() == REQUEST.canonical()
+
+
+@pytest.mark.parametrize("most", [0, 5, 20])
+def test_asking_for_log_probabilities_is_another_call(most):
+    asked = replace(REQUEST, top_logprobs=most)
+    assert asked.canonical() == {**REQUEST.canonical(), "top_logprobs": most}
+    assert asked.identity() != IDENTITY
+
+
+@given(st.lists(st.text(), min_size=4, max_size=4), st.none() | st.integers(0, 9))
+@example(['a","messages":0,"', ',"messages":0,', '\\",\\"messages\\":0,', "\ud800"], None)
+def test_the_identity_is_the_hash_of_the_canonical_request(texts, probabilities):
+    """Whatever stands in a value, also what looks like a key, the name of a call is that of its canonical JSON."""
+    model, endpoint, first, second = texts
+    request = ModelRequest(
+        "compatible",
+        model,
+        (Message("user", first), Message("assistant", second)),
+        endpoint=endpoint,
+        top_logprobs=probabilities,
+    )
+    plain = json.dumps(request.canonical(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    assert request.identity() == hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()

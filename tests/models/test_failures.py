@@ -102,7 +102,7 @@ def test_a_server_that_is_not_there_is_a_broken_connection(provider, make_reques
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("status", [429, 503, 529])
+@pytest.mark.parametrize("status", [429, 503])
 def test_the_servers_wish_to_wait_is_passed_on(provider, status, make_request):
     assert failure(provider, make_request(), Fault(status=status, retry_after="7")).retry_after == 7.0
 
@@ -178,8 +178,7 @@ def test_the_providers_own_words_are_kept_short_and_on_one_line(make_request):
     assert len(text) < 450
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 429, 500])
+@pytest.mark.parametrize(("provider", "status"), [("openai", 401), ("anthropic", 400), ("openai", 500)])
 def test_a_key_is_in_no_message_no_traceback_and_no_log(provider, status, make_request, caplog):
     caplog.set_level(logging.DEBUG)
     said = (

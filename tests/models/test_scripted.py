@@ -1,6 +1,5 @@
 import asyncio
 import json
-import random
 
 import pytest
 
@@ -8,7 +7,7 @@ from toolkit.errors import ModelError
 from toolkit.models.base import ModelReply, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
-from toolkit.models.scripted import ScriptedModel, example_of
+from toolkit.models.scripted import ScriptedModel
 
 SCHEMA = {
     "type": "object",
@@ -73,7 +72,3 @@ def test_without_a_script_the_reply_follows_the_schema_of_the_request(make_reque
         assert value["parts"] in ([1, 1], [1, 1, 1])
         assert value["maybe"] in (None, True, False)
     assert ask(model, make_request()).text.startswith("Scripted reply ")
-
-
-def test_an_empty_schema_still_gives_a_value():
-    assert isinstance(example_of({}, random.Random(0)), str)

@@ -25,7 +25,7 @@ QUICK = RetryPolicy(attempts=3, first_wait=0.0, longest_wait=0.0)
 Asked = ModelReply | ModelError
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture(params=["anthropic", pytest.param("openai", marks=pytest.mark.full)])
 def provider(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -91,7 +91,7 @@ def texts(asked: list[Asked]) -> list[str]:
     return [reply.text if isinstance(reply, ModelReply) else reply.reason for reply in asked]
 
 
-@pytest.mark.parametrize("count", [1, 1500])
+@pytest.mark.parametrize("count", [3, pytest.param(1500, marks=pytest.mark.full)])
 def test_all_that_is_asked_at_once_is_one_batch(
     provider: str, count: int, store: Store, server: StubServer
 ) -> None:
@@ -121,7 +121,7 @@ def test_each_model_has_its_own_batch(store: Store, server: StubServer) -> None:
     assert sorted(map(sorted, models)) == [["a"], ["a"], ["b"]]
 
 
-@pytest.mark.parametrize("limit", ["largest", "largest_bytes"])
+@pytest.mark.parametrize("limit", ["largest_bytes", pytest.param("largest", marks=pytest.mark.full)])
 def test_a_full_batch_is_followed_by_another(
     limit: str, store: Store, server: StubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +172,7 @@ def test_a_reply_nobody_can_read_is_told_as_such_and_ends_its_batch(store: Store
     assert states(store) == ["ended"]
 
 
+@pytest.mark.full
 def test_a_model_without_a_batch_endpoint_is_refused_at_once(store: Store) -> None:
     """The gateway asks it singly."""
     spec = model_spec("scripted")
@@ -179,6 +180,7 @@ def test_a_model_without_a_batch_endpoint_is_refused_at_once(store: Store) -> No
     assert texts(at_desk(store, lambda desk: ask(desk, [request], spec))) == ["no_batch"]
 
 
+@pytest.mark.full
 def test_half_a_surrogate_pair_fails_alone(provider: str, store: Store, server: StubServer) -> None:
     """A request that cannot be sent does not take the batch with it."""
     spec = spec_for(provider, server)

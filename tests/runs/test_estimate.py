@@ -360,6 +360,7 @@ def test_the_threshold_is_held_against_the_worst() -> None:
         confirm_needed(frame, 9.0)
 
 
+@pytest.mark.full
 def test_ten_thousand_runs_are_estimated_in_two_seconds(opened: Callable[..., Study]) -> None:
     """Each distinct text is counted once."""
     study = opened("repeats = 278", changes=[('scenarios = ["CTI_ANALYSIS"]', "")])

@@ -20,7 +20,7 @@ from toolkit.runs.endpoints import Endpoint
 from toolkit.runs.execution import each, run_anywhere
 from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Busy, Claim, Ledger
-from toolkit.runs.retries import RetryPolicy
+from toolkit.runs.retries import RetryPolicy, ask_whole, defect_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 
@@ -109,27 +109,19 @@ def test_an_answer_comes_back_whole_from_the_ledger(store: Store) -> None:
 
 
 def test_texts_that_a_store_cannot_hold_are_kept(store: Store) -> None:
-    """NUL characters and lone surrogates in a reply neither fail nor change between now and later."""
+    """NUL characters and lone surrogates, in the name of the model too, neither fail nor change until later."""
     text = "a\x00b \ud800 \U0001f600 \u202e end"
-    first = in_gateway(store, Counted(text), lambda gateway: gateway.ask(REQUEST, purpose="run"))
-    later = in_gateway(store, Counted("x"), lambda gateway: gateway.ask(REQUEST, purpose="run"))
-    assert later.reply.text == first.reply.text
-    assert first.reply.raw == {"text": text}
-    assert "\U0001f600" in first.reply.text
-
-
-def test_a_name_that_a_store_cannot_hold_loses_no_reply(store: Store) -> None:
-    """A server calls its model by half a surrogate pair: the reply was paid for, and is kept."""
 
     class Odd(Counted):
         async def ask(self, request: ModelRequest) -> ModelReply:
             return replace(await super().ask(request), model="m\ud800")
 
-    first = in_gateway(store, Odd("Port 22."), lambda gateway: gateway.ask(REQUEST, purpose="run"))
+    first = in_gateway(store, Odd(text), lambda gateway: gateway.ask(REQUEST, purpose="run"))
     later = in_gateway(store, Counted("x"), lambda gateway: gateway.ask(REQUEST, purpose="run"))
-    assert (
-        (later.reply.text, later.reply.model) == (first.reply.text, first.reply.model) == ("Port 22.", "m?")
-    )
+    assert (later.reply.text, later.reply.model) == (first.reply.text, first.reply.model)
+    assert (later.reply.model, first.from_ledger, later.from_ledger) == ("m?", False, True)
+    assert first.reply.raw == {"text": text}
+    assert "\U0001f600" in first.reply.text
 
 
 def test_a_key_that_is_missing_leaves_no_claim(store: Store) -> None:
@@ -374,10 +366,65 @@ def test_each_begins_in_order_and_stops_when_told() -> None:
     assert begun[-1] < 56
 
 
-def test_each_of_nothing_does_nothing() -> None:
-    """No items, no work, no error."""
+TEN = replace(REQUEST, max_tokens=10)
+EXCLUDE = dict.fromkeys(("truncated", "empty", "refused", "filtered"), "exclude")
 
-    async def work(_: object) -> None:
-        raise ValueError("never called")
 
-    assert asyncio.run(each([], work, at_once=3, stop=threading.Event())) is None
+@pytest.mark.parametrize(
+    ("finish", "text", "defect"),
+    [
+        ("stop", "Port 22.", None),
+        ("other", "Port 22.", None),
+        ("length", "Port", "truncated"),
+        ("length", "", "truncated"),
+        ("stop", "", "empty"),
+        ("other", " \n\t", "empty"),
+        ("refusal", "I cannot help.", "refused"),
+        ("filter", "", "filtered"),
+    ],
+)
+def test_what_keeps_a_reply_from_being_whole(finish: str, text: str, defect: str | None) -> None:
+    """The reason is the provider's own where it gives one; no text at all is empty."""
+    assert defect_of(ModelReply(text, finish, Usage(1, 1), "m")) == defect
+
+
+def asked(enough: int, **policies: str) -> tuple[list[int], object]:
+    """Ask a model that needs ``enough`` tokens, and return the ``max_tokens`` it was asked with and the end."""
+    limits: list[int] = []
+
+    async def ask(request: ModelRequest) -> Answer:
+        limits.append(request.max_tokens)
+        whole = request.max_tokens >= enough
+        reply = ModelReply(
+            "Port 22." if whole else "Por", "stop" if whole else "length", Usage(5, request.max_tokens), "m"
+        )
+        return Answer(request.identity(), reply, 0.5, 1.0, 2, from_ledger=False)
+
+    whole = asyncio.run(ask_whole(TEN, ask, policies={**EXCLUDE, **policies}, retries=2))
+    return limits, whole
+
+
+def test_a_whole_reply_is_asked_once() -> None:
+    """Nothing is retried, nothing is marked."""
+    limits, whole = asked(1, truncated="retry")
+    assert (limits, whole.defect, whole.policy, whole.aud_cost, whole.attempts) == ([10], None, None, 0.5, 2)
+
+
+@pytest.mark.parametrize("policy", ["keep", "exclude"])
+def test_keep_and_exclude_ask_once_and_mark(policy: str) -> None:
+    """The reply stays as it is, with its defect and what the study says of it."""
+    limits, whole = asked(40, truncated=policy)
+    assert (limits, whole.defect, whole.policy, whole.answer.reply.text) == ([10], "truncated", policy, "Por")
+
+
+def test_retry_doubles_the_tokens_until_it_is_whole_and_counts_every_call() -> None:
+    """10, 20, 40: the third is whole; the money and the attempts of all three are the run's."""
+    limits, whole = asked(40, truncated="retry")
+    assert (limits, whole.defect, whole.policy) == ([10, 20, 40], None, None)
+    assert (whole.aud_cost, whole.attempts, whole.answer.reply.text) == (1.5, 6, "Port 22.")
+
+
+def test_retry_ends_and_the_reply_is_still_marked() -> None:
+    """After two retries a reply that is still cut off is not taken for a whole one."""
+    limits, whole = asked(1000, truncated="retry")
+    assert (limits, whole.defect, whole.policy) == ([10, 20, 40], "truncated", "retry")

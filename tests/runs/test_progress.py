@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import in_a_process, unjudged_study
 from stub_server import Fault, StubServer
-from test_batch_mode import answer, batch_study
-from test_chaos import unjudged_study
-from test_killed import in_a_process
+from stub_study import batch_study, plain
 from waiting import wait_for
 
 from toolkit.runs import endpoints, progress
@@ -195,7 +194,7 @@ def test_who_waits_for_another_process_is_told(
     said = "waiting: 3 calls for another process, 3 calls for a reply]"
     with StubServer(holds=lambda: said not in log.getvalue() and time.monotonic() < until) as server:
         study = unjudged_study(tmp_path, server.openai_url, concurrency=3)
-        first = in_a_process(study, None)
+        first = in_a_process(study)
         wait_for(lambda: server.count == 3)
         outcome = study.execute()
         first.join(60)
@@ -208,7 +207,12 @@ def test_who_waits_for_another_process_is_told(
     ("fault", "settings", "words"),
     [
         (Fault(status=429, retry_after="3"), {}, r"compatible asks for \d s, 1 call to be asked again"),
-        (None, {"limits": {"compatible": Limit(requests_per_minute=11)}}, r"limits.compatible for \d s"),
+        pytest.param(
+            None,
+            {"limits": {"compatible": Limit(requests_per_minute=11)}},
+            r"limits.compatible for \d s",
+            marks=pytest.mark.full,
+        ),
     ],
     ids=["Retry-After", "requests_per_minute"],
 )
@@ -232,6 +236,7 @@ def test_who_waits_for_a_limit_is_told(
     assert "waiting" not in log.getvalue().splitlines()[-1]
 
 
+@pytest.mark.full
 def test_who_waits_for_a_batch_is_told(
     tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +250,7 @@ def test_who_waits_for_a_batch_is_told(
     def polled(method: str, path: str) -> None:
         server.batch_polls = 1 if said in log.getvalue() or time.monotonic() > until else 10**9
 
-    with StubServer(answer=answer, batch_polls=10**9, batch_http_fault=polled) as server:
+    with StubServer(answer=plain, batch_polls=10**9, batch_http_fault=polled) as server:
         study = Study.load(batch_study(tmp_path, server, provider="openai"))
         assert study.execute().succeeded == 6
         study.store.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from test_chaos import unjudged_study
+from processes import unjudged_study
 
 from toolkit.errors import InputError
 from toolkit.runs.endpoints import SHARE_ENV, endpoints_of, share_of

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import lone_file
 from stub_server import Fault, StubServer
 from waiting import wait_for
 
@@ -21,22 +22,13 @@ from toolkit.runs.execution import run_anywhere
 from toolkit.store.documents import Call
 from toolkit.study import Study
 
-LONE = """
-name = "lone"
-length_bins = ["S"]
-repeats = 2
-concurrency = 4
-[[models]]
-name = "m"
-provider = "compatible"
-base_url = "{address}"
-usd_per_million_input = 1
-usd_per_million_output = 2
-[judges]
-primary = false
-secondary = false
-tertiary = false
-"""
+FULL = pytest.mark.full
+
+
+def command(folder: Path, server: StubServer) -> tuple[Path, list[str]]:
+    """Return the study of 24 runs, four at once, and what runs it."""
+    path = lone_file(folder, server.openai_url, "repeats = 2\nconcurrency = 4")
+    return path, [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
 
 
 def press() -> None:
@@ -129,13 +121,9 @@ def test_who_ignores_ctrl_c_goes_on_ignoring_it() -> None:
 def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder: Path) -> None:
     """Every request that was sent is kept and paid for once, none is abandoned, and progress counts what is done."""
     with StubServer(latency=0.5, faults=[None, Fault(status=429, retry_after="60")]) as server:
-        path = tmp_path / "lone.toml"
-        path.write_text(LONE.format(address=server.openai_url))
-        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 60
-        while server.count < 4 and child.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.005)
+        path, run = command(tmp_path, server)
+        child = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: server.count >= 4 or child.poll() is not None)
         assert child.poll() is None
         assert server.under_way
         child.send_signal(signal.SIGINT)
@@ -155,7 +143,9 @@ def test_a_study_stopped_by_ctrl_c_has_lost_nothing(tmp_path: Path, store_folder
         study.store.close()
 
 
-@pytest.mark.parametrize("fault", [None, Fault(status=503)], ids=["answered", "refused"])
+@pytest.mark.parametrize(
+    "fault", [None, pytest.param(Fault(status=503), marks=FULL)], ids=["answered", "refused"]
+)
 def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path, fault: Fault | None) -> None:
     """Four of 24 are under way: they come home and are kept, or not tried again, no fifth is sent, and no claim stays.
 
@@ -166,10 +156,8 @@ def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path, fault:
         holds=lambda: server.count > 8 and not heard.is_set(),
         faults=lambda number, body: fault if number >= 8 else None,
     ) as server:
-        path = tmp_path / "lone.toml"
-        path.write_text(LONE.format(address=server.openai_url))
-        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
+        path, run = command(tmp_path, server)
+        with subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as child:
             wait_for(lambda: server.count == 12 or child.poll() is not None)
             child.send_signal(signal.SIGINT)
             assert child.stderr is not None
@@ -186,10 +174,8 @@ def test_nothing_is_sent_after_ctrl_c(tmp_path: Path, store_folder: Path, fault:
 def test_a_second_ctrl_c_gives_up_what_is_in_flight(tmp_path: Path, store_folder: Path) -> None:
     """Nobody waits a minute for replies that he gave up; the ledger says that they may have been billed."""
     with StubServer(latency=60) as server:
-        path = tmp_path / "lone.toml"
-        path.write_text(LONE.format(address=server.openai_url))
-        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        path, run = command(tmp_path, server)
+        child = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         wait_for(lambda: server.count == 4 or child.poll() is not None)
         child.send_signal(signal.SIGINT)
         time.sleep(execution.ECHO_SECONDS + 0.3)

@@ -1,25 +1,23 @@
-"""Two thousand runs against a server that refuses, hangs, drops and breaks its replies: nothing is lost or doubled."""
+"""Thousands of runs against servers that refuse, hang, drop and break their replies: nothing is lost or doubled."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import billed, unjudged_study
 from stub_server import DrawnFaults, Fault, StubServer
 
-from toolkit.models.base import Usage
-from toolkit.models.prices import aud_cost, price_of
 from toolkit.runs import gateway
 from toolkit.runs.retries import UNSURE, RetryPolicy
 from toolkit.store.documents import Call, Run
-from toolkit.study import Study
-from toolkit.study_file import Judges, ModelEntry, StudyFile
 
-RUNS = 2000
+ENDPOINTS = 4
 SHARES = {  # issue 3, "Chaos"
     (Fault(status=429), Fault(status=429, retry_after="0.05")): 0.15,
     (Fault(status=500), Fault(status=503), Fault(status=529)): 0.05,
@@ -41,93 +39,78 @@ REASONS = {
 }
 
 
-def unjudged_study(
-    folder: Path, address: str, *, prices: tuple[float, float] = (1, 2), **settings: Any
-) -> Study:
-    """Return a study of the 12 S prompts without judges that asks one server.
-
-    ``prices`` are USD per million tokens in and out, ``settings`` those of a study file.
-    """
-    model = ModelEntry(
-        name="answerer",
-        provider="compatible",
-        base_url=address,
-        usd_per_million_input=prices[0],
-        usd_per_million_output=prices[1],
-    )
-    file = StudyFile(
-        name="lone",
-        models=(model,),
-        length_bins=("S",),
-        judges=Judges(primary=None, secondary=None, tertiary=None),
-        output=folder / "results" / "lone",
-        **settings,
-    )
-    return Study(file, folder / "lone.toml")
-
-
 def reason_of(fault: Fault | None) -> str:
     """Return the word under which the ledger keeps an attempt that met a fault."""
     return REASONS[None if fault is None else fault.status if fault.kind == "status" else fault.kind]
 
 
+@pytest.mark.parametrize("repeats", [9, pytest.param(42, marks=pytest.mark.full)])
 def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
-    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, repeats: int
 ) -> None:
-    """Each run succeeds or says why not, the ledger agrees with the server to the request and to the token."""
-    # Four attempts and not six, so that some runs do fail; short waits, because there are some 700 of them.
-    policy = partial(RetryPolicy, attempts=4, first_wait=0.05, longest_wait=0.2)
+    """Each run succeeds or says why not, the ledger agrees with the servers to the request and to the token."""
+    # Few attempts, so that some runs do fail; short waits, because there are many of them.
+    policy = partial(RetryPolicy, attempts=4 if repeats > 9 else 3, first_wait=0.05, longest_wait=0.2)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
-    faults = DrawnFaults(20251117, SHARES)
-    with StubServer(faults=faults) as server:
-        study = unjudged_study(tmp_path, server.openai_url, repeats=167, concurrency=50, timeout_seconds=1.5)
-        outcome = study.execute(progress=False, limit=RUNS)
+    # Four endpoints and not one: under such refusals the window of one stands at 2.4 requests of its 50.
+    faults = [DrawnFaults(20251117 + number, SHARES) for number in range(ENDPOINTS)]
+    total = ENDPOINTS * 12 * repeats
+    with ExitStack() as stack:
+        servers = [stack.enter_context(StubServer(faults=one)) for one in faults]
+        addresses = [server.openai_url for server in servers]
+        study = unjudged_study(tmp_path, *addresses, repeats=repeats, concurrency=50, timeout_seconds=1.5)
+        outcome = study.execute(progress=False)
         calls = list(study.store.objects(Call))
         runs = list(study.store.objects(Run))
 
         # Every run ended, none is missing, none is there twice.
-        assert outcome.succeeded + outcome.failed == RUNS
-        assert 0 < outcome.failed < RUNS / 50
-        assert len(runs) == len({run.call_id for run in runs}) == len(calls) == RUNS
+        assert outcome.succeeded + outcome.failed == total
+        assert 0 < outcome.failed < total / 20
+        assert len(runs) == len({run.call_id for run in runs}) == len(calls) == total
         done = [call for call in calls if call.state == "done"]
         failed = [call for call in calls if call.state == "failed"]
         assert (len(done), len(failed)) == (outcome.succeeded, outcome.failed)
         last = {call.call_id: call.attempts[-1]["outcome"] for call in failed}
-        said = {run.call_id: run.failure.split(":")[0] for run in runs if run.status == "failed"}
-        assert said == last
+        assert {run.call_id: run.failure.split(":")[0] for run in runs if run.status == "failed"} == last
         assert {call.call_id: call.failure["reason"] for call in failed} == last
 
-        # What the server saw is what the ledger says, in sum and by what became of it; only a busy machine may take
+        # What the servers saw is what the ledger says, in sum and by what became of it; only a busy machine may take
         # what came for what did not come in time.
-        met = Counter(reason_of(fault) for fault in faults.drawn.values())
+        met = Counter(reason_of(fault) for one in faults for fault in one.drawn.values())
         noted = Counter(attempt["outcome"] for call in calls for attempt in call.attempts)
-        assert met.total() == server.count
-        unseen = noted.total() - met.total()  # given up before the server read them
+        assert met.total() == sum(server.count for server in servers)
+        unseen = noted.total() - met.total()  # given up before a server read them
         late = noted["timeout"] - met["timeout"]
-        assert 0 <= unseen <= late <= RUNS / 100
+        assert 0 <= unseen <= late <= total / 100
         assert (met - noted).total() == late - unseen
         assert set(noted) == set(met)
-        good = {f"chatcmpl-{number}": number for number, fault in faults.drawn.items() if fault is None}
-        kept = [good[json.loads(call.raw)["id"]] for call in done]
-        assert len(kept) == len(set(kept)) == noted["answered"]
 
         # The money: each reply that came paid for once, what may have been billed is noted and nothing else.
-        price = price_of(study.plan.models["answerer"])
-        sent = sum(len(server.seen[number].body["messages"][0]["content"].split()) for number in kept)
-        paid = aud_cost(Usage(sent, len(kept) * len(server.answer({}).split())), price)
+        paid = 0.0
+        for number, (one, server) in enumerate(zip(faults, servers, strict=True)):
+            name = f"answerer-{number}" if number else "answerer"
+            good = {f"chatcmpl-{place}": place for place, fault in one.drawn.items() if fault is None}
+            kept = [good[json.loads(call.raw)["id"]] for call in done if call.model == name]
+            assert len(kept) == len(set(kept)) > 0
+            sent = sum(len(server.seen[place].body["messages"][0]["content"].split()) for place in kept)
+            paid += billed(study, sent, len(kept) * len(server.answer({}).split()))
+        assert len(done) == noted["answered"]
         assert sum(call.aud_cost or 0.0 for call in calls) == pytest.approx(paid)
         if not late:
-            whole = aud_cost(Usage(server.input_tokens, server.output_tokens), price)
-            assert paid == pytest.approx(whole)
+            tokens = [
+                sum(getattr(one, name) for one in servers) for name in ("input_tokens", "output_tokens")
+            ]
+            assert paid == pytest.approx(billed(study, *tokens))
         for call in calls:
             unsure = any(attempt["outcome"] in UNSURE for attempt in call.attempts)
             assert ((call.unsure_aud or 0.0) > 0) == unsure, call.attempts
 
         # And what failed is asked again, alone.
-        seen, server.faults = server.count, lambda number, body: None
-        again = study.execute(progress=False, limit=RUNS)
-        assert (again.succeeded, again.failed, again.new_calls) == (RUNS, 0, outcome.failed)
-        assert server.count == seen + outcome.failed
+        for server in servers:
+            server.faults = lambda number, body: None
+        again = study.execute(progress=False)
+        assert (again.succeeded, again.failed, again.new_calls) == (total, 0, outcome.failed)
+        assert sum(server.count for server in servers) == met.total() + outcome.failed
         study.store.close()
 
 

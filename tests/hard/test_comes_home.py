@@ -100,7 +100,7 @@ FAULTS = (
 )
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3], ids=["quiet", "chaos"])
+@pytest.mark.parametrize("share", [0.0, pytest.param(0.3, marks=pytest.mark.full)], ids=["quiet", "chaos"])
 def test_a_bug_in_an_annotator_loses_no_reply(
     tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:

@@ -7,13 +7,19 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from processes import (
+    BROKEN,
+    billed,
+    in_a_process,
+    kept_replies,
+    kill_when_seen,
+    two_processes,
+    unjudged_study,
+    wait_until_seen,
+)
 from stub_server import DrawnFaults, Fault, StubServer
-from test_chaos import unjudged_study
-from test_killed import in_a_process, kept_replies, kill_when_seen, two_processes, wait_until_seen
 from waiting import wait_for
 
-from toolkit.models.base import Usage
-from toolkit.models.prices import aud_cost, price_of
 from toolkit.runs import gateway
 from toolkit.runs.retries import RetryPolicy
 from toolkit.store.documents import Call
@@ -22,7 +28,6 @@ from toolkit.study_file import Budget, Sampling
 
 RUNS = 240
 MAX_TOKENS = 60
-BROKEN = {(Fault("hang"), Fault("drop"), Fault("half"), Fault("cut"), Fault("html")): 0.25}
 
 
 def answer(body: dict) -> str:
@@ -45,14 +50,12 @@ def study_at(folder: Path, server: StubServer, **settings: object) -> Study:
 def whole_cost(study: Study) -> float:
     """Return what every run of a study costs by the stub's count, where each is sent once, in AUD."""
     sent = sum(len(run.request.messages[0].content.split()) for run in study.plan.runs)
-    usage = Usage(sent, len(answer({}).split()) * len(study.plan.runs))
-    return aud_cost(usage, price_of(study.plan.models["answerer"]))
+    return billed(study, sent, len(answer({}).split()) * len(study.plan.runs))
 
 
-def billed(study: Study, server: StubServer) -> float:
+def bill(study: Study, server: StubServer) -> float:
     """Return the server's bill so far, in AUD."""
-    usage = Usage(server.input_tokens, server.output_tokens)
-    return aud_cost(usage, price_of(study.plan.models["answerer"]))
+    return billed(study, server.input_tokens, server.output_tokens)
 
 
 def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(
@@ -65,11 +68,11 @@ def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(
         stopped = capped(study, cap).execute(progress=False)
         assert stopped.exit_code == 3
         assert "budget" in str(stopped.budget)
-        assert 0.8 * cap <= billed(study, server) <= cap
-        assert stopped.spent_aud == pytest.approx(billed(study, server))
+        assert 0.8 * cap <= bill(study, server) <= cap
+        assert stopped.spent_aud == pytest.approx(bill(study, server))
         again = capped(study, cap).execute(progress=False)
         assert (again.exit_code, again.succeeded) == (3, server.count)
-        assert billed(study, server) <= cap
+        assert bill(study, server) <= cap
         done = capped(study, 3 * cap).execute(progress=False)
         assert (done.exit_code, done.succeeded, server.count) == (0, RUNS, RUNS)
         study.store.close()
@@ -83,22 +86,23 @@ def test_two_processes_at_the_same_time_share_one_cap(tmp_path: Path, store_fold
         # The same study after an edit of its file: other prompts, so that neither waits for the calls of the other.
         edited = Study(study.file.model_copy(update={"length_bins": ("M",)}), study.path)
         cap = whole_cost(study) / 2
-        codes = two_processes(capped(study, cap), capped(edited, cap), server, limit=None)
+        codes = two_processes(capped(study, cap), capped(edited, cap), server)
         assert codes == [3, 3]
         assert len({call.owner for call in study.store.objects(Call)}) == 2  # both took part
-        assert 0.5 * cap < billed(study, server) <= cap
+        assert 0.5 * cap < bill(study, server) <= cap
         done = capped(study, 3 * cap).execute(progress=False)
         assert (done.exit_code, done.succeeded) == (0, RUNS)
         study.store.close()
 
 
+@pytest.mark.full
 def test_replies_that_never_arrived_count_against_the_cap(
     tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server bills what hung, was dropped or came broken too, and its bill stays within the budget."""
     policy = partial(RetryPolicy, first_wait=0.02, longest_wait=0.05)
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
-    faults = DrawnFaults(20251119, BROKEN)
+    faults = DrawnFaults(20251119, {BROKEN: 0.25})
     with StubServer(answer=answer, faults=faults, bills_broken=True) as server:
         study = study_at(tmp_path, server, concurrency=10, timeout_seconds=1.0)
         cap = whole_cost(study) / 2
@@ -106,11 +110,12 @@ def test_replies_that_never_arrived_count_against_the_cap(
         assert stopped.exit_code == 3
         assert "budget" in str(stopped.budget)
         good = stopped.spent_aud
-        assert good < billed(study, server) <= cap  # the ledger's replies are less than the bill
-        assert billed(study, server) >= 0.5 * cap
+        assert good < bill(study, server) <= cap  # the ledger's replies are less than the bill
+        assert bill(study, server) >= 0.5 * cap
         study.store.close()
 
 
+@pytest.mark.full
 def test_the_cap_outlives_a_kill(tmp_path: Path, store_folder: Path) -> None:
     """Killed three times on the way, the study still ends at its budget, and goes on with a larger one."""
     with StubServer(latency=0.05, answer=answer) as server:
@@ -118,14 +123,14 @@ def test_the_cap_outlives_a_kill(tmp_path: Path, store_folder: Path) -> None:
         cap = whole_cost(study) / 2
         acknowledged: dict[str, str] = {}
         for number in range(3):
-            kill_when_seen(in_a_process(capped(study, cap), None), server, server.count + 10 + 7 * number)
+            kill_when_seen(in_a_process(capped(study, cap)), server, server.count + 10 + 7 * number)
             kept = kept_replies(study)
             assert acknowledged.items() <= kept.items()
             acknowledged = kept
         assert acknowledged
         stopped = capped(study, cap).execute(progress=False)
         assert stopped.exit_code == 3
-        assert billed(study, server) <= cap
+        assert bill(study, server) <= cap
         done = capped(study, 9 * cap).execute(progress=False)
         assert (done.exit_code, done.succeeded) == (0, RUNS)
         assert acknowledged.items() <= kept_replies(study).items()
@@ -142,8 +147,7 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(
     hang = Fault("hang")
     with StubServer(answer=lambda body: words, faults=lambda n, body: hang, bills_broken=True) as server:
         study = study_at(tmp_path, server, prices=(0.01, 100.0), concurrency=50, timeout_seconds=0.1)
-        price = price_of(study.plan.models["answerer"])
-        cap = 300 * aud_cost(Usage(0, MAX_TOKENS), price)
+        cap = 300 * billed(study, 0, MAX_TOKENS)
         ends: list[int | None] = []
         for _ in range(4):
             process = in_a_process(capped(study, cap), 50)
@@ -156,5 +160,5 @@ def test_attempts_of_a_killed_process_that_may_be_billed_count_against_the_cap(
         assert ends[0] == -signal.SIGKILL
         assert set(ends) <= {-signal.SIGKILL, 3}  # at its budget one ends by itself
         assert server.count > 150
-        assert billed(study, server) <= cap
+        assert bill(study, server) <= cap
         study.store.close()

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import random
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import (
+    billed,
+    in_a_process,
+    kept_replies,
+    kill,
+    kill_when_seen,
+    lone_file,
+    two_processes,
+    unjudged_study,
+)
 from stub_server import DrawnFaults, Fault, StubServer
-from test_chaos import unjudged_study
 from waiting import is_heard_out, wait_for
 
 from toolkit.cli import main
-from toolkit.models.base import Usage
-from toolkit.models.prices import aud_cost, price_of
 from toolkit.runs.leases import is_living
 from toolkit.runs.status import status_summary
 from toolkit.store import embedded
@@ -33,138 +36,62 @@ from toolkit.store.documents import Call, Run
 from toolkit.study import Study
 from toolkit.study_file import Budget, Limit, ModelEntry
 
-RUNS, KILLS = 500, 20
 LATENCY = 0.05
 CONCURRENCY = 10
 STARTED = 1.0
 """Seconds in which a process surely has begun to ask."""
-
-# Each process is forked from one that has imported everything, and so begins its work in a tenth of a second.
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    ["__main__", "pytest", "aiohttp.web", "openai", "tiktoken", "toolkit.study", "toolkit.pipeline"]
-)
+FULL = pytest.mark.full
 
 
-def run_to_the_end(study: Study, limit: int | None) -> None:
-    """Run a study as the command line does, in a process of its own; the exit code is the outcome's."""
-    outcome = study.execute(progress=False, limit=limit)
-    if outcome.budget:
-        print(outcome.budget, file=sys.stderr)
-    sys.exit(outcome.exit_code)
-
-
-def in_a_process(study: Study, limit: int | None = RUNS) -> ForkServerProcess:
-    """Start a study in a process of its own."""
-    process = FORKS.Process(target=run_to_the_end, args=(Study(study.file, study.path), limit))
-    process.start()
-    return process
-
-
-def wait_until_seen(process: ForkServerProcess, server: StubServer, requests: int) -> None:
-    """Wait until the server has seen so many requests, or the process has ended."""
-    wait_for(lambda: server.count >= requests or not process.is_alive())
-
-
-def two_processes(
-    slower: Study, faster: Study, server: StubServer, limit: int | None = RUNS
-) -> list[int | None]:
-    """Run a study in two processes at the same time and return their exit codes.
-
-    The faster one begins second, so that it gets ahead: of two at the same pace the second only waits for what the
-    first has claimed. Nothing is answered before there is a request more than the first may have under way: so both
-    take part, however long the second takes to begin.
-    """
-    server.holds = lambda: server.count <= slower.file.concurrency
-    first = in_a_process(slower, limit)
-    wait_until_seen(first, server, 1)
-    second = in_a_process(faster, limit)
-    for process in (first, second):
-        process.join(240)
-    return [first.exitcode, second.exitcode]
-
-
-def kill_when_seen(process: ForkServerProcess, server: StubServer, requests: int, after: float = 0.0) -> int:
-    """Kill a process some seconds after the server has seen so many requests; return how many were unanswered.
-
-    With a number of requests there is one unanswered at least: a process that had ended by itself proves nothing.
-    """
-    wait_until_seen(process, server, requests)
-    time.sleep(after)
-    if requests:
-        server.holds = lambda: True
-        wait_for(lambda: server.under_way or not process.is_alive())
-    unanswered = server.under_way
-    process.kill()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    assert unanswered or not requests
-    server.settle()
-    server.holds = lambda: False
-    wait_for(lambda: not server.under_way)  # what had left the process is answered to nobody
-    return unanswered
-
-
-def kept_replies(study: Study) -> dict[str, str]:
-    """Return which of the server's replies the ledger has, by call."""
-    calls = study.store.database["calls"].find({"state": "done"})
-    return {call["_id"]: json.loads(call["raw"])["id"] for call in calls}
-
-
-@pytest.fixture
-def server() -> Iterator[StubServer]:
-    """A server that takes its time, not always the same."""
-    times = random.Random(7)
-    with StubServer(latency=lambda: times.uniform(0.2, 1.8) * LATENCY) as server:
-        yield server
-
-
-def test_a_study_killed_twenty_times_is_done_once(
-    tmp_path: Path, store_folder: Path, server: StubServer
+@pytest.mark.parametrize(("runs", "kills"), [(120, 4), pytest.param(500, 20, marks=FULL)])
+def test_a_study_killed_again_and_again_is_done_once(
+    tmp_path: Path, store_folder: Path, runs: int, kills: int
 ) -> None:
-    """At twenty random moments: all 500 are kept once, and only what was in flight then is asked again."""
-    study = unjudged_study(tmp_path, server.openai_url, repeats=42, concurrency=CONCURRENCY)
-    calls = study.store.database["calls"]
-    moments = random.Random(20251117)
+    """At random moments: all are kept once, and only what was in flight then is asked again."""
+    times, moments = random.Random(7), random.Random(20251117)
     in_flight = 0
     acknowledged: dict[str, str] = {}
-    for number in range(KILLS):
-        before = server.count, calls.count_documents({"state": "done"})
-        process = in_a_process(study)
-        if number % 5:
-            requests, after = before[0] + moments.randrange(1, 45), moments.uniform(0, LATENCY)
-        else:  # perhaps before it has sent anything
-            requests, after = 0, moments.uniform(0, STARTED)
-        unanswered = kill_when_seen(process, server, requests, after)
-        wait_for(lambda: is_heard_out(store_folder))
-        lost = server.count - before[0] - (calls.count_documents({"state": "done"}) - before[1])
-        in_flight += lost
-        assert unanswered <= CONCURRENCY
-        # Also what was answered and not yet kept when it died: as much again at most, however slow the disk is.
-        assert lost <= 2 * CONCURRENCY
-        before_it, acknowledged = acknowledged, kept_replies(study)
-        assert before_it.items() <= acknowledged.items()
-    outcome = study.execute(progress=False, limit=RUNS)
-    assert (outcome.succeeded, outcome.failed) == (RUNS, 0)
-    assert server.count == RUNS + in_flight
-    assert server.most_at_once <= CONCURRENCY
-    kept = list(study.store.objects(Call))
-    assert [call.state for call in kept] == ["done"] * RUNS
-    assert len({json.loads(call.raw)["id"] for call in kept}) == RUNS
-    assert 0 < len(acknowledged) < RUNS
-    assert acknowledged.items() <= kept_replies(study).items()
-    runs = list(study.store.objects(Run))
-    assert len(runs) == len({run.call_id for run in runs}) == RUNS
-    assert {run.status for run in runs} == {"succeeded"}
-    study.store.close()
+    with StubServer(latency=lambda: times.uniform(0.2, 1.8) * LATENCY) as server:
+        study = unjudged_study(tmp_path, server.openai_url, repeats=42, concurrency=CONCURRENCY)
+        calls = study.store.database["calls"]
+        for number in range(kills):
+            before = server.count, calls.count_documents({"state": "done"})
+            process = in_a_process(study, runs)
+            if number % 5:
+                most = max(2, runs * 9 // (10 * kills))
+                requests, after = before[0] + moments.randrange(1, most), moments.uniform(0, LATENCY)
+            else:  # perhaps before it has sent anything
+                requests, after = 0, moments.uniform(0, STARTED)
+            unanswered = kill_when_seen(process, server, requests, after)
+            wait_for(lambda: is_heard_out(store_folder))
+            lost = server.count - before[0] - (calls.count_documents({"state": "done"}) - before[1])
+            in_flight += lost
+            assert unanswered <= CONCURRENCY
+            # Also what was answered and not yet kept when it died: as much again at most, however slow the disk is.
+            assert lost <= 2 * CONCURRENCY
+            before_it, acknowledged = acknowledged, kept_replies(study)
+            assert before_it.items() <= acknowledged.items()
+        outcome = study.execute(progress=False, limit=runs)
+        assert (outcome.succeeded, outcome.failed) == (runs, 0)
+        assert server.count == runs + in_flight
+        assert server.most_at_once <= CONCURRENCY
+        kept = list(study.store.objects(Call))
+        assert [call.state for call in kept] == ["done"] * runs
+        assert len({json.loads(call.raw)["id"] for call in kept}) == runs
+        assert 0 < len(acknowledged) < runs
+        assert acknowledged.items() <= kept_replies(study).items()
+        stored = list(study.store.objects(Run))
+        assert len(stored) == len({run.call_id for run in stored}) == runs
+        assert {run.status for run in stored} == {"succeeded"}
+        study.store.close()
 
 
 @pytest.mark.parametrize(
     "settings",
     [
         pytest.param({"budget": Budget(aud=5.0)}, id="with a budget"),
-        pytest.param({}, id="without one"),
-        pytest.param({"limits": {"compatible": Limit(requests_per_minute=4)}}, id="of a rate"),
+        pytest.param({}, id="without one", marks=FULL),
+        pytest.param({"limits": {"compatible": Limit(requests_per_minute=4)}}, id="of a rate", marks=FULL),
     ],
 )
 def test_only_what_was_sent_may_have_been_billed_by_two_kills(
@@ -175,12 +102,10 @@ def test_only_what_was_sent_may_have_been_billed_by_two_kills(
         study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3, **settings)
         seen = [0]
         for _ in range(2):
-            process = in_a_process(study, None)
+            process = in_a_process(study)
             wait_for(lambda: server.count == seen[-1] + 3)
             time.sleep(0.5)  # in which others would be claimed
-            process.kill()
-            process.join()
-            assert process.exitcode == -signal.SIGKILL
+            kill(process)
             server.settle()
             seen.append(server.count)
             wait_for(lambda: is_heard_out(store_folder))
@@ -188,15 +113,12 @@ def test_only_what_was_sent_may_have_been_billed_by_two_kills(
             assert (seen[-1], status["unsure_calls"]) == (seen[-2] + 3, 3)
             in_flight = {call.call_id: call.worst_aud for call in study.store.objects(Call)}
             sent = sorted(one.body["messages"][-1]["content"] for one in server.seen[-3:])
-            assert sent == sorted(
-                run.request.messages[-1].content for run in study.plan.runs if run.call_id in in_flight
-            )
+            planned = [run.request for run in study.plan.runs if run.call_id in in_flight]
+            assert sent == sorted(request.messages[-1].content for request in planned)
             assert min(in_flight.values()) > 0
             # The same three calls at every kill.
             assert status["unsure_aud"] == pytest.approx(seen[-1] / 3 * sum(in_flight.values()))
-            assert (
-                f"more may have been billed for {status['unsure_calls']} calls" in status_summary(status).text
-            )
+            assert "more may have been billed for 3 calls" in status_summary(status).text
         assert study.store.database["calls"].count_documents({}) == 3
         if study.file.limits:
             return
@@ -207,17 +129,14 @@ def test_only_what_was_sent_may_have_been_billed_by_two_kills(
         assert [[one["outcome"] for one in call.attempts] for call in lost] == [
             ["lost", "lost", "answered"]
         ] * 3
-        assert study.status()["unsure_aud"] == pytest.approx(status["unsure_aud"])
-        price = price_of(study.plan.models["answerer"])
+        after = study.status()
+        assert after["unsure_aud"] == pytest.approx(status["unsure_aud"])
         numbers = [int(name.removeprefix("chatcmpl-")) for name in kept_replies(study).values()]
-        words = [
-            sum(len(message["content"].split()) for message in server.seen[number].body["messages"])
-            for number in numbers
-        ]
-        told = sum(aud_cost(Usage(sent, len(server.answer({}).split())), price) for sent in words)
+        prompts = [server.seen[number].body["messages"][0]["content"] for number in numbers]
+        words = len(server.answer({}).split())
+        told = sum(billed(study, len(prompt.split()), words) for prompt in prompts)
         assert (len(set(numbers)), min(numbers)) == (24, 6)
-        assert outcome.spent_aud == pytest.approx(told)
-        assert study.status()["spent_aud"] == pytest.approx(told)
+        assert (outcome.spent_aud, after["spent_aud"]) == pytest.approx((told, told))
         study.store.close()
 
 
@@ -227,58 +146,41 @@ def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(
     """The provider refuses all and asks for a minute: of what is claimed nothing is under way when it is killed."""
     with StubServer(faults=lambda number, body: Fault(status=429, retry_after="60")) as server:
         study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3)
-        process = in_a_process(study, None)
+        process = in_a_process(study)
         calls = study.store.database["calls"]
         wait_for(lambda: server.count and server.count == calls.count_documents({"sent": False}))
-        process.kill()
-        process.join()
-        assert process.exitcode == -signal.SIGKILL
+        kill(process)
         wait_for(lambda: is_heard_out(store_folder))
         assert (study.status()["unsure_calls"], study.status()["unsure_aud"]) == (0, 0.0)
         study.store.close()
 
 
-@pytest.mark.parametrize("billed", [True, False])
+@pytest.mark.parametrize("billed", [True, pytest.param(False, marks=FULL)])
 def test_what_may_have_been_billed_is_settled_once(
     tmp_path: Path, store_folder: Path, billed: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Refused while a process works; then spent or off the budget, with a record that goes with the study."""
 
-    def settle(folder: Path = tmp_path) -> tuple[int, dict[str, Any]]:
-        path = folder / "lone.toml"
+    def settle(path: Path) -> tuple[int, dict[str, Any]]:
         which = "--billed" if billed else "--not-billed"
         with pytest.raises(SystemExit) as ended:
             main(["settle", str(path), which, "--note", "the bill of May", "--json"])
         return int(str(ended.value.code)), json.loads(capsys.readouterr().out)
 
     with StubServer(holds=lambda: True) as server:
-        study = unjudged_study(tmp_path, server.openai_url, concurrency=3, budget=Budget(aud=5.0))
-        (tmp_path / "lone.toml").write_text(
-            f'''name = "lone"
-length_bins = ["S"]
-output = "results/lone"
-[budget]
-aud = 5.0
-[[models]]
-name = "answerer"
-provider = "compatible"
-base_url = "{server.openai_url}"
-usd_per_million_input = 1.0
-usd_per_million_output = 2.0
-'''
-        )
-        process = in_a_process(study, None)
+        path = lone_file(tmp_path, server.openai_url, "concurrency = 3", "[budget]\naud = 5.0\n")
+        study = Study.load(path)
+        process = in_a_process(study)
         wait_for(lambda: server.count == 3)
-        code, said = settle()
+        code, said = settle(path)
         assert (code, "a process works on this study" in said["error"]) == (2, True)
-        process.kill()
-        process.join()
+        kill(process)
         wait_for(lambda: is_heard_out(store_folder))
         before = study.status()
-        code, said = settle()
+        code, said = settle(path)
         assert (code, said["settled_calls"]) == (0, 3)
         assert said["settled_aud"] == pytest.approx(before["unsure_aud"])
-        again = settle()
+        again = settle(path)
         assert (again[0], again[1]["settled_calls"]) == (0, 0)
         after = study.status()
         assert (after["unsure_calls"], after["unsure_aud"]) == (0, 0.0)
@@ -290,12 +192,8 @@ usd_per_million_output = 2.0
         server.holds = lambda: False
         outcome = study.execute(progress=False)
         done = study.status()  # the lost calls are asked again, and what was settled stays settled
-        assert (outcome.succeeded, server.count, done["unsure_calls"], done["settled"]) == (
-            12,
-            15,
-            0,
-            [record],
-        )
+        assert (outcome.succeeded, server.count) == (12, 15)
+        assert (done["unsure_calls"], done["settled"]) == (0, [record])
         write_archive(study.store, study.name, tmp_path / "a.zip")
         study.store.close()
         elsewhere = open_store(tmp_path / "elsewhere")
@@ -321,7 +219,8 @@ def test_a_killed_process_that_nobody_waited_for_is_dead(store: Store) -> None:
     assert not is_living(store, name)
 
 
-def test_two_processes_on_one_study_of_five_hundred_runs_pay_once(tmp_path: Path, store_folder: Path) -> None:
+@pytest.mark.parametrize("runs", [150, pytest.param(500, marks=FULL)])
+def test_two_processes_on_one_study_pay_once(tmp_path: Path, store_folder: Path, runs: int) -> None:
     """With every tenth request refused, the server sees each run once and each refused request once more."""
     faults = DrawnFaults(20251118, {(Fault(status=429), Fault(status=429, retry_after="0.05")): 0.1})
     with StubServer(latency=0.02, faults=faults) as server:
@@ -329,18 +228,18 @@ def test_two_processes_on_one_study_of_five_hundred_runs_pay_once(tmp_path: Path
             unjudged_study(tmp_path, server.openai_url, repeats=42, concurrency=concurrency)
             for concurrency in (CONCURRENCY, 2 * CONCURRENCY)
         )
-        assert two_processes(study, faster, server) == [0, 0]
+        assert two_processes(study, faster, server, runs) == [0, 0]
         met = Counter("refused" if fault else "answered" for fault in faults.drawn.values())
-        assert met["answered"] == RUNS
-        assert met["refused"] > 20
+        assert met["answered"] == runs
+        assert met["refused"] > runs / 25
         assert server.count == met.total()
         calls = list(study.store.objects(Call))
         assert len({call.owner for call in calls}) == 2  # both took part
         assert sum(len(call.attempts) for call in calls) == server.count
-        assert len({json.loads(call.raw)["id"] for call in calls}) == len(calls) == RUNS
-        runs = list(study.store.objects(Run))
-        assert len(runs) == len({run.call_id for run in runs}) == RUNS
-        assert study.execute(progress=False, limit=RUNS).new_calls == 0
+        assert len({json.loads(call.raw)["id"] for call in calls}) == len(calls) == runs
+        stored = list(study.store.objects(Run))
+        assert len(stored) == len({run.call_id for run in stored}) == runs
+        assert study.execute(progress=False, limit=runs).new_calls == 0
         study.store.close()
 
 
@@ -348,11 +247,11 @@ def test_a_living_process_is_alive_whatever_its_lease_says(tmp_path: Path, store
     """A laptop that slept, a clock that moved: its lease is over, and yet no call of it is asked twice."""
     with StubServer(holds=lambda: server.count < 6) as server:
         study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3)
-        first = in_a_process(study, None)
+        first = in_a_process(study)
         wait_for(lambda: server.count == 3)
         study.store.database["owners"].update_many({}, {"$set": {"lease_until": 0.0}})
         assert study.status()["at_work"]
-        second = in_a_process(study, None)
+        second = in_a_process(study)
         for process in (first, second):
             process.join(60)
         assert (first.exitcode, second.exitcode, server.count) == (0, 0, 24)

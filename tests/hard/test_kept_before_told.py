@@ -16,8 +16,8 @@ from typing import Any
 
 import psutil
 import pytest
+from processes import lone_file, unjudged_study
 from stub_server import StubServer
-from test_chaos import unjudged_study
 from waiting import wait_for
 from wire import Told, Wire
 
@@ -40,29 +40,13 @@ def runs_in(command: Told) -> list[str]:
     return [run["call_id"] for run in command.get("documents", ())] if command.get("insert") == "runs" else []
 
 
+IN_FULL = pytest.mark.full
+
+
 def lone_study(folder: Path, server: StubServer, repeats: int = 2) -> Path:
     """Write a study of four prompts by one model, asked one after the other."""
-    path = folder / "lone.toml"
-    path.write_text(
-        f"""
-name = "lone"
-output = "results/lone"
-length_bins = ["S"]
-scenarios = ["CTI_ANALYSIS"]
-repeats = {repeats}
-[[models]]
-name = "m"
-provider = "compatible"
-base_url = "{server.openai_url}"
-usd_per_million_input = 1
-usd_per_million_output = 2
-[judges]
-primary = false
-secondary = false
-tertiary = false
-"""
-    )
-    return path
+    settings = f'scenarios = ["CTI_ANALYSIS"]\nrepeats = {repeats}'
+    return lone_file(folder, server.openai_url, settings)
 
 
 def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
@@ -102,7 +86,9 @@ def test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it(
         assert events.index(("claimed", call)) < events.index(("kept", call)) < events.index(("told", call))
 
 
-@pytest.mark.parametrize("what", ["replies", "claims", "owners"])
+@pytest.mark.parametrize(
+    "what", ["replies", pytest.param("claims", marks=IN_FULL), pytest.param("owners", marks=IN_FULL)]
+)
 def test_a_write_that_may_be_lost_is_no_success(
     tmp_path: Path,
     store_folder: Path,
@@ -209,7 +195,9 @@ serve(Path(sys.argv[1]), 60)
 
 
 @pytest.mark.parametrize(
-    ("repeats", "under_way"), [(2, 1), (20, 2 * 10)], ids=["one after the other", "ten at once"]
+    ("repeats", "under_way"),
+    [(2, 1), pytest.param(20, 2 * 10, marks=IN_FULL)],
+    ids=["one after the other", "ten at once"],
 )
 def test_a_full_disk_is_one_line(tmp_path: Path, store_folder: Path, repeats: int, under_way: int) -> None:
     """The server may write no more: the study ends with exit code 2 and one line, and goes on when there is room."""
@@ -256,7 +244,9 @@ def holed(path: Path) -> None:
     path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
 
 
-@pytest.mark.parametrize("damage", [emptied, halved, overwritten, holed])
+@pytest.mark.parametrize(
+    "damage", [halved, *(pytest.param(one, marks=IN_FULL) for one in (emptied, overwritten, holed))]
+)
 def test_a_damaged_store_is_refused_and_not_an_empty_study(
     tmp_path: Path, store_folder: Path, capfd: pytest.CaptureFixture[str], damage: Callable[[Path], None]
 ) -> None:

@@ -1,0 +1,129 @@
+"""What a provider's JSON becomes: text, why it ended, and tokens that can be believed; pure, with no server."""
+
+import math
+
+import pytest
+
+from toolkit.errors import ModelError
+from toolkit.models.base import Usage
+from toolkit.models.catalogue import model_spec
+from toolkit.models.registry import open_model
+from toolkit.models.tokens import estimated_usage
+
+PROVIDERS = ("openai", "anthropic")
+
+
+def read(provider, request, raw):
+    """Return the reply in what was on the wire."""
+    spec = model_spec("m", provider=provider, base_url="http://127.0.0.1:1/v1")
+    return open_model(spec, env={}).reply(request, raw)
+
+
+def openai(content="Yes.", finish="stop", usage=None, **message):
+    choice = {"message": {"content": content, **message}, "finish_reason": finish}
+    return {"choices": [choice], "usage": usage}
+
+
+def anthropic(*blocks, finish="end_turn", usage=None):
+    return {"content": list(blocks), "stop_reason": finish, "usage": usage}
+
+
+def block(text):
+    return {"type": "text", "text": text}
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "finish"),
+    [
+        (openai(), "Yes.", "stop"),
+        (openai(finish="length"), "Yes.", "length"),
+        (openai(finish="content_filter"), "Yes.", "filter"),
+        (openai(finish="tool_calls"), "Yes.", "other"),
+        (openai(finish=None), "Yes.", "other"),
+        (openai(None, refusal="I cannot."), "I cannot.", "refusal"),
+        (openai(None, "length"), "", "length"),
+        (openai([], "length"), "", "length"),
+        (anthropic(block("a"), {"type": "thinking", "thinking": "hm"}, block("b")), "ab", "stop"),
+        (anthropic(block("a"), finish="stop_sequence"), "a", "stop"),
+        (anthropic(block("a"), finish="max_tokens"), "a", "length"),
+        (anthropic(finish="model_context_window_exceeded"), "", "length"),
+        (anthropic(finish="refusal"), "", "refusal"),
+        (anthropic(finish="tool_use"), "", "other"),
+        (anthropic(finish=None), "", "other"),
+    ],
+)
+def test_text_and_finish_reason(raw, text, finish, make_request):
+    reply = read("openai" if "choices" in raw else "anthropic", make_request(), raw)
+    assert (reply.text, reply.finish_reason, reply.raw) == (text, finish, raw)
+
+
+@pytest.mark.parametrize("raw", [{}, {"choices": []}, {"choices": [{}]}, {"choices": None, "content": "x"}])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_json_that_is_no_reply_is_a_malformed_body(provider, raw, make_request):
+    with pytest.raises(ModelError) as caught:
+        read(provider, make_request(), raw)
+    assert (caught.value.reason, caught.value.retryable) == ("malformed_body", True)
+
+
+DETAILS = {"prompt_tokens": 8, "completion_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("raw", "usage"),
+    [
+        (openai(usage=DETAILS), Usage(8, 3)),
+        *(
+            (openai(usage={**DETAILS, "prompt_tokens_details": details}), Usage(8, 3, cache_read=read))
+            for details, read in [
+                ({"cached_tokens": 6}, 6),
+                # Details that cannot be right take nothing off the price.
+                *((odd, 0) for odd in ({"cached_tokens": 9}, {"cached_tokens": -1}, {"cached_tokens": True})),
+                *(
+                    (odd, 0)
+                    for odd in ({"cached_tokens": "6"}, {"cached_tokens": 6, "cache_write_tokens": 3}, [6])
+                ),
+            ]
+        ),
+        (
+            # Tokens of the provider's cache are input too.
+            anthropic(
+                usage={
+                    "input_tokens": 1,
+                    "cache_read_input_tokens": 20,
+                    "cache_creation_input_tokens": 3,
+                    "output_tokens": 4,
+                }
+            ),
+            Usage(24, 4, cache_read=20, cache_written=3),
+        ),
+    ],
+)
+def test_the_providers_own_count(raw, usage, make_request):
+    assert read("openai" if "choices" in raw else "anthropic", make_request(), raw).usage == usage
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        *(None, {}, []),
+        *({"prompt_tokens": "9", "input_tokens": "9"}, {"input_tokens": -1, "output_tokens": 1}),
+        # The store holds no such number, and a cost made of it would stop the study.
+        {"prompt_tokens": 2**70, "completion_tokens": 1, "input_tokens": 1, "output_tokens": 2**63},
+    ],
+)
+@pytest.mark.parametrize("make", [openai, lambda usage: anthropic(block("Yes."), usage=usage)])
+def test_without_a_usable_count_the_tokens_are_our_estimate(make, usage, make_request):
+    raw = make(usage=usage)
+    found = read("openai" if "choices" in raw else "anthropic", make_request(), raw).usage
+    assert found.estimated
+    assert 0 < found.input < 1000
+    assert 0 < found.output < 10
+
+
+def test_our_estimate_is_by_the_factor_of_the_models_tokenizer(make_request):
+    """Half as many tokens again for what a provider did not count; the factor of the catalogue, rounded up."""
+    request, text = make_request(), "Isolate the host. " * 40
+    plain = estimated_usage(model_spec("claude-3-5-haiku"), request, text)
+    more = estimated_usage(model_spec("claude-haiku-5-5"), request, text)
+    assert (more.input, more.output) == (math.ceil(1.53 * plain.input), math.ceil(1.53 * plain.output))
+    assert more.estimated

@@ -1,0 +1,143 @@
+"""Studies in processes of their own, which tests kill, and what the ledger and the server say of them afterwards."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import signal
+import sys
+import time
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+from stub_server import Fault, StubServer
+from waiting import wait_for
+
+from toolkit.models.base import Usage
+from toolkit.models.prices import aud_cost, price_of
+from toolkit.study import Study
+from toolkit.study_file import Judges, ModelEntry, StudyFile
+
+# Each process is forked from one that has imported everything, and so begins its work in a tenth of a second.
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["__main__", "pytest", "aiohttp.web", "openai", "tiktoken", "toolkit.study", "toolkit.pipeline"]
+)
+BROKEN = tuple(Fault(kind) for kind in ("hang", "drop", "half", "cut", "html"))
+"""Faults after which the server may have billed."""
+
+
+def unjudged_study(
+    folder: Path, *addresses: str, prices: tuple[float, float] = (1, 2), **settings: Any
+) -> Study:
+    """Return a study of the 12 S prompts without judges that asks one server at each address.
+
+    ``prices`` are USD per million tokens in and out, ``settings`` those of a study file.
+    """
+    models = [
+        ModelEntry(
+            name=f"answerer-{number}" if number else "answerer",
+            provider="compatible",
+            base_url=address,
+            usd_per_million_input=prices[0],
+            usd_per_million_output=prices[1],
+        )
+        for number, address in enumerate(addresses)
+    ]
+    file = StudyFile(
+        name="lone",
+        models=tuple(models),
+        length_bins=("S",),
+        judges=Judges(primary=None, secondary=None, tertiary=None),
+        output=folder / "results" / "lone",
+        **settings,
+    )
+    return Study(file, folder / "lone.toml")
+
+
+def lone_file(folder: Path, address: str, settings: str = "", more: str = "") -> Path:
+    """Write the file of such a study, for commands."""
+    path = folder / "lone.toml"
+    path.write_text(
+        f'name = "lone"\noutput = "results/lone"\nlength_bins = ["S"]\n{settings}\n'
+        f'[[models]]\nname = "answerer"\nprovider = "compatible"\nbase_url = "{address}"\n'
+        "usd_per_million_input = 1.0\nusd_per_million_output = 2.0\n"
+        f"[judges]\nprimary = false\nsecondary = false\ntertiary = false\n{more}"
+    )
+    return path
+
+
+def run_to_the_end(study: Study, limit: int | None) -> None:
+    """Run a study as the command line does, in a process of its own; the exit code is the outcome's."""
+    outcome = study.execute(progress=False, limit=limit)
+    if outcome.budget:
+        print(outcome.budget, file=sys.stderr)
+    sys.exit(outcome.exit_code)
+
+
+def in_a_process(study: Study, limit: int | None = None) -> ForkServerProcess:
+    """Start a study in a process of its own."""
+    process = FORKS.Process(target=run_to_the_end, args=(Study(study.file, study.path), limit))
+    process.start()
+    return process
+
+
+def kill(process: ForkServerProcess) -> None:
+    """Kill a process that still runs."""
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+
+
+def wait_until_seen(process: ForkServerProcess, server: StubServer, requests: int) -> None:
+    """Wait until the server has seen so many requests, or the process has ended."""
+    wait_for(lambda: server.count >= requests or not process.is_alive())
+
+
+def kill_when_seen(process: ForkServerProcess, server: StubServer, requests: int, after: float = 0.0) -> int:
+    """Kill a process some seconds after the server has seen so many requests; return how many were unanswered.
+
+    With a number of requests there is one unanswered at least: a process that had ended by itself proves nothing.
+    """
+    wait_until_seen(process, server, requests)
+    time.sleep(after)
+    if requests:
+        server.holds = lambda: True
+        wait_for(lambda: server.under_way or not process.is_alive())
+    unanswered = server.under_way
+    kill(process)
+    assert unanswered or not requests
+    server.settle()
+    server.holds = lambda: False
+    wait_for(lambda: not server.under_way)  # what had left the process is answered to nobody
+    return unanswered
+
+
+def two_processes(
+    slower: Study, faster: Study, server: StubServer, limit: int | None = None
+) -> list[int | None]:
+    """Run a study in two processes at the same time and return their exit codes.
+
+    The faster one begins second, so that it gets ahead: of two at the same pace the second only waits for what the
+    first has claimed. Nothing is answered before there is a request more than the first may have under way: so both
+    take part, however long the second takes to begin.
+    """
+    server.holds = lambda: server.count <= slower.file.concurrency
+    first = in_a_process(slower, limit)
+    wait_until_seen(first, server, 1)
+    second = in_a_process(faster, limit)
+    for process in (first, second):
+        process.join(240)
+    return [first.exitcode, second.exitcode]
+
+
+def kept_replies(study: Study) -> dict[str, str]:
+    """Return which of the server's replies the ledger has, by call."""
+    calls = study.store.database["calls"].find({"state": "done"})
+    return {call["_id"]: json.loads(call["raw"])["id"] for call in calls}
+
+
+def billed(study: Study, sent: int, got: int) -> float:
+    """Return what a server bills for tokens, in AUD."""
+    return aud_cost(Usage(sent, got), price_of(study.plan.models["answerer"]))
