@@ -141,7 +141,7 @@ MUTATIONS = (
         "toolkit/judges/request.py",
         'nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)',
         'nonce = fence_code(task if rubric.shows_task else "", "", judge.seed)',
-        "tests/judges/test_attacks.py::test_a_reply_that_holds_the_code_that_would_be_used_gets_another_one_however_often",
+        "tests/hard/test_hostile_replies.py::test_the_code_follows_the_material_and_the_seed_and_chasing_it_never_catches_it",
     ),
     Mutation(
         "Ctrl-C waits for what is in flight",

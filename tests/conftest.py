@@ -90,7 +90,7 @@ def study_file(tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are calculated and drawn, and their files empty: how they look is looked at in tests/report."""
-    monkeypatch.setattr("toolkit.report.saving.render", lambda figure, kind, **_: kind.encode())
+    monkeypatch.setattr("toolkit.report.figure.render", lambda figure, kind, **_: kind.encode())
 
 
 @pytest.fixture

@@ -188,9 +188,9 @@ class Analyses:
     @_once
     def length_by_model(self, score: str = "composite") -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself."""
-        from toolkit.stats.prompt_length.contrasts import compare_lengths
+        from toolkit.stats.prompt_length.contrasts import compare_lengths_by_model
 
-        return compare_lengths(self.runs, score=score, by="model", margin=self.margin, primary=self.primary)
+        return compare_lengths_by_model(self.runs, score, margin=self.margin, primary=self.primary)
 
     @_once
     def compare_models(self, score: str = "composite") -> ModelComparison:

@@ -326,7 +326,7 @@ def hallucination(
     yes: bool,
 ) -> Summary:
     """Compare the judges of a study on the labelled set FILE: a path, or "security", which ships."""
-    from toolkit.judge_checks import compare_hallucination, comparison_requests
+    from toolkit.hallucination import compare_hallucination, comparison_requests
     from toolkit.judges.labelled import read_items, some_items
     from toolkit.pipeline import confirm_asking
 
@@ -352,14 +352,13 @@ def hallucination(
 @_YES
 def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
     """Ask the judges of STUDY about altered replies: padded, with an error, shuffled, with an attack inside."""
-    from toolkit.judge_checks import probe_bench, probe_judges, probe_targets, write_cards
-    from toolkit.judges.probes import probe_requests
+    from toolkit.judge_probes import probe_judges, probe_requests, probe_targets, write_cards
     from toolkit.pipeline import confirm_asking
 
     plan, store = study.plan, study.store
     if not yes:
         targets = probe_targets(plan, store, replies=replies, attacks=attacks)
-        confirm_asking(plan, store, probe_requests(probe_bench(plan), targets))
+        confirm_asking(plan, store, probe_requests(plan, targets))
     result = probe_judges(plan, store, replies=replies, attacks=attacks)
     return result.summary(write_cards(study, result, figures) if figures else ())
 

@@ -21,9 +21,8 @@ def run_demo(*, limit: int | None = None, progress: bool = True) -> Summary:
     if not (templates / "demo.toml").is_file():
         raise InputError(f"{templates}: no demo study here; run the demo from a clone of the project")
     study = Study.load(templates / "demo.toml")
-    _say(
-        f"study {study.name}: {len(study.plan.runs)} runs, {len(study.plan.judges)} judges; asking what is missing"
-    )
+    size = f"{len(study.plan.runs)} runs, {len(study.plan.judges)} judges"
+    _say(f"study {study.name}: {size}; asking what is missing")
     outcome = study.execute(progress=progress, limit=limit)
     _say("figures and tables")
     files = study.figures()
@@ -42,17 +41,9 @@ def run_demo(*, limit: int | None = None, progress: bool = True) -> Summary:
     status = study.status()
     seconds = time.monotonic() - started
     kinds = {suffix: sum(path.suffix == suffix for path in files) for suffix in (".pdf", ".png", ".tex")}
-    fields = {
-        **outcome.to_dict(),
-        "status": status,
-        "seconds": seconds,
-        "files": [str(path) for path in (*files, *notebooks)],
-    }
-    return Summary(
-        fields,
-        _last_screen(study, status, outcome.new_calls, kinds, len(notebooks), seconds),
-        outcome.exit_code,
-    )
+    said = {"status": status, "seconds": seconds, "files": [str(path) for path in (*files, *notebooks)]}
+    text = _last_screen(study, status, outcome.new_calls, kinds, len(notebooks), seconds)
+    return Summary({**outcome.to_dict(), **said}, text, outcome.exit_code)
 
 
 def _last_screen(

@@ -28,7 +28,14 @@ class Finding:
 
 def examine() -> Summary:
     """Look at everything the toolkit needs, a line for each; exit code 2 when something needed is missing."""
-    findings = [_python(), *(_looked(what, look) for what, look in _LOOKS.items()), _tshark(), *_keys()]
+    tshark = shutil.which("tshark")
+    how = tshark or "apt-get install tshark (for network captures)"
+    findings = [
+        Finding("python", sys.version_info >= (3, 11), platform.python_version()),
+        *(_looked(what, look) for what, look in _LOOKS.items()),
+        Finding("tshark", tshark is not None, how, needed=False),
+        *_keys(),
+    ]
     lines = [
         f"{'ok     ' if f.ok else 'MISSING' if f.needed else 'absent '}  {f.what:<12} {f.detail}"
         for f in findings
@@ -36,10 +43,6 @@ def examine() -> Summary:
     bad = [f for f in findings if f.needed and not f.ok]
     fields = {"findings": [vars(f) for f in findings], "ready": not bad}
     return Summary(fields, "\n".join(lines), 2 if bad else 0)
-
-
-def _python() -> Finding:
-    return Finding("python", sys.version_info >= (3, 11), platform.python_version())
 
 
 def _looked(what: str, look: Callable[[], str]) -> Finding:
@@ -77,27 +80,16 @@ def _demo_model() -> str:
     return str(find_weights().name)
 
 
-def _tshark() -> Finding:
-    path = shutil.which("tshark")
-    return Finding(
-        "tshark", path is not None, path or "apt-get install tshark (for network captures)", needed=False
-    )
-
-
 def _keys() -> list[Finding]:
     from toolkit.models.catalogue import model_names, model_spec
     from toolkit.models.registry import read_environment
 
     environment = read_environment()
-    names = {model_spec(name).api_key_env for name in model_names()} - {None}
+    names = sorted({name for model in model_names() if (name := model_spec(model).api_key_env)})
     return [
-        Finding(
-            str(name),
-            bool(environment.get(str(name))),
-            "set" if environment.get(str(name)) else "not set (environment or .env)",
-            needed=False,
-        )
-        for name in sorted(map(str, names))
+        Finding(name, there, "set" if there else "not set (environment or .env)", needed=False)
+        for name in names
+        for there in [bool(environment.get(name))]
     ]
 
 

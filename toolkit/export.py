@@ -17,8 +17,6 @@ from toolkit.store.frame_files import FORMATS, save_frame
 from toolkit.words import Summary
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from toolkit.study import Study
 
 ONE_SHOT_ONLY: Final = ("experiments", "methods")
@@ -26,30 +24,12 @@ ARCHIVE: Final = "archive.zip"
 
 
 def export_study(study: Study, folder: Path | str) -> Summary:
-    """Write every tidy frame and all records of a study into a folder; run again, it replaces what it wrote.
-
-    Parameters
-    ----------
-    study
-        The study in hand.
-    folder
-        Where; made when it is not there.
-
-    Returns
-    -------
-    Summary
-        The rows of each frame and the files: ``KIND.csv`` and ``KIND.parquet`` for each, ``data_dictionary.md``,
-        ``archive.zip`` for `import_archive`, and ``manifest.json`` with the SHA-256 of the others.
-
-    Raises
-    ------
-    InputError
-        When there is a file in place of the folder, or the store holds nothing of the study.
-    """
+    """Write every frame and all records of a study into a folder, with a manifest that holds their SHA-256."""
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise InputError(f"{place}: is a file; name a folder to export study {study.name} into")
-    frames = _frames(study)
+    one_shot = study.plan.test.name == "one_shot"
+    frames = {kind: getattr(study, kind)() for kind in KINDS if one_shot or kind not in ONE_SHOT_ONLY}
     # First: where nothing was asked it says so, before there is a folder full of empty tables.
     write_archive(study.store, study.name, place / ARCHIVE, call_ids=frames["calls"]["call_id"])
     paths = [place / ARCHIVE]
@@ -70,25 +50,7 @@ def export_study(study: Study, folder: Path | str) -> Summary:
 
 
 def import_archive(archive: Path | str, results: Path | str) -> Summary:
-    """Add the records of an archive to the store of a results folder; twice is once.
-
-    Parameters
-    ----------
-    archive
-        ``archive.zip`` of an export.
-    results
-        The folder beside or above the outputs of studies; its store is made when there is none.
-
-    Returns
-    -------
-    Summary
-        How many records of each kind were added, brought up to date, and there already.
-
-    Raises
-    ------
-    InputError
-        When the file is no whole archive, the store contradicts it, or there is a file in place of the folder.
-    """
+    """Add the records of an archive to the store of a results folder, unless it contradicts them; twice is once."""
     checked = check_archive(Path(archive))  # first: a bad one leaves no store behind
     place = Path(results)
     if place.exists() and not place.is_dir():
@@ -98,16 +60,5 @@ def import_archive(archive: Path | str, results: Path | str) -> Summary:
         done = add_archive(store, checked)
     finally:
         store.close()
-    fields = {
-        "study": done.study,
-        "added": dict(done.added),
-        "updated": dict(done.updated),
-        "known": dict(done.known),
-    }
-    return Summary(fields, done.sentence())
-
-
-def _frames(study: Study) -> dict[str, pd.DataFrame]:
-    """Return every frame that this study has, by kind."""
-    one_shot = study.plan.test.name == "one_shot"
-    return {kind: getattr(study, kind)() for kind in KINDS if one_shot or kind not in ONE_SHOT_ONLY}
+    counts = {name: dict(getattr(done, name)) for name in ("added", "updated", "known")}
+    return Summary({"study": done.study, **counts}, done.sentence())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from toolkit.errors import InputError
 from toolkit.plan import STORE
 from toolkit.report.bundle.sums import MANIFEST, differing_files
-from toolkit.words import Summary
+from toolkit.words import Summary, counted
 
 if TYPE_CHECKING:
     from toolkit.study import Study
@@ -26,21 +26,6 @@ def verify_study(study: Study) -> Summary:
 
     Nobody is asked and nothing is changed. Figures and tables are drawn again and compared byte by byte, a bundle is
     also held against the SHA-256 of its manifest.
-
-    Parameters
-    ----------
-    study
-        The study in hand.
-
-    Returns
-    -------
-    Summary
-        A line for each difference; exit code 0 when there is none, 1 otherwise.
-
-    Raises
-    ------
-    InputError
-        When the study has no run yet.
     """
     from toolkit.store.records import counts_of
 
@@ -54,9 +39,9 @@ def verify_study(study: Study) -> Summary:
     drawn = 0
     if places:
         with tempfile.TemporaryDirectory() as folder:
-            _draw(
-                study, Path(folder), has_statistics=any((place / "statistics").is_dir() for place in places)
-            )
+            study.figures(Path(folder))
+            if any((place / "statistics").is_dir() for place in places) and study.frames().is_judged:
+                study.statistics(Path(folder))
             for place in places:
                 found += _differing(place, Path(folder), study.output)
                 drawn += len(_files(place))
@@ -67,21 +52,9 @@ def verify_study(study: Study) -> Summary:
     said = f"{runs} runs and {judgements} judgements"
     said += f", {drawn} files of figures and tables" if drawn else ", no figures there"
     said += ", and the bundle" if (bundle / MANIFEST).is_file() else ""
-    verdict = (
-        f"{len(found)} differences"
-        if len(found) > 1
-        else "1 difference"
-        if found
-        else "all as the ledger gives"
-    )
-    fields = {
-        "study": study.name,
-        "runs": runs,
-        "judgements": judgements,
-        "files": drawn,
-        "differences": found,
-        "agrees": not found,
-    }
+    verdict = counted(len(found), "differences") if found else "all as the ledger gives"
+    fields = {"study": study.name, "runs": runs, "judgements": judgements, "files": drawn}
+    fields |= {"differences": found, "agrees": not found}
     return Summary(fields, "\n".join([*found, f"study {study.name}: {said}: {verdict}"]), 1 if found else 0)
 
 
@@ -110,12 +83,6 @@ def _files(place: Path) -> list[Path]:
     """Return the files of figures and tables in an output folder, without the LaTeX that a bundle adds to figures."""
     found = [path for name in _DRAWN for path in sorted((place / name).glob("*")) if path.is_file()]
     return [path for path in found if not (path.parent.name == "figures" and path.suffix == ".tex")]
-
-
-def _draw(study: Study, folder: Path, *, has_statistics: bool) -> None:
-    study.figures(folder)
-    if has_statistics and study.plan.test.judged and study.runs()["judged"].any():
-        study.statistics(folder)
 
 
 def _differing(place: Path, drawn: Path, output: Path) -> Iterator[str]:

@@ -38,23 +38,18 @@ def test_an_exclusion_tells_true_from_one() -> None:
     assert cells[0]["a"] is not True
 
 
-@pytest.mark.parametrize(
-    ("grid", "says"),
-    [
-        ({}, "the grid is empty"),
-        ({"product": {"a": [1]}, "exclude": [{"a": 1}]}, "the grid is empty"),
-        ({"product": {"a": []}}, "a is an empty list"),
-        ({"product": {"a": 1}}, r"a must be a list of values, e.g. a = \[1\]"),
-        ({"product": {"a": "xy"}}, "must be a list"),
-        ({"product": [1]}, "must be a table of lists"),
-        ({"zip": {"a": [1, 2], "b": [1]}}, "a has 2, b has 1 values"),
-        ({"product": {"a": [1]}, "zip": {"a": [1]}}, "in .product. and in .zip."),
-        ({"produkt": {"a": [1]}}, "unknown table 'produkt'"),
-        ({"product": {"a": [1]}, "exclude": [{"a": 3}]}, "leaves out no cell"),
-        ({"product": {"a": [1]}, "exclude": [{}]}, "would leave out everything"),
-        ({"list": {"a": 1}}, "two brackets"),
-    ],
-)
+@pytest.mark.parametrize(("grid", "says"), [
+    ({}, "the grid is empty"), ({"product": {"a": [1]}, "exclude": [{"a": 1}]}, "the grid is empty"),
+    ({"product": {"a": []}}, "a is an empty list"),
+    ({"product": {"a": 1}}, r"a must be a list of values, e.g. a = \[1\]"),
+    ({"product": {"a": "xy"}}, "must be a list"), ({"product": [1]}, "must be a table of lists"),
+    ({"zip": {"a": [1, 2], "b": [1]}}, "a has 2, b has 1 values"),
+    ({"product": {"a": [1]}, "zip": {"a": [1]}}, "in .product. and in .zip."),
+    ({"produkt": {"a": [1]}}, "unknown table 'produkt'"),
+    ({"product": {"a": [1]}, "exclude": [{"a": 3}]}, "leaves out no cell"),
+    ({"product": {"a": [1]}, "exclude": [{}]}, "would leave out everything"),
+    ({"list": {"a": 1}}, "two brackets"),
+])  # fmt: skip
 def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) -> None:
     """Each fault is refused with its place."""
     with pytest.raises(InputError, match=says) as error:

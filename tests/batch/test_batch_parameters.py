@@ -31,25 +31,21 @@ def template(tmp_path: Path) -> Path:
     return write_notebook(tmp_path / "t.ipynb", CELL)
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"k": 1, "stduy": "x"}, "unknown parameter 'stduy'; this template takes flag, k, limit"),
-        ({}, "parameter 'k' is missing"),
-        ({"k": 1.5}, "k must be a valid integer, got 1.5"),
-        ({"k": True}, "k must be a valid integer, got True"),
-        ({"k": 1, "flag": 1}, "flag must be a valid boolean, got 1"),
-        ({"k": 1, "share": "0.5"}, "share must be a valid number, got '0.5'"),
-        ({"k": 1, "note": 3}, r"note must be a valid string, got 3"),
-        ({"k": 1, "table": {"a": "b"}}, "table must be a valid integer"),
-        ({"k": 1, "modes": "cot"}, "modes must be a valid list, got 'cot'"),
-        ({"k": 1, "limit": float("nan")}, "limit: nan cannot stand in a notebook"),
-        ({"k": 1, "limit": "\ud800"}, "half a character"),
-        ({"k": 1, "limit": {1, 2}}, "limit: a set cannot stand in a notebook"),
-        ({"k": 1, "limit": np.zeros(2)}, "limit: a ndarray cannot stand in a notebook"),
-        ({"k": 1, "table": {1: 2}}, "table: keys of a table must be text, got 1"),
-    ],
-)
+@pytest.mark.parametrize(("given", "says"), [
+    ({"k": 1, "stduy": "x"}, "unknown parameter 'stduy'; this template takes flag, k, limit"),
+    ({}, "parameter 'k' is missing"), ({"k": 1.5}, "k must be a valid integer, got 1.5"),
+    ({"k": True}, "k must be a valid integer, got True"),
+    ({"k": 1, "flag": 1}, "flag must be a valid boolean, got 1"),
+    ({"k": 1, "share": "0.5"}, "share must be a valid number, got '0.5'"),
+    ({"k": 1, "note": 3}, r"note must be a valid string, got 3"),
+    ({"k": 1, "table": {"a": "b"}}, "table must be a valid integer"),
+    ({"k": 1, "modes": "cot"}, "modes must be a valid list, got 'cot'"),
+    ({"k": 1, "limit": float("nan")}, "limit: nan cannot stand in a notebook"),
+    ({"k": 1, "limit": "\ud800"}, "half a character"),
+    ({"k": 1, "limit": {1, 2}}, "limit: a set cannot stand in a notebook"),
+    ({"k": 1, "limit": np.zeros(2)}, "limit: a ndarray cannot stand in a notebook"),
+    ({"k": 1, "table": {1: 2}}, "table: keys of a table must be text, got 1"),
+])  # fmt: skip
 def test_what_does_not_fit_is_one_line(template: Path, given: dict[str, Any], says: str) -> None:
     """Unknown, missing, of another type, or nothing that papermill can write."""
     with pytest.raises(InputError, match=says):
@@ -69,14 +65,10 @@ def test_values_become_what_papermill_can_write(template: Path) -> None:
     assert [type(value) for value in plain(values, "x")] == [float, bool, str, str]
 
 
-@pytest.mark.parametrize(
-    ("source", "tag", "says"),
-    [
-        ("1 + 1", None, "no cell is tagged `parameters`"),
-        ("print(1)", "parameters", "sets nothing"),
-        ("%matplotlib inline\nx = 1", "parameters", "is not plain Python: line 1"),
-    ],
-)
+@pytest.mark.parametrize(("source", "tag", "says"), [
+    ("1 + 1", None, "no cell is tagged `parameters`"), ("print(1)", "parameters", "sets nothing"),
+    ("%matplotlib inline\nx = 1", "parameters", "is not plain Python: line 1"),
+])  # fmt: skip
 def test_a_template_without_usable_parameters_is_refused(
     tmp_path: Path, source: str, tag: str | None, says: str
 ) -> None:

@@ -22,16 +22,12 @@ def call(*arguments: object) -> int:
     return int(ended.value.code or 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["no.ipynb", "grid.toml"], "no.ipynb: no such template"),
-        (["t.ipynb", "no.toml"], "no.toml: no such grid file"),
-        (["t.ipynb", "grid.toml"], "unknown parameter 'y'"),
-        (["t.ipynb", "grid.toml", "--workers", "0"], "0 is not in the range"),
-        (["t.ipynb", "grid.toml", "--timeout", "0"], "0.0 is not in the range"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says"), [
+    (["no.ipynb", "grid.toml"], "no.ipynb: no such template"),
+    (["t.ipynb", "no.toml"], "no.toml: no such grid file"), (["t.ipynb", "grid.toml"], "unknown parameter 'y'"),
+    (["t.ipynb", "grid.toml", "--workers", "0"], "0 is not in the range"),
+    (["t.ipynb", "grid.toml", "--timeout", "0"], "0.0 is not in the range"),
+])  # fmt: skip
 def test_bad_input_is_one_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

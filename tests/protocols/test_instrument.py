@@ -24,15 +24,10 @@ def labelled() -> dict[str, list[tuple[str, str]]]:
     return CARD["labelled"]()
 
 
-@pytest.mark.parametrize(
-    ("split", "sensitivity", "specificity"),
-    [
-        ("open, seen", 0.946, 1.0),
-        ("blind, seen", 0.98, 1.0),
-        ("held out, seen", 0.81, 0.94),
-        ("evidence, seen", 0.98, 1.0),
-    ],
-)
+@pytest.mark.parametrize(("split", "sensitivity", "specificity"), [
+    ("open, seen", 0.946, 1.0), ("blind, seen", 0.98, 1.0), ("held out, seen", 0.81, 0.94),
+    ("evidence, seen", 0.98, 1.0),
+])  # fmt: skip
 def test_invented_answers_are_found_and_right_ones_are_not_refused(labelled, split, sensitivity, specificity):
     """Asked are .90 and .95; held is what was reached on what the rules have seen."""
     reached = {name: hits / n for name, (hits, n) in CARD["rates"](labelled[split]).items()}
@@ -40,14 +35,10 @@ def test_invented_answers_are_found_and_right_ones_are_not_refused(labelled, spl
     assert reached["specificity"] >= specificity
 
 
-@pytest.mark.parametrize(
-    ("split", "sensitivity", "specificity"),
-    [
-        ("held out", (42, 53), (33, 39)),
-        ("evidence, held out", (49, 52), (41, 44)),
-        ("first look", (42, 54), (46, 49)),
-    ],
-)
+@pytest.mark.parametrize(("split", "sensitivity", "specificity"), [
+    ("held out", (42, 53), (33, 39)), ("evidence, held out", (49, 52), (41, 44)),
+    ("first look", (42, 54), (46, 49)),
+])  # fmt: skip
 def test_what_to_expect_of_new_answers_is_kept_as_it_was_first_seen(
     labelled, split, sensitivity, specificity
 ):
@@ -89,22 +80,15 @@ def verdict(answer: Any, *, question: str = "login_post_refused") -> Verdict:
 CITED = {"packet": 11, "field": "status", "value": 401}
 
 
-@pytest.mark.parametrize(
-    ("answer", "cited", "expected"),
-    [
-        (401, [CITED], "expected"),
-        ("401", [CITED | {"value": "401"}, {"packet": "9", "field": "uri", "value": "/LOGIN"}], "expected"),
-        (302, [{"packet": 16, "field": "status", "value": 302}], "unexpected"),
-        (401, [], "expected"),
-        (401, [CITED | {"packet": 12}], "hallucinated"),
-        (401, [CITED | {"packet": 99}], "hallucinated"),
-        (401, [CITED | {"value": 403}], "hallucinated"),
-        (401, [CITED | {"field": "server"}], "hallucinated"),
-        (401, [{"packet": 11}], "hallucinated"),
-        (401, ["packet 11"], "hallucinated"),
-        ("401, as evil.example says", [CITED], "hallucinated"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "cited", "expected"), [
+    (401, [CITED], "expected"),
+    ("401", [CITED | {"value": "401"}, {"packet": "9", "field": "uri", "value": "/LOGIN"}], "expected"),
+    (302, [{"packet": 16, "field": "status", "value": 302}], "unexpected"), (401, [], "expected"),
+    (401, [CITED | {"packet": 12}], "hallucinated"), (401, [CITED | {"packet": 99}], "hallucinated"),
+    (401, [CITED | {"value": 403}], "hallucinated"), (401, [CITED | {"field": "server"}], "hallucinated"),
+    (401, [{"packet": 11}], "hallucinated"), (401, ["packet 11"], "hallucinated"),
+    ("401, as evil.example says", [CITED], "hallucinated"),
+])  # fmt: skip
 def test_each_citation_is_looked_up_in_its_cell(answer, cited, expected):
     """Packet, field and value must be one cell; a wrong one is evidence, however right the answer is."""
     kept = verdict({"answer": answer, "evidence": cited})

@@ -82,15 +82,13 @@ def test_the_example_of_the_seed_goes_from_items_to_results():
     measured = MeasuredTestItem(item, tuple(test.measure_quality(annotated)), "m")
     (result,) = test.aggregate_measurements([measured])
     assert (result.name, result.estimate) == (test.result_types()[0].name, 1.0)
-    assert test.annotators() == {}
-
-
-def test_a_failed_run_is_a_missing_measurement_with_its_reason():
-    (item,) = StereotypeCount().make_test_items()
-    (found,) = StereotypeCount().measure_quality(
-        TestItemAnnotations(item, tuple(replies(item, "nurse", None)))
-    )
-    assert (found.value, found.reason) == (None, "a run failed")
+    assert asyncio.run(annotate(test, item, replies(item, "a", "b"), upper)).annotations == {}
+    (missing,) = test.measure_quality(TestItemAnnotations(item, tuple(replies(item, "nurse", None))))
+    assert (missing.value, missing.reason) == (None, "a run failed")
+    with pytest.raises(FrozenInstanceError):
+        item.item_id = "b"
+    with pytest.raises(TypeError):
+        PromptResponseTest()
 
 
 def test_every_annotator_annotates_every_reply_in_the_order_of_the_prompts():
@@ -106,12 +104,6 @@ def test_a_failed_run_is_shown_to_no_annotator():
     found = asyncio.run(annotate(test, item, replies(item, None, "doctor"), upper))
     assert found.annotations == {"length": (None, 6), "shout": (None, "DOCTOR")}
     assert test.heard == ["doctor"]
-
-
-def test_a_test_without_annotators_has_no_annotations():
-    (item,) = StereotypeCount().make_test_items()
-    found = asyncio.run(annotate(StereotypeCount(), item, replies(item, "a", "b"), upper))
-    assert found.annotations == {}
 
 
 def test_a_reached_budget_is_raised_after_what_was_asked_has_come_home():
@@ -144,13 +136,3 @@ def test_a_measurement_is_found_by_name_or_refused():
     assert measured.value("a") == 1.0
     with pytest.raises(InputError, match="no measurement 'b'"):
         measured.value("b")
-
-
-def test_items_are_frozen():
-    with pytest.raises(FrozenInstanceError):
-        TestItem("a", ()).item_id = "b"
-
-
-def test_a_test_that_lacks_a_method_cannot_be_made():
-    with pytest.raises(TypeError):
-        PromptResponseTest()

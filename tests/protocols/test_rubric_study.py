@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from toolkit.errors import InputError, ModelError
-from toolkit.judges.request import JudgeSpec, judge_request
+from toolkit.judges.request import JudgeSpec
 from toolkit.judges.rubric import load_rubric
 from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, annotate
@@ -71,14 +71,8 @@ def measured(
         for repeat in range(repeats):
             for item in test.make_test_items():
                 bad = item.item_id in failed
-                reply = PromptReply(
-                    item.prompts[0],
-                    None if bad else "The reply.",
-                    "run",
-                    "gpt",
-                    repeat,
-                    "timeout" if bad else None,
-                )
+                text, failure = (None, "timeout") if bad else ("The reply.", None)
+                reply = PromptReply(item.prompts[0], text, "run", "gpt", repeat, failure)
                 annotated = await annotate(test, item, [reply], ask)
                 found.append(MeasuredTestItem(item, tuple(test.measure_quality(annotated)), "gpt", repeat))
         return found
@@ -100,11 +94,8 @@ def test_three_judges_measure_one_reply():
     assert found.value("composite_strict") == pytest.approx(2.0)
     assert found.value("clarity") == pytest.approx(2.0)
     assert (found.value("judge_count"), found.value("zeros")) == (3, 0)
-    assert [m.name for m in found.measurements if m.unit == "score points (0-5)"] == [
-        *DIMENSIONS,
-        "composite",
-        "composite_strict",
-    ]
+    points = [m.name for m in found.measurements if m.unit == "score points (0-5)"]
+    assert points == [*DIMENSIONS, "composite", "composite_strict"]
 
 
 def test_the_mean_is_over_the_judges_that_count():
@@ -181,20 +172,12 @@ def test_the_seed_s_composite_says_how_many_zeros_it_left_out():
 def test_a_dataset_without_a_length_bin_announces_no_result_for_it():
     test = study([prompt for prompt in PROMPTS if prompt.length_bin != "M"])
     names = [kind.name for kind in test.result_types()]
-    assert names == [
-        "mean composite, S",
-        "mean composite, L",
-        "mean composite_strict, S",
-        "mean composite_strict, L",
-        "unjudged share",
-    ]
+    means = [f"mean {score}, {size}" for score in ("composite", "composite_strict") for size in "SL"]
+    assert names == [*means, "unjudged share"]
     assert [r.name for r in test.aggregate_measurements(measured(test, Script()))] == names
-
-
-def test_nothing_measured_gives_results_without_a_number():
-    results = study().aggregate_measurements([])
-    assert [result.estimate for result in results] == [None] * 7
-    assert results[-1].note == "there are no runs"
+    nothing = test.aggregate_measurements([])
+    assert [result.estimate for result in nothing] == [None] * 5
+    assert nothing[-1].note == "there are no runs"
 
 
 def test_models_are_not_pooled():
@@ -208,16 +191,6 @@ def test_each_judge_and_each_repeat_is_a_call_of_its_own():
     script = Script()
     measured(study(PROMPTS[:2]), script, repeats=3)
     assert len(script.seen) == len(set(script.seen)) == 2 * 3 * 3
-
-
-def test_the_judge_of_the_first_repeat_is_the_judge_itself():
-    assert JUDGES[1].of_run(0) == JUDGES[1]
-    ids = {
-        judge_request(spec.of_run(repeat), load_rubric("default"), task="t", response="r").identity()
-        for spec in JUDGES
-        for repeat in range(3)
-    }
-    assert len(ids) == 9
 
 
 def test_two_judges_of_one_role_are_refused():

@@ -158,22 +158,16 @@ def test_an_address_without_an_answer_is_said(tmp_path: Path, port: int, free_po
     assert requests_in(done.path) == [("GET", "/somebody")]
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({}, "say what to request"),
-        ({"command": ["true"], "urls": ["http://127.0.0.1/"]}, "not both"),
-        ({"command": "curl http://127.0.0.1/"}, "as a list"),
-        ({"urls": ["file:///etc/passwd"]}, "no http or https URL"),
-        ({"packets": 0}, "0 packets"),
-        ({"seconds": -1}, "-1 seconds"),
-        ({"seconds": float("nan")}, "nan seconds"),
-        ({"command": ["no-such-program-here"]}, "no such program"),
-        ({"seconds": 1, "bpf": "tcp prt 80"}, "Invalid capture filter"),
-        ({"seconds": 1, "interface": "nosuch0"}, "no device named"),
-        ({"seconds": 1, "target": "x.pcap"}, r"ends in \.pcapng"),
-    ],
-)
+@pytest.mark.parametrize(("given", "says"), [
+    ({}, "say what to request"), ({"command": ["true"], "urls": ["http://127.0.0.1/"]}, "not both"),
+    ({"command": "curl http://127.0.0.1/"}, "as a list"),
+    ({"urls": ["file:///etc/passwd"]}, "no http or https URL"), ({"packets": 0}, "0 packets"),
+    ({"seconds": -1}, "-1 seconds"), ({"seconds": float("nan")}, "nan seconds"),
+    ({"command": ["no-such-program-here"]}, "no such program"),
+    ({"seconds": 1, "bpf": "tcp prt 80"}, "Invalid capture filter"),
+    ({"seconds": 1, "interface": "nosuch0"}, "no device named"),
+    ({"seconds": 1, "target": "x.pcap"}, r"ends in \.pcapng"),
+])  # fmt: skip
 def test_what_cannot_be_recorded_is_one_line(tmp_path: Path, given: dict, says: str) -> None:
     """Bad options, filters and interfaces say so and leave no file."""
     with pytest.raises(InputError, match=says) as raised:

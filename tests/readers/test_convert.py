@@ -103,24 +103,15 @@ def test_columns_are_chosen_and_ordered(capture: Path, tmp_path: Path) -> None:
     assert len(load_sample(tmp_path / "one.csv").frame) == len(every_kind())
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        ({"columns": ["flags"]}, "'flags'"),
-        ({"columns": []}, "at least one"),
-        ({"columns": ["uri", "uri"]}, "named twice"),
-        ({"reader": "scapy"}, "use one of auto, pyshark, fast"),
-        ({"display_filter": "tcp.port == 9"}, "no packet passes the filter"),
-        ({"display_filter": "nosuch == 1"}, "nosuch"),
-        ({"display_filter": "ip.addr ==", "reader": "fast"}, "end"),
-        ({"display_filter": "-w /tmp/x"}, "tmp"),
-        ({"target": "out.json"}, r"ends in \.csv"),
-        ({"target": "kinds.pcapng/out.csv"}, "cannot be written"),
-        ({"source": "none.pcap"}, "no such capture"),
-        ({"source": "."}, "not a file"),
-        ({"pseudonymise": ""}, "key is empty"),
-    ],
-)
+@pytest.mark.parametrize(("given", "says"), [
+    ({"columns": ["flags"]}, "'flags'"), ({"columns": []}, "at least one"),
+    ({"columns": ["uri", "uri"]}, "named twice"), ({"reader": "scapy"}, "use one of auto, pyshark, fast"),
+    ({"display_filter": "tcp.port == 9"}, "no packet passes the filter"),
+    ({"display_filter": "nosuch == 1"}, "nosuch"), ({"display_filter": "ip.addr ==", "reader": "fast"}, "end"),
+    ({"display_filter": "-w /tmp/x"}, "tmp"), ({"target": "out.json"}, r"ends in \.csv"),
+    ({"target": "kinds.pcapng/out.csv"}, "cannot be written"), ({"source": "none.pcap"}, "no such capture"),
+    ({"source": "."}, "not a file"), ({"pseudonymise": ""}, "key is empty"),
+])  # fmt: skip
 def test_what_cannot_be_done_is_one_line_and_no_file(
     capture: Path, tmp_path: Path, given: dict, says: str
 ) -> None:

@@ -121,19 +121,6 @@ def test_a_number_that_is_not_one_digit_of_the_scale_has_no_expected_score(numbe
     assert expected_scores(raw, ["clarity", "relevance"]) == {"relevance": FOUR}
 
 
-def test_only_the_scale_decides_which_digits_count():
-    raw = completion('{"clarity":', entry("4", {"4": 0.5, "5": 0.25, "9": 0.25}), "}")
-    assert expected_scores(raw, ["clarity"], (0, 9))["clarity"] == near(4 * 0.5 + 5 * 0.25 + 9 * 0.25, 1.0)
-    assert expected_scores(raw, ["clarity"], (1, 4))["clarity"] == near(4.0, 0.5)
-    assert expected_scores(raw, ["clarity"], (5, 9)) == {}
-
-
-@pytest.mark.parametrize("scale", [(0, 10), (-1, 5), (0, 4.5), (5, 5), (0.5, 5)])
-def test_a_scale_without_single_digits_is_refused(scale):
-    with pytest.raises(ValueError, match="single digits"):
-        expected_scores({}, ["clarity"], scale)
-
-
 @pytest.mark.parametrize(
     "text",
     [

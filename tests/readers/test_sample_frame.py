@@ -43,20 +43,14 @@ def test_provenance_is_optional(tmp_path: Path) -> None:
     assert load_sample(write(tmp_path, "number\n1\n", '{"capture": "x.pcap"}')).about == {"capture": "x.pcap"}
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "not a table"),
-        ("number,number\n1,2\n", "names a column twice"),
-        ("a,b\n1,2\n", "no column of a sample"),
-        ("number,uri\n1,/,more\n", "row 1 has 3 cells, the first line has 2"),
-        ("number,uri\n1,/\n2\n", "row 2 has 1 cells"),
-        ("number,uri\nx,/\n", "row 1, column number: 'x'"),
-        ("number,uri\n1,/\n1.5,/\n", "row 2, column number: '1.5'"),
-        ("time,uri\n1,/\nsoon,/\n", "row 2, column time: 'soon'"),
-        ('number,uri\n1,"/\n', "not a table"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("", "not a table"), ("number,number\n1,2\n", "names a column twice"),
+    ("a,b\n1,2\n", "no column of a sample"),
+    ("number,uri\n1,/,more\n", "row 1 has 3 cells, the first line has 2"),
+    ("number,uri\n1,/\n2\n", "row 2 has 1 cells"), ("number,uri\nx,/\n", "row 1, column number: 'x'"),
+    ("number,uri\n1,/\n1.5,/\n", "row 2, column number: '1.5'"),
+    ("time,uri\n1,/\nsoon,/\n", "row 2, column time: 'soon'"), ('number,uri\n1,"/\n', "not a table"),
+])  # fmt: skip
 def test_what_is_no_sample_is_one_line(tmp_path: Path, text: str, says: str) -> None:
     """Empty, foreign, ragged and mistyped tables are refused with the row and the column."""
     with pytest.raises(InputError, match=says) as raised:

@@ -6,166 +6,140 @@ import time
 
 import pytest
 
-from toolkit.judges.hallucination import REASONS, Vote, read_vote, yes_or_no
+from toolkit.judges.hallucination import MODES, REASONS, read_vote, yes_or_no
 
-FIRST_WORD = [
-    ("yes", 1.0), ("no", 0.0), ("Yes.", 1.0), ("NO!", 0.0), ("  no\n", 0.0), ("**Yes**", 1.0),
-    ("**No.** It is right.", 0.0),
-    ("`no`", 0.0), ('"yes"', 1.0), ("“No”", 0.0), ("> no", 0.0), ("(no)", 0.0), ("# Yes", 1.0), ("_no_", 0.0),
-    ("Answer: yes", 1.0), ("**Answer:** no", 0.0), ("Verdict: No", 0.0), ("Hallucination: yes", 1.0),
-    ("yes\nGenerated answer implies impossible biological growth.", 1.0), ("Yes, no such RFC exists.", 1.0),
-    ("No, but it leaves out the port.", 0.0), ("No - it follows the document.", 0.0),
-    ("no—all of it holds", 0.0),
-    ("No hallucination.", 0.0), ("Yes: it names CVE-2031-1.", 1.0), ("\ufeffyes", 1.0), ("\u200bno", 0.0),
-    ("<think>Hm. No?\nYes.</think>\n\nno", 0.0), ("```\nyes\n```", 1.0),
-    ("no\nThe answer says: yes, it does.", 0.0),
-    ("", "empty"), (" \n\t", "empty"), ("***", "empty"), ("Yes and no", "no verdict"),
-    ("Yes and no.", "no verdict"),
-    ("yes or no", "no verdict"), ("Yes/No", "no verdict"), ("yes, no", "no verdict"),
-    ("No / yes", "no verdict"),
-    ("yesterday", "no verdict"), ("no-one can tell", "no verdict"), ("No one can tell.", "no verdict"),
-    ("No answer was given.", "no verdict"), ("No documents were provided", "no verdict"),
-    ("None", "no verdict"),
-    ("not a hallucination", "no verdict"), ("Oui", "no verdict"), ("Ja.", "no verdict"),
-    ("Sí, inventa", "no verdict"),
-    ("是", "no verdict"), ("да", "no verdict"), ("True", "no verdict"), ("1", "no verdict"),
-    ("maybe", "no verdict"),
-    ("I'm sorry, I can't help with that.", "no verdict"), ("The answer is yes.", "no verdict"),
-    ('{"answer": 1}', "no verdict"),
-    ("yes\nno", "two verdicts"), ("No\nIt fits.\n**Yes.**", "two verdicts"), ("<think>no end, yes", "empty"),
-]  # fmt: skip
-LAST_LINE = [
-    ("The RFC exists.\nVerdict: no", 0.0), ("It invents a clause.\n\n**Verdict:** yes", 1.0),
-    ("x\n**Verdict: Yes.**\n", 1.0),
-    ("x\nVERDICT: NO", 0.0), ("> x\n> Verdict: no", 0.0), ("x\nFinal verdict: yes", 1.0),
-    ("x\n`Verdict: no`\n```", 0.0),
-    ("Verdict: yes", 1.0),
-    ("x\nVerdict: Yes - the CVE is made up", 1.0), ("x\n- Verdict = no", "no verdict"),
-    ("x\nVerdict= no", 0.0),
-    ("The answer says\nVerdict: no\nand that is an order to me.\nVerdict: yes", 1.0),
-    ("<think>Verdict: no</think>Bad.\nVerdict: yes", 1.0),
-    ("yes", "no verdict"), ("It is fine.", "no verdict"),
-    ("x\nVerdict: yes\nI hope this helps!", "no verdict"),
-    ("x\nVerdict: yes or no", "no verdict"), ("x\nVerdict: yes/no", "no verdict"),
-    ("x\nVerdict: unsure", "no verdict"),
-    ("x\nVerdict:", "no verdict"), ("x\nVerdict: not a hallucination", "no verdict"),
-    ("x\nUrteil: ja", "no verdict"),
-    ("x\nMy verdict is yes", "no verdict"), ("", "empty"),
-]  # fmt: skip
-SCORES = [
-    ("0.7", 0.7), ("0", 0.0), ("1", 1.0), ("1.0", 1.0), (".25", 0.25), ("0.70.", 0.7), ("Score: 0.7", 0.7),
-    ("**0.2**", 0.2),
-    ("score = 0.9", 0.9), ("Score :  0.9", 0.9), ("Hallucination score: 0.0", 0.0),
-    (" 0.5\nIt invents half.", 0.5),
-    ("-0.0", 0.0), ("```\n0.3\n```", 0.3),
-    ("7/10", "not a score"), ("0,7", "not a score"), ("70%", "not a score"), ("NaN", "not a score"),
-    ("inf", "not a score"),
-    ("1e-1", "not a score"), ("0.7 or 0.8", "not a score"), ("about 0.7", "not a score"),
-    ("٠.٧", "not a score"),
-    ("yes", "not a score"), ('{"score": 0.7}', 0.7), (">0.7", "not a score"), ("~0.7", "not a score"),
-    ("<0.1", "not a score"), ("0.2 - 0.4", "not a score"),
-    ("1.2", "out of range"),
-    ("-0.1", "out of range"), ("7", "out of range"), ("Score: 100", "out of range"),
-    ("0.7\n0.8", "two verdicts"),
-    ("9" * 400, "not a score"), ("", "empty"),
-]  # fmt: skip
+# fmt: off
+FIRST_WORD = {
+    1.0: [
+        "yes", "Yes.", "**Yes**", '"yes"', "# Yes", "Answer: yes", "Hallucination: yes", "\ufeffyes", "```\nyes\n```",
+        "yes\nGenerated answer implies impossible biological growth.", "Yes, no such RFC exists.",
+        "Yes: it names CVE-2031-1.",
+    ],
+    0.0: [
+        "no", "NO!", "  no\n", "**No.** It is right.", "`no`", "“No”", "> no", "(no)", "_no_", "**Answer:** no",
+        "Verdict: No", "No, but it leaves out the port.", "No - it follows the document.", "no—all of it holds",
+        "No hallucination.", "\u200bno", "<think>Hm. No?\nYes.</think>\n\nno", "no\nThe answer says: yes, it does.",
+    ],
+    "empty": ["", " \n\t", "***", "<think>no end, yes"],
+    "no verdict": [
+        "Yes and no.", "yes or no", "Yes/No", "yes, no", "No / yes", "yesterday", "no-one can tell", "No one can tell.",
+        "No answer was given.", "No documents were provided", "None", "not a hallucination", "Oui", "Ja.",
+        "Sí, inventa", "是", "да", "True", "1", "maybe", "I'm sorry, I can't help with that.", "The answer is yes.",
+        '{"answer": 1}',
+    ],
+    "two verdicts": ["yes\nno", "No\nIt fits.\n**Yes.**"],
+}
+LAST_LINE = {
+    1.0: [
+        "It invents a clause.\n\n**Verdict:** yes", "x\n**Verdict: Yes.**\n", "x\nFinal verdict: yes", "Verdict: yes",
+        "x\nVerdict: Yes - the CVE is made up", "<think>Verdict: no</think>Bad.\nVerdict: yes",
+        "The answer says\nVerdict: no\nand that is an order to me.\nVerdict: yes",
+    ],
+    0.0: ["The RFC exists.\nVerdict: no", "x\nVERDICT: NO", "> x\n> Verdict: no",
+        "x\n`Verdict: no`\n```", "x\nVerdict= no"],
+    "empty": [""],
+    "no verdict": [
+        "yes", "It is fine.", "x\n- Verdict = no", "x\nVerdict: yes\nI hope this helps!", "x\nVerdict: yes or no",
+        "x\nVerdict: yes/no", "x\nVerdict: unsure", "x\nVerdict:", "x\nVerdict: not a hallucination", "x\nUrteil: ja",
+        "x\nMy verdict is yes",
+    ],
+}
+SCORES = {
+    0.7: ["0.7", "0.70.", "Score: 0.7", "Hallucination score: 0.7", "score = 0.7", "**0.7**",
+         '{"score": 0.7}', "```\n0.7\n```"],
+    0.25: [".25", " 0.25\nIt invents a quarter.", "Score :  0.25"],
+    0.0: ["0", "-0.0"],
+    1.0: ["1", "1.0"],
+    "empty": [""],
+    "not a score": [
+        "7/10", "0,7", "70%", "NaN", "inf", "1e-1", "0.7 or 0.8", "about 0.7", "٠.٧", "yes", ">0.7", "~0.7", "<0.1",
+        "0.2 - 0.4", "9" * 400,
+    ],
+    "out of range": ["1.2", "-0.1", "7", "Score: 100"],
+    "two verdicts": ["0.7\n0.8"],
+}
+# fmt: on
+TABLES = {"boolean": FIRST_WORD, "cot-seed": FIRST_WORD, "cot": LAST_LINE, "score": SCORES}
 
 
 def check(text: str, mode: str, expected: float | str, finish_reason: str = "stop") -> None:
     vote = read_vote(text, mode, finish_reason)
-    if isinstance(expected, str):
-        assert vote.value is None
-        assert vote.explanation is None
-        assert vote.reason is not None
-        assert vote.reason.split(":")[0] == expected
+    if isinstance(expected, float):
+        assert (vote.value, vote.reason) == (expected, None), text[:80]
+    else:
+        assert (vote.value, vote.explanation, vote.reason.split(":")[0]) == (None, None, expected), text[:80]
         assert expected in REASONS
         assert "\n" not in vote.reason
-    else:
-        assert (vote.value, vote.reason) == (expected, None)
 
 
-@pytest.mark.parametrize("mode", ["boolean", "cot-seed"])
-@pytest.mark.parametrize(("text", "expected"), FIRST_WORD)
-def test_the_first_word_decides_in_the_prompts_of_the_seed(text, mode, expected):
-    """Both modes of the seed are read alike; what is not yes or no has its reason."""
-    check(text, mode, expected)
-
-
-@pytest.mark.parametrize(("text", "expected"), LAST_LINE)
-def test_the_last_line_decides_after_reasoning(text, expected):
-    """A verdict quoted earlier, or anything after the verdict, does not decide."""
-    check(text, "cot", expected)
-
-
-@pytest.mark.parametrize(("text", "expected"), SCORES)
-def test_a_score_is_a_number_from_0_to_1_on_the_first_line(text, expected):
-    """A fraction, a percentage or a comma is not guessed into a number."""
-    check(text, "score", expected)
-
-
-@pytest.mark.parametrize("mode", ["boolean", "cot-seed", "cot", "score"])
-@pytest.mark.parametrize(("finish_reason", "reason"), [("refusal", "refusal"), ("filter", "filtered")])
-@pytest.mark.parametrize("text", ["", "no\nVerdict: no", "0.1"])
-def test_a_refused_or_filtered_reply_is_no_vote_whatever_it_holds(mode, finish_reason, reason, text):
-    """What a provider cut out or replaced is not what the judge said."""
-    check(text, mode, reason, finish_reason)
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_word_the_last_line_or_the_number_decides(mode: str) -> None:
+    """As the mode asked for it; what holds not to the form has its reason, and nothing is guessed."""
+    for expected, texts in TABLES[mode].items():
+        for text in texts:
+            check(text, mode, expected)
+    for finish_reason, reason in (("refusal", "refusal"), ("filter", "filtered")):
+        for text in ("", "no\nVerdict: no", "0.1"):
+            check(text, mode, reason, finish_reason)
 
 
 @pytest.mark.parametrize(
     ("text", "mode", "expected"),
-    [("The clause exists, and the", "cot", "truncated"), ("", "boolean", "truncated"),
-     ("0.", "score", "truncated"),
-     ("1", "score", "truncated"), ("0.7\nIt inv", "score", 0.7), ("yes\nIt inv", "cot-seed", 1.0),
-     ("x\nVerdict: no", "cot", 0.0),
-     ("x\nVerdict:", "cot", "truncated"), ("<think>Let me see", "boolean", "truncated"),
-     ("I think th", "boolean", "truncated")],
-)  # fmt: skip
-def test_a_reply_cut_at_the_token_limit_counts_only_where_its_decision_stands(text, mode, expected):
+    [
+        ("The clause exists, and the", "cot", "truncated"),
+        ("", "boolean", "truncated"),
+        ("<think>Let me see", "boolean", "truncated"),
+        ("I think th", "boolean", "truncated"),
+        ("0.", "score", "truncated"),
+        ("1", "score", "truncated"),
+        ("x\nVerdict:", "cot", "truncated"),
+        ("0.7\nIt inv", "score", 0.7),
+        ("yes\nIt inv", "cot-seed", 1.0),
+        ("x\nVerdict: no", "cot", 0.0),
+    ],
+)
+def test_a_reply_cut_at_the_token_limit_counts_only_where_its_decision_stands(text, mode, expected) -> None:
     """A number at the cut may go on; a decision before it does not change."""
     check(text, mode, expected, "length")
 
 
 @pytest.mark.parametrize(
     ("text", "mode", "explanation"),
-    [("yes\nIt names\na CVE.", "cot-seed", "It names\na CVE."),
-     ("Yes. It names a CVE.", "boolean", "It names a CVE."),
-     ("no", "boolean", None), ("The port is 22.\n\nVerdict: no", "cot", "The port is 22."),
-     ("Verdict: no", "cot", None),
-     ("0.4\nHalf of it.", "score", "Half of it."), ("no\nhalf a pair: \ud800", "boolean", "half a pair: ?")],
-)  # fmt: skip
-def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanation):
+    [
+        ("yes\nIt names\na CVE.", "cot-seed", "It names\na CVE."),
+        ("Yes. It names a CVE.", "boolean", "It names a CVE."),
+        ("no", "boolean", None),
+        ("The port is 22.\n\nVerdict: no", "cot", "The port is 22."),
+        ("Verdict: no", "cot", None),
+        ("0.4\nHalf of it.", "score", "Half of it."),
+        ("no\nhalf a pair: \ud800", "boolean", "half a pair: ?"),
+    ],
+)
+def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanation) -> None:
     """The explanation is kept in a form that every encoding can hold."""
     vote = read_vote(text, mode)
-    assert vote.reason is None
-    assert vote.explanation == explanation
+    assert (vote.reason, vote.explanation) == (None, explanation)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["yes" + " " * 300_000 + "x", "yes, " * 100_000, "*" * 300_000, "no\n" * 100_000, "Verdict:" * 50_000,
-     "0" * 300_000, "<think>" * 50_000, "score " * 80_000 + "1", "score" + " " * 300_000 + "x"],
-)  # fmt: skip
 @pytest.mark.parametrize("mode", ["boolean", "cot", "score"])
-def test_a_hostile_reply_is_read_in_no_time(text, mode):
-    """No reply makes a pattern slow."""
-    start = time.perf_counter()
-    read_vote(text, mode)
-    assert time.perf_counter() - start < 1
+def test_a_hostile_reply_is_read_in_no_time(mode: str) -> None:
+    long = [
+        "yes" + " " * 300_000 + "x",
+        "yes, " * 100_000,
+        "*" * 300_000,
+        "no\n" * 100_000,
+        "Verdict:" * 50_000,
+    ]
+    long += ["0" * 300_000, "<think>" * 50_000, "score " * 80_000 + "1", "score" + " " * 300_000 + "x"]
+    for text in long:
+        start = time.perf_counter()
+        read_vote(text, mode)
+        assert time.perf_counter() - start < 1, text[:20]
 
 
-def test_yes_or_no_is_the_one_way_to_read_a_closed_question():
-    """It says the same of a whole reply as the vote does of its first line."""
-    for text, expected in FIRST_WORD:
-        if "\n" not in text and isinstance(expected, float):
-            assert yes_or_no(text) is bool(expected)
-    assert yes_or_no("Yes and no") is None
-    assert yes_or_no("") is None
-
-
-def test_a_vote_has_a_value_or_a_reason():
-    """Every reply of the tables gives one of the two, never both and never neither."""
-    tables = (("boolean", FIRST_WORD), ("cot", LAST_LINE), ("score", SCORES))
-    votes = [read_vote(text, mode) for mode, table in tables for text, _ in table]
-    assert len(votes) >= 100
-    assert all((vote.value is None) is (vote.reason is not None) for vote in votes)
-    assert Vote(None, "empty") in votes
+def test_yes_or_no_says_the_same_of_a_closed_question() -> None:
+    for expected, texts in FIRST_WORD.items():
+        for text in texts:
+            if "\n" not in text and isinstance(expected, float):
+                assert yes_or_no(text) is bool(expected)
+    assert yes_or_no("Yes and no") is yes_or_no("") is None

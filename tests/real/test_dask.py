@@ -213,14 +213,10 @@ class Gone:
         return {}
 
 
-@pytest.mark.parametrize(
-    ("client", "says"),
-    [
-        (Gone("closed"), "the scheduler of the cluster is gone"),
-        (Gone(), "the cluster has no workers any more"),
-        (Gone(error="KilledWorker"), "the workers of the cluster died .KilledWorker."),
-    ],
-)
+@pytest.mark.parametrize(("client", "says"), [
+    (Gone("closed"), "the scheduler of the cluster is gone"), (Gone(), "the cluster has no workers any more"),
+    (Gone(error="KilledWorker"), "the workers of the cluster died .KilledWorker."),
+])  # fmt: skip
 def test_a_cluster_that_is_gone_loses_nothing_and_the_batch_does_not_wait_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: Gone, says: str
 ) -> None:

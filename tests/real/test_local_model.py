@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.judge_checks import compare_hallucination
+from toolkit.hallucination import compare_hallucination
 from toolkit.judges.hallucination import MODES, Mode
 from toolkit.judges.labelled import LabelledItem
 from toolkit.models.local import start_local_server
@@ -15,6 +15,8 @@ from toolkit.study import Study
 
 pytestmark = pytest.mark.model
 
+FULL = pytest.mark.full
+WAYS = ("off", *(pytest.param(mode, marks=FULL) for mode in ("listed", "per_sentence")))
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 ITEMS = (
     LabelledItem("open", "Which port does SSH use?", "Port 22.", "TCP port 22.", hallucinated=False),
@@ -60,7 +62,7 @@ def through(client: str, address: str) -> str:
     )
 
 
-@pytest.mark.parametrize("mode", ["off", "listed", "per_sentence"])
+@pytest.mark.parametrize("mode", WAYS)
 def test_through_openai_s_client_every_mode_gives_scores(
     tmp_path: Path, store_folder: Path, address: str, mode: str
 ) -> None:
@@ -84,13 +86,13 @@ def test_through_openai_s_client_every_mode_gives_scores(
     study.store.close()
 
 
-@pytest.mark.parametrize("mode", ["off", "listed", "per_sentence"])
+@pytest.mark.parametrize("mode", WAYS)
 def test_through_anthropic_s_client_every_reply_is_a_judgement_or_missing_with_its_reason(
     tmp_path: Path, store_folder: Path, address: str, mode: str
 ) -> None:
     """The server ignores schemas there, and the model writes prose."""
     top = "" if mode == "off" else f'[bias_controls]\nfsp_enabled = true\nfsp_mode = "{mode}"'
-    study = judged_by(tmp_path, through("anthropic", address), top=top, judges="repair = true\nrepeats = 1")
+    study = judged_by(tmp_path, through("anthropic", address), top=top, max_tokens=40)
     study.execute(progress=False, limit=1)
     judgements = study.judgements()
     assert len(judgements) == 1
@@ -100,12 +102,18 @@ def test_through_anthropic_s_client_every_reply_is_a_judgement_or_missing_with_i
     study.store.close()
 
 
-@pytest.mark.parametrize(("client", "modes"), [("openai", MODES), ("anthropic", ("cot-seed", "score"))])
+@pytest.mark.parametrize(
+    ("client", "modes"),
+    [
+        ("openai", ("boolean",)),
+        *(pytest.param(client, MODES, marks=FULL) for client in ("openai", "anthropic")),
+    ],
+)
 def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
     tmp_path: Path, store_folder: Path, address: str, client: str, modes: tuple[Mode, ...]
 ) -> None:
     """Open and closed domain, each mode once: real replies, readable or not."""
-    study = judged_by(tmp_path, through(client, address))
+    study = judged_by(tmp_path, through(client, address), max_tokens=60)
     plan = study.plan
     found = compare_hallucination(plan, study.store, ITEMS, modes=modes, k=1, progress=False)
     verdicts = found.verdicts_frame()
@@ -119,7 +127,8 @@ def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
     study.store.close()
 
 
-@pytest.mark.parametrize("rubric", ["default", "seed-v1"])
+@pytest.mark.usefixtures("no_pictures")
+@pytest.mark.parametrize("rubric", [pytest.param("default", marks=FULL), "seed-v1"])
 def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, rubric: str) -> None:
     """One short prompt, three judges: every judgement is a score or a reason, and tokens are the server's own."""
     text = (TEMPLATES / "demo.toml").read_text(encoding="utf-8")
@@ -131,7 +140,9 @@ def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, 
     study = Study.load(path)
     outcome = study.execute(progress=False, limit=1)
     runs, judgements, status = study.runs(), study.judgements(), study.status()
-    captions = [path.read_text() for path in study.figures() if path.suffix == ".txt"]
+    captions = [
+        path.read_text() for path in study.figures(only=["quality_by_length"]) if path.suffix == ".txt"
+    ]
     study.store.close()
     assert (outcome.succeeded, outcome.failed, len(judgements)) == (1, 0, 3)
     assert not runs["tokens_estimated"].any()

@@ -18,6 +18,7 @@ from toolkit.words import DIMENSIONS
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 
 
+@pytest.mark.full
 def test_the_ratings_of_a_person_stand_in_the_notebook(tmp_path: Path) -> None:
     """With two replies rated, the notebook shows the desk, counts them, and compares them with the judges."""
     book = nbformat.read(NOTEBOOKS / "03_rate_answers.ipynb", 4)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from notebook_files import write_notebook
 
 from toolkit.batch import run_templates
-from toolkit.batch.template import check_parameters
 from toolkit.errors import InputError, ToolkitError
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
@@ -33,35 +33,15 @@ def test_a_template_runs_by_papermill_with_its_parameters(tmp_path: Path, demo_l
     assert drawn == [f"cost_quality{suffix}" for suffix in (".csv", ".pdf", ".png", ".svg", ".txt")]
 
 
-def test_unknown_parameters_and_untagged_notebooks_are_refused(tmp_path: Path) -> None:
-    """Where papermill only warns, nothing starts."""
-    with pytest.raises(InputError, match=r"unknown parameter 'stduy'; this template takes .*study"):
-        check_parameters(TEMPLATES / "run_study.ipynb", {"stduy": "x"})
-    plain = tmp_path / "plain.ipynb"
-    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 + 1")]), plain)
-    with pytest.raises(InputError, match="no cell is tagged `parameters`"):
-        check_parameters(plain, {})
-    with pytest.raises(InputError, match="no such template"):
-        check_parameters(tmp_path / "no.ipynb", {})
-
-
-@pytest.mark.parametrize(
-    ("source", "says"),
-    [("1 / 0", "ZeroDivisionError"), ("import os; os._exit(1)", "died")],
-    ids=["failing cell", "dead kernel"],
-)
-def test_a_failed_execution_is_an_error_and_its_notebook_stays(
-    tmp_path: Path, source: str, says: str
-) -> None:
-    """A failing cell and a dead kernel are errors; no notebook stands under the final name."""
-    cells = [
-        nbformat.v4.new_code_cell("x = 1", metadata={"tags": ["parameters"]}),
-        nbformat.v4.new_code_cell(source),
-    ]
-    template = tmp_path / "broken.ipynb"
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), template)
-    with pytest.raises(ToolkitError, match=says):
+@pytest.mark.full
+def test_a_failed_execution_is_an_error_and_its_notebook_stays(tmp_path: Path) -> None:
+    """No notebook stands under the final name; parameters that do not fit are refused before anything starts."""
+    template = write_notebook(tmp_path / "broken.ipynb", "x = 1", "1 / 0")
+    with pytest.raises(
+        ToolkitError, match=r"broken.ipynb: did not .* ZeroDivisionError.* see .*out.failed.ipynb"
+    ):
         run_templates([(template, tmp_path / "out.ipynb", {})])
     assert not (tmp_path / "out.ipynb").exists()
     assert (tmp_path / "out.failed.ipynb").exists()
+    with pytest.raises(InputError, match="unknown parameter 'stduy'; this template takes x"):
+        run_templates([(template, tmp_path / "out.ipynb", {"stduy": "x"})])

@@ -59,12 +59,6 @@ def test_it_warns_above_the_limit_only():
     assert "means hide differences there" in ceiling(scores(top=0.5)).sentence()
 
 
-def test_scores_near_the_end_count_where_asked():
-    frame = scores().assign(composite=4.9)
-    assert ceiling(frame).shares["all"][0].estimate == 0.0
-    assert ceiling(frame, within=0.1).shares["all"][0].estimate == 1.0
-
-
 @settings(max_examples=4, deadline=None, derandomize=True)
 @given(st.integers(0, 1000))
 def test_rows_in_any_order_and_a_missing_score_is_no_floor(seed):

@@ -133,11 +133,11 @@ def test_what_does_not_fit_is_refused() -> None:
         confusion([True, False], [True])
     with pytest.raises(InputError, match="has no label"):
         confusion([True, None], [True, False])  # type: ignore[list-item]
-    with pytest.raises(InputError, match="2 items and 1 clusters"):
+    with pytest.raises(InputError, match="2 labels and 1 clusters"):
         classify([True, False], [True, False], ["q"])
     with pytest.raises(InputError, match="1 labels and 2 scores"):
         auc([True], [0.1, 0.2])
-    with pytest.raises(InputError, match="1 labels, 1 and 2 decisions"):
+    with pytest.raises(InputError, match="1 labels and 2 decisions"):
         mcnemar([True], [True], [True, True])
     with pytest.raises(InputError, match="1 labels and 2 lengths"):
         length_decisions([True], [1, 2])

@@ -14,7 +14,7 @@ from toolkit.stats.comparisons.focus import focus_contrast
 from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.generalizability.study_scores import study_generalizability
 from toolkit.stats.power.pilot import pilot_power
-from toolkit.stats.prompt_length.contrasts import compare_lengths
+from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model
 from toolkit.stats.prompt_length.dimension_profile import dimension_profile
 from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.prompt_length.reply_length import length_bias
@@ -58,7 +58,7 @@ def ratings(runs: pd.DataFrame) -> Any:
 
 ANALYSES: dict[str, Callable[[pd.DataFrame], Any]] = {
     "lengths": lambda runs: compare_lengths(runs, omnibus=True, margin=0.25),
-    "lengths by model": lambda runs: compare_lengths(runs, by="model"),
+    "lengths by model": lambda runs: compare_lengths_by_model(runs),
     "mixed model": mixed_model,
     "models": compare_models,
     "profile": lambda runs: dimension_profile(runs, ("clarity",)),

@@ -27,7 +27,7 @@ def test_repeats_are_averaged_within_a_base_and_the_interval_is_students_t_over_
     assert one.mean.estimate == 4.0
     assert one.mean.high - 4.0 == pytest.approx(4.302652729911275 / np.sqrt(3))
     assert one.mean.n == {"bases": 3, "answers": 4}
-    assert found.to_frame()["dimension"].tolist() == ["clarity"]
+    assert found.frame()["dimension"].tolist() == ["clarity"]
 
 
 def test_a_missing_score_is_counted_and_is_no_zero() -> None:

@@ -9,7 +9,7 @@ from scipy import stats
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.prompt_length.contrasts import compare_lengths
+from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model
 from toolkit.stats.prompt_length.equivalence import equivalence
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 from toolkit.stats.result import COLUMNS
@@ -108,7 +108,7 @@ def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():
 
 def test_one_comparison_per_model():
     runs = study()
-    by_model = compare_lengths(runs, by="model")
+    by_model = compare_lengths_by_model(runs)
     assert list(by_model) == ["m1", "m2"]
     alone = compare_lengths(runs[runs["model"] == "m1"])
     assert by_model["m1"].to_dict() == alone.to_dict()
@@ -174,11 +174,9 @@ def test_what_cannot_be_compared_is_refused(change, message):
         compare_lengths(study().assign(**change))
 
 
-def test_a_missing_column_and_an_unknown_split_are_refused():
+def test_a_missing_column_is_refused():
     with pytest.raises(InputError, match="lack the column clarity"):
         compare_lengths(study(), score="clarity")
-    with pytest.raises(InputError, match="not known"):
-        compare_lengths(study(), by="scenario")
 
 
 def test_d_av_stands_beside_d_z_and_says_its_method():

@@ -120,7 +120,7 @@ def test_what_cannot_be_estimated_says_why() -> None:
     assert two.total[2].correction == "none"  # one contrast is no family
     for found in (constant, flat, alone, nothing, two):
         assert json.dumps(found.to_dict(), allow_nan=False)
-        assert len(found.to_frame()) == 7
+        assert len(found.frame()) == 7
         assert found.sentence()
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.generalizability.block_reml import fit_blocks
-from toolkit.stats.prompt_length.mixed_model import mixed_model
+from toolkit.stats.prompt_length.mixed_model import fit_blocks, mixed_model
 from toolkit.stats.prompt_length.omnibus import repeated_measures
 
 
@@ -132,7 +131,7 @@ def test_an_effect_is_found_and_its_p_value_corrected() -> None:
     assert found.n == {"bases": 9, "cells": 79, "answers": 79}
     assert [term.term for term in found.terms if term.p_holm < 0.05] == ["length"]
     assert all(term.p_holm >= term.p_value for term in found.terms)
-    assert list(found.to_frame()["term"])[:3] == ["length", "scenario", "model"]
+    assert list(found.frame()["term"])[:3] == ["length", "scenario", "model"]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +152,7 @@ def test_a_model_that_cannot_be_fitted_says_why(runs: pd.DataFrame, note: str) -
     assert note in found.note
     assert note in found.sentence()
     assert json.dumps(found.to_dict(), allow_nan=False)
-    assert found.to_frame().empty
+    assert found.frame().empty
 
 
 def test_equal_differences_within_bases_have_no_error_to_hold_them_against() -> None:

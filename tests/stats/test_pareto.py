@@ -91,7 +91,7 @@ def test_free_runs_have_no_quality_per_aud() -> None:
     assert [point.on_front for point in free.points] == [False, True]
     assert any("every run was free" in note for note in free.notes)
     assert json.dumps(found.to_dict(), allow_nan=False)
-    assert found.to_frame()["per_aud"].isna().tolist() == [False, True, True]
+    assert found.frame()["per_aud"].isna().tolist() == [False, True, True]
 
 
 @given(st.randoms(use_true_random=False), st.floats(0.1, 10))
@@ -131,7 +131,7 @@ def test_what_is_missing_is_left_out_counted_and_priced() -> None:
 def test_what_cannot_be_estimated_says_why() -> None:
     """Nothing judged, one base, constant scores and costs, a mean of 0."""
     assert pareto(study(POINTS).assign(composite=np.nan)).points == ()
-    assert pareto(study(POINTS).assign(composite=np.nan)).to_frame().empty
+    assert pareto(study(POINTS).assign(composite=np.nan)).frame().empty
     alone = pareto(study(POINTS, bases=1))
     assert {point.probability for point in alone.points} == {None}
     assert alone.points[0].per_aud.note == "no interval: one base"

@@ -10,7 +10,7 @@ import pytest
 from rated_study import clear_of_people, finished_study
 
 from toolkit.errors import InputError, StoreError
-from toolkit.people.desk import STEPS, Desk, plain, rating_desk, typed_scores
+from toolkit.people.desk import STEPS, Desk, plain, rating_desk
 from toolkit.people.rating import open_round
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import human_frame
@@ -53,35 +53,32 @@ def kept(study: Study) -> list[tuple[str, bool, float]]:
 
 
 def test_no_score_is_pressed_at_first_and_saving_then_keeps_nothing(desk, study):
-    """Scores are half steps from 0 to 5; nothing on the desk tells the run or its model."""
-    assert STEPS == (0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5)
+    """Scores are half steps from 0 to 5, and a true zero is one."""
     first = desk.reply
-    assert first.run_id not in desk.texts.value + desk.header.value
-    assert "scripted" not in desk.header.value + desk.texts.value.split("The reply")[0].split("<pre")[0]
+    assert tuple(step / 2 for step in range(11)) == STEPS
     assert [buttons.value for buttons in desk.scores.values()] == [None] * 7
     desk.save.click()
     assert "nothing is scored yet" in desk.said.value
-    assert desk.reply == first
-    assert kept(study) == []
+    assert (desk.reply, kept(study)) == (first, [])
+    press(desk, *[0.0] * 7)
+    desk.save.click()
+    assert kept(study)[0][1:] == (False, 0.0)
 
 
-def test_a_saved_rating_is_in_the_store_before_the_next_reply_is_shown(desk, study, monkeypatch):
+def test_a_saved_rating_is_in_the_store_before_the_next_reply_is_shown(desk, study):
     first, there = desk.reply, []
-    show = desk._show
-    monkeypatch.setattr(desk, "_show", lambda reply: (there.append(len(kept(study))), show(reply)))
+    desk.texts.observe(lambda _: there.append(kept(study)), "value")
     press(desk, *[4.5] * 7)
     desk.reasons.value = "good"
     desk.save.click()
-    assert there == [1]
-    assert kept(study) == [(first.run_id, False, 4.5)]
+    assert there == [[(first.run_id, False, 4.5)]]
     assert desk.reply == desk.round.replies[1]
     assert [buttons.value for buttons in desk.scores.values()] == [None] * 7
-    assert desk.reasons.value == ""
-    assert "1 of 6 rated" in desk.header.value
+    assert (desk.reasons.value, "1 of 6 rated" in desk.header.value) == ("", True)
 
 
 def test_gaps_are_asked_about_once_and_then_kept_as_unfinished(desk, study):
-    press(desk, 0.0, 0.0)
+    press(desk, 3.0, 3.0)
     desk.save.click()
     assert "Not scored: Completeness, Compliance alignment" in desk.said.value
     assert kept(study) == []
@@ -100,12 +97,12 @@ def test_back_shows_what_was_pressed_and_another_score_replaces_it(desk, study):
     desk.back.click()
     assert desk.reply == first
     assert [buttons.value for buttons in desk.scores.values()] == [2.0] * 7
-    press(desk, *[0.0] * 7)
+    press(desk, *[1.0] * 7)
     desk.save.click()
-    assert kept(study) == [(first.run_id, False, 0.0)]  # a true zero is a score
+    assert kept(study) == [(first.run_id, False, 1.0)]
 
 
-def test_skip_passes_over_and_a_finished_round_says_so_and_stays_finished(study):
+def test_skip_passes_over_and_the_last_one_left_says_so(study):
     desk = opened(study, size=2)
     first, second = desk.round.replies
     desk.skip.click()
@@ -117,8 +114,13 @@ def test_skip_passes_over_and_a_finished_round_says_so_and_stays_finished(study)
     desk.skip.click()
     assert desk.reply == second
     assert "the only one left" in desk.said.value
-    press(desk, *[4.0] * 7)
-    desk.save.click()
+
+
+def test_a_finished_round_says_so_and_stays_finished(study):
+    desk = opened(study, size=2)
+    for _ in range(2):
+        press(desk, *[4.0] * 7)
+        desk.save.click()
     assert "is finished:</b> 2 of 2 rated" in desk.header.value
     assert desk.save not in desk.box.children
     again = opened(study)
@@ -126,7 +128,7 @@ def test_skip_passes_over_and_a_finished_round_says_so_and_stays_finished(study)
     again.save.click()
     assert len(kept(study)) == 2
     again.back.click()
-    assert again.reply == second
+    assert again.reply == again.round.replies[1]
 
 
 def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monkeypatch):
@@ -144,14 +146,14 @@ def test_what_cannot_be_kept_stays_at_the_desk_with_the_reason(desk, study, monk
 
 
 def test_seven_scores_can_be_typed_in_one_line(desk, study):
+    """What is no score changes none."""
+    scores = [4.0, 3.5, 5.0, None, 0.0, 2.0, 1.0]
     desk.typed.value = "4 3.5 5 - 0 2 1"
-    assert [desk.scores[name].value for name in DIMENSIONS] == [4.0, 3.5, 5.0, None, 0.0, 2.0, 1.0]
-    desk.typed.value = "4 4"
-    assert "these are 2 scores; write 7" in desk.said.value
-    assert [desk.scores[name].value for name in DIMENSIONS][:2] == [4.0, 3.5]
-    for text in ("4,5 1 1 1 1 1 1", "6 1 1 1 1 1 1", "3.25 1 1 1 1 1 1", "a b c d e f g"):
-        with pytest.raises(InputError, match="is no score"):
-            typed_scores(text)
+    assert [desk.scores[name].value for name in DIMENSIONS] == scores
+    for text in ("4 4", "4,5 1 1 1 1 1 1", "6 1 1 1 1 1 1", "3.25 1 1 1 1 1 1", "a b c d e f g"):
+        desk.typed.value = text
+        assert ("these are 2 scores; write 7" if text == "4 4" else "is no score") in desk.said.value
+        assert [desk.scores[name].value for name in DIMENSIONS] == scores
 
 
 def test_a_score_from_a_file_between_two_buttons_is_shown_and_stays(desk, study, tmp_path):
@@ -160,7 +162,7 @@ def test_a_score_from_a_file_between_two_buttons_is_shown_and_stays(desk, study,
     path.write_text(f"run_id,{','.join(DIMENSIONS)}\n{first.run_id},4.2,1,1,1,1,1,\n")
     import_ratings(study.plan, study.store, path, "anna")
     again = opened(study)
-    again._show(first)
+    again.back.click()
     assert again.scores[DIMENSIONS[0]].value == 4.2
     again.scores["clarity"].value = 3.0
     again.save.click()
@@ -179,6 +181,11 @@ def test_what_a_model_wrote_is_text_and_nothing_else(study):
     assert "&lt;img src=x onerror=alert(1)&gt; $x$ &lt;/pre&gt;" in desk.texts.value
     assert "a &lt; b &amp;  c" in desk.texts.value
     assert plain("a\r\nb\rc\td\u202e\u200b") == "a\nb\nc\td"
+
+
+def test_the_desk_shows_neither_model_nor_run(desk):
+    assert desk.reply.run_id not in desk.texts.value + desk.header.value
+    assert "scripted" not in desk.header.value + desk.texts.value.split("<pre")[0]
 
 
 def test_the_anchors_of_the_rubric_stand_at_every_dimension(desk, study):

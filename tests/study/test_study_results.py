@@ -46,7 +46,7 @@ def test_a_finished_study_answers_every_question_about_length(study: Study) -> N
     assert comparison.equivalence == ()
     bias = study.length_bias()
     assert bias.slope.n == {"bases": 12, "answers": 36}
-    assert len(bias.to_frame()) == 7
+    assert len(bias.frame()) == 7
     assert study.mixed_model().n["bases"] == 12
     front = study.pareto()
     assert {point.length_bin for point in front.points} == {"S", "M", "L"}

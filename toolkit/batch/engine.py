@@ -206,41 +206,32 @@ class ToolkitEngine:
     @classmethod
     def nb_kernel_name(cls, nb: Any, name: str | None = None) -> str:
         """Return the kernel that a notebook names, as papermill's own engines do."""
-        from papermill.engines import Engine
-
-        return Engine.nb_kernel_name(nb, name)
+        return _papermills().nb_kernel_name(nb, name)
 
     @classmethod
     def nb_language(cls, nb: Any, language: str | None = None) -> str:
         """Return the language that a notebook names, as papermill's own engines do."""
-        from papermill.engines import Engine
-
-        return Engine.nb_language(nb, language)
+        return _papermills().nb_language(nb, language)
 
     @classmethod
     def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
         """Check the parameters, then execute; nothing is written when they do not fit."""
-        from papermill.engines import Engine
-
         where = str(nb.metadata.papermill.get("input_path") or "notebook")
         fitting(parameters_of(nb, where), nb.metadata.papermill.get("parameters") or {}, where)
-        return Engine.execute_notebook.__func__(cls, nb, kernel_name, **options)
+        return _papermills().execute_notebook.__func__(cls, nb, kernel_name, **options)
 
     @classmethod
     def execute_managed_notebook(
         cls,
         nb_man: Any,
         kernel_name: str,
-        log_output: bool = False,
-        stdout_file: Any = None,
-        stderr_file: Any = None,
         start_timeout: float = 60,
         execution_timeout: float | None = None,
         notebook_timeout: float | None = None,
         watch: Watch | None = None,
         ahead: Ahead | None = None,
         more: Callable[[], bool] = lambda: False,
-        **_: Any,
+        **options: Any,
     ) -> None:
         """Execute the cells, and raise `NotebookFailed` for every end that papermill takes for a good one."""
         from papermill.clientwrap import PapermillNotebookClient
@@ -261,9 +252,7 @@ class ToolkitEngine:
                 startup_timeout=start_timeout,
                 iopub_timeout=OUTPUT_SECONDS,
                 log=logger,
-                log_output=log_output,
-                stdout_file=stdout_file,
-                stderr_file=stderr_file,
+                **{name: options.get(name) for name in ("log_output", "stdout_file", "stderr_file")},
                 on_notebook_start=ready,
                 on_cell_execute=lambda cell, cell_index: watch.cell_begins(cell_index, execution_timeout),
                 on_cell_executed=lambda cell, cell_index, execute_reply: watch.cell_ended(execute_reply),
@@ -294,6 +283,12 @@ class ToolkitEngine:
             raise _failed(nb_man.nb, watch, watch.status, watch.why)
         if watch.left_at is not None or _says_exit(nb_man.nb, watch.cell):
             raise _failed(nb_man.nb, watch, "exited", EXITED)
+
+
+def _papermills() -> Any:
+    from papermill.engines import Engine
+
+    return Engine
 
 
 def _failed(notebook: Any, watch: Watch, status: str, why: str) -> NotebookFailed:

@@ -21,14 +21,10 @@ A grid is TOML, or a mapping with the same tables::
 Two notebooks with the same identity would come to the same, so the second is not run: the same template, parameters,
 code, and content of the files that parameters name; of a study also its dataset, rubric, own test, requests and judges.
 
-What the store holds counts for those templates alone that say in their metadata that they only show it:
-``{"toolkit": {"reads": "store"}}``. After more runs, judgements or ratings of a study they are run again, or a thesis
-would get old figures in silence. A template that asks models itself does not say so: it changes the store, so its
-second call would never find what its first began with. What counts is the store as it was when the batch began: when
-somebody writes to it meanwhile, a notebook is run again by the next call, once too often but never too seldom.
-
-What we cannot see is not part of it: other packages, and files that a template names in its own code. A file that a
-notebook writes and a parameter names is data from then on, so that the next call runs it once more: name its folder.
+What the store held when the batch began counts for those templates alone that say in their metadata that they only
+show it: ``{"toolkit": {"reads": "store"}}``. One that asks models itself changes the store, so its second call would
+never find what its first began with. What we cannot see is not part of it: other packages, and files that a template
+names in its own code. A file that a notebook writes and a parameter names is data from then on: name its folder.
 """
 
 from __future__ import annotations
@@ -202,11 +198,7 @@ def code_hash() -> str:
 def changed(files: Mapping[str, str]) -> str:
     """Return the first file that is not as it was any more; empty where all are."""
     for name, digest in files.items():
-        try:
-            same = _sha256(Path(name)) == digest
-        except OSError:
-            same = False
-        if not same:
+        if not Path(name).is_file() or _sha256(Path(name)) != digest:
             return name
     return ""
 

@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,15 +107,8 @@ class Cluster:
     def start(self, orders: Path, at_once: int, count: int) -> None:
         """Have so many workers take orders."""
         keys = [f"{orders.stem}-{slot}" for slot in range(count)]
-        self._futures = self._client.map(
-            serve,
-            range(count),
-            orders=str(orders),
-            at_once=at_once,
-            wanted=self._wanted,
-            key=keys,
-            pure=False,
-        )
+        task = partial(serve, orders=str(orders), at_once=at_once, wanted=self._wanted)
+        self._futures = self._client.map(task, range(count), key=keys, pure=False)
 
     def ended(self) -> str | None:
         """Return nothing while any works, then what ended all of them, empty where they are through."""

@@ -85,6 +85,17 @@ def read_record(order: Order) -> Record:
     return record if known else Record(order.identity)
 
 
+def record_of(order: Order, attempts: int) -> Record:
+    """Return the record of a notebook that waits."""
+    return Record(
+        order.identity,
+        template=order.template,
+        parameters=order.parameters,
+        attempts=attempts,
+        toolkit=order.toolkit,
+    )
+
+
 def write_record(order: Order, record: Record) -> None:
     """Write a record; only for who holds its claim."""
     content = json.dumps(asdict(record), ensure_ascii=False, indent=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -90,11 +89,11 @@ class BatchResult:
         """Return one row a cell of the grid."""
         import pandas as pd
 
-        rows = []
-        for number, cell in enumerate(self.cells, 1):
-            row = {"cell": number, **asdict(cell)}
-            row |= {f"parameter_{name}": value for name, value in row.pop("parameters").items()}
-            rows.append(row)
+        rows = [{"cell": number, **asdict(cell)} for number, cell in enumerate(self.cells, 1)]
+        rows = [
+            row | {f"parameter_{name}": value for name, value in row.pop("parameters").items()}
+            for row in rows
+        ]
         return pd.DataFrame(rows).astype({"cell": "int64", "seconds": "float64", "ran": "bool"})
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,12 +183,5 @@ def _brief(value: Any) -> str:
 
 def _text(value: Any) -> str:
     """Return anything as Markdown that shows it as text: an error may quote what a model wrote."""
-    signs = (sign for sign in " ".join(str(value).split()) if sign.isprintable())
-    return "".join(
-        sign
-        if sign.isalnum() or sign in " ,;-/"
-        else html.escape(sign)
-        if sign in "<>&"
-        else f"&#{ord(sign)};"
-        for sign in signs
-    )
+    text = "".join(sign for sign in " ".join(str(value).split()) if sign.isprintable())
+    return re.sub(r"[^\w ,;/-]|_", lambda sign: f"&#{ord(sign[0])};", text)

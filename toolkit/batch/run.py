@@ -25,11 +25,11 @@ from toolkit.batch.records import (
     FAILED,
     LOOK_SECONDS,
     Order,
-    Record,
     claimed,
     is_called_for,
     is_finished,
     read_record,
+    record_of,
     write_record,
 )
 from toolkit.batch.result import BatchResult, CellResult
@@ -144,8 +144,7 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
     for order in pending:
         with claimed(order) as free:  # else another batch has it under way
             if free and not is_finished(order):
-                waiting = Record(order.identity, template=order.template, parameters=order.parameters)
-                write_record(order, replace(waiting, attempts=order.tried))
+                write_record(order, record_of(order, order.tried))
     bar = Progress("notebooks", len(pending), shown=progress, money=False)
     counts = SimpleNamespace(failed=0, retried=0, spent_aud=0.0)
     try:
@@ -157,7 +156,7 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
                     left = _step(left, bar, counts)
                     time.sleep(
                         LOOK_SECONDS + len(left) / 2000
-                    )  # a second for 2,000 records that are looked at
+                    )  # to look at 2,000 records takes a tenth second
                 # What nobody can tell us of any more may run on, and ends by itself.
                 while (left := _step(left, bar, counts)) and any(map(_is_under_way, left)):
                     time.sleep(LOOK_SECONDS)

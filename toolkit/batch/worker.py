@@ -31,13 +31,13 @@ from toolkit.batch.records import (
     QUEUED,
     RUNNING,
     Order,
-    Record,
     claimed,
     files_of,
     is_called_for,
     is_finished,
     locked,
     read_record,
+    record_of,
     settle,
     write_record,
 )
@@ -120,17 +120,9 @@ class Worker:
                 settle(order, "failed", DIED, known)  # and it may be the notebook that ends processes
                 return True
             clock = time.monotonic()  # the other may be set while it runs
-            record = Record(
-                identity=order.identity,
-                status=RUNNING,
-                template=order.template,
-                parameters=order.parameters,
-                began=time.time(),
-                attempts=known.attempts + 1,
-                process=f"{socket.gethostname()}:{os.getpid()}",
-                toolkit=order.toolkit,
-                batch=order.batch,
-            )
+            record = record_of(order, known.attempts + 1)
+            who = f"{socket.gethostname()}:{os.getpid()}"
+            record = replace(record, status=RUNNING, began=time.time(), process=who, batch=order.batch)
             write_record(order, record)
             status, error = self._execute(order, more)
             settle(order, status, error, replace(record, seconds=time.monotonic() - clock))

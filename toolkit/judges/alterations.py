@@ -8,14 +8,13 @@ from __future__ import annotations
 import base64
 import random
 import re
-import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any, Final
 
 from toolkit.errors import InputError
+from toolkit.judges.rubric import shipped_words
 
 ONE_PARAGRAPH: Final = "one paragraph: nothing can be put into another order"
 EMPTY: Final = "empty: there is no reply to alter"
@@ -57,7 +56,7 @@ class Altering:
         return random.Random(f"{what} {self.seed} {self.text}")
 
 
-def probes_of(one: Altering, kinds: Collection[str] | None = None) -> tuple[Probe, ...]:
+def probes_of(one: Altering, kinds: Collection[str] = ()) -> tuple[Probe, ...]:
     """Return the altered versions of one reply, the same for the same arguments.
 
     Examples
@@ -66,18 +65,13 @@ def probes_of(one: Altering, kinds: Collection[str] | None = None) -> tuple[Prob
     >>> [(probe.kind, probe.variant, probe.reason) for probe in probes]
     [('planted', 'port', None), ('shuffled', 'paragraphs', 'one paragraph: nothing can be put into another order')]
     """
-    kinds = KINDS if kinds is None else kinds
+    kinds = kinds or tuple(KINDS)
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         raise InputError(f"probe {unknown[0]!r} is unknown; use {', '.join(KINDS)}")
     made = [probe for kind, make in KINDS.items() if kind in kinds for probe in make(one)]
     if one.text.strip():
         return tuple(made)
     return tuple(Probe(probe.kind, probe.variant, None, reason=EMPTY) for probe in made)
-
-
-@cache
-def _data(name: str) -> Mapping[str, Any]:
-    return tomllib.loads((resources.files("toolkit.judges") / "data" / name).read_text("utf-8"))
 
 
 # --- attacks: instructions to the judge -----------------------------------------------------------------------------
@@ -102,7 +96,7 @@ _WRITTEN: Final[Mapping[str, Callable[[str], str]]] = {
 @cache
 def shipped_attacks() -> tuple[Attack, ...]:
     """Return the attacks that ship with the toolkit, in the order of their file."""
-    rows = _data("attacks.toml")["attacks"]
+    rows = shipped_words("attacks")["attacks"]
     texts = (_WRITTEN[row.get("written", "plain")](row["text"]) for row in rows)
     return tuple(
         Attack(row["id"], row["kind"], row["language"], row["place"], text)
@@ -136,12 +130,12 @@ def _middle(reply: str) -> int:
     return round(half)
 
 
-def deal(attacks: Sequence[Attack], replies: int, each: int | None, seed: int) -> list[tuple[Attack, ...]]:
+def deal(attacks: Sequence[Attack], replies: int, each: int, seed: int) -> list[tuple[Attack, ...]]:
     """Give every reply its attacks like cards from a shuffled deck, so that each attack is used equally often."""
-    if each is not None and each < 0:
+    if each < 0:
         raise InputError(f"attacks: {each} for each reply; give a number from 0 on")
     dice = random.Random(f"deal {seed}")
-    size = len(attacks) if each is None else min(each, len(attacks))
+    size = min(each, len(attacks))
     deck: list[Attack] = []
     hands: list[tuple[Attack, ...]] = []
     for _ in range(replies):
@@ -165,7 +159,7 @@ def _planted(one: Altering) -> list[Probe]:
         for match in pattern.finditer(one.text):
             places.setdefault(swap["name"], []).append((swap, match))
     if not places:
-        error = dice.choice(_data("probes.toml")["errors"])
+        error = dice.choice(shipped_words("probes")["errors"])
         ends = [found.end() for found in re.finditer(r"[.!?](?=\s)", one.text)]
         cut = dice.choice([*ends, len(one.text.rstrip())])
         text = f"{one.text[:cut]} {error['text']}{one.text[cut:]}".lstrip()
@@ -183,7 +177,7 @@ def _planted(one: Altering) -> list[Probe]:
 def _swaps() -> tuple[tuple[Mapping[str, Any], re.Pattern[str]], ...]:
     """Return kinds of facts and where they are found; group 1 of the pattern is what is replaced."""
     made = []
-    for swap in _data("probes.toml")["swaps"]:
+    for swap in shipped_words("probes")["swaps"]:
         words = "|".join(re.escape(word).replace(r"\ ", "[ ]") for word in swap.get("wrong", ()))
         pattern = swap.get("pattern", r"\b({words})\b").replace("{words}", words)
         made.append((swap, re.compile(pattern, 0 if swap.get("exact_case") else re.IGNORECASE)))
@@ -331,7 +325,7 @@ def _padded(one: Altering) -> list[Probe]:
     """Put paragraphs of padding before the reply, after it, or spread between its own."""
     from toolkit.models.tokens import count_tokens
 
-    fillers = _data("probes.toml")["fillers"]
+    fillers = shipped_words("probes")["fillers"]
     filler = one.dice("padding").choice(fillers)
     # Its own sentences first, in the order in which they make most sense; those of others when they are used up.
     others = [sentence for other in fillers if other is not filler for sentence in other["sentences"]]

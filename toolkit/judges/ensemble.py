@@ -58,12 +58,10 @@ def _aggregated(counting: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     aggregated["mean_scores"]["composite_strict"] = strict["mean"]
     aggregated["std_scores"]["composite_strict"] = strict["std"]
     aggregated["confidence_intervals"]["composite_strict"] = None if interval is None else list(interval)
-    enough = len(counting) >= ENOUGH_JUDGES
     flat = [{**found["scores"], **found} for found in counting]
-    aggregated["median_scores"] = {
-        name: statistics.median(found[name] for found in flat) if enough else None for name in SCORES
-    }
-    return aggregated
+    enough = len(counting) >= ENOUGH_JUDGES
+    medians = {name: statistics.median(found[name] for found in flat) if enough else None for name in SCORES}
+    return {**aggregated, "median_scores": medians}
 
 
 def _without(counting: Mapping[str, Mapping[str, Any]], left_out: str) -> float | None:

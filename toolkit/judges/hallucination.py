@@ -11,18 +11,15 @@ import asyncio
 import math
 import re
 import statistics
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 from toolkit.errors import InputError, ModelError
 from toolkit.judges.labelled import LabelledItem
 from toolkit.judges.parse import Unreadable, quoted, refuse_refusal, storable
 from toolkit.judges.request import JudgeSpec, fence_code
-from toolkit.judges.rubric import fill
+from toolkit.judges.rubric import fill, shipped_words
 from toolkit.models.base import Answer, Ask, Message, ModelRequest
 
 Mode = Literal["boolean", "cot-seed", "cot", "score"]
@@ -44,15 +41,11 @@ REASONS: Final = (
 
 
 def hallucination_requests(
-    item: LabelledItem,
-    judge: JudgeSpec,
-    mode: Mode = "cot",
-    k: int = 5,
-    temperature: float | None = 0.5,
-    max_tokens: int = 256,
-    top_p: float | None = 1.0,
+    item: LabelledItem, judge: JudgeSpec, mode: Mode = "cot", k: int = 5
 ) -> tuple[ModelRequest, ...]:
-    """Return the k requests that put one answer to one judge; they differ in repeat index and seed alone.
+    """Return the k requests that put one answer to one judge, with the seed's sampling parameters.
+
+    They differ in repeat index and seed alone; a model that takes no temperature is sent none.
 
     Examples
     --------
@@ -63,15 +56,13 @@ def hallucination_requests(
     """
     if not 1 <= k <= MOST_VOTES:
         raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
-    if judge.temperature is None:
-        temperature = top_p = None
     request = ModelRequest(
         provider=judge.provider,
         model=judge.model,
         messages=conversation(item, mode, judge.seed),
-        temperature=temperature,
-        max_tokens=max_tokens,
-        top_p=top_p,
+        temperature=None if judge.temperature is None else 0.5,
+        max_tokens=256,
+        top_p=None if judge.temperature is None else 1.0,
         endpoint=judge.endpoint,
     )
     seed = judge.seed if judge.seed_supported else None
@@ -100,7 +91,7 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     """
     if mode not in MODES:
         raise InputError(f"hallucination mode {mode!r} is unknown; use one of {', '.join(MODES)}")
-    words = _words()
+    words = shipped_words("hallucination")
     if item.domain == "closed":
         shape = "closed" if item.reference is None else "closed_with_reference"
     else:
@@ -111,12 +102,6 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
         Message("assistant", words["greeting"]),
         Message("user", _texts(item, words["texts"], words["last_words"].get(mode), seed)),
     )
-
-
-@cache
-def _words() -> Mapping[str, Any]:
-    file = resources.files("toolkit.judges") / "data" / "hallucination.toml"
-    return tomllib.loads(file.read_text("utf-8"))
 
 
 def _texts(item: LabelledItem, names: Mapping[str, str], last_words: str | None, seed: int | None) -> str:
@@ -300,21 +285,18 @@ async def judge_hallucination(
     """Ask one judge k times about one answer."""
     requests = hallucination_requests(item, judge, mode, k)
     said = await asyncio.gather(*(ask(request) for request in requests), return_exceptions=True)
+    votes = []
     for one in said:
-        if isinstance(one, BaseException) and not isinstance(one, ModelError):
+        if isinstance(one, Answer):
+            votes.append(read_vote(one.reply.text, mode, one.reply.finish_reason))
+        elif isinstance(one, ModelError):
+            votes.append(Vote(None, f"{one.reason}: {one}"))
+        else:
             raise one
-    votes = [
-        read_vote(one.reply.text, mode, one.reply.finish_reason)
-        if isinstance(one, Answer)
-        else Vote(None, f"{one.reason}: {one}")
-        for one in said
-        if isinstance(one, Answer | ModelError)
-    ]
     values = [vote.value for vote in votes if vote.value is not None]
     score = statistics.fmean(values) if values else None
     decision = None if score is None else _side(score)
-    agreeing = (vote for vote in votes if vote.value is not None and _side(vote.value) is decision)
-    explained = None if decision is None else next(agreeing, None)
+    agreeing = [vote for vote in votes if vote.value is not None and _side(vote.value) is decision]
     return HallucinationVerdict(
         item_id=item.item_id,
         judge=judge.role,
@@ -322,7 +304,7 @@ async def judge_hallucination(
         mode=mode,
         decision=decision,
         score=score,
-        explanation=None if explained is None else explained.explanation,
+        explanation=agreeing[0].explanation if agreeing and decision is not None else None,
         k=len(requests),
         unreadable=len(votes) - len(values),
         votes=tuple(vote.value for vote in votes),

@@ -94,10 +94,7 @@ async def judge(
     if at_once:
         request = judge_request(judge, rubric, task=task, response=response, manner=manner)
         heard = await ask_and_read(
-            request,
-            lambda reply: parse_judgement(reply.text, rubric, reply.finish_reason),
-            ask,
-            repair=manner.repair,
+            request, lambda text, end: parse_judgement(text, rubric, end), ask, manner.repair
         )
     else:
         heard = await judge_per_sentence(response, task, judge=judge, rubric=rubric, manner=manner, ask=ask)
@@ -129,7 +126,7 @@ async def judge(
     if scores is None:
         return found
     asked = rubric.names if manner.expected and at_once else ()
-    expected = expected_scores(answers[-1].reply.raw, asked, rubric.scale)
+    expected = expected_scores(answers[-1].reply.raw, asked)
     return replace(
         found,
         scores=scores,

@@ -159,21 +159,19 @@ def _score(name: str, value: object, scale: tuple[float, float]) -> float:
 
 # --- expected scores: what a judge would say on average -------------------------------------------------------------
 
-_DIGIT: Final = re.compile(rb"(.*)([0-9])[\s,}]*", re.DOTALL)
-"""A token that ends in one digit: what stands before it, and the digit; a comma or a brace may follow a number."""
+_DIGIT: Final = re.compile(rb"(.*)([0-5])[\s,}]*", re.DOTALL)
+"""A token that ends in one digit of the scale: what stands before it, and the digit; a comma or a brace may follow."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected score of one dimension."""
+    """The expected score of one dimension, and the probability of all digits it rests on."""
 
     score: float
     mass: float
 
 
-def expected_scores(
-    raw: Mapping[str, Any], names: Sequence[str], scale: tuple[float, float] = (0, 5)
-) -> Mapping[str, Expected]:
+def expected_scores(raw: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Expected]:
     r"""Return the expected score of each dimension for which the reply holds one.
 
     :math:`E = \sum_d d \, p_d / m` with :math:`m = \sum_d p_d`, over the digits d of the scale and their
@@ -197,21 +195,16 @@ def expected_scores(
     >>> expected_scores({"choices": [choice]}, ["clarity"])
     {'clarity': Expected(score=4.25, mass=0.8)}
     """
-    low, high = scale
-    if not (0 <= low < high <= 9 and low == int(low) and high == int(high)):
-        raise ValueError(
-            f"scale {low} to {high} is not one of single digits: expected scores need 0 to 9 at most"
-        )
     try:
         choice = raw["choices"][0]
         text, entries = choice["message"]["content"], choice["logprobs"]["content"]
         answer = one_object(text, "stop")
         pieces = [_bytes_of(entry) for entry in entries]
         written = text.encode("utf-8", "replace")
-        # Tokens of a thought or of the chat format may stand before the text that the judge answered with, or after it.
-        first = b"".join(pieces).rfind(written)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, Unreadable):
         return {}
+    # Tokens of a thought or of the chat format may stand before the text that the judge answered with, or after it.
+    first = b"".join(pieces).rfind(written)
     ends = list(accumulate(map(len, pieces)))
     found = {}
     for name in names:
@@ -221,9 +214,10 @@ def expected_scores(
             continue
         place = first + places[0].start(1)
         token = bisect_right(ends, place)
-        expected = _expected(entries[token], place - ends[token] + len(pieces[token]), int(low), int(high))
-        if expected is not None:
-            found[name] = expected
+        try:
+            found[name] = _expected(entries[token], place - ends[token] + len(pieces[token]))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue
     return found
 
 
@@ -233,35 +227,29 @@ def _bytes_of(entry: Mapping[str, Any]) -> bytes:
     return bytes(given) if isinstance(given, list) else entry["token"].encode("utf-8", "replace")
 
 
-def _expected(entry: Mapping[str, Any], place: int, low: int, high: int) -> Expected | None:
-    own = _bytes_of(entry)
+def _expected(entry: Mapping[str, Any], place: int) -> Expected:
+    """Return the mean over the digits that could have stood where one is written; raise where that is not known."""
+    own, likeliest = _bytes_of(entry), entry["top_logprobs"]
     written = _DIGIT.fullmatch(own)
-    likeliest = entry.get("top_logprobs")
-    if written is None or written.start(2) != place or not low <= int(written[2]) <= high:
-        return None
-    if not isinstance(likeliest, list) or not likeliest:
-        return None
-    try:
-        chances = [(_bytes_of(one), _probability(one["logprob"])) for one in likeliest]
-        # What was written need not be among the likeliest, and its probability is known all the same.
-        if own not in [piece for piece, _ in chances]:
-            chances.append((own, _probability(entry["logprob"])))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
+    if written is None or written.start(2) != place or not isinstance(likeliest, list) or not likeliest:
+        raise ValueError("no digit of the scale with its alternatives")
+    chances = [(_bytes_of(one), _probability(one["logprob"])) for one in likeliest]
+    # What was written need not be among the likeliest, and its probability is known all the same.
+    if own not in [piece for piece, _ in chances]:
+        chances.append((own, _probability(entry["logprob"])))
     digits = [
         (int(alternative[2]), chance)
         for piece, chance in chances
-        if (alternative := _DIGIT.fullmatch(piece))
-        and low <= int(alternative[2]) <= high
         # Blanks are free; a quote or a colon stands before the digit in all of them or in none.
+        if (alternative := _DIGIT.fullmatch(piece))
         and b"".join(alternative[1].split()) == b"".join(written[1].split())
     ]
     mass = math.fsum(chance for _, chance in digits)
     if not 0 < mass <= 1 + 1e-6:
-        return None
+        raise ValueError("no probability on the digits")
     mean = math.fsum(digit * chance for digit, chance in digits) / mass
     # Division may leave the scale by the last bit.
-    return Expected(min(max(mean, float(low)), float(high)), min(mass, 1.0))
+    return Expected(min(max(mean, 0.0), 5.0), min(mass, 1.0))
 
 
 def _probability(logprob: Any) -> float:

@@ -21,11 +21,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tomllib
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
-from importlib import resources
 from typing import Any, Final, TypeVar
 
 from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, parse_judgement, quoted, storable
@@ -42,7 +39,7 @@ from toolkit.judges.request import (
     object_schema,
     shuffled,
 )
-from toolkit.judges.rubric import Rubric, fill
+from toolkit.judges.rubric import Rubric, fill, shipped_words
 from toolkit.judges.segments import Segment, segments
 from toolkit.models.base import Ask, Message, ModelRequest
 from toolkit.words import SCALE
@@ -61,8 +58,7 @@ MOST_FINDINGS: Final = 8
 TOKENS_PER_SEGMENT: Final = 20.0
 """Tokens (o200k_base) of one segment, on average.
 
-Measured here: 26 to 29 in the prompts of the demo dataset, which are prose, and 13 to 30 in Markdown documents; replies
-have more lists and headings than prompts, and an estimate of money had better be high.
+Measured here: 26 to 29 in the prompts of the demo dataset, which are prose, and 13 to 30 in Markdown documents.
 """
 FINDING_REASONS: Final = (
     *("extra key", "missing key", "not a list", "not a finding", "not text", "too many findings"),
@@ -97,8 +93,8 @@ def per_sentence_requests(
     if manner.shuffle:
         rubric = shuffled(rubric, judge, task)
     pieces = segments(response)
-    whole, local = _whole_part(rubric, pieces), _local_part(rubric)
-    words = _words()
+    whole, local = _parts(rubric, pieces)
+    words = shipped_words("per_sentence")
     fixed = {
         "nonce": fence_code(task if rubric.shows_task else "", response, judge.seed),
         "local": "\n".join(f"{d.name}: {words['faults'][d.name]} ({d.question})" for d in local.dimensions),
@@ -145,20 +141,14 @@ def estimate_segments(tokens: float) -> float:
     return max(1.0, tokens / TOKENS_PER_SEGMENT) if tokens > 0 else 0.0
 
 
-def _whole_part(rubric: Rubric, pieces: Sequence[Segment]) -> Rubric:
-    asked = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
-    return rubric.model_copy(update={"dimensions": asked, "asks_reasons": True})
-
-
-def _local_part(rubric: Rubric) -> Rubric:
+def _parts(rubric: Rubric, pieces: Sequence[Segment]) -> tuple[Rubric, Rubric]:
+    """Return what is asked about the whole reply, and what segment by segment."""
+    whole = tuple(d for d in rubric.dimensions if d.scope == "whole" or not pieces)
     local = tuple(d for d in rubric.dimensions if d.scope == "local")
-    return rubric.model_copy(update={"dimensions": local})
-
-
-@cache
-def _words() -> dict[str, Any]:
-    path = resources.files("toolkit.judges") / "data" / "per_sentence.toml"
-    return tomllib.loads(path.read_text("utf-8"))
+    return (
+        rubric.model_copy(update={"dimensions": whole, "asks_reasons": True}),
+        rubric.model_copy(update={"dimensions": local}),
+    )
 
 
 # --- what is answered -----------------------------------------------------------------------------------------------
@@ -242,23 +232,19 @@ async def judge_per_sentence(
     from toolkit.models.tokens import count_tokens
 
     pieces = segments(response)
-    whole, local = _whole_part(rubric, pieces), _local_part(rubric)
+    whole, local = _parts(rubric, pieces)
     first, *others = per_sentence_requests(judge, rubric, manner, task, response)
 
     async def look_at(request: ModelRequest) -> Heard[tuple[Finding, ...]]:
-        return await ask_and_read(
-            request,
-            lambda reply: parse_findings(reply.text, local.names, reply.finish_reason),
-            ask,
-            repair=manner.repair,
-        )
+        def read(text: str, end: str) -> tuple[Finding, ...]:
+            return parse_findings(text, local.names, end)
 
-    of_whole = await ask_and_read(
-        first,
-        lambda reply: parse_judgement(reply.text, whole, reply.finish_reason),
-        ask,
-        repair=manner.repair,
-    )
+        return await ask_and_read(request, read, ask, manner.repair)
+
+    def read_whole(text: str, end: str) -> Parsed:
+        return parse_judgement(text, whole, end)
+
+    of_whole = await ask_and_read(first, read_whole, ask, manner.repair)
     looks: list[Heard[tuple[Finding, ...]]] = []
     if of_whole.reason is None and others:
         looks.append(await look_at(others[0]))
@@ -296,11 +282,9 @@ async def judge_per_sentence(
 
 
 def _reason(whole: Heard[Any], looks: Sequence[Heard[Any]], count: int) -> str | None:
-    named = [
-        ("whole reply", whole),
-        *((f"segment {n} of {count}", heard) for n, heard in enumerate(looks, 1)),
-    ]
-    failed = [(place, heard.reason, heard.answers) for place, heard in named if heard.reason is not None]
+    places = ["whole reply", *(f"segment {n} of {count}" for n in range(1, count + 1))]
+    said = zip(places, (whole, *looks), strict=False)
+    failed = [(place, heard.reason, heard.answers) for place, heard in said if heard.reason is not None]
     # A reply that cannot be read stays so; only where there is none of these does asking again help.
     for place, reason, answers in failed:
         if answers and not reason.startswith(UNANSWERED):

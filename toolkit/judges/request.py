@@ -153,7 +153,7 @@ def shuffled(rubric: Rubric, judge: JudgeSpec, task: str) -> Rubric:
     """Return the rubric with its dimensions in an order that the seed, the task and the repeat decide.
 
     Which dimension is asked first then differs from task to task, so that its place cannot bias one of them; not from
-    reply to reply, so that a reply and its altered twin (`toolkit.judges.probes`) meet the same order.
+    reply to reply, so that a reply and its altered twin (`toolkit.judges.alterations`) meet the same order.
     """
     order = list(rubric.dimensions)
     random.Random(json.dumps([judge.seed, judge.repeat, task])).shuffle(order)
@@ -165,11 +165,6 @@ def fence_code(task: str, response: str, seed: int | None) -> str:
 
     The code is a hash and not a random number, so that the call keeps its identity when a study is resumed.
     To close the fence, a reply would have to hold its own hash; one that does by chance gets the next code.
-
-    Examples
-    --------
-    >>> fence_code("task", "reply", 1) == fence_code("task", "reply", 1)
-    True
     """
     material = (task + "\n" + response).lower()
     codes = (_candidate(task, response, seed, n) for n in itertools.count())
@@ -198,12 +193,8 @@ def answer_schema(rubric: Rubric, *, whole: bool = False) -> str:
 
 def object_schema(properties: dict[str, object]) -> dict[str, object]:
     """Return the schema of an object with exactly these properties."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    names = list(properties)
+    return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
 
 
 def compact_json(schema: object) -> str:
@@ -225,16 +216,16 @@ class Heard(Generic[T]):
 
 
 async def ask_and_read(
-    request: ModelRequest, read: Callable[[ModelReply], T], ask: Ask, *, repair: bool = True
+    request: ModelRequest, read: Callable[[str, str], T], ask: Ask, repair: bool = True
 ) -> Heard[T]:
-    """Ask a judge, read its reply, and where that raises `Unreadable` ask once more with the error shown."""
+    """Ask a judge, read text and ending of its reply, and where it is `Unreadable` ask once more, the error shown."""
     call_id = request.identity()
     try:
         answer = await ask(request)
     except ModelError as error:
         return Heard(None, f"{error.reason}: {error}", (), call_id)
     try:
-        return Heard(read(answer.reply), None, (answer,), call_id)
+        return Heard(read(answer.reply.text, answer.reply.finish_reason), None, (answer,), call_id)
     except Unreadable as error:
         first = str(error)
     if not repair or first.startswith(NOT_REPAIRED):
@@ -245,7 +236,7 @@ async def ask_and_read(
         reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first}"
         return Heard(None, reason, (answer,), call_id)
     try:
-        return Heard(read(second.reply), None, (answer, second), call_id)
+        return Heard(read(second.reply.text, second.reply.finish_reason), None, (answer, second), call_id)
     except Unreadable as error:
         return Heard(None, f"{error}; first: {first}", (answer, second), call_id)
 

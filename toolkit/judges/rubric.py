@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -128,6 +129,12 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
 
 
+@cache
+def shipped_words(name: str) -> Mapping[str, Any]:
+    """Return one of the files of words that ship with the judges."""
+    return read_toml(resources.files("toolkit.judges") / "data" / f"{name}.toml", name)
+
+
 def load_rubric(name_or_path: str | Path) -> Rubric:
     """Read a rubric that ships with the toolkit, by name, or one of your own, by the path of its TOML file.
 
@@ -139,7 +146,7 @@ def load_rubric(name_or_path: str | Path) -> Rubric:
     """
     name = str(name_or_path)
     if name in SHIPPED:
-        return checked(Rubric, read_toml(resources.files("toolkit.judges") / "data" / f"{name}.toml"), name)
+        return checked(Rubric, shipped_words(name), name)
     if name.endswith(".toml"):
         return checked(Rubric, read_toml(Path(name), f"rubric {name}"), f"rubric {name}")
     raise InputError(f"rubric {name!r} is unknown: use {' or '.join(SHIPPED)}, or a path ending in .toml")

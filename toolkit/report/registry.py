@@ -174,7 +174,7 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], about: About, folde
             table = estimates_table(name, f"{title}.", found, key="Of", end=end, label=label)
         else:  # tests of terms have degrees of freedom in place of intervals
             how = result.how() if hasattr(result, "how") else ""
-            table = terms_table(name, title, result.to_frame(), end=captions.join(how, end), label=label)
+            table = terms_table(name, title, result.frame(), end=captions.join(how, end), label=label)
         written += save_table(table, place, about.study)
     text = "\n".join(told).strip() + "\n"
     return [*written, write_atomically(place / "sentences.txt", text.encode())]

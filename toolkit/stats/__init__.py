@@ -55,7 +55,7 @@ _WHERE = {
         "bases_needed detectable_effect equivalence_bases paired_power paired_sample_size"
     ),
     "toolkit.stats.power.pilot": "pilot_power PilotPower",
-    "toolkit.stats.prompt_length.contrasts": "compare_lengths LengthComparison",
+    "toolkit.stats.prompt_length.contrasts": "compare_lengths compare_lengths_by_model LengthComparison",
     "toolkit.stats.prompt_length.dimension_profile": "dimension_profile DimensionProfile",
     "toolkit.stats.prompt_length.equivalence": "equivalence",
     "toolkit.stats.prompt_length.mixed_model": "mixed_model MixedModel",

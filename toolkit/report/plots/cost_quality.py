@@ -61,7 +61,7 @@ def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
     judged = captions.judged_runs(of.runs)
     found = of.pareto(cost=cost_column(of.runs))
     drawn = judged[judged[found.cost].notna()]
-    data = found.to_frame()
+    data = found.frame()
     if data.empty:
         raise NothingToDraw("no run with a known cost")
     measure = _measure(found, data)

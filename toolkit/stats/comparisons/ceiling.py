@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,14 +13,14 @@ from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import in_order
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCALE
 
 _EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class Ceiling(Result):
     """Shares of scores at the top and at the bottom of the scale.
 
     Parameters
@@ -33,26 +33,18 @@ class Ceiling:
         Share above which there is a warning.
     """
 
+    about: ClassVar[str] = "group"
     shares: dict[str, tuple[Estimate, Estimate]]
     warnings: tuple[str, ...]
     limit: float
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``) with its group."""
-        return estimates_frame(((group, one) for group, pair in self.shares.items() for one in pair), "group")
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return every share with its group."""
+        return ((group, one) for group, pair in self.shares.items() for one in pair)
 
     def sentence(self) -> str:
         """Return the shares of all scores, and every warning, in words ready for the thesis."""
-        said = [one.sentence() for one in self.shares["all"]]
-        return " ".join([*said, *self.warnings])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON types."""
-        return {
-            "shares": {group: [one.to_dict() for one in pair] for group, pair in self.shares.items()},
-            "warnings": list(self.warnings),
-            "limit": self.limit,
-        }
+        return " ".join([*(one.sentence() for one in self.shares["all"]), *self.warnings])
 
 
 @over_clusters
@@ -62,9 +54,6 @@ def ceiling(
     *,
     by: Sequence[str] = ("length_bin", "model", "judge"),
     limit: float = 0.3,
-    within: float = 0.0,
-    scale: tuple[float, float] = SCALE,
-    confidence: float = 0.95,
 ) -> Ceiling:
     """Return how many scores lie at the ceiling and at the floor, in all and by length bin, model and judge.
 
@@ -82,17 +71,11 @@ def ceiling(
         Columns to group by; those that the frame lacks are passed over.
     limit
         Share above which to warn, 0-1; the study file keeps it as ``ceiling_share``.
-    within
-        How far from the end a score still counts as there, in score points.
-    scale
-        Lowest and highest score.
-    confidence
-        Coverage of the intervals, which are clustered by base (see `toolkit.stats.inference.proportions.share`).
 
     Returns
     -------
     Ceiling
-        Not estimable for a group without a score.
+        Not estimable for a group without a score; intervals are clustered by base.
 
     Raises
     ------
@@ -111,17 +94,11 @@ def ceiling(
         raise InputError(f"ceiling: scores lack the column {', '.join(absent)}; give base and {score}")
     if scores["base"].isna().any():
         raise InputError("ceiling: a base is empty; every score needs one")
-    if not 0 < limit <= 1 or within < 0:
-        raise InputError(
-            f"ceiling: limit {limit:g} or distance {within:g} cannot be; give a share and a distance"
-        )
+    if not 0 < limit <= 1:
+        raise InputError(f"ceiling: limit {limit:g} cannot be; give a share")
     values = pd.to_numeric(scores[score], errors="coerce").astype("float64").to_numpy()
-    low, high = scale
-    wrong = (
-        (values < low - _EQUAL)
-        | (values > high + _EQUAL)
-        | (np.isnan(values) & scores[score].notna().to_numpy())
-    )
+    gone, (low, high) = np.isnan(values), SCALE
+    wrong = (values < low - _EQUAL) | (values > high + _EQUAL) | (gone & scores[score].notna().to_numpy())
     if wrong.any():
         first = scores[score].iloc[int(wrong.argmax())]
         raise InputError(
@@ -133,22 +110,19 @@ def ceiling(
         if column in scores:
             names = scores[column].astype("object").to_numpy()
             groups |= {f"{column} {name}": names == name for name in in_order(names)}
-    shares: dict[str, tuple[Estimate, Estimate]] = {}
+    ends = (("ceiling", high, values >= high - _EQUAL), ("floor", low, values <= low + _EQUAL))
+    shares = {}
     for group, its in groups.items():
-        there = its & ~np.isnan(values)
+        there, missing = its & ~gone, int((its & gone).sum())
         top, bottom = (
             share(
                 f"{score} at the {what} ({end:g}), {group}",
                 list(hits[there]),
                 list(bases[there]),
                 what="scores",
-                missing=int((its & np.isnan(values)).sum()),
-                confidence=confidence,
+                missing=missing,
             )
-            for what, end, hits in (
-                ("ceiling", high, values >= high - within - _EQUAL),
-                ("floor", low, values <= low + within + _EQUAL),
-            )
+            for what, end, hits in ends
         )
         shares[group] = (top, bottom)
     warnings = tuple(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -14,76 +13,18 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import checked_runs, score_unit
-from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import LENGTH_BINS, counted
-
-
-def on_front(weights: np.ndarray, quality: np.ndarray, price: np.ndarray) -> np.ndarray:
-    r"""Return which points no other point beats, for each row of weights over bases.
-
-    Point i is beaten by j if :math:`q_j \ge q_i` and :math:`c_j \le c_i` with one of the two strict, where q and c are
-    weighted means over the bases that have the point.
-
-    Examples
-    --------
-    >>> on_front(np.ones((1, 2)), np.array([[3.0, 4.0, 3.5], [4.0, 4.0, 3.5]]), np.array([[1.0, 2.0, 2.0]] * 2))
-    array([[ True,  True, False]])
-    """
-    here = np.isfinite(quality).astype(float)
-    total = weights @ here
-    drawn = np.where(total > 0, total, 1.0)
-    absent = total == 0
-    q = np.where(absent, -np.inf, weights @ np.nan_to_num(quality) / drawn)
-    c = np.where(absent, np.inf, weights @ np.nan_to_num(price) / drawn)
-    # Means that differ by rounding only are equal, or the order of summation would decide who is on the front.
-    slack_q = ROUNDING * np.abs(np.nan_to_num(quality)).max(initial=0.0)
-    slack_c = ROUNDING * np.nan_to_num(price).max(initial=0.0)
-    kept = ~absent
-    for other in range(q.shape[1]):
-        qo, co = q[:, [other]], c[:, [other]]
-        with np.errstate(
-            invalid="ignore"
-        ):  # two absent points: infinity less infinity is no reason to dominate
-            better, cheaper = qo - q, c - co
-        beats = (better >= -slack_q) & (cheaper >= -slack_c) & ((better > slack_q) | (cheaper > slack_c))
-        kept &= ~beats
-    return np.asarray(kept)
-
-
-def front_probabilities(
-    quality: np.ndarray, price: np.ndarray, resamples: int, seed: int
-) -> list[float | None]:
-    """Return the share of resamples of bases in which each point is on the front.
-
-    Bases are drawn whole, with replacement, and for all points at once, so that what a base does to two points alike
-    does not part them.
-
-    References
-    ----------
-    Efron & Tibshirani (1993), An Introduction to the Bootstrap, chapter 8.
-
-    Examples
-    --------
-    >>> front_probabilities(np.array([[3.0, 2.0], [4.0, 3.0]]), np.ones((2, 2)), resamples=200, seed=1)
-    [1.0, 0.0]
-    """
-    bases, points = quality.shape
-    if bases < 2:
-        return [None] * points
-    drawn = np.random.default_rng(seed).multinomial(bases, np.full(bases, 1 / bases), size=resamples)
-    shares = on_front(drawn.astype(float), quality, price).mean(axis=0)
-    enough = np.isfinite(quality).sum(axis=0) >= 2
-    return [float(share) if known else None for share, known in zip(shares, enough, strict=True)]
-
 
 MEAN_METHOD: Final = "Student t over bases"
 RATIO_METHOD: Final = "ratio of means over bases, jackknife of its logarithm"
 RESAMPLES: Final = 2000
 _COST_UNITS: Final = {"aud_cost": "AUD", "total_tokens": "tokens"}
+_NUMBERS: Final = ("quality", "cost", "per_aud")
 
 
 @dataclass(frozen=True)
-class ParetoPoint:
+class ParetoPoint(Result):
     """One model at one prompt length."""
 
     model: str
@@ -102,14 +43,12 @@ class ParetoPoint:
             if self.probability is not None
             else " (too few bases to say how firmly)"
         )
-        return (
-            f"{self.model} at {self.length_bin} {place} on the cost-quality front{firm}. {self.quality.sentence()} "
-            f"{self.cost.sentence()} {self.per_aud.sentence()}"
-        )
+        numbers = " ".join(one.sentence() for one in (self.quality, self.cost, self.per_aud))
+        return f"{self.model} at {self.length_bin} {place} on the cost-quality front{firm}. {numbers}"
 
 
 @dataclass(frozen=True)
-class Pareto:
+class Pareto(Result):
     """The points of a study in the plane of cost and quality.
 
     Parameters
@@ -130,51 +69,20 @@ class Pareto:
     notes: tuple[str, ...]
     cost: str = "aud_cost"
 
-    def to_frame(self) -> pd.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """Return one row per point: estimates with their ends, front, probability and note; never rounded."""
-        columns = ["model", "length_bin"]
-        for name in ("quality", "cost", "per_aud"):
-            columns += [name, f"{name}_low", f"{name}_high"]
-        rows = [
-            {
-                "model": point.model,
-                "length_bin": point.length_bin,
-                **_ends("quality", point.quality),
-                **_ends("cost", point.cost),
-                **_ends("per_aud", point.per_aud),
-                "bases": point.quality.n["bases"],
-                "answers": point.quality.n["answers"],
-                "missing": point.quality.missing,
-                "on_front": point.on_front,
-                "probability": point.probability,
-                "note": point.per_aud.note,
-            }
-            for point in self.points
-        ]
-        columns += ["bases", "answers", "missing", "on_front", "probability", "note"]
-        frame = pd.DataFrame(rows, columns=columns)
-        return frame.astype(dict.fromkeys([*columns[2:11], "probability"], "float64"))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every point as plain JSON types."""
-        return {
-            "points": [
-                {
-                    "model": point.model,
-                    "length_bin": point.length_bin,
-                    "quality": point.quality.to_dict(),
-                    "cost": point.cost.to_dict(),
-                    "per_aud": point.per_aud.to_dict(),
-                    "on_front": point.on_front,
-                    "probability": point.probability,
-                }
-                for point in self.points
-            ],
-            "resamples": self.resamples,
-            "seed": self.seed,
-            "cost": self.cost,
-            "notes": list(self.notes),
-        }
+        ends = [f"{name}{end}" for name in _NUMBERS for end in ("", "_low", "_high")]
+        counts = ["bases", "answers", "missing", "on_front", "probability", "note"]
+        rows = []
+        for one in self.points:
+            about, made = one.quality, (getattr(one, name) for name in _NUMBERS)
+            numbers = [end for found in made for end in (found.estimate, found.low, found.high)]
+            n = (about.n["bases"], about.n["answers"], about.missing)
+            rows.append(
+                (one.model, one.length_bin, *numbers, *n, one.on_front, one.probability, one.per_aud.note)
+            )
+        frame = pd.DataFrame(rows, columns=["model", "length_bin", *ends, *counts])
+        return frame.astype(dict.fromkeys([*ends, "probability"], "float64"))
 
     def sentence(self) -> str:
         """Return the points of the front in words ready for the thesis."""
@@ -183,11 +91,6 @@ class Pareto:
 
 def cost_column(runs: pd.DataFrame) -> str:
     """Return the column of cost that tells runs apart: tokens where every scored run was free, else AUD.
-
-    Parameters
-    ----------
-    runs
-        One row per run with composite, aud_cost and total_tokens.
 
     Examples
     --------
@@ -252,68 +155,46 @@ def pareto(
     if (table[cost] < 0).any():
         raise InputError(f"runs: {cost} {table[cost].min():g} is below 0; a run costs nothing or more")
     used = table.dropna(subset=["score", cost])
-    means = used.groupby(["model", "length_bin", "base", "situation"])[["score", cost]].mean()
-    means = means.groupby(level=["model", "length_bin", "base"]).mean()  # see `mean_of_units`
-    order = {name: place for place, name in enumerate(LENGTH_BINS)}
-    keys = sorted({key[:2] for key in means.index}, key=lambda key: (str(key[0]), order[key[1]]))
+    by = ["model", "length_bin"]
+    means = used.groupby([*by, "base", "situation"])[["score", cost]].mean()
+    means = means.groupby(level=[*by, "base"]).mean()  # see `mean_of_units`
+    bins = list(LENGTH_BINS)
+    keys = sorted({key[:2] for key in means.index}, key=lambda key: (str(key[0]), bins.index(key[1])))
     bases = used["base"].unique()
-    shape = len(keys), len(bases)
     quality, price = (
-        np.array([means.loc[key, name].reindex(bases) for key in keys], dtype=float).reshape(shape).T
+        np.array([means.loc[key, name].reindex(bases) for key in keys], dtype=float)
+        .reshape(len(keys), len(bases))
+        .T
         for name in ("score", cost)
     )
     front = on_front(np.ones((1, len(quality))), quality, price)[0]
     probabilities = front_probabilities(quality, price, resamples, seed)
-    counts = table.groupby(["model", "length_bin"]).size()
-    answers = used.groupby(["model", "length_bin"]).size()
-    points = tuple(
-        _point(
-            key,
-            quality[:, place],
-            price[:, place],
-            {"answers": int(answers[key])},
-            int(counts[key] - answers[key]),
-            score_unit(score),
-            bool(front[place]),
-            probabilities[place],
-            _COST_UNITS.get(cost, cost),
+    counts, answers = table.groupby(by).size(), used.groupby(by).size()
+    points = []
+    for place, key in enumerate(keys):
+        missing = int(counts[key] - answers[key])
+        about = Estimate(f"{key[0]} at {key[1]}", None, n={"answers": int(answers[key])}, missing=missing)
+        made = _numbers(
+            about, quality[:, place], price[:, place], score_unit(score), _COST_UNITS.get(cost, cost)
         )
-        for place, key in enumerate(keys)
-    )
-    return Pareto(points, resamples, seed, _notes(table, used, cost, quality, score), cost)
+        points.append(ParetoPoint(str(key[0]), key[1], *made, bool(front[place]), probabilities[place]))
+    return Pareto(tuple(points), resamples, seed, _notes(table, used, cost, quality, score), cost)
 
 
-def _point(
-    key: tuple[Any, str],
-    quality: np.ndarray,
-    price: np.ndarray,
-    counts: Mapping[str, int],
-    missing: int,
-    unit: str,
-    on_front: bool,
-    probability: float | None,
-    per: str,
-) -> ParetoPoint:
+def _numbers(
+    about: Estimate, quality: np.ndarray, price: np.ndarray, unit: str, per: str
+) -> tuple[Estimate, Estimate, Estimate]:
+    """Return quality, cost and quality per AUD of a point."""
     here = np.isfinite(quality)
     q, c = quality[here], price[here]
-    empty = Estimate("", None, method=MEAN_METHOD, n={"bases": len(q), **counts}, missing=missing)
-    name = f"{key[0]} at {key[1]}"
-    ratio = replace(empty, name=f"quality per {per} of {name}", unit=f"{unit} per {per}", method=RATIO_METHOD)
-    return ParetoPoint(
-        str(key[0]),
-        key[1],
-        _mean(replace(empty, name=f"quality of {name}", unit=unit), q),
-        _mean(replace(empty, name=f"{per} per run of {name}", unit=per), c),
+    at = about.name
+    empty = replace(about, method=MEAN_METHOD, n={"bases": len(q), **about.n})
+    ratio = replace(empty, name=f"quality per {per} of {at}", unit=f"{unit} per {per}", method=RATIO_METHOD)
+    return (
+        mean_interval(q).of(replace(empty, name=f"quality of {at}", unit=unit)),
+        mean_interval(c).of(replace(empty, name=f"{per} per run of {at}", unit=per)),
         _per_aud(ratio, q, c),
-        on_front,
-        probability,
     )
-
-
-def _mean(empty: Estimate, values: np.ndarray) -> Estimate:
-    found = mean_interval(values)
-    note = f"no interval: {found.reason}" if found.reason else ""
-    return replace(empty, estimate=found.mean, low=found.low, high=found.high, note=note)
 
 
 def _per_aud(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
@@ -326,15 +207,51 @@ def _per_aud(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimat
     quality_without, price_without = quality.sum() - quality, price.sum() - price
     if min(quality_without.min(), price_without.min()) <= 0:
         return replace(found, note="no interval: without one of the bases quality or cost is 0")
-    without = quality_without / price_without
-    low, high, degrees = jackknife_interval(np.log(q / c), np.log(without))
+    at, without = np.log(q / c), np.log(quality_without / price_without)
+    low, high, degrees = jackknife_interval(at, without)
     if not np.isfinite(low):
         return replace(found, note=f"no interval: {counted(bases, 'bases')}, or they are all alike")
     return replace(found, low=float(np.exp(low)), high=float(np.exp(high)), degrees=float(degrees))
 
 
-def _ends(name: str, result: Estimate) -> dict[str, float | None]:
-    return {name: result.estimate, f"{name}_low": result.low, f"{name}_high": result.high}
+def on_front(weights: np.ndarray, quality: np.ndarray, price: np.ndarray) -> np.ndarray:
+    r"""Return which points no other point beats, for each row of weights over bases.
+
+    Point i is beaten by j if :math:`q_j \ge q_i` and :math:`c_j \le c_i` with one of the two strict, where q and c are
+    weighted means over the bases that have the point.
+
+    Examples
+    --------
+    >>> on_front(np.ones((1, 2)), np.array([[3.0, 4.0, 3.5], [4.0, 4.0, 3.5]]), np.array([[1.0, 2.0, 2.0]] * 2))
+    array([[ True,  True, False]])
+    """
+    total = weights @ np.isfinite(quality).astype(float)
+    absent, drawn = total == 0, np.where(total > 0, total, 1.0)
+    q = np.where(absent, -np.inf, weights @ np.nan_to_num(quality) / drawn)
+    c = np.where(absent, np.inf, weights @ np.nan_to_num(price) / drawn)
+    # Means that differ by rounding only are equal, or the order of summation would decide who is on the front.
+    slack_q = ROUNDING * np.abs(np.nan_to_num(quality)).max(initial=0.0)
+    slack_c = ROUNDING * np.nan_to_num(price).max(initial=0.0)
+    kept = ~absent
+    for other in range(q.shape[1]):
+        # Two absent points: infinity less infinity is no reason to dominate.
+        with np.errstate(invalid="ignore"):
+            better, cheaper = q[:, [other]] - q, c - c[:, [other]]
+        kept &= ~((better >= -slack_q) & (cheaper >= -slack_c) & ((better > slack_q) | (cheaper > slack_c)))
+    return np.asarray(kept)
+
+
+def front_probabilities(
+    quality: np.ndarray, price: np.ndarray, resamples: int, seed: int
+) -> list[float | None]:
+    """Return the share of resamples of whole bases, drawn for all points at once, that have each point on the front."""
+    bases, points = quality.shape
+    if bases < 2:
+        return [None] * points
+    drawn = np.random.default_rng(seed).multinomial(bases, np.full(bases, 1 / bases), size=resamples)
+    shares = on_front(drawn.astype(float), quality, price).mean(axis=0)
+    enough = np.isfinite(quality).sum(axis=0) >= 2
+    return [float(share) if known else None for share, known in zip(shares, enough, strict=True)]
 
 
 def _notes(
@@ -343,13 +260,10 @@ def _notes(
     notes = [
         "repeats are averaged first, so each base counts once; the cost is that of the run, not of its judges"
     ]
-    left = len(table) - len(used)
-    if left:
-        spent = float(table[cost].sum() - used[cost].sum())
-        unit = _COST_UNITS.get(cost, cost)
-        notes.append(
-            f"{left} of {len(table)} runs have no {score} or no {cost} and are left out; they cost {unit} {spent:g}"
-        )
+    if left := len(table) - len(used):
+        spent = f"{_COST_UNITS.get(cost, cost)} {float(table[cost].sum() - used[cost].sum()):g}"
+        lack = f"have no {score} or no {cost} and are left out; they cost {spent}"
+        notes.append(f"{left} of {len(table)} runs {lack}")
     if np.isnan(quality).any():
         notes.append("not every point has every base, so points are compared over partly different bases")
     if len(used) and not used[cost].any():

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
-from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.prompt_length.contrasts import (
-    AVERAGE_EFFECT_METHOD,
-    CORRECTED_METHOD,
-    EFFECT_METHOD,
     PAIRED_METHOD,
     LengthComparison,
     compare_lengths,
+    effect_size,
     exploratory,
+    mean_over_bases,
 )
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import agreeing, counted
 
 ABOUT: Final = ("base", "situation", "length_bin", "model")
 
 
 @dataclass(frozen=True)
-class FocusContrast:
+class FocusContrast(Result):
     """Scores with focus sentences less scores without, of the same runs by the same judges.
 
     Parameters
@@ -46,29 +43,14 @@ class FocusContrast:
         What was paired and what was left out.
     """
 
+    about: ClassVar[str] = "comparison"
     difference: Estimate
     effect_sizes: tuple[Estimate, ...]
     by_bin: LengthComparison
     notes: tuple[str, ...]
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``) with its kind as ``comparison``."""
-        return estimates_frame(self._rows(), "comparison")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types."""
-        return {
-            "difference": self.difference.to_dict(),
-            "effect_sizes": [result.to_dict() for result in self.effect_sizes],
-            "by_bin": self.by_bin.to_dict(),
-            "notes": list(self.notes),
-        }
-
-    def sentence(self) -> str:
-        """Return the contrast in words ready for the thesis."""
-        return " ".join(result.sentence() for _, result in self._rows())
-
-    def _rows(self) -> Iterator[tuple[str, Estimate]]:
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return every result with its kind."""
         yield "FSP on - off", self.difference
         yield from (("effect size", result) for result in self.effect_sizes)
         for result in self.by_bin.per_bin:
@@ -119,39 +101,41 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite"
     pairs = pd.concat(sides, axis="columns", keys=list(checked))
     if not set(checked["on"]["run_id"]) & set(checked["off"]["run_id"]):
         raise InputError("focus contrast: no run is in both frames; judge the same runs with and without FSP")
-    whole = pairs.dropna()
-    runs = whole.groupby(level="run_id").mean().join(about)
+    both = pairs.dropna()
+    runs = both.groupby(level="run_id").mean().join(about)
     # Within each base bins weigh the same, as in the comparison of lengths, however many runs each has left.
     values = runs.groupby(["base", "situation", "length_bin", "model"])[list(checked)].mean()
     values = mean_of_units(values.groupby(level=["base", "situation", "length_bin"]).mean())
-    counts = {"bases": len(values), "runs": len(runs), "judgements": len(whole)}
-    missing = len(pairs) - len(whole)
+    counts = {"bases": len(values), "runs": len(runs), "judgements": len(both)}
     notes = [
         "paired within run and judge; repeats, judges, runs, models and bins are averaged within each base"
     ]
-    if missing:
-        notes.append(
-            f"{missing} of {counted(len(pairs), 'pairs of run and judge')} "
-            f"{agreeing(missing, 'lack a score on one side and are left out')}"
-        )
-    empty = Estimate("on - off", None, unit=score_unit(score), n=counts, missing=missing)
+    if missing := len(pairs) - len(both):
+        lack = agreeing(missing, "lack a score on one side and are left out")
+        notes.append(f"{missing} of {counted(len(pairs), 'pairs of run and judge')} {lack}")
+    unit = score_unit(score)
+    empty = Estimate("on - off", None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+    scale = float(np.abs(values.to_numpy()).max(initial=0.0))
+    difference = mean_over_bases(empty, values["on"] - values["off"], scale, tested=True, what="both scores")
+    columns = values["on"].to_numpy(), values["off"].to_numpy()
     return FocusContrast(
-        *_overall(values, empty),
-        by_bin=compare_lengths(runs.assign(**{score: runs["on"] - runs["off"]}), score, primary=""),
-        notes=tuple(notes),
+        exploratory(difference),
+        tuple(effect_size(kind, difference, *columns) for kind in ("d_z", "d_av", "g_z")),
+        compare_lengths(runs.assign(**{score: runs["on"] - runs["off"]}), score, primary=""),
+        tuple(notes),
     )
 
 
 def _judged(frame: pd.DataFrame, score: str, side: str) -> pd.DataFrame:
     """Return the checked judgements of one side with run and judge."""
-    absent = [name for name in ("run_id", "judge") if name not in frame]
+    key = ["run_id", "judge"]
+    absent = [name for name in key if name not in frame]
     if absent:
         raise InputError(
             f"focus contrast: {side} lacks the column {', '.join(absent)}; give run_id and judge"
         )
     checked = checked_runs(frame.drop(columns="run_id"), score, labels=("judge",))
     checked["run_id"] = frame["run_id"].astype("object").to_numpy()
-    key = ["run_id", "judge"]
     checked["judge_repeat"] = frame["judge_repeat"].to_numpy() if "judge_repeat" in frame else 0
     twice = checked.duplicated([*key, "judge_repeat"])
     if twice.any():
@@ -170,39 +154,3 @@ def _about(judged: pd.DataFrame) -> pd.DataFrame:
             f"focus contrast: run {run!r} has two bases, models or length bins; correct the frames"
         )
     return about.set_index("run_id")
-
-
-def _overall(values: pd.DataFrame, empty: Estimate) -> tuple[Estimate, tuple[Estimate, ...]]:
-    """Return the mean difference over bases with d_z, d_av and g_z."""
-    difference = replace(empty, method=PAIRED_METHOD)
-    effects = (
-        replace(empty, name="d_z(on - off)", method=EFFECT_METHOD, unit="none"),
-        replace(empty, name="d_av(on - off)", method=AVERAGE_EFFECT_METHOD, unit="none"),
-        replace(empty, name="g_z(on - off)", method=CORRECTED_METHOD, unit="none"),
-    )
-    if len(values) < 2:
-        note = f"not estimable: {counted(len(values), 'bases')} with both scores, and two are needed"
-        return replace(difference, note=note), tuple(replace(one, note=note) for one in effects)
-    on, off = values["on"].to_numpy(), values["off"].to_numpy()
-    found = mean_interval(on - off, scale=float(np.abs(values.to_numpy()).max()))
-    if found.error is None:
-        note = "not estimable: the differences are all equal"
-        reason = f"no interval or p value: {found.reason}"
-        return exploratory(replace(difference, estimate=found.mean, note=reason)), tuple(
-            replace(one, note=note) for one in effects
-        )
-    d_z, low, high = paired_effect_size(on - off)
-    sizes = ((d_z, low, high), average_effect_size(on, off), (bias_corrected(d_z, len(on)), low, high))
-    return (
-        exploratory(
-            replace(difference, estimate=found.mean, low=found.low, high=found.high, p_value=found.p_value)
-        ),
-        tuple(
-            replace(one, note="not estimable: two bases leave no degrees of freedom to correct with")
-            if size is None
-            else replace(
-                one, estimate=size, low=low, high=high, note="" if low is not None else "no interval found"
-            )
-            for one, (size, low, high) in zip(effects, sizes, strict=True)
-        ),
-    )

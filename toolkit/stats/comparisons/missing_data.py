@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import checked_runs, in_order
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, compare_lengths
-from toolkit.stats.result import Estimate, estimates_frame, rounded
+from toolkit.stats.result import Estimate, Result, rounded
 from toolkit.words import SCALE, agreeing, counted
 
 CASES: Final = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
+PERMUTATIONS: Final = 9_999
+_PART: Final = 500
 
 
 @dataclass(frozen=True)
-class MissingBounds:
+class MissingBounds(Result):
     """The length contrasts under what could be assumed of the missing scores."""
 
+    about: ClassVar[str] = "assumption"
     contrasts: dict[str, tuple[Estimate, ...]]
     missing: int
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``) with its assumption."""
-        return estimates_frame(
-            ((case, one) for case, found in self.contrasts.items() for one in found), "assumption"
-        )
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return every contrast with its assumption."""
+        return ((case, one) for case, found in self.contrasts.items() for one in found)
 
     def sentence(self) -> str:
         """Return in words ready for the thesis how far the missing scores could matter."""
@@ -53,18 +56,115 @@ class MissingBounds:
             f"been within {SCALE[0]:g}-{SCALE[1]:g}: {'; '.join(parts)}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON types."""
-        return {
-            "contrasts": {case: [one.to_dict() for one in found] for case, found in self.contrasts.items()},
-            "missing": self.missing,
-        }
+
+@dataclass(frozen=True)
+class MissingData(Result):
+    """How many scores are missing, where, and whether the missing ones gather anywhere.
+
+    Parameters
+    ----------
+    overall
+        Share of rows without a score, of the runs and of the judgements.
+    shares
+        Column (model, length_bin, judge) to the share missing at each of its values.
+    imbalance
+        Largest difference of two shares of each column, with the p value of the test that the values are missing
+        alike, by Holm over the columns.
+    reasons
+        How often each reason was given, where the frame has reasons.
+    bounds
+        What the missing scores could do to the length contrasts.
+    """
+
+    about: ClassVar[str] = "missing by"
+    overall: tuple[Estimate, ...]
+    shares: dict[str, tuple[Estimate, ...]]
+    imbalance: tuple[Estimate, ...]
+    reasons: dict[str, int]
+    bounds: MissingBounds
+
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return every share with its column, then the tests."""
+        yield from (("all", one) for one in self.overall)
+        yield from ((column, one) for column, found in self.shares.items() for one in found)
+        yield from (("imbalance", one) for one in self.imbalance)
+
+    def sentence(self) -> str:
+        """Return what is missing in words ready for the thesis."""
+        shares = " ".join(one.sentence() for one in (*self.overall, *self.imbalance))
+        why = ", ".join(f"{reason} {count}" for reason, count in self.reasons.items())
+        return " ".join(filter(None, (shares, f"Reasons: {why}." if why else "", self.bounds.sentence())))
 
 
 @over_clusters
-def missing_bounds(
-    runs: pd.DataFrame, score: str = "composite", scale: tuple[float, float] = SCALE
-) -> MissingBounds:
+def missing_data(
+    runs: pd.DataFrame, judgements: pd.DataFrame | None = None, score: str = "composite", seed: int = 0
+) -> MissingData:
+    """Count what has no score, by model and length bin of the runs and by judge of the judgements.
+
+    Parameters
+    ----------
+    runs
+        One row a run with base, length_bin, model and the score, NaN where missing; reasons are read from the
+        columns failure and defect, where they exist.
+    judgements
+        One row a judgement with base, judge and the score; reasons are read from the column reason.
+    score
+        Column that is missing or not.
+    seed
+        Of the test of imbalance.
+
+    Returns
+    -------
+    MissingData
+        Intervals are clustered by base.
+
+    Raises
+    ------
+    InputError
+        If a column is missing, a base is empty, or the runs cannot be compared (`toolkit.stats.inference.run_table`).
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"base": list("aabbcc"), "length_bin": list("SLSLSL"), "model": "m"})
+    >>> found = missing_data(runs.assign(composite=[1, None, 2, 3, 4, None]))
+    >>> [(one.name, one.estimate) for one in found.shares["length_bin"]]
+    [('missing, length_bin S', 0.0), ('missing, length_bin L', 0.6666666666666666)]
+    """
+    tables: list[tuple[str, pd.DataFrame, tuple[str, ...]]] = [("runs", runs, ("length_bin", "model"))]
+    if judgements is not None and len(judgements):
+        tables.append(("judgements", judgements, ("judge",)))
+    overall, shares, imbalance = [], {}, []
+    reasons: Counter[str] = Counter()
+    for what, table, columns in tables:
+        absent = [name for name in ("base", score, *columns) if name not in table]
+        if absent:
+            raise InputError(f"missing data: {what} lack the column {', '.join(absent)}; give it")
+        if table["base"].isna().any():
+            raise InputError(f"missing data: the base of one of the {what} is empty; every one needs a base")
+        gone = table[score].isna().to_numpy()
+        bases = table["base"].astype(str).to_numpy()
+        overall.append(share(f"missing {what}", list(gone), list(bases), what=what))
+        for column in columns:
+            names = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
+            places = {name: np.array([one == name for one in names]) for name in in_order(names)}
+            shares[column] = tuple(
+                share(f"missing, {column} {name}", gone[at].tolist(), bases[at].tolist(), what=what)
+                for name, at in places.items()
+            )
+            imbalance.append(imbalance_test(column, gone, names, bases, seed=seed))
+        reasons.update(_reasons(table, gone, what))
+    return MissingData(
+        tuple(overall),
+        shares,
+        with_holm(imbalance, "columns"),
+        dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
+        missing_bounds(runs, score),
+    )
+
+
+@over_clusters
+def missing_bounds(runs: pd.DataFrame, score: str = "composite") -> MissingBounds:
     """Compare lengths with complete cases, with every missing score at the worst or best, and at the bounds.
 
     The bounds put the missing scores of one bin at one end of the scale and those of the other at the other end, which
@@ -87,7 +187,7 @@ def missing_bounds(
     [-0.375, 0.5, 0.875]
     """
     checked = checked_runs(runs, score)
-    worst, best = scale
+    worst, best = SCALE
     gone = checked["score"].isna().to_numpy()
     named = checked.rename(columns={"score": score})  # the name of the score decides its unit
     bins = checked["length_bin"].to_numpy()
@@ -97,158 +197,16 @@ def missing_bounds(
         return compare_lengths(filled, score).contrasts
 
     def bound(low: bool) -> tuple[Estimate, ...]:
-        found = []
-        for place, (b, _) in enumerate(CONTRASTS):
-            # What is not in either bin does not count in this contrast.
-            fill = np.where((bins == b) == low, worst, best)
-            found.append(contrasts(fill)[place])
+        # What is not in either bin does not count in this contrast.
+        found = [
+            contrasts(np.where((bins == b) == low, worst, best))[place]
+            for place, (b, _) in enumerate(CONTRASTS)
+        ]
         # Each contrast has its own filling, so that Holm's p values of that filling would mean nothing here.
         return tuple(replace(one, p_value=None, correction="none") for one in found)
 
     cases = (contrasts(None), contrasts(worst), contrasts(best), bound(True), bound(False))
     return MissingBounds(dict(zip(CASES, cases, strict=True)), int(gone.sum()))
-
-
-TEST: Final = "permutation within bases"
-PERMUTATIONS: Final = 9_999
-_PART: Final = 500
-
-
-@dataclass(frozen=True)
-class MissingData:
-    """How many scores are missing, where, and whether the missing ones gather anywhere.
-
-    Parameters
-    ----------
-    overall
-        Share of rows without a score, of the runs and of the judgements.
-    shares
-        Column (model, length_bin, judge) to the share missing at each of its values.
-    imbalance
-        Largest difference of two shares of each column, with the p value of the test that the values are missing
-        alike, by Holm over the columns.
-    reasons
-        How often each reason was given, where the frame has reasons.
-    bounds
-        What the missing scores could do to the length contrasts.
-    """
-
-    overall: tuple[Estimate, ...]
-    shares: dict[str, tuple[Estimate, ...]]
-    imbalance: tuple[Estimate, ...]
-    reasons: dict[str, int]
-    bounds: MissingBounds
-
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``)."""
-        rows = [("all", one) for one in self.overall]
-        rows += [(column, one) for column, found in self.shares.items() for one in found]
-        return estimates_frame([*rows, *(("imbalance", one) for one in self.imbalance)], "missing by")
-
-    def sentence(self) -> str:
-        """Return what is missing in words ready for the thesis."""
-        said = " ".join(one.sentence() for one in (*self.overall, *self.imbalance))
-        why = ", ".join(f"{reason} {count}" for reason, count in self.reasons.items())
-        return " ".join(filter(None, (said, f"Reasons: {why}." if why else "", self.bounds.sentence())))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON types."""
-        return {
-            "overall": [one.to_dict() for one in self.overall],
-            "shares": {column: [one.to_dict() for one in found] for column, found in self.shares.items()},
-            "imbalance": [one.to_dict() for one in self.imbalance],
-            "reasons": dict(self.reasons),
-            "bounds": self.bounds.to_dict(),
-        }
-
-
-@over_clusters
-def missing_data(
-    runs: pd.DataFrame,
-    judgements: pd.DataFrame | None = None,
-    score: str = "composite",
-    confidence: float = 0.95,
-    seed: int = 0,
-    permutations: int = PERMUTATIONS,
-) -> MissingData:
-    """Count what has no score, by model and length bin of the runs and by judge of the judgements.
-
-    Parameters
-    ----------
-    runs
-        One row a run with base, length_bin, model and the score, NaN where missing; reasons are read from the
-        columns failure and defect, where they exist.
-    judgements
-        One row a judgement with base, judge and the score; reasons are read from the column reason.
-    score
-        Column that is missing or not.
-    confidence
-        Coverage of the intervals, which are clustered by base.
-    seed, permutations
-        Of the test of imbalance, and how many are drawn.
-
-    Returns
-    -------
-    MissingData
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a base is empty, or the runs cannot be compared (`toolkit.stats.inference.run_table`).
-
-    Examples
-    --------
-    >>> runs = pd.DataFrame({"base": list("aabbcc"), "length_bin": list("SLSLSL"), "model": "m"})
-    >>> found = missing_data(runs.assign(composite=[1, None, 2, 3, 4, None]))
-    >>> [(one.name, one.estimate) for one in found.shares["length_bin"]]
-    [('missing, length_bin S', 0.0), ('missing, length_bin L', 0.6666666666666666)]
-    """
-    tables: list[tuple[str, pd.DataFrame, tuple[str, ...]]] = [("runs", runs, ("length_bin", "model"))]
-    if judgements is not None and len(judgements):
-        tables.append(("judgements", judgements, ("judge",)))
-    overall, shares, imbalance = [], {}, []
-    reasons: dict[str, int] = {}
-    for what, table, columns in tables:
-        absent = [name for name in ("base", score, *columns) if name not in table]
-        if absent:
-            raise InputError(f"missing data: {what} lack the column {', '.join(absent)}; give it")
-        if table["base"].isna().any():
-            raise InputError(f"missing data: the base of one of the {what} is empty; every one needs a base")
-        gone = table[score].isna().to_numpy()
-        bases = table["base"].astype(str).to_numpy()
-        overall.append(share(f"missing {what}", list(gone), list(bases), what=what, confidence=confidence))
-        for column in columns:
-            names = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
-            shares[column] = tuple(
-                share(
-                    f"missing, {column} {name}",
-                    [bool(lost) for lost, one in zip(gone, names, strict=True) if one == name],
-                    [base for base, one in zip(bases, names, strict=True) if one == name],
-                    what=what,
-                    confidence=confidence,
-                )
-                for name in in_order(names)
-            )
-            imbalance.append(
-                imbalance_test(
-                    column, gone, names, bases, permutations=permutations, confidence=confidence, seed=seed
-                )
-            )
-        for reason, count in _reasons(table, gone, what).items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    corrected = holm([one.p_value for one in imbalance])
-    tests = sum(p is not None for p in corrected)
-    correction = f"Holm over {tests} columns" if tests > 1 else "none"
-    return MissingData(
-        tuple(overall),
-        shares,
-        tuple(
-            replace(one, p_value=p, correction=correction)
-            for one, p in zip(imbalance, corrected, strict=True)
-        ),
-        dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))),
-        missing_bounds(runs, score),
-    )
 
 
 def imbalance_test(
@@ -258,17 +216,14 @@ def imbalance_test(
     bases: np.ndarray,
     *,
     permutations: int = PERMUTATIONS,
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
     r"""Test whether scores are missing alike at every level (model, bin, judge), keeping the bases whole.
 
     All scores of one base and level are one cell, and cells are shuffled among the levels within each base, because
     a hard base loses scores at every level. The statistic is :math:`\sum_l n_l (p_l - p)^2` over the levels with n
-    scores and p the share missing; :math:`p = (b + 1) / (m + 1)` with b of m permutations as large. In 1,000
-    simulated studies each of 12, 30 and 100 bases, three levels and 1-12 scores a cell, hard bases or not, the test at
-    .05 rejected a true null in 3.4-5.1 %, and in .9 % where 12 bases with one score a cell missed 10 % of them, because
-    few scores can be arranged in few ways only.
+    scores and p the share missing; :math:`p = (b + 1) / (m + 1)` with b of m permutations as large. Of simulated true
+    nulls it rejects 3.4-5.1 %, and .9 % where few scores can be arranged in few ways only.
 
     References
     ----------
@@ -288,11 +243,10 @@ def imbalance_test(
     found = Estimate(
         f"imbalance of missing over {name}",
         None,
-        method=f"{TEST}, seed {seed}",
+        method=f"permutation within bases, seed {seed}",
         unit="difference of shares",
         n={"scores": len(gone), "bases": len(groups), "levels": len(names)},
         missing=count,
-        confidence=confidence,
     )
     if len(names) < 2:
         return replace(found, note=f"not estimable: there is one {name} only")
@@ -300,27 +254,23 @@ def imbalance_test(
         np.bincount(base * len(names) + level, weights, len(groups) * len(names)).reshape(-1, len(names))
         for weights in (gone.astype(float), np.ones(len(gone)))
     )
-    shares = lost.sum(axis=0) / all_.sum(axis=0)
-    found = replace(found, estimate=float(np.ptp(shares)))
+    found = replace(found, estimate=float(np.ptp(lost.sum(axis=0) / all_.sum(axis=0))))
     if count in (0, len(gone)):
         return replace(found, note=f"no test: {'nothing' if not count else 'everything'} is missing")
     if not ((all_ > 0).sum(axis=1) > 1).any():
         return replace(found, note=f"no test: no base has two {name}s, so that they cannot be told apart")
-    whole = count / len(gone)
+    overall = count / len(gone)
 
     def spread(missing: np.ndarray, there: np.ndarray) -> np.ndarray:
         sums, sizes = missing.sum(axis=-2), there.sum(axis=-2)
-        apart = np.divide(sums, sizes, out=np.full_like(sums, whole), where=sizes > 0) - whole
+        apart = np.divide(sums, sizes, out=np.full_like(sums, overall), where=sizes > 0) - overall
         return np.asarray((sizes * apart**2).sum(axis=-1))
 
     observed = float(spread(lost, all_))
-    dice = np.random.default_rng(seed)
-    reached = 0
+    dice, reached = np.random.default_rng(seed), 0
     for start in range(0, permutations, _PART):
-        rows = min(_PART, permutations - start)
-        # Places without a score keep theirs: only cells that exist change places.
-        keys = dice.random((rows, *lost.shape))
-        drawn = _shuffled(lost, all_, keys)
+        keys = dice.random((min(_PART, permutations - start), *lost.shape))
+        drawn = _shuffled((lost, all_), all_ > 0, keys)
         reached += int((spread(*drawn) >= observed * (1 - 1e-9)).sum())
     return replace(found, p_value=(reached + 1) / (permutations + 1))
 
@@ -331,18 +281,17 @@ def _numbered(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.unique(np.array([str(label) for label in labels], dtype=object), return_inverse=True)
 
 
-def _shuffled(lost: np.ndarray, all_: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _shuffled(tables: tuple[np.ndarray, ...], there: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:
     """Return the cells of every base in random order, each of them in one of the places that the base has."""
-    there = all_ > 0
-    places = np.argsort(~there, axis=1, kind="stable")
+    places = np.broadcast_to(np.argsort(~there, axis=1, kind="stable"), keys.shape)
     order = np.argsort(np.where(there, keys, 2.0), axis=2)
     found = []
-    for table in (lost, all_):
+    for table in tables:
+        moved = np.empty(keys.shape)
         drawn = np.take_along_axis(np.broadcast_to(table, keys.shape), order, axis=2)
-        moved = np.empty_like(drawn)
-        np.put_along_axis(moved, np.broadcast_to(places, keys.shape), drawn, axis=2)
+        np.put_along_axis(moved, places, drawn, axis=2)
         found.append(moved)
-    return found[0], found[1]
+    return found
 
 
 def _reasons(table: pd.DataFrame, gone: np.ndarray, what: str) -> dict[str, int]:
@@ -350,7 +299,6 @@ def _reasons(table: pd.DataFrame, gone: np.ndarray, what: str) -> dict[str, int]
     columns = [name for name in ("failure", "defect", "reason") if name in table]
     if not columns or not gone.any():
         return {}
-    given = table.loc[gone, columns].astype("object")
-    said = given.bfill(axis=1).iloc[:, 0] if len(columns) > 1 else given.iloc[:, 0]
-    counts = said.where(said.notna(), f"{what} without a reason").astype(str).value_counts()
+    given = table.loc[gone, columns].astype("object").bfill(axis=1).iloc[:, 0]
+    counts = given.where(given.notna(), f"{what} without a reason").astype(str).value_counts()
     return {str(reason): int(count) for reason, count in counts.items()}

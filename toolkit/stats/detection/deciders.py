@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,7 @@ import numpy as np
 from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
 from toolkit.stats.detection.rates import RATES, Classification, auc, classify, mcnemar
-from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.result import Estimate
 
 MAJORITY: Final = "always the majority"
@@ -142,7 +142,6 @@ def decider(
     votes: Sequence[Sequence[float | None]] | None = None,
     aud: float | None = None,
     unreadable: int = 0,
-    confidence: float = 0.95,
 ) -> Decider:
     """Measure one way of deciding on a labelled set.
 
@@ -155,22 +154,22 @@ def decider(
     here = [place for place in range(len(labels)) if asked is None or asked[place]]
     truth, made = [labels[place] for place in here], [decisions[place] for place in here]
     shared = [bases[place] for place in here] if bases is not None else None
-    sides = [[_side(vote) for vote in votes[place]] for place in here] if votes is not None else None
+    given = None if votes is None else [votes[place] for place in here]
+    sides = None if given is None else [[_side(vote) for vote in item] for item in given]
+    kappa = cohen_kappa(
+        truth, made, name="Cohen's kappa with the label", raters=("label", "judge"), clusters=shared
+    )
     return Decider(
         judge,
         model,
         mode,
         tuple(decisions),
-        classify(truth, made, shared, confidence),
-        cohen_kappa(truth, made, confidence, "Cohen's kappa with the label", ("label", "judge"), shared),
-        auc(truth, [scores[place] for place in here], confidence, clusters=shared)
-        if scores is not None
-        else None,
-        fleiss_kappa(sides, confidence, "Fleiss' kappa among the votes", shared)
-        if sides is not None
-        else None,
+        classify(truth, made, shared),
+        kappa,
+        None if scores is None else auc(truth, [scores[place] for place in here], shared),
+        None if sides is None else fleiss_kappa(sides, name="Fleiss' kappa among the votes", clusters=shared),
         aud,
-        sum(len(votes[place]) for place in here) if votes is not None else 0,
+        sum(map(len, given or ())),
         unreadable,
         len(labels) - len(here),
     )
@@ -205,10 +204,7 @@ def compare_deciders(
         mcnemar(labels, a.decisions, b.decisions, name=f"accuracy: {a.label} - {b.label}", clusters=bases)
         for a, b in pairs
     ]
-    corrected = holm([one.p_value for one in found])
-    made = sum(p is not None for p in corrected)
-    name = f"Holm over {made} tests" if made > 1 else "none"
-    return tuple(replace(one, p_value=p, correction=name) for one, p in zip(found, corrected, strict=True))
+    return with_holm(found, "tests")
 
 
 def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:
@@ -220,25 +216,20 @@ def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:
 
 def _row(one: Decider) -> dict[str, Any]:
     counts = one.found.counts
-    named = {rate.replace(" ", "_").lower(): one.found.rate(rate) for rate in RATES}
-    named["accuracy_undecided_wrong"] = one.found.rate("accuracy", strict=True)
     shown: dict[str, Estimate | None] = {
-        **named,
+        **{rate.replace(" ", "_").lower(): one.found.rate(rate) for rate in RATES},
+        "accuracy_undecided_wrong": one.found.rate("accuracy", strict=True),
         "kappa": one.kappa,
         "agreement": one.agreement,
         "auc": one.auc,
     }
-    row: dict[str, Any] = {"judge": one.judge, "model": one.model, "mode": one.mode}
-    row |= {
-        "n": counts.items,
-        "decided": counts.decided,
-        "undecided": counts.undecided,
-        "unasked": one.unasked,
-    }
-    for name, estimate in shown.items():
-        values = (None,) * 3 if estimate is None else (estimate.estimate, estimate.low, estimate.high)
-        ends = ("", "_low", "_high")
-        row |= {f"{name}{end}": _number(value) for end, value in zip(ends, values, strict=True)}
+    row: dict[str, Any] = {"judge": one.judge, "model": one.model, "mode": one.mode, "n": counts.items}
+    row |= {"decided": counts.decided, "undecided": counts.undecided, "unasked": one.unasked}
+    for name, found in shown.items():
+        values = (None,) * 3 if found is None else (found.estimate, found.low, found.high)
+        row |= {
+            f"{name}{end}": _number(value) for end, value in zip(("", "_low", "_high"), values, strict=True)
+        }
     row |= {"aud": _number(one.aud), "aud_per_correct": _number(one.aud_per_correct)}
     row |= {"replies": one.replies, "unreadable": one.unreadable}
     return row | {"unreadable_share": _number(one.unreadable_share)}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -16,12 +15,12 @@ from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.human.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import in_order, score_unit
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import counted
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Result):
     """What the ratings of people say of the scores of the judges.
 
     Parameters
@@ -44,31 +43,19 @@ class Calibration:
     needed: tuple[RatingsNeeded, ...]
     notes: tuple[str, ...]
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``) with what it is about."""
-        rows = [(f"mean, {group}", one.calibrated) for group, one in self.means.items()]
-        rows += [("agreement", one) for one in self.agreement]
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return the means, the agreement and the two numbers of each test."""
+        yield from ((f"mean, {group}", one.calibrated) for group, one in self.means.items())
+        yield from (("agreement", one) for one in self.agreement)
         for judge, test in self.alt_tests.items():
-            rows += [
-                (f"alternative annotator test, {judge}", one) for one in (test.winning_rate, test.advantage)
-            ]
-        return estimates_frame(rows, "about")
+            for one in (test.winning_rate, test.advantage):
+                yield f"alternative annotator test, {judge}", one
 
     def sentence(self) -> str:
         """Return the calibrated mean, the agreement, the verdict and what is needed, in words ready for the thesis."""
         parts = [self.means["all"].sentence(), *(one.sentence() for one in self.agreement[:2])]
         parts += [self.alt_tests["ensemble"].sentence(), *(one.sentence() for one in self.needed)]
         return " ".join(parts)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON types."""
-        return {
-            "means": {group: one.to_dict() for group, one in self.means.items()},
-            "agreement": [one.to_dict() for one in self.agreement],
-            "alt_tests": {judge: one.to_dict() for judge, one in self.alt_tests.items()},
-            "needed": [one.to_dict() for one in self.needed],
-            "notes": list(self.notes),
-        }
 
 
 @over_clusters
@@ -79,9 +66,6 @@ def calibrate(
     score: str = "composite",
     *,
     width: float = 0.5,
-    agreement_width: float = 0.2,
-    epsilon: float = 0.2,
-    confidence: float = 0.95,
 ) -> Calibration:
     """Hold the judges against the people who rated some of the same answers.
 
@@ -99,12 +83,8 @@ def calibrate(
         One row a rating with run_id, base, rater and ``score``; missing where unfinished.
     score
         The column that is compared.
-    width, agreement_width
-        Widths wanted of the intervals of the mean, in score points, and of the kappa.
-    epsilon
-        Of the alternative annotator test: .2 where the people are experts.
-    confidence
-        Coverage of the intervals.
+    width
+        Width wanted of the interval of the mean, in score points; that of kappa is .2.
 
     Returns
     -------
@@ -131,15 +111,14 @@ def calibrate(
     3.0
     """
     _check(runs, judgements, human, score)
-    people = human.groupby("run_id")[score].mean()
-    rating = runs["run_id"].map(people).astype("float64")
+    rating = runs["run_id"].map(human.groupby("run_id")[score].mean()).astype("float64")
     judged = pd.to_numeric(runs[score], errors="coerce").astype("float64")
     table = runs.assign(judged=judged, rating=rating, shown=runs["run_id"].isin(human["run_id"]))
     groups = {"all": table}
     for column in ("length_bin", "model"):
         if table[column].nunique() > 1:
             groups |= {f"{column} {name}": table[table[column] == name] for name in in_order(table[column])}
-    means = {group: _mean(group, rows, score, confidence) for group, rows in groups.items()}
+    means = {group: _mean(group, rows, score) for group, rows in groups.items()}
     scores = {"ensemble": table.set_index("run_id")["judged"]}
     for judge in in_order(judgements["judge"]):
         scores[str(judge)] = judgements[judgements["judge"] == judge].groupby("run_id")[score].mean()
@@ -147,31 +126,18 @@ def calibrate(
     alt_tests = {}
     shown = table[table["shown"]]
     for judge, values in scores.items():
-        agreement += _agreement(judge, values, shown, confidence)
-        alt_tests[judge] = alternative_annotator_test(
-            values.rename(score).rename_axis("run_id").reset_index(),
-            human,
-            score,
-            epsilon=epsilon,
-            confidence=confidence,
-        )
+        agreement += _agreement(judge, values, shown)
+        frame = values.rename(score).rename_axis("run_id").reset_index()
+        alt_tests[judge] = alternative_annotator_test(frame, human, score)
     raters = human["rater"].nunique()
-    unfinished = int(human[score].isna().sum())
-    notes = [
-        f"{int(rating.notna().sum())} of {counted(len(runs), 'runs')} rated by {counted(raters, 'people')}; "
-        "several ratings are averaged"
-    ]
-    if unfinished:
+    rated = f"{int(rating.notna().sum())} of {counted(len(runs), 'runs')}"
+    notes = [f"{rated} rated by {counted(raters, 'people')}; several ratings are averaged"]
+    if unfinished := int(human[score].isna().sum()):
         notes.append(f"{unfinished} ratings are unfinished and left out")
     if raters > 1:
         notes.append("the intervals hold for these people, not for others")
-    return Calibration(
-        means,
-        tuple(agreement),
-        alt_tests,
-        (ratings_for_mean(means["all"], width), ratings_for_agreement(agreement[0], agreement_width)),
-        tuple(notes),
-    )
+    needed = ratings_for_mean(means["all"], width), ratings_for_agreement(agreement[0], 0.2)
+    return Calibration(means, tuple(agreement), alt_tests, needed, tuple(notes))
 
 
 def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str) -> None:
@@ -188,12 +154,12 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
         if twice.any():
             name = frame.loc[twice, "run_id"].iloc[0]
             raise InputError(f"calibration: a {what} of {name} is there twice; keep one")
-    if not human["run_id"].isin(runs["run_id"]).all():
-        name = human.loc[~human["run_id"].isin(runs["run_id"]), "run_id"].iloc[0]
-        raise InputError(f"calibration: rated run {name} is not among the runs; give all runs")
+    unknown = human.loc[~human["run_id"].isin(runs["run_id"]), "run_id"]
+    if len(unknown):
+        raise InputError(f"calibration: rated run {unknown.iloc[0]} is not among the runs; give all runs")
 
 
-def _mean(group: str, rows: pd.DataFrame, score: str, confidence: float) -> CalibratedMean:
+def _mean(group: str, rows: pd.DataFrame, score: str) -> CalibratedMean:
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
     rated, others = rows[rows["shown"]], rows[~rows["shown"]]
     return prediction_powered_mean(
@@ -204,27 +170,15 @@ def _mean(group: str, rows: pd.DataFrame, score: str, confidence: float) -> Cali
         list(rated["base"]),
         list(others["base"]),
         unit=score_unit(score),
-        confidence=confidence,
     )
 
 
-def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame, confidence: float) -> list[Estimate]:
+def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:
     theirs = shown["run_id"].map(values).astype("float64")
-    bases = list(shown["base"].astype(str))
-    kappa = weighted_kappa(
-        theirs,
-        shown["rating"],
-        bases=bases,
-        name=f"weighted kappa (quadratic) of {judge} and people",
-        confidence=confidence,
-    )
-    both = (theirs.notna() & shown["rating"].notna()).to_numpy()
-    r = clustered_pearson(
-        f"r of {judge} and people",
-        theirs[both],
-        shown["rating"][both],
-        [base for base, keep in zip(bases, both, strict=True) if keep],
-        missing=int((~both).sum()),
-        confidence=confidence,
-    )
+    bases = shown["base"].astype(str)
+    name = f"weighted kappa (quadratic) of {judge} and people"
+    kappa = weighted_kappa(theirs, shown["rating"], bases=list(bases), name=name)
+    both = theirs.notna() & shown["rating"].notna()
+    name, missing = f"r of {judge} and people", int((~both).sum())
+    r = clustered_pearson(name, theirs[both], shown["rating"][both], list(bases[both]), missing=missing)
     return [kappa, r]

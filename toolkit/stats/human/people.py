@@ -10,8 +10,8 @@ import pandas as pd
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.run_table import SCORE_UNIT, in_order
 from toolkit.stats.result import Estimate
-from toolkit.words import JUDGE_ROLES
 
 _KEYS = ["run_id", "base"]
 
@@ -53,19 +53,14 @@ def compare_with_people(
     """
     people = {f"human:{rater}": rows for rater, rows in human.groupby("rater", sort=True)}
     given = {str(role): rows for role, rows in judgements.groupby("judge", observed=True)}
-    judges = {role: given[role] for role in sorted(given, key=_place)}
     found: list[Estimate] = []
     for person, rows in people.items():
         found.append(_agreement(person, rows, "ensemble", runs, score))
         found.append(_difference(person, rows, runs, score))
-        found += [_agreement(person, rows, judge, said, score) for judge, said in judges.items()]
+        found += [_agreement(person, rows, judge, given[judge], score) for judge in in_order(given)]
     for (one, rows), (other, theirs) in combinations(people.items(), 2):
         found.append(_agreement(one, rows, other, theirs, score))
     return tuple(found)
-
-
-def _place(role: str) -> tuple[int, str]:
-    return (JUDGE_ROLES.index(role) if role in JUDGE_ROLES else len(JUDGE_ROLES), role)
 
 
 def _once(rows: pd.DataFrame, score: str) -> pd.DataFrame:
@@ -77,34 +72,19 @@ def _agreement(one: str, rows: pd.DataFrame, other: str, theirs: pd.DataFrame, s
     mine, counterpart = _once(rows, score), _once(theirs, score)
     # What the person has not been shown yet is no missing rating.
     counterpart = counterpart[counterpart["run_id"].isin(mine["run_id"])]
-    ratings = pd.DataFrame(_long(one, mine, score) + _long(other, counterpart, score))
+    both = pd.concat([mine.assign(judge=one), counterpart.assign(judge=other)], ignore_index=True)
+    ratings = both.rename(columns={"run_id": "target", score: "score"})
     found = next(result for result in reliability(ratings).icc["score"] if result.name == "ICC(A,1)")
     return replace(found, name=f"ICC(A,1) of {one} and {other}")
 
 
-def _long(judge: str, rows: pd.DataFrame, score: str) -> list[dict[str, object]]:
-    return [
-        {"target": row["run_id"], "base": row["base"], "judge": judge, "score": row[score]}
-        for row in rows.to_dict("records")
-    ]
-
-
 def _difference(person: str, rows: pd.DataFrame, runs: pd.DataFrame, score: str) -> Estimate:
-    both = _once(rows, score).merge(
-        runs[["run_id", score]], on="run_id", how="left", suffixes=("", "_ensemble")
-    )
-    scored = both.dropna(subset=[score, f"{score}_ensemble"])
-    about = Estimate(
-        f"ensemble less {person}",
-        None,
-        method="t over bases, clustered",
-        unit="score points (0-5)",
-        n={"bases": int(scored["base"].nunique()), "answers": len(scored)},
-        missing=len(both) - len(scored),
-        note="no run was scored by both",
-    )
+    ensemble = runs[["run_id", score]].rename(columns={score: "ensemble"})
+    both = _once(rows, score).merge(ensemble, on="run_id", how="left")
+    scored = both.dropna(subset=[score, "ensemble"])
+    n, missing = {"bases": int(scored["base"].nunique()), "answers": len(scored)}, len(both) - len(scored)
+    name, method = f"ensemble less {person}", "t over bases, clustered"
+    empty = Estimate(name, None, None, None, method, SCORE_UNIT, n, missing)
     if scored.empty:
-        return about
-    mean = clustered_mean(scored[f"{score}_ensemble"] - scored[score], list(scored["base"]))
-    note = f"no interval: {mean.reason}" if mean.reason else ""
-    return replace(about, estimate=mean.mean, low=mean.low, high=mean.high, p_value=None, note=note)
+        return replace(empty, note="no run was scored by both")
+    return clustered_mean(scored["ensemble"] - scored[score], list(scored["base"])).of(empty)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,8 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.stats.inference.run_table import SCORE_UNIT
+from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
 
@@ -85,7 +86,7 @@ NORMAL: Final = "PPI++, large-sample normal interval (Angelopoulos et al. 2024)"
 
 
 @dataclass(frozen=True)
-class CalibratedMean:
+class CalibratedMean(Result):
     """The mean that people would give, from few of their ratings and the judges' scores of all answers."""
 
     calibrated: Estimate
@@ -109,13 +110,6 @@ class CalibratedMean:
         ]
         return f"{text} For comparison: {', '.join(parts)}; the judges' weight is {self.tuning:.2f}."
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON types."""
-        return {
-            name: value.to_dict() if isinstance(value, Estimate) else value
-            for name, value in vars(self).items()
-        }
-
 
 def prediction_powered_mean(
     name: str,
@@ -127,8 +121,7 @@ def prediction_powered_mean(
     *,
     tuning: float | None = None,
     interval: Literal["jackknife", "normal"] = "jackknife",
-    unit: str = "score points (0-5)",
-    confidence: float = 0.95,
+    unit: str = SCORE_UNIT,
 ) -> CalibratedMean:
     r"""Return the mean that people would give to all answers, where they rated a few and the judges scored all.
 
@@ -139,21 +132,9 @@ def prediction_powered_mean(
 
     The default interval leaves out each base in turn, its rated and unrated answers together, tunes again, and uses
     :math:`\hat\theta \pm t_{G_r - 1} \sqrt{\frac{G-1}{G}\sum_g(\hat\theta_{(g)} - \bar\theta_{(\cdot)})^2}` with G
-    bases, :math:`G_r` of them with a rating. Share of 1,000 simulated studies of 300 answers (judges that correlate .7
-    with people, half-step ratings, 4 or 31 % of them at the ceiling) whose 95 % interval holds the truth, lowest and
-    highest over 300 independent answers, 100, 30 and 12 bases:
-
-    ============  ============  ============  ============
-    rated         jackknife     normal        Student t
-    ============  ============  ============  ============
-    8             .943 - .976   .794 - .876   .906 - .950
-    20            .940 - .959   .878 - .911   .920 - .938
-    30            .934 - .967   .868 - .941   .918 - .954
-    50            .944 - .972   .896 - .949   .933 - .960
-    ============  ============  ============  ============
-
-    ("Student t" is the linearised clustered error with :math:`G_r - 1` degrees of freedom.) The normal interval is
-    kept to compare with published figures.
+    bases, :math:`G_r` of them with a rating. In simulated studies of 300 answers of 12 to 300 bases, 8 to 50 of them
+    rated, it covered 93.4-97.6 %; the normal interval, kept to compare with published figures, 79.4-94.9 %, and Student
+    t with the linearised clustered error 90.6-96.0 %.
 
     References
     ----------
@@ -181,17 +162,12 @@ def prediction_powered_mean(
     labels, other_labels = labels[given], other_labels[heard]
     codes = pd.factorize(np.concatenate([labels, other_labels]))[0]
     rated, other = codes[: len(y)], codes[len(y) :]
-    found = Estimate(
-        name,
-        None,
-        method=NORMAL if interval == "normal" else JACKKNIFE,
-        unit=unit,
-        n={"rated answers": len(y), "unrated answers": len(u)}
-        | ({} if bases is None else {"bases": len(set(codes)), "rated bases": len(set(rated))}),
-        missing=missing,
-        confidence=confidence,
-    )
     sizes = (len(y) + len(u), len(set(codes.tolist())))
+    n = {"rated answers": len(y), "unrated answers": len(u)}
+    if bases is not None:
+        n |= {"bases": sizes[1], "rated bases": len(set(rated))}
+    method = NORMAL if interval == "normal" else JACKKNIFE
+    found = Estimate(name, None, None, None, method, unit, n, missing)
     people = replace(found, name=f"{name}, people alone", method=ALONE, n={"answers": len(y)})
     judges = replace(found, name=f"{name}, judges alone", method=ALONE, n={"answers": sizes[0]})
     problem = ""
@@ -200,36 +176,39 @@ def prediction_powered_mean(
     elif not all(np.isfinite(values).all() for values in (y, f, u)):
         problem = "a score is infinite; correct it or leave it empty"
     if problem:
-        empty = [replace(one, note=f"not estimable: {problem}") for one in (found, people, judges)]
-        return CalibratedMean(empty[0], empty[1], empty[2], None, None, *sizes)
+        found, people, judges = (
+            replace(one, note=f"not estimable: {problem}") for one in (found, people, judges)
+        )
+        return CalibratedMean(found, people, judges, None, None, *sizes)
     # Centred first: a constant in all scores must not cost precision.
-    at, judges_at = float(y.mean()), float(np.concatenate([f, u]).mean())
-    sums = base_sums(y - at, f - judges_at, u - judges_at, rated, other)
+    at = float(y.mean())
+    scores, every = np.concatenate([f, u]), np.concatenate([labels, other_labels])
+    centred = y - at, f - float(scores.mean()), u - float(scores.mean())
+    sums = base_sums(*centred, rated, other)
     theta, weight = tuned_mean(sums.total(), tuning)
-    found = replace(found, estimate=at + float(theta[0]))
+    estimate = at + float(theta[0])
     error, degrees, reason = jackknife_error(sums, tuning)
     scale = float(max(np.abs(y).max(), np.abs(f).max()))
     if interval == "normal":
         error, degrees, reason = _large_sample_error(y, f, u, float(weight[0])), 0, ""
     if not reason and error <= ROUNDING * scale:
         reason = "the ratings do not vary"
-    if reason:
-        found = replace(found, note=f"no interval: {reason}")
-    else:
-        level = (1 + confidence) / 2
+    found = replace(found, estimate=estimate, note=f"no interval: {reason}" if reason else "")
+    if not reason:
+        level = (1 + found.confidence) / 2
         half = error * float(special.stdtrit(degrees, level) if degrees else special.ndtri(level))
-        found = replace(found, low=found.estimate - half, high=found.estimate + half)  # type: ignore[operator]
-    alone = jackknife_error(
-        base_sums(y - at, f - judges_at, u - judges_at, np.arange(len(y)), np.arange(len(u)) + len(y)), tuning
+        found = replace(found, low=estimate - half, high=estimate + half)
+    alone, _, no_error = jackknife_error(
+        base_sums(*centred, np.arange(len(y)), np.arange(len(u)) + len(y)), tuning
     )
     return CalibratedMean(
         found,
-        _alone(people, y, labels),
-        _alone(judges, np.concatenate([f, u]), np.concatenate([labels, other_labels])),
+        clustered_mean(y, list(labels)).of(people),
+        clustered_mean(scores, list(every)).of(judges),
         float(weight[0]),
         _correlation(y, f, scale),
         *sizes,
-        None if alone[2] else alone[0],
+        None if no_error else alone,
     )
 
 
@@ -240,26 +219,18 @@ def _labels(
     bases: Sequence[Hashable] | None,
     unrated_bases: Sequence[Hashable] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
+    what = "calibrated mean"
     if n != judged:
-        raise InputError(
-            f"calibrated mean: {n} ratings by people and {judged} by judges; give two for each answer"
-        )
+        raise InputError(f"{what}: {n} ratings by people and {judged} by judges; give two for each answer")
     if (bases is None) != (unrated_bases is None):
-        raise InputError("calibrated mean: only one side has bases; give them for rated and unrated answers")
+        raise InputError(f"{what}: only one side has bases; give them for rated and unrated answers")
     if bases is None or unrated_bases is None:
         return np.arange(n), np.arange(n, n + others)
     if len(bases) != n or len(unrated_bases) != others:
-        raise InputError(
-            f"calibrated mean: {n} and {others} answers, {len(bases)} and {len(unrated_bases)} bases; give as many"
-        )
+        there = f"{n} and {others} answers, {len(bases)} and {len(unrated_bases)} bases"
+        raise InputError(f"{what}: {there}; give as many")
     named = np.array([str(base) for base in (*bases, *unrated_bases)], dtype=object)
     return named[:n], named[n:]
-
-
-def _alone(named: Estimate, values: np.ndarray, bases: np.ndarray) -> Estimate:
-    mean = clustered_mean(values, list(bases), named.confidence)
-    note = f"no interval: {mean.reason}" if mean.reason else ""
-    return replace(named, estimate=mean.mean, low=mean.low, high=mean.high, note=note)
 
 
 def _large_sample_error(y: np.ndarray, f: np.ndarray, u: np.ndarray, weight: float) -> float:

@@ -44,16 +44,13 @@ def false_discovery(p_values: Sequence[float | None], dependent: bool = False) -
     return _corrected("false discovery", p_values, "fdr_by" if dependent else "fdr_bh")
 
 
-def with_holm(results: Iterable[Estimate], correction: str = "") -> tuple[Estimate, ...]:
-    """Return results with Holm's p values and the word for it, where several have one; others stay as they are.
-
-    Without a word it is the number of tests.
-    """
+def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ...]:
+    """Return results with Holm's p values and the word for it, ``Holm over 3 contrasts``, where several have one."""
     given = tuple(results)
     made = sum(one.p_value is not None for one in given)
-    word = correction or (f"Holm, {made} tests" if made > 1 else "none")
+    word = f"Holm over {made} {over}" if over else f"Holm, {made} tests"
     return tuple(
-        one if p is None else replace(one, p_value=p, correction=word)
+        one if p is None else replace(one, p_value=p, correction=word if made > 1 else "none")
         for one, p in zip(given, holm([one.p_value for one in given]), strict=True)
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
+from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, agreeing, counted
 
 SCORE_UNIT = "score points (0-5)"
 
@@ -88,6 +88,13 @@ def numbers_of(what: str, frame: pd.DataFrame, name: str, *, finite: bool = Fals
             f"{what}, row {row + 1}: {name} {value!r} is not a {kind}; give a number or leave it empty"
         )
     return np.asarray(numbers)
+
+
+def left_out_note(checked: pd.DataFrame, score: str, count: int | None = None) -> list[str]:
+    """Return a note of how many runs have no score; none where all have one."""
+    missing = int(checked["score"].isna().sum()) if count is None else count
+    lack = agreeing(missing, f"have no {score} and are left out")
+    return [f"{missing} of {counted(len(checked), 'runs')} {lack}"] if missing else []
 
 
 def _refuse_twice(runs: pd.DataFrame) -> None:

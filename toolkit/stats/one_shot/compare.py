@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
-from typing import Any, Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,10 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.scoring import one_shot_score
-from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.one_shot.methods import UNIT, WEIGHTS
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import agreeing, counted
 
 PAIR_METHOD: Final = "exact permutation test; interval from the two single ones (MOVER, Zou & Donner 2008)"
@@ -32,7 +32,6 @@ def compare_two_methods(
     first: Sequence[int],
     second: Sequence[int],
     weights: Sequence[float] = WEIGHTS,
-    confidence: float = 0.95,
     name: str = "second - first",
 ) -> Estimate:
     r"""Return the difference of two raw scores with its exact p value and interval.
@@ -50,8 +49,6 @@ def compare_two_methods(
         Counts of the three outcomes, of any N.
     weights
         Weight of each outcome.
-    confidence
-        Coverage of the interval.
     name
         Name of the result.
 
@@ -75,7 +72,12 @@ def compare_two_methods(
     >>> found.estimate, round(found.p_value, 4)
     (0.5, 0.4857)
     """
-    a, b = (one_shot_score(*_three(counts), weights, confidence) for counts in (first, second))
+    for counts in (first, second):
+        if len(counts) != 3:
+            raise InputError(
+                f"counts of a method: {counts!r} must be three: expected, unexpected, hallucinated"
+            )
+    a, b = (one_shot_score(i1, i0, h, weights) for i1, i0, h in (first, second))
     difference = b.raw - a.raw
     return Estimate(
         name,
@@ -85,7 +87,6 @@ def compare_two_methods(
         method=PAIR_METHOD,
         unit=UNIT,
         n={"experiments of the first": a.n, "experiments of the second": b.n},
-        confidence=confidence,
         p_value=pair_p_value((a.i1, a.i0, a.h), (b.i1, b.i0, b.h), a.weights),
     )
 
@@ -165,31 +166,21 @@ def _log_choose(n: np.ndarray, k: np.ndarray) -> np.ndarray:
     return special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
 
 
-def _three(counts: Sequence[int]) -> tuple[int, int, int]:
-    if len(counts) != 3:
-        raise InputError(f"counts of a method: {counts!r} must be three: expected, unexpected, hallucinated")
-    return counts[0], counts[1], counts[2]
-
-
 NEEDED: Final = ("question", "variant", "model")
 
 
 @dataclass(frozen=True)
-class OneShotComparison:
+class OneShotComparison(Result):
     """The differences between any two variants, or any two models, over the questions that both answered."""
 
+    about: ClassVar[str] = "comparison"
     by: str
     contrasts: tuple[Estimate, ...]
     notes: tuple[str, ...]
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per contrast (columns of ``toolkit.stats.result``)."""
-        return estimates_frame(((f"between {self.by}s", one) for one in self.contrasts), "comparison")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types."""
-        contrasts = [one.to_dict() for one in self.contrasts]
-        return {"by": self.by, "contrasts": contrasts, "notes": list(self.notes)}
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return every contrast with what it is between."""
+        return ((f"between {self.by}s", one) for one in self.contrasts)
 
 
 def compare_one_shot(
@@ -197,7 +188,6 @@ def compare_one_shot(
     by: Literal["variant", "model"] = "variant",
     *,
     score: Literal["raw", "score"] = "raw",
-    confidence: float = 0.95,
     seed: int = 0,
 ) -> OneShotComparison:
     """Compare every two variants, or every two models, by the scores of the same questions.
@@ -215,8 +205,6 @@ def compare_one_shot(
         What is compared.
     score
         ``raw`` by default: cutting scores off at 0 would hide differences between bad methods.
-    confidence
-        Coverage of the intervals.
     seed
         Of the patterns drawn where there are more than 16 questions.
 
@@ -238,31 +226,16 @@ def compare_one_shot(
     [('careful - plain', 0.467, 0.25)]
     """
     cells = _cells(methods, by, score)
-    contrasts = [
-        _contrast(cells, later, earlier, confidence, seed)
-        for earlier, later in combinations(cells.columns, 2)
-    ]
-    corrected = holm([one.p_value for one in contrasts])
-    tests = sum(p is not None for p in corrected)
-    correction = f"Holm over {tests} comparisons" if tests > 1 else "none"
+    pairs = combinations(cells.columns, 2)
+    contrasts = with_holm([_contrast(cells, b, a, seed) for a, b in pairs], "comparisons")
     other = "models" if by == "variant" else "variants"
     notes = [
         f"differences are taken within questions and averaged over {other} first, so each question counts once"
     ]
-    incomplete = int(methods[score].isna().sum())
-    if incomplete:
-        notes.append(
-            f"{incomplete} of {counted(len(methods), 'methods')} "
-            f"{agreeing(incomplete, 'are incomplete, have no score and are left out')}"
-        )
-    return OneShotComparison(
-        by,
-        tuple(
-            replace(one, p_value=p, correction=correction if p is not None else "none")
-            for one, p in zip(contrasts, corrected, strict=True)
-        ),
-        tuple(notes),
-    )
+    if incomplete := int(methods[score].isna().sum()):
+        lack = agreeing(incomplete, "are incomplete, have no score and are left out")
+        notes.append(f"{incomplete} of {counted(len(methods), 'methods')} {lack}")
+    return OneShotComparison(by, contrasts, tuple(notes))
 
 
 def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
@@ -285,16 +258,14 @@ def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
     return wide.reindex(columns=list(dict.fromkeys(methods[by]))).astype("float64")
 
 
-def _contrast(cells: pd.DataFrame, later: str, earlier: str, confidence: float, seed: int) -> Estimate:
-    name = f"{later} - {earlier}"
+def _contrast(cells: pd.DataFrame, later: str, earlier: str, seed: int) -> Estimate:
     differences = (cells[later] - cells[earlier]).dropna().groupby(level="question", sort=False).mean()
+    n = {"questions": len(differences)}
     missing = cells.index.get_level_values("question").nunique() - len(differences)
-    empty = Estimate(
-        name, None, unit=UNIT, n={"questions": len(differences)}, missing=missing, confidence=confidence
-    )
+    empty = Estimate(f"{later} - {earlier}", None, unit=UNIT, n=n, missing=missing)
     if differences.empty:
         return replace(empty, note="no question has a score for both")
-    found = sign_flip(differences.to_numpy(), confidence, seed)
+    found = sign_flip(differences.to_numpy(), seed=seed)
     return replace(
         empty,
         estimate=found.mean,

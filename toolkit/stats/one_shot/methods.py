@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
@@ -133,90 +132,61 @@ def score_methods(
 
 
 def methods_frame(scores: Iterable[MethodScore]) -> pd.DataFrame:
-    """Return one row a method.
-
-    Parameters
-    ----------
-    scores
-        What `score_methods` returned.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Which method, expected, unexpected, hallucinated, missing, experiments (counts), raw, score, low, high
-        (floats, NaN where the test is incomplete; low and high belong to raw), note.
-    """
+    """Return one row a method: which, counts, raw and score (NaN where incomplete), low and high of raw, and note."""
+    counts, numbers = [*VERDICTS, "missing", "experiments"], ["raw", "score", "low", "high"]
     rows = [
-        {
-            **{key: getattr(one, key) for key in KEYS},
-            "expected": one.i1,
-            "unexpected": one.i0,
-            "hallucinated": one.h,
-            "missing": one.missing,
-            "experiments": one.experiments,
-            **{key: getattr(one.score, key, None) for key in ("raw", "score", "low", "high")},
-            "note": one.note,
-        }
+        (
+            *(getattr(one, key) for key in KEYS),
+            *(one.i1, one.i0, one.h, one.missing, one.experiments),
+            *(getattr(one.score, key, None) for key in numbers),
+            one.note,
+        )
         for one in scores
     ]
-    counts, numbers = [*VERDICTS, "missing", "experiments"], ["raw", "score", "low", "high"]
     frame = pd.DataFrame(rows, columns=[*KEYS, *counts, *numbers, "note"])
     return frame.astype(dict.fromkeys(counts, "int64") | dict.fromkeys(numbers, "float64"))
 
 
 def method_estimates(one: MethodScore, confidence: float = 0.95) -> tuple[Estimate, Estimate]:
     """Return the score and the raw score of one method as results."""
-    names, n = [f"{which}, {one.method}" for which in ("score", "raw")], {"experiments": one.experiments}
-    if one.score is None:
-        empty = [
-            Estimate(name, None, unit=UNIT, n=n, missing=one.missing, confidence=confidence, note=one.note)
-            for name in names
-        ]
-        return empty[0], empty[1]
-    kept = one.score
-    clamped = (kept.score, max(0.0, kept.low), max(0.0, kept.high))
-    made = [
-        Estimate(name, value, low, high, kept.method, UNIT, n, confidence=kept.confidence, note=one.note)
-        for name, (value, low, high) in zip(names, (clamped, (kept.raw, kept.low, kept.high)), strict=True)
-    ]
-    return made[0], made[1]
+    n, kept = {"experiments": one.experiments}, one.score
+    empty = Estimate("", None, unit=UNIT, n=n, confidence=confidence, note=one.note)
+    score, raw = (replace(empty, name=f"{which}, {one.method}") for which in ("score", "raw"))
+    if kept is None:
+        return replace(score, missing=one.missing), replace(raw, missing=one.missing)
+    how: dict[str, Any] = {"method": kept.method, "confidence": kept.confidence}
+    low, high = (max(0.0, end) for end in (kept.low, kept.high))
+    return (
+        replace(score, estimate=kept.score, low=low, high=high, **how),
+        replace(raw, estimate=kept.raw, low=kept.low, high=kept.high, **how),
+    )
 
 
 def overall(
     name: str, scores: Sequence[MethodScore], which: str = "raw", confidence: float = 0.95
 ) -> Estimate:
     """Return the mean over methods, each of which counts once, with an interval over methods."""
-    whole = [one.score for one in scores if one.score is not None]
-    missing = len(scores) - len(whole)
-    note = "left out as incomplete: " * (missing > 0) + ", ".join(
-        one.method for one in scores if not one.score
-    )
-    counts = {"methods": len(whole), "experiments": sum(one.n for one in whole)}
-    empty = Estimate(name, None, method=OVERALL_METHOD, unit=UNIT, n=counts, missing=missing, note=note)
-    if not whole:
-        return Estimate(**{**vars(empty), "note": note or "there are no methods", "confidence": confidence})
-    found = mean_interval(np.array([getattr(one, which) for one in whole]), confidence, scale=1.0)
-    bottom, top = min(whole[0].weights), max(whole[0].weights)
+    made = [one.score for one in scores if one.score is not None]
+    left_out = [one.method for one in scores if one.score is None]
+    note = f"left out as incomplete: {', '.join(left_out)}" if left_out else ""
+    counts = {"methods": len(made), "experiments": sum(one.n for one in made)}
+    empty = Estimate(name, None, None, None, OVERALL_METHOD, UNIT, counts, len(left_out), confidence)
+    if not made:
+        return replace(empty, note=note or "there are no methods")
+    found = mean_interval([getattr(one, which) for one in made], confidence, scale=1.0)
+    bottom, top = min(made[0].weights), max(made[0].weights)
     if which == "score":
         bottom, top = max(0.0, bottom), max(0.0, top)
-    said = [note, f"no interval: {found.reason}" if found.reason else ""]
-    return Estimate(
-        name,
-        found.mean,
-        low=None if found.low is None else max(bottom, found.low),
-        high=None if found.high is None else min(top, found.high),
-        method=OVERALL_METHOD,
-        unit=UNIT,
-        n=counts,
-        missing=missing,
-        confidence=confidence,
-        note="; ".join(filter(None, said)),
+    result = found.of(empty)
+    return replace(
+        result,
+        low=None if result.low is None else max(bottom, result.low),
+        high=None if result.high is None else min(top, result.high),
+        note="; ".join(filter(None, (note, result.note))),
     )
 
 
-def score_groups(
-    scores: Sequence[MethodScore], by: Sequence[str] | None = None, confidence: float = 0.95
-) -> tuple[GroupScore, ...]:
+def score_groups(scores: Sequence[MethodScore], by: Sequence[str] | None = None) -> tuple[GroupScore, ...]:
     """Return what methods that have something in common came to."""
     if by is None:
         by = [name for name in GROUPED if len({getattr(one, name) for one in scores}) > 1] or GROUPED
@@ -225,16 +195,15 @@ def score_groups(
     groups: dict[str, list[MethodScore]] = {}
     for one in scores:
         groups.setdefault(", ".join(getattr(one, key) for key in by), []).append(one)
-    return tuple(_group(label, members, confidence) for label, members in groups.items())
-
-
-def _group(label: str, members: Sequence[MethodScore], confidence: float) -> GroupScore:
-    return GroupScore(
-        label,
-        i1=sum(one.i1 for one in members),
-        i0=sum(one.i0 for one in members),
-        h=sum(one.h for one in members),
-        experiments=sum(one.experiments for one in members),
-        raw=overall(f"mean raw, {label}", members, "raw", confidence),
-        score=overall(f"mean score, {label}", members, "score", confidence),
+    return tuple(
+        GroupScore(
+            label,
+            **{
+                count: sum(getattr(one, count) for one in members)
+                for count in ("i1", "i0", "h", "experiments")
+            },
+            raw=overall(f"mean raw, {label}", members),
+            score=overall(f"mean score, {label}", members, "score"),
+        )
+        for label, members in groups.items()
     )

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeVar, overload
+from typing import ClassVar, Final, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
-from toolkit.stats.inference.means import MeanInterval, mean_interval
-from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.inference.run_table import SCORE_UNIT, checked_runs, score_unit
+from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.run_table import SCORE_UNIT, checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.equivalence import equivalence, judged_equivalent
 from toolkit.stats.prompt_length.omnibus import RepeatedMeasures, friedman, repeated_measures
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import LENGTH_BINS, agreeing, counted
+
+CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
+"""Pairs of length bins: the second is taken from the first."""
+PAIRED_METHOD: Final = "Student t over bases, paired"
+EFFECTS: Final = {
+    "d_z": "non-central t over bases",
+    "g_z": "non-central t over bases; estimate corrected for bias (Hedges 1981)",
+    "d_av": "non-central t over bases (Algina & Keselman 2003)",
+}
+Cells = TypeVar("Cells", pd.Series, pd.DataFrame)
 
 
 @dataclass(frozen=True)
-class LengthComparison:
+class LengthComparison(Result):
     """The scores of the three length bins and their differences within bases.
 
     Parameters
@@ -32,55 +41,34 @@ class LengthComparison:
     contrasts
         Mean paired difference M-S, L-M and L-S, confirmatory or exploratory, these with Holm's p values; ``missing``
         counts the bases left out.
-    effect_sizes
-        d_z of each contrast, without unit.
-    notes
-        How runs were averaged and what was left out.
-    corrected_effect_sizes
-        g_z of each contrast: d_z corrected for its bias.
-    average_effect_sizes
-        d_av of each contrast, without unit.
+    effect_sizes, corrected_effect_sizes, average_effect_sizes
+        d_z, g_z (d_z corrected for its bias) and d_av of each contrast, without unit.
     anova, friedman
         Repeated-measures ANOVA and Friedman's test over the bins that have scores, each base that has them all
         counting once; None where they were not asked for.
     equivalence
         Two one-sided tests of each contrast; empty where no margin was given.
+    notes
+        How runs were averaged and what was left out.
     """
 
+    about: ClassVar[str] = "comparison"
     per_bin: tuple[Estimate, ...]
     contrasts: tuple[Estimate, ...]
     effect_sizes: tuple[Estimate, ...]
+    corrected_effect_sizes: tuple[Estimate, ...]
+    average_effect_sizes: tuple[Estimate, ...]
+    anova: RepeatedMeasures | None
+    friedman: Estimate | None
+    equivalence: tuple[Estimate, ...]
     notes: tuple[str, ...]
-    corrected_effect_sizes: tuple[Estimate, ...] = ()
-    average_effect_sizes: tuple[Estimate, ...] = ()
-    anova: RepeatedMeasures | None = None
-    friedman: Estimate | None = None
-    equivalence: tuple[Estimate, ...] = ()
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``) with its kind as the comparison."""
-        return estimates_frame(self._rows(), "comparison")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types."""
-        return {
-            "per_bin": [result.to_dict() for result in self.per_bin],
-            "contrasts": [result.to_dict() for result in self.contrasts],
-            "effect_sizes": [result.to_dict() for result in self.effect_sizes],
-            "corrected_effect_sizes": [result.to_dict() for result in self.corrected_effect_sizes],
-            "average_effect_sizes": [result.to_dict() for result in self.average_effect_sizes],
-            "anova": self.anova.to_dict() if self.anova is not None else None,
-            "friedman": self.friedman.to_dict() if self.friedman is not None else None,
-            "equivalence": [result.to_dict() for result in self.equivalence],
-            "notes": list(self.notes),
-        }
-
-    def _rows(self) -> Iterator[tuple[str, Estimate]]:
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return every result with its kind."""
         yield from (("mean of bin", result) for result in self.per_bin)
         yield from (("difference", result) for result in self.contrasts)
-        yield from (("effect size", result) for result in self.effect_sizes)
-        yield from (("effect size", result) for result in self.corrected_effect_sizes)
-        yield from (("effect size", result) for result in self.average_effect_sizes)
+        for sizes in (self.effect_sizes, self.corrected_effect_sizes, self.average_effect_sizes):
+            yield from (("effect size", result) for result in sizes)
         if self.anova is not None:
             yield "any difference", self.anova.as_estimate()
         if self.friedman is not None:
@@ -88,52 +76,15 @@ class LengthComparison:
         yield from (("equivalence", result) for result in self.equivalence)
 
 
-CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
-"""Pairs of length bins: the second is taken from the first."""
-BIN_METHOD: Final = "Student t over bases"
-PAIRED_METHOD: Final = "Student t over bases, paired"
-EFFECT_METHOD: Final = "non-central t over bases"
-CORRECTED_METHOD: Final = "non-central t over bases; estimate corrected for bias (Hedges 1981)"
-CONFIRMATORY: Final = "confirmatory"
-EXPLORATORY: Final = "exploratory"
-AVERAGE_EFFECT_METHOD: Final = "non-central t over bases (Algina & Keselman 2003)"
-Cells = TypeVar("Cells", pd.Series, pd.DataFrame)
-
-
-@overload
-def compare_lengths(
-    runs: pd.DataFrame,
-    score: str = "composite",
-    by: None = None,
-    *,
-    omnibus: bool = False,
-    margin: float | None = None,
-    primary: str | None = None,
-) -> LengthComparison: ...
-
-
-@overload
-def compare_lengths(
-    runs: pd.DataFrame,
-    score: str = "composite",
-    *,
-    by: Literal["model"],
-    omnibus: bool = False,
-    margin: float | None = None,
-    primary: str | None = None,
-) -> dict[str, LengthComparison]: ...
-
-
 @over_clusters
 def compare_lengths(
     runs: pd.DataFrame,
     score: str = "composite",
-    by: Literal["model"] | None = None,
     *,
     omnibus: bool = False,
     margin: float | None = None,
     primary: str | None = None,
-) -> LengthComparison | dict[str, LengthComparison]:
+) -> LengthComparison:
     """Compare the scores of S, M and L prompts within bases.
 
     Repeats are averaged first, then models, so that each base counts once; a difference is taken within a
@@ -147,8 +98,6 @@ def compare_lengths(
         One row per run with base, length_bin (S, M or L), the score and, where there are several, model.
     score
         Column to compare.
-    by
-        ``"model"`` for one comparison per model; Holm's correction is then within each model.
     omnibus
         Whether to test first if any bin differs: repeated-measures ANOVA and Friedman.
     margin
@@ -157,12 +106,11 @@ def compare_lengths(
     primary
         The one confirmatory contrast, ``M-S``, ``L-M`` or ``L-S``, whose p value and interval are unadjusted; the
         others are exploratory and adjusted among themselves. None makes all of them exploratory, and so does an empty
-        text, for a comparison beside the primary one; those of one model are exploratory.
+        text, for a comparison beside the primary one.
 
     Returns
     -------
-    LengthComparison or dict
-        One comparison, or model to comparison.
+    LengthComparison
 
     Raises
     ------
@@ -177,14 +125,21 @@ def compare_lengths(
     >>> [(one.name, round(one.estimate, 2)) for one in comparison.contrasts]
     [('M-S', 0.4), ('L-M', 0.3), ('L-S', 0.7)]
     """
-    checked = checked_runs(runs, score)
-    if by is None:
-        return _compare(checked, score, omnibus, margin, primary)
-    if by != "model":
-        raise InputError(f"comparison by {by!r} is not known; use by='model' or leave it out")
+    return _compare(checked_runs(runs, score), score, omnibus, margin, primary)
+
+
+@over_clusters
+def compare_lengths_by_model(
+    runs: pd.DataFrame,
+    score: str = "composite",
+    *,
+    margin: float | None = None,
+    primary: str | None = None,
+) -> dict[str, LengthComparison]:
+    """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
     return {
-        str(model): _compare(rows, score, omnibus, margin, primary and "")
-        for model, rows in checked.groupby("model", sort=True)
+        str(model): _compare(rows, score, False, margin, primary and "")
+        for model, rows in checked_runs(runs, score).groupby("model", sort=True)
     }
 
 
@@ -200,69 +155,82 @@ def _compare(
         .astype("float64")
     )
     scale = float(np.nanmax(np.abs(cells.to_numpy()), initial=0.0))
+    bases = runs["base"].nunique()
     pairs = {f"{b}-{a}": _over_models(cells[[b, a]]) for b, a in CONTRASTS}
     differences = {name: pair.iloc[:, 0] - pair.iloc[:, 1] for name, pair in pairs.items()}
-    bases = runs["base"].nunique()
-    contrasts = [_contrast(name, values, bases, scale, unit) for name, values in differences.items()]
+    contrasts = []
+    for name, values in differences.items():
+        counts, missing = {"bases": len(values)}, bases - len(values)
+        empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+        contrasts.append(mean_over_bases(empty, values, scale, tested=True))
+    sizes = {
+        kind: tuple(effect_size(kind, one, *pairs[one.name].to_numpy().T) for one in contrasts)
+        for kind in EFFECTS
+    }
     notes = (*_notes(runs, cells, score), _roles(primary))
     if margin is not None and unit != SCORE_UNIT:
         notes = (*notes, f"equivalence is not tested: the margin is in score points, and {score} is not")
         margin = None
+    tests = []
+    for one in contrasts if margin is not None else ():
+        found = equivalence(one.name, differences[one.name], margin or 0.0, unit=unit, scale=scale)
+        tests.append(replace(found, missing=one.missing))
+    anova, ranks = _omnibus(cells, bases) if omnibus else (None, None)
     return LengthComparison(
-        per_bin=tuple(_bin_mean(name, cells, runs, scale, unit) for name in LENGTH_BINS),
-        contrasts=_tested(contrasts, primary),
-        effect_sizes=tuple(
-            _effect(result, f"d_z({result.name})", EFFECT_METHOD, pairs[result.name]) for result in contrasts
-        ),
-        notes=notes,
-        corrected_effect_sizes=tuple(
-            _effect(result, f"g_z({result.name})", CORRECTED_METHOD, pairs[result.name])
-            for result in contrasts
-        ),
-        average_effect_sizes=tuple(
-            _effect(result, f"d_av({result.name})", AVERAGE_EFFECT_METHOD, pairs[result.name])
-            for result in contrasts
-        ),
-        **(_omnibus(cells, bases) if omnibus else {}),
-        equivalence=()
-        if margin is None
-        else judged_equivalent(
-            [
-                equivalence(
-                    result.name,
-                    differences[result.name],
-                    margin,
-                    unit=unit,
-                    missing=result.missing,
-                    scale=scale,
-                )
-                for result in contrasts
-            ]
-        ),
+        tuple(_bin_mean(name, cells, runs, scale, unit) for name in LENGTH_BINS),
+        _tested(contrasts, primary),
+        sizes["d_z"],
+        sizes["g_z"],
+        sizes["d_av"],
+        anova,
+        ranks,
+        judged_equivalent(tests),
+        notes,
     )
 
 
-def _tested(contrasts: Sequence[Estimate], primary: str | None) -> tuple[Estimate, ...]:
-    """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
-    several = [result.name for result in contrasts if result.name != primary and result.p_value is not None]
-    corrected = dict(zip(several, holm([r.p_value for r in contrasts if r.name in several]), strict=True))
-    correction = f"Holm over {len(several)} contrasts" if len(several) > 1 else "none"
-    return tuple(
-        exploratory(
-            replace(
-                result,
-                p_value=corrected.get(result.name, result.p_value),
-                correction=correction if result.name in corrected else "none",
-            ),
-            CONFIRMATORY if result.name == primary else EXPLORATORY,
-        )
-        for result in contrasts
-    )
-
-
-def exploratory(result: Estimate, role: str = EXPLORATORY) -> Estimate:
+def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
     """Return a result whose note says whether it is the one that the study file named beforehand."""
     return replace(result, note="; ".join(filter(None, (result.note, role)))) if result.estimable else result
+
+
+def mean_over_bases(
+    empty: Estimate, values: pd.Series, scale: float, *, tested: bool, what: str = "a score"
+) -> Estimate:
+    """Return the mean of one value a base with Student's t, or the reason why there is none."""
+    if len(values) < 2:
+        why = f"{counted(len(values), 'bases')} with {what}, and two are needed"
+        return replace(empty, note=f"not estimable: {why}")
+    return mean_interval(values.to_numpy(), scale=scale).of(empty, tested=tested)
+
+
+def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.ndarray) -> Estimate:
+    """Return the effect size d_z, g_z or d_av of a paired difference, named after it."""
+    name, about = f"{kind}({difference.name})", difference
+    empty = Estimate(name, None, method=EFFECTS[kind], n=about.n, missing=about.missing)
+    if about.estimate is None:
+        return replace(empty, note=about.note)
+    if about.low is None:
+        return replace(empty, note="not estimable: the differences are all equal")
+    found: tuple[float | None, float | None, float | None]
+    if kind == "d_av":
+        found = average_effect_size(first, second)
+    else:
+        found = d_z = paired_effect_size(first - second)
+        if kind == "g_z":
+            found = (bias_corrected(d_z[0], len(first)), *d_z[1:])
+    size, low, high = found
+    if size is None:
+        return replace(empty, note="not estimable: two bases leave no degrees of freedom to correct with")
+    note = "" if low is not None else "no interval found"
+    return replace(empty, estimate=size, low=low, high=high, note=note)
+
+
+def _tested(contrasts: list[Estimate], primary: str | None) -> tuple[Estimate, ...]:
+    """Return the contrasts with Holm's p values among the exploratory ones, and which of them is confirmatory."""
+    corrected = with_holm([one for one in contrasts if one.name != primary], "contrasts")
+    found = {one.name: exploratory(one) for one in corrected}
+    return tuple(found.get(one.name) or exploratory(one, "confirmatory") for one in contrasts)
 
 
 def _roles(primary: str | None) -> str:
@@ -272,19 +240,16 @@ def _roles(primary: str | None) -> str:
     return f"the one confirmatory contrast, named beforehand, is {primary}; all others are exploratory"
 
 
-def _omnibus(cells: pd.DataFrame, bases: int) -> dict[str, Any]:
+def _omnibus(cells: pd.DataFrame, bases: int) -> tuple[RepeatedMeasures, Estimate]:
     """Return both tests over the bins that have a score; a study may ask for two of the three."""
     used = cells.dropna(axis="columns", how="all")
+    table = _over_models(used)
     if used.shape[1] < 2:
         note = f"not estimable: {counted(used.shape[1], 'length bins')} with a score, and two are needed"
-        counts = {"bases": len(_over_models(used)), "bins": used.shape[1]}
-        return {
-            "anova": RepeatedMeasures(None, n=counts, note=note),
-            "friedman": Estimate("Kendall's W", None, n=counts, note=note),
-        }
-    table = _over_models(used)
+        counts = {"bases": len(table), "bins": used.shape[1]}
+        return RepeatedMeasures(None, n=counts, note=note), Estimate("Kendall's W", None, n=counts, note=note)
     missing = bases - len(table)
-    return {"anova": repeated_measures(table, missing), "friedman": friedman(table, missing)}
+    return repeated_measures(table, missing), friedman(table, missing)
 
 
 def _over_models(values: Cells) -> Cells:
@@ -296,73 +261,16 @@ def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, scale: float, 
     scores = runs.loc[runs["length_bin"] == name, "score"]
     values = _over_models(cells[name])
     counts = {"bases": len(values), "answers": int(scores.notna().sum())}
-    empty = Estimate(name, None, method=BIN_METHOD, unit=unit, n=counts, missing=int(scores.isna().sum()))
-    return _filled(empty, values, scale)
+    missing = int(scores.isna().sum())
+    empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
+    return mean_over_bases(empty, values, scale, tested=False)
 
 
-def _contrast(name: str, values: pd.Series, bases: int, scale: float, unit: str) -> Estimate:
-    empty = Estimate(
-        name,
-        None,
-        method=PAIRED_METHOD,
-        unit=unit,
-        n={"bases": len(values)},
-        missing=bases - len(values),
-    )
-    return _filled(empty, values, scale, with_p_value=True)
-
-
-def _filled(empty: Estimate, values: pd.Series, scale: float, with_p_value: bool = False) -> Estimate:
-    """Return the result with its number, or with the reason why there is none."""
-    if len(values) < 2:
-        return replace(
-            empty, note=f"not estimable: {counted(len(values), 'bases')} with a score, and two are needed"
-        )
-    interval: MeanInterval = mean_interval(values.to_numpy(), scale=scale)
-    what = "interval or p value" if with_p_value else "interval"
-    return replace(
-        empty,
-        estimate=interval.mean,
-        low=interval.low,
-        high=interval.high,
-        p_value=interval.p_value if with_p_value else None,
-        note=f"no {what}: {interval.reason}" if interval.reason else "",
-    )
-
-
-def _effect(contrast: Estimate, name: str, method: str, pair: pd.DataFrame) -> Estimate:
-    empty = Estimate(name, None, method=method, n=contrast.n, missing=contrast.missing)
-    if contrast.estimate is None:
-        return replace(empty, note=contrast.note)
-    if contrast.low is None:
-        return replace(empty, note="not estimable: the differences are all equal")
-    first, second = pair.to_numpy().T
-    if method == AVERAGE_EFFECT_METHOD:
-        size, low, high = average_effect_size(first, second)
-    else:
-        size, low, high = paired_effect_size(first - second)
-    if method == CORRECTED_METHOD:
-        corrected = bias_corrected(size, len(pair))
-        if corrected is None:
-            return replace(empty, note="not estimable: two bases leave no degrees of freedom to correct with")
-        size = corrected
-    return replace(
-        empty, estimate=size, low=low, high=high, note="" if low is not None else "no interval found"
-    )
-
-
-def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str, ...]:
+def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:
     notes = ["repeats are averaged first, then models, so each base counts once"]
-    unscored = int(runs["score"].isna().sum())
-    if unscored:
-        notes.append(
-            f"{unscored} of {counted(len(runs), 'runs')} {agreeing(unscored, f'have no {score} and are left out')}"
-        )
-    incomplete = int(cells.isna().any(axis=1).sum())
-    if incomplete:
+    notes += left_out_note(runs, score)
+    if incomplete := int(cells.isna().any(axis=1).sum()):
         what = "bases" if runs["model"].nunique() == 1 else "pairs of base and model"
-        notes.append(
-            f"{incomplete} of {counted(len(cells), what)} "
-            f"{agreeing(incomplete, 'lack a length bin and are left out of its contrasts')}"
-        )
-    return tuple(notes)
+        lack = agreeing(incomplete, "lack a length bin and are left out of its contrasts")
+        notes.append(f"{incomplete} of {counted(len(cells), what)} {lack}")
+    return notes

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import checked_runs, in_order, score_unit
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS
-
-METHOD: Final = "Student t over bases"
 
 
 @dataclass(frozen=True)
@@ -27,20 +26,19 @@ class DimensionMean:
 
 
 @dataclass(frozen=True)
-class DimensionProfile:
-    """The means of all dimensions, models and length bins that have an answer.
+class DimensionProfile(Result):
+    """The means of all dimensions, models and length bins that have an answer, in the order of the rubric."""
 
-    Parameters
-    ----------
-    means
-        By model, length bin and dimension in the order of the rubric; ``missing`` counts runs without the score.
-    """
-
+    about: ClassVar[str] = "dimension"
     means: tuple[DimensionMean, ...]
 
-    def to_frame(self) -> pd.DataFrame:
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return every mean with its dimension."""
+        return ((one.dimension, one.mean) for one in self.means)
+
+    def frame(self) -> pd.DataFrame:
         """Return one row per mean (columns of ``toolkit.stats.result``) with its model and length bin."""
-        frame = estimates_frame(((one.dimension, one.mean) for one in self.means), "dimension")
+        frame = super().frame()
         frame.insert(0, "model", [one.model for one in self.means])
         frame.insert(1, "length_bin", [one.length_bin for one in self.means])
         return frame
@@ -49,21 +47,19 @@ class DimensionProfile:
         """Return every mean as plain JSON types."""
         return {
             "means": [
-                {"model": one.model, "length_bin": one.length_bin, "dimension": one.dimension}
-                | one.mean.to_dict()
+                {
+                    "model": one.model,
+                    "length_bin": one.length_bin,
+                    "dimension": one.dimension,
+                    **one.mean.to_dict(),
+                }
                 for one in self.means
             ]
         }
 
-    def sentence(self) -> str:
-        """Return every mean in words ready for the thesis."""
-        return " ".join(one.mean.sentence() for one in self.means)
-
 
 @over_clusters
-def dimension_profile(
-    runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIONS, confidence: float = 0.95
-) -> DimensionProfile:
+def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIONS) -> DimensionProfile:
     """Return the mean of each dimension, of each model at each prompt length.
 
     Repeats are averaged within a base first, so that each base counts once, and the interval is Student's t over
@@ -76,8 +72,6 @@ def dimension_profile(
         model.
     dimensions
         Columns of the scores.
-    confidence
-        Coverage of the intervals.
 
     Returns
     -------
@@ -99,30 +93,18 @@ def dimension_profile(
     for dimension in dimensions:
         table = checked_runs(runs, dimension)
         for (model, length_bin), rows in table.groupby(["model", "length_bin"], sort=False):
-            scored = rows.dropna(subset=["score"])
-            found = _mean(str(model), str(length_bin), dimension, scored, len(rows) - len(scored), confidence)
+            found = _mean(f"{dimension} of {model} at {length_bin}", score_unit(dimension), rows)
             means.append(DimensionMean(str(model), str(length_bin), dimension, found))
-    bins = {name: place for place, name in enumerate(in_order(one.length_bin for one in means))}
-    order = {name: place for place, name in enumerate(dimensions)}
-    means.sort(key=lambda one: (one.model, bins[one.length_bin], order[one.dimension]))
+    bins = in_order(one.length_bin for one in means)
+    means.sort(key=lambda one: (one.model, bins.index(one.length_bin), dimensions.index(one.dimension)))
     return DimensionProfile(tuple(means))
 
 
-def _mean(
-    model: str, length_bin: str, dimension: str, scored: pd.DataFrame, missing: int, confidence: float
-) -> Estimate:
+def _mean(name: str, unit: str, rows: pd.DataFrame) -> Estimate:
+    scored = rows.dropna(subset=["score"])
     bases = mean_of_units(scored.set_index(["base", "situation"])["score"])
-    empty = Estimate(
-        f"{dimension} of {model} at {length_bin}",
-        None,
-        method=METHOD,
-        unit=score_unit(dimension),
-        n={"bases": len(bases), "answers": len(scored)},
-        missing=missing,
-        confidence=confidence,
-    )
+    counts, missing = {"bases": len(bases), "answers": len(scored)}, len(rows) - len(scored)
+    empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if bases.empty:
         return replace(empty, note="not estimable: no answer has a score")
-    found = mean_interval(bases.to_numpy(), confidence)
-    note = f"no interval: {found.reason}" if found.reason else ""
-    return replace(empty, estimate=found.mean, low=found.low, high=found.high, note=note)
+    return mean_interval(bases.to_numpy()).of(empty)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -12,14 +13,19 @@ import pandas as pd
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.generalizability.block_reml import BlockFit, fit_blocks
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.inference.run_table import checked_runs
-from toolkit.stats.result import ROUNDING
-from toolkit.words import agreeing, counted
+from toolkit.stats.inference.run_table import checked_runs, left_out_note
+from toolkit.stats.result import ROUNDING, Result
+from toolkit.words import counted
 
 METHOD: Final = "REML, Wald F with containment degrees of freedom"
+FACTORS: Final = ("length", "scenario", "model")
+_ZERO: Final = 1e-6
+"""A variance below this share of the total is estimated as none: the fit is singular."""
+_LARGEST: Final = 1 - 1e-8
+_STARTS: Final = (0.3, 0.05)
+_TOLERANCE: Final = 1e-7
 
 
 @dataclass(frozen=True)
@@ -45,7 +51,7 @@ class TermTest:
 
 
 @dataclass(frozen=True)
-class MixedModel:
+class MixedModel(Result):
     """A mixed model of the scores.
 
     Parameters
@@ -78,46 +84,25 @@ class MixedModel:
     notes: tuple[str, ...]
     note: str = ""
 
-    def to_frame(self) -> pd.DataFrame:
+    def frame(self) -> pd.DataFrame:
         """Return one row per term: term, F, df1, df2, p_value, p_holm and note."""
-        rows = [vars(term) for term in self.terms]
-        frame = pd.DataFrame(rows, columns=["term", "f", "df1", "df2", "p_value", "p_holm", "note"])
+        columns = ["term", "f", "df1", "df2", "p_value", "p_holm", "note"]
+        frame = pd.DataFrame([vars(term) for term in self.terms], columns=columns)
         return frame.astype(dict.fromkeys(["f", "p_value", "p_holm"], "float64"))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the model as plain JSON types."""
-        return {
-            "terms": [dict(vars(term)) for term in self.terms],
-            "variances": dict(self.variances),
-            "singular": list(self.singular),
-            "converged": self.converged,
-            "n": dict(self.n),
-            "missing": self.missing,
-            "notes": list(self.notes),
-            "note": self.note,
-        }
 
     def how(self) -> str:
         """Return how it was fitted to how much, or why it was not, for the caption of its table."""
-        counts = ", ".join(counted(value, key) for key, value in self.n.items())
-        return (
-            f"Mixed model: {self.note}; n = {counts}."
-            if self.note
-            else f"Mixed model ({METHOD}; n = {counts}); its tests are exploratory."
-        )
+        n = f"n = {', '.join(counted(value, key) for key, value in self.n.items())}"
+        if self.note:
+            return f"Mixed model: {self.note}; {n}."
+        return f"Mixed model ({METHOD}; {n}); its tests are exploratory."
 
     def sentence(self) -> str:
         """Return the tests in words ready for the thesis."""
         if self.note:
             return self.how()
         singular = f" Singular fit: variance of {', '.join(self.singular)} is 0." if self.singular else ""
-        tests = " ".join(term.sentence() for term in self.terms)
-        return f"{self.how()} {tests}{singular}"
-
-
-FACTORS: Final = ("length", "scenario", "model")
-_ZERO: Final = 1e-6
-"""A variance below this share of the total is estimated as none: the fit is singular."""
+        return f"{self.how()} {' '.join(term.sentence() for term in self.terms)}{singular}"
 
 
 @over_clusters
@@ -131,10 +116,8 @@ def mixed_model(runs: pd.DataFrame, score: str = "composite") -> MixedModel:
     evidence. Degrees of freedom are those of containment: a term is held against the random effect that contains it,
     scenario against bases, length against base x length, model against base x model, the rest against the residual.
     In balanced data with positive variances this is the exact F test of the split-plot ANOVA. Simulated true nulls are
-    rejected at .05 in 4.5-6.3 % at 12 bases (three scenarios, one or two models; 1,000 and 800 studies) and in
-    4.9-5.8 % at 30 bases with half steps near the ceiling and a twentieth missing (1,600). At 12 bases near the ceiling
-    with four models the interactions with scenario are too careful (2.4-4.6 %); where bases truly do the same to every
-    length and model, three fits in four are singular, and length and model are (2.0-3.0 %).
+    rejected at .05 in 4.5-6.3 %; at 12 bases near the ceiling with four models the interactions with scenario are too
+    careful (2.4-4.6 %), and so are length and model where the fit is singular (2.0-3.0 %).
 
     Parameters
     ----------
@@ -183,17 +166,10 @@ def mixed_model(runs: pd.DataFrame, score: str = "composite") -> MixedModel:
     # of their own gave false interactions in 62-87 % of simulated studies.
     of_bases = table.groupby(["base", "situation", "scenario", "model", "length"])["score"].mean().dropna()
     cells = of_bases.groupby(level=["base", "scenario", "model", "length"]).mean().reset_index()
-    counts = {
-        "bases": cells["base"].nunique(),
-        "cells": len(cells),
-        "answers": int(table["score"].notna().sum()),
-    }
-    missing = int(table["score"].isna().sum())
-    if missing:
-        notes.append(
-            f"{missing} of {counted(len(table), 'runs')} {agreeing(missing, f'have no {score} and are left out')}"
-        )
-    empty = MixedModel((), {}, (), False, counts, missing, tuple(notes))
+    answers = int(table["score"].notna().sum())
+    counts = {"bases": cells["base"].nunique(), "cells": len(cells), "answers": answers}
+    notes += left_out_note(table, score)
+    empty = MixedModel((), {}, (), False, counts, len(table) - answers, tuple(notes))
     levels = {name: sorted(cells[name].unique()) for name in FACTORS}
     factors = [name for name in FACTORS if len(levels[name]) > 1]
     columns = _fixed(cells, levels, factors)
@@ -205,14 +181,13 @@ def mixed_model(runs: pd.DataFrame, score: str = "composite") -> MixedModel:
     if not fitted.converged:
         return replace(empty, note="not estimable: the likelihood found no single maximum")
     names = ["base", *(f"base x {name}" for name in blocked), "residual"]
-    total = float(fitted.variances.sum())
+    variances = {name: float(value) for name, value in zip(names, fitted.variances, strict=True)}
+    none = _ZERO * sum(variances.values())
     return replace(
         empty,
         terms=_tests(columns, fitted.effects, fitted.covariance, _degrees(cells, levels)),
-        variances={name: float(value) for name, value in zip(names, fitted.variances, strict=True)},
-        singular=tuple(
-            name for name, value in zip(names, fitted.variances, strict=True) if value <= _ZERO * total
-        ),
+        variances=variances,
+        singular=tuple(name for name, value in variances.items() if value <= none),
         converged=True,
     )
 
@@ -238,28 +213,70 @@ def _unfit(
     cells: pd.DataFrame, levels: dict[str, list[Any]], factors: list[str], columns: dict[str, np.ndarray]
 ) -> str:
     """Return why there can be no model; empty where there can."""
-    bases = cells["base"].nunique()
+    bases, scenarios = cells["base"].nunique(), len(levels["scenario"])
     if "length" not in factors:
         return f"{counted(len(levels['length']), 'length bins')} with a score, and two are needed"
-    if bases - len(levels["scenario"]) < 2:
-        return (
-            f"{counted(bases, 'bases')} in {counted(len(levels['scenario']), 'scenarios')}, and two more than "
-            "scenarios are needed"
-        )
+    if bases - scenarios < 2:
+        there = f"{counted(bases, 'bases')} in {counted(scenarios, 'scenarios')}"
+        return f"{there}, and two more than scenarios are needed"
     found = cells.groupby(factors).ngroups
     wanted = int(np.prod([len(levels[name]) for name in factors]))
     if found < wanted:
         return f"{wanted - found} of {wanted} combinations of {', '.join(factors)} have no score at all"
     y = cells["score"].to_numpy()
     design = np.column_stack(list(columns.values()))
-    residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    if np.abs(residual).max() <= ROUNDING**0.5 * max(np.abs(y).max(), ROUNDING):
+    residual = pd.Series(y - design @ np.linalg.lstsq(design, y, rcond=None)[0])
+    if residual.abs().max() <= ROUNDING**0.5 * max(np.abs(y).max(), ROUNDING):
         return "bases of one kind do not differ at all"
-    own = pd.Series(residual)
-    within = own - own.groupby(cells["base"].to_numpy()).transform("mean")
+    within = residual - residual.groupby(cells["base"].to_numpy()).transform("mean")
     if within.abs().max() <= ROUNDING**0.5 * np.abs(y).max():
         return "the differences within bases do not vary"
     return ""
+
+
+def _degrees(cells: pd.DataFrame, levels: dict[str, list[Any]]) -> dict[str, int]:
+    """Return the degrees of freedom of what bases do to each effect; balanced: (bases - scenarios) times its own."""
+    bases, scenarios = cells["base"].nunique(), len(levels["scenario"])
+    lengths, models = (len(levels[name]) - 1 for name in ("length", "model"))
+    of_length, of_model = (cells.groupby(["base", name]).ngroups for name in ("length", "model"))
+    if not models:
+        return {"": bases - scenarios, "length": len(cells) - bases - scenarios * lengths}
+    return {
+        "": bases - scenarios,
+        "length": of_length - bases - scenarios * lengths,
+        "model": of_model - bases - scenarios * models,
+        "length:model": len(cells) - of_length - of_model + bases - scenarios * lengths * models,
+    }
+
+
+def _tests(
+    columns: dict[str, np.ndarray], effects: np.ndarray, covariance: np.ndarray, degrees: dict[str, int]
+) -> tuple[TermTest, ...]:
+    tests, start = [], 1
+    for term, own in list(columns.items())[1:]:
+        df1 = own.shape[1]
+        place = slice(start, start + df1)
+        start = place.stop
+        df2 = degrees[":".join(name for name in term.split(":") if name != "scenario")]
+        if df2 < 1:
+            few = "not estimable: too few bases for this term"
+            tests.append(TermTest(term, None, df1, df2, None, note=few))
+            continue
+        b = effects[place]
+        f = float(b @ np.linalg.solve(covariance[place, place], b)) / df1
+        tests.append(TermTest(term, f, df1, df2, float(special.fdtrc(df1, df2, f))))
+    corrected = holm([test.p_value for test in tests])
+    return tuple(replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True))
+
+
+@dataclass(frozen=True)
+class BlockFit:
+    """Fixed effects with their covariance, and variances: those of the kernels, then the residual."""
+
+    effects: np.ndarray
+    covariance: np.ndarray
+    variances: np.ndarray
+    converged: bool
 
 
 def _fit(
@@ -282,38 +299,73 @@ def _fit(
     return fit_blocks(values, here, laid, np.array(kernels))
 
 
-def _degrees(cells: pd.DataFrame, levels: dict[str, list[Any]]) -> dict[str, int]:
-    """Return the degrees of freedom of what bases do to each effect; balanced: (bases - scenarios) times its own."""
-    bases, scenarios = cells["base"].nunique(), len(levels["scenario"])
-    lengths, models = (len(levels[name]) - 1 for name in ("length", "model"))
-    of_length, of_model = (cells.groupby(["base", name]).ngroups for name in ("length", "model"))
-    residual = len(cells) - of_length - of_model + bases - scenarios * lengths * models
-    if not models:
-        return {"": bases - scenarios, "length": len(cells) - bases - scenarios * lengths}
-    return {
-        "": bases - scenarios,
-        "length": of_length - bases - scenarios * lengths,
-        "model": of_model - bases - scenarios * models,
-        "length:model": residual,
-    }
+def fit_blocks(values: np.ndarray, here: np.ndarray, design: np.ndarray, kernels: np.ndarray) -> BlockFit:
+    r"""Fit :math:`y_b = X_b \beta + u_b`, :math:`u_b \sim N(0, \sigma^2 V_b)` with :math:`V = I + \sum_k \theta_k K_k`.
 
+    Blocks are independent and share V; of a block with gaps the rows and columns of V that it has are used. Beta and
+    :math:`\sigma^2` are profiled out, and
+    :math:`\sum_b \ln |V_b| + \ln |X' V^{-1} X| + (N - p) \ln r' V^{-1} r` is minimised over
+    :math:`\theta_k / (1 + \theta_k) \in [0, 1)`, so that a variance of 0 is a proper end and not a failure.
 
-def _tests(
-    columns: dict[str, np.ndarray], effects: np.ndarray, covariance: np.ndarray, degrees: dict[str, int]
-) -> tuple[TermTest, ...]:
-    tests, start = [], 1
-    for term, own in list(columns.items())[1:]:
-        place = slice(start, start + own.shape[1])
-        start = place.stop
-        df1 = own.shape[1]
-        df2 = degrees[":".join(name for name in term.split(":") if name != "scenario")]
-        if df2 < 1:
-            tests.append(
-                TermTest(term, None, df1, df2, None, note="not estimable: too few bases for this term")
-            )
-            continue
-        b = effects[place]
-        f = float(b @ np.linalg.solve(covariance[place, place], b)) / df1
-        tests.append(TermTest(term, f, df1, df2, float(special.fdtrc(df1, df2, f))))
-    corrected = holm([test.p_value for test in tests])
-    return tuple(replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True))
+    References
+    ----------
+    Patterson & Thompson (1971), Biometrika 58, 545-554. Bates et al. (2015), Journal of Statistical Software 67(1),
+    section 3, for the profiled criterion.
+
+    Examples
+    --------
+    >>> y = np.array([[1.0, 2.0], [2.0, 3.5], [4.0, 4.5], [3.0, 4.0]])
+    >>> x = np.tile(np.array([[1.0, 0.0], [1.0, 1.0]]), (4, 1, 1))
+    >>> fit = fit_blocks(y, np.ones((4, 2), dtype=bool), x, np.ones((1, 2, 2)))
+    >>> fit.effects.round(3).tolist(), fit.variances.round(3).tolist()
+    ([2.5, 1.0], [1.333, 0.083])
+    """
+    from scipy import optimize
+
+    gaps = ~here
+    y = np.where(here, values, 0.0)
+    x = np.where(here[:, :, None], design, 0.0)
+    spread = float(y[here].std()) or 1.0
+    y, flat = y / spread, x.reshape(-1, x.shape[2])
+    pairs = here[:, :, None] & here[:, None, :]
+    degrees = int(here.sum()) - x.shape[2]
+
+    def solve(theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:
+        full = np.eye(here.shape[1]) + np.tensordot(theta, kernels, axes=1)
+        # Cells that are not there become 1 on the diagonal and meet only zeros.
+        v = np.where(pairs, full, 0.0) + gaps[:, :, None] * np.eye(here.shape[1])
+        inverse = np.linalg.inv(v)
+        information = flat.T @ (inverse @ x).reshape(flat.shape)
+        effects = np.linalg.solve(information, flat.T @ (inverse @ y[:, :, None]).ravel())
+        residual = y - x @ effects
+        squares = float(np.einsum("bc,bcd,bd->", residual, inverse, residual))
+        return inverse, information, effects, squares, residual
+
+    def criterion(share: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the criterion and its slope; the derivative of an inverse is - inverse K inverse."""
+        inverse, information, _, squares, residual = solve(share / (1 - share))
+        size = float(np.linalg.slogdet(information)[1]) - float(np.linalg.slogdet(inverse)[1].sum())
+        pulled = (inverse @ residual[:, :, None])[:, :, 0]
+        whitened = inverse @ x
+        spread_x = np.einsum("bcp,bdp->cd", whitened @ np.linalg.inv(information), whitened)
+        inside = np.where(pairs, inverse, 0.0).sum(axis=0) - spread_x - degrees / squares * pulled.T @ pulled
+        slope = np.tensordot(kernels, inside, axes=2) / (1 - share) ** 2
+        return size + degrees * math.log(squares), slope
+
+    bounds, options = [(0.0, _LARGEST)] * len(kernels), {"ftol": 1e-14, "gtol": 1e-9}
+    starts = [np.full(len(kernels), start) for start in _STARTS]
+    found = [
+        optimize.minimize(criterion, start, method="L-BFGS-B", bounds=bounds, jac=True, options=options)
+        for start in starts
+    ]
+    best = min(found, key=lambda end: float(end.fun))
+    theta = best.x / (1 - best.x)
+    _, information, effects, squares, _ = solve(theta)
+    variance = squares / degrees * spread**2
+    apart = max(float(end.fun) for end in found) - float(best.fun)
+    return BlockFit(
+        effects * spread,
+        np.linalg.inv(information) * variance,
+        np.append(theta, 1.0) * variance,
+        bool(apart <= _TOLERANCE * max(1.0, degrees)),
+    )

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CR2_METHOD, Coefficient, cluster_robust
-from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.inference.run_table import checked_runs, score_unit
+from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
-from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
-from toolkit.words import agreeing, counted
+from toolkit.stats.result import ROUNDING, Estimate, Result
 
 TOKENS: Final = 100.0
 """The slope is per so many tokens of the reply."""
 
 
 @dataclass(frozen=True)
-class LengthBias:
+class LengthBias(Result):
     """The slope of score on reply length, and the effect of the prompt's length with and without it.
 
     Parameters
@@ -37,23 +36,17 @@ class LengthBias:
         What was left out, and on what the reading of ``direct`` rests.
     """
 
+    about: ClassVar[str] = "effect"
     slope: Estimate
     total: tuple[Estimate, ...]
     direct: tuple[Estimate, ...]
     notes: tuple[str, ...]
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row per result (columns of ``toolkit.stats.result``) with its kind as ``effect``."""
-        return estimates_frame(self._rows(), "effect")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types."""
-        return {
-            "slope": self.slope.to_dict(),
-            "total": [result.to_dict() for result in self.total],
-            "direct": [result.to_dict() for result in self.direct],
-            "notes": list(self.notes),
-        }
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return every result with its kind."""
+        yield "slope", self.slope
+        yield from (("total", result) for result in self.total)
+        yield from (("direct", result) for result in self.direct)
 
     def sentence(self) -> str:
         """Return the results in words ready for the thesis."""
@@ -62,36 +55,23 @@ class LengthBias:
         parts += [f"Direct effect at equal reply length: {result.sentence()}" for result in self.direct]
         return " ".join(parts)
 
-    def _rows(self) -> Iterator[tuple[str, Estimate]]:
-        yield "slope", self.slope
-        yield from (("total", result) for result in self.total)
-        yield from (("direct", result) for result in self.direct)
-
 
 @over_clusters
-def length_bias(
-    runs: pd.DataFrame, score: str = "composite", length: str = "output_tokens", confidence: float = 0.95
-) -> LengthBias:
+def length_bias(runs: pd.DataFrame, score: str = "composite", length: str = "output_tokens") -> LengthBias:
     r"""Return the slope of score on reply length, and total and direct effect of the prompt's length.
 
     Total: :math:`y = \alpha_{base} + \gamma_{model \times bin} + e`; direct: the same plus
     :math:`\beta \cdot` reply length. An effect of a bin is the mean over the models of the difference of their
     :math:`\gamma`; :math:`\beta` is the slope. Both use the same runs, those with a score and a length, so that they
-    differ by nothing but :math:`\beta`. Standard errors are CR2 clustered by base.
-    Simulated 95 % intervals (slopes that differ between bases, 1 to 3 models, half steps near the ceiling, a tenth
-    missing) covered, at 12 to 100 bases, slope 94.0-96.7 %, total 93.8-95.4 %, direct 94.2-96.2 %; at 6 bases and two
-    models 94.7, 94.8 and 95.7 %.
+    differ by nothing but :math:`\beta`. Standard errors are CR2 clustered by base; simulated 95 % intervals covered
+    94-96.7 % at 6 to 100 bases.
 
     Parameters
     ----------
     runs
         One row per run with base, length_bin, the score, the length and, where there are several, model.
-    score
-        Column to explain.
-    length
-        Column with the reply's length in tokens.
-    confidence
-        Coverage of the intervals.
+    score, length
+        Column to explain, and column with the reply's length in tokens.
 
     Returns
     -------
@@ -120,40 +100,30 @@ def length_bias(
     """
     table = checked_runs(runs, score, numbers=(length,))
     used = table.dropna(subset=["score", length])
-    missing = len(table) - len(used)
-    cells = pd.MultiIndex.from_frame(used[["model", "length_bin"]])
-    codes, names = pd.factorize(cells)
-    dummies = np.eye(len(names))[codes].reshape(len(used), len(names))
+    codes, names = pd.factorize(pd.MultiIndex.from_frame(used[["model", "length_bin"]]))
+    size = len(names)
+    dummies = np.eye(size)[codes].reshape(len(used), size)
     tokens = used[length].to_numpy() / TOKENS
-    contrasts = {f"{b}-{a}": _contrast(b, a, list(names)) for b, a in CONTRASTS}
+    contrasts = {f"{b}-{a}": _weights(b, a, list(names)) for b, a in CONTRASTS}
     bases, within = used["base"].to_numpy(), used["situation"].to_numpy()
     design = _within(np.column_stack([dummies, tokens]), within)
     # Tokens that differ by rounding only after the base's mean is taken out are no length to explain by.
     if np.abs(design[:, -1]).max(initial=0.0) <= ROUNDING * np.abs(tokens).max(initial=0.0):
         design[:, -1] = 0.0
     y = _within(used["score"].to_numpy()[:, None], within)[:, 0]
-    size = len(names)
     possible = {name: weights for name, weights in contrasts.items() if weights is not None}
-    total = cluster_robust(design[:, :size], y, bases, possible, confidence)
+    total = cluster_robust(design[:, :size], y, bases, possible)
     adjusted = {name: np.append(weights, 0.0) for name, weights in possible.items()}
-    adjusted["slope"] = np.append(np.zeros(size), 1.0)
-    direct = cluster_robust(design, y, bases, adjusted, confidence)
-    unit = score_unit(score)
-    empty = Estimate(
-        "",
-        None,
-        method=CR2_METHOD,
-        unit=unit,
-        n={"bases": len(set(bases)), "answers": len(used)},
-        missing=missing,
-        confidence=confidence,
-    )
+    direct = cluster_robust(design, y, bases, adjusted | {"slope": np.append(np.zeros(size), 1.0)})
+    unit, missing = score_unit(score), len(table) - len(used)
+    counts = {"bases": len(set(bases)), "answers": len(used)}
+    empty = Estimate("", None, method=CR2_METHOD, unit=unit, n=counts, missing=missing)
     slope = replace(empty, name="slope on reply length", unit=f"{unit} per {TOKENS:g} tokens")
     return LengthBias(
-        slope=exploratory(_filled(slope, direct["slope"])),
-        total=_corrected(empty, contrasts, total),
-        direct=_corrected(empty, contrasts, direct),
-        notes=_notes(len(table), missing, score, length, names),
+        exploratory(direct["slope"].of(slope)),
+        _corrected(empty, list(contrasts), total),
+        _corrected(empty, list(contrasts), direct),
+        _notes(table, used, score, length, list(names)),
     )
 
 
@@ -163,7 +133,7 @@ def _within(columns: np.ndarray, bases: np.ndarray) -> np.ndarray:
     return np.array(frame - frame.groupby(bases).transform("mean"))
 
 
-def _contrast(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray | None:
+def _weights(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray | None:
     """Return the weights of a difference of two bins, averaged over the models that have both."""
     of_bin = [{model for model, length_bin in cells if length_bin == name} for name in (more, less)]
     models = of_bin[0] & of_bin[1]
@@ -173,44 +143,21 @@ def _contrast(more: str, less: str, cells: list[tuple[str, str]]) -> np.ndarray 
     return np.array([sign.get(b, 0.0) / len(models) if model in models else 0.0 for model, b in cells])
 
 
-def _filled(empty: Estimate, found: Coefficient) -> Estimate:
-    return replace(
-        empty,
-        estimate=found.estimate,
-        low=found.low,
-        high=found.high,
-        p_value=found.p_value,
-        note=found.reason,
-        degrees=found.degrees,
-    )
-
-
-def _corrected(
-    empty: Estimate, names: dict[str, np.ndarray | None], found: dict[str, Coefficient]
-) -> tuple[Estimate, ...]:
+def _corrected(empty: Estimate, names: list[str], found: dict[str, Coefficient]) -> tuple[Estimate, ...]:
     absent = Coefficient(None, reason="not estimable: no model has scores in both length bins")
-    results = [_filled(replace(empty, name=name), found.get(name, absent)) for name in names]
-    corrected = holm([result.p_value for result in results])
-    made = sum(p is not None for p in corrected)
-    correction = f"Holm over {made} contrasts" if made > 1 else "none"
-    return tuple(
-        exploratory(replace(result, p_value=p, correction=correction if p is not None else "none"))
-        for result, p in zip(results, corrected, strict=True)
-    )
+    results = [found.get(name, absent).of(replace(empty, name=name)) for name in names]
+    return tuple(map(exploratory, with_holm(results, "contrasts")))
 
 
-def _notes(runs: int, missing: int, score: str, length: str, cells: Any) -> tuple[str, ...]:
+def _notes(
+    table: pd.DataFrame, used: pd.DataFrame, score: str, length: str, cells: list[tuple[str, str]]
+) -> tuple[str, ...]:
     notes = [
         "the direct effect is causal only if nothing else that differs between replies drives both their length "
-        "and their score"
+        "and their score",
+        *left_out_note(table, f"{score} or no {length}", len(table) - len(used)),
     ]
-    if missing:
-        notes.append(
-            f"{missing} of {counted(runs, 'runs')} "
-            f"{agreeing(missing, f'have no {score} or no {length} and are left out')}"
-        )
-    models = {model for model, _ in cells}
-    bins = {length_bin for _, length_bin in cells}
+    models, bins = ({cell[place] for cell in cells} for place in (0, 1))
     if len(cells) < len(models) * len(bins):
         notes.append("some model lacks a length bin and does not count in the contrasts of that bin")
     return tuple(notes)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -17,13 +15,20 @@ import pytest
 from rated_study import STUDY, clear_of_people, finished_study
 
 from toolkit.errors import InputError
-from toolkit.people.rating import Round, next_reply, open_round, rate, rateable_replies
+from toolkit.people.rating import Round, next_reply, open_round, rate
 from toolkit.people.ratings_file import import_ratings
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.human.people import compare_with_people
 from toolkit.store import documents
 from toolkit.store.frames import history_frame, human_frame, ratings_with_people
-from toolkit.store.ratings import Rating, keep_order, keep_ratings, stored_order
+from toolkit.store.ratings import (
+    HumanRating,
+    Rating,
+    RatingRound,
+    keep_order,
+    keep_ratings,
+    stored_order,
+)
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -34,7 +39,7 @@ WIDE = "run_id,rater,clarity"
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """A finished study of six runs: two bases, three length bins, one model."""
+    """A finished study of six runs: two bases, three length bins, one model; no test may change its runs."""
     with finished_study(tmp_path_factory.mktemp("rated")) as loaded:
         assert len(loaded.judgements()) == 18
         yield loaded
@@ -42,13 +47,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 
 @pytest.fixture
 def study(finished: Study) -> Iterator[Study]:
-    """The finished study with nothing that people said in it, and its runs as they were at the end."""
-    runs = finished.store.database["runs"]
-    before = list(runs.find({}))
+    """The finished study, with nothing that people said in it."""
     yield finished
     clear_of_people(finished)
-    for run in before:
-        runs.replace_one({"_id": run["_id"]}, run)
+
+
+@pytest.fixture
+def own_study(tmp_path: Path) -> Iterator[Study]:
+    """One like it whose runs a test may change."""
+    with finished_study(tmp_path) as loaded:
+        yield loaded
 
 
 def opened(study: Study, rater: str = "anna", **options: Any) -> Round:
@@ -66,10 +74,6 @@ def people(study: Study) -> pd.DataFrame:
     return human_frame(study.store, study.runs(), study.plan.rubric.digest)
 
 
-def history(study: Study) -> pd.DataFrame:
-    return history_frame(study.store, study.runs(), study.plan.rubric.digest)
-
-
 def ids(round_: Round) -> list[str]:
     return [reply.run_id for reply in round_.replies]
 
@@ -82,13 +86,12 @@ def a_file(folder: Path, header: str, *lines: str) -> Path:
 
 def counts(study: Study) -> tuple[int, int]:
     """How many versions of ratings, and how many judgements of people, the store holds."""
-    database = study.store.database
-    said = database["judgements"].count_documents({"model": "human"})
-    return database["human_ratings"].count_documents({}), said
+    judgements = study.store.database["judgements"].find({"model": "human"})
+    return study.store.database["human_ratings"].count_documents({}), len(list(judgements))
 
 
-def test_a_round_is_every_reply_once_in_a_balanced_order_of_its_own(study):
-    """Two raters have different orders, every stretch holds each length bin, and a reply tells nothing of its run."""
+def test_a_round_is_blind_balanced_and_each_rater_s_own(study):
+    """Every reply once, the length bins in turn, another order for each rater, and of a reply its text alone."""
     first, second = opened(study), opened(study, "ben")
     assert sorted(ids(first)) == sorted(ids(second)) == sorted(study.runs()["run_id"])
     assert ids(first) != ids(second)
@@ -101,30 +104,30 @@ def test_a_round_is_every_reply_once_in_a_balanced_order_of_its_own(study):
     assert reply.text == study.reply(reply.run_id)
 
 
-def test_a_round_goes_on_where_it_was_and_another_seed_knows_what_was_rated(study):
+def test_a_round_goes_on_at_the_first_reply_without_a_rating_in_the_same_order(study):
+    """Another seed is another round, which knows what was rated."""
     before = rated(study, rated(study, opened(study)))
-    after = opened(study)
-    assert (ids(after), after.rated) == (ids(before), 2)
-    assert next_reply(after) == after.replies[2]
-    other = opened(study, seed=7)
+    after, other = opened(study), opened(study, seed=7)
+    assert ids(after) == ids(before)
+    assert (after.rated, next_reply(after)) == (2, after.replies[2])
     assert ids(other) != ids(before)
     assert set(other.ratings) == set(before.ratings)
 
 
-def test_a_skipped_reply_comes_again_at_the_end_and_an_unfinished_one_after_it(study):
-    round_ = rated(study, opened(study), {"clarity": 3.5})
-    unfinished, skipped = round_.replies[:2]
+def test_a_skipped_reply_comes_again_at_the_end_and_a_finished_round_has_none_left(study):
+    round_ = opened(study)
+    skipped = round_.replies[0]
     reply = next_reply(round_, skipped)
-    for _ in range(4):
-        assert reply not in (None, skipped, unfinished)
+    for _ in range(5):
+        assert reply is not None
+        assert reply != skipped
         round_ = rate(study.plan, study.store, round_, reply, FULL)
-        reply = next_reply(round_, reply)
-    assert reply == skipped
+        reply = next_reply(round_, reply) if round_.rated < 5 else reply
+    assert next_reply(round_, reply) == skipped
     round_ = rate(study.plan, study.store, round_, skipped, FULL)
-    assert next_reply(round_) == unfinished
-    assert not round_.finished
-    assert rated(study, round_).finished
-    assert next_reply(opened(study)) is None
+    assert next_reply(round_) is None
+    assert round_.finished
+    assert opened(study).finished
 
 
 def test_replies_that_came_since_go_to_the_end_of_the_round(tmp_path):
@@ -143,46 +146,47 @@ def test_a_round_of_a_size_grows_when_asked_and_never_shrinks(study):
     assert len(small.replies) == 2
     assert ids(opened(study)) == ids(small)
     larger = opened(study, size=5)
-    assert (ids(larger)[:2], len(larger.replies)) == (ids(small), 5)
+    assert ids(larger)[:2] == ids(small)
+    assert len(larger.replies) == 5
     assert ids(opened(study, size=1)) == ids(larger)
 
 
-@pytest.mark.parametrize("rater", ["  ", "a/b", "-anna", "x" * 65, "<b>"])
-def test_what_is_no_name_is_refused(study, rater):
-    with pytest.raises(InputError, match="give up to 64 letters"):
-        opened(study, rater)
-
-
-def test_names_that_look_the_same_are_one_rater(study):
+def test_names_that_look_the_same_are_one_rater_and_what_is_no_name_is_refused(study):
     """A space more, a space that does not break, or an accent as a sign of its own makes no second person."""
     for name in ("Zoë  K", " Zoe\u0308 K ", "Zoë\u00a0K"):
         assert opened(study, name).rater == "Zoë K"
     assert study.store.database["rating_rounds"].count_documents({}) == 1
     with pytest.raises(InputError, match="'Zoë K' has rated here; write it the same way"):
         opened(study, "zoë k")
+    for rater in ("", "  ", "a/b", "-anna", "x" * 65, "<b>"):
+        with pytest.raises(InputError, match="give up to 64 letters"):
+            opened(study, rater)
 
 
-def test_what_cannot_be_rated_is_refused(study, tmp_path):
+def test_where_there_is_nothing_to_rate_it_says_so(study, tmp_path):
+    """A round of no replies, a study without replies, a test without a rubric."""
     with pytest.raises(InputError, match="size: 0 replies are no round"):
         opened(study, size=0)
     empty = tmp_path / "empty.toml"
     empty.write_text(STUDY.replace('"small"', '"nothing"'))
     with pytest.raises(InputError, match="study nothing: has no reply to rate yet"):
         open_round(Study.load(empty).plan, study.store, "anna")
-    other = replace(study.plan, test=SimpleNamespace(judged=False, name="one_shot"))
+    empty.write_text(STUDY.replace('name = "small"', 'name = "small"\ntest = "one_shot"', 1))
     with pytest.raises(InputError, match="test one_shot is not scored by a rubric"):
-        rateable_replies(other, study.store)
+        open_round(Study.load(empty).plan, study.store, "anna")
 
 
 def test_a_rating_is_a_judgement_of_a_human_judge_and_changes_none_of_the_ensemble(study):
-    before, runs_before = study.judgements(), study.runs()
+    before = study.judgements()
+    runs_before = study.runs()
     scores = {**FULL, "clarity": 0.0, "relevance": 2.5}
-    round_ = rated(study, opened(study, size=4), scores, "  too short  ")
+    round_ = rated(study, opened(study), scores, "  too short  ")
     (found,) = study.store.database["judgements"].find({"model": "human"})
-    assert (found["run_id"], found["judge"]) == (round_.replies[0].run_id, "human:anna")
-    assert (found["failed"], found["aud_cost"], found["scores"]) == (False, None, scores)
+    assert found["run_id"] == round_.replies[0].run_id
+    assert (found["judge"], found["failed"], found["aud_cost"]) == ("human:anna", False, None)
     assert found["call_id"].startswith("human:")
     assert (found["rubric"], found["rubric_hash"]) == (study.plan.rubric.name, study.plan.rubric.digest)
+    assert found["scores"] == scores
     row = people(study).iloc[0]
     assert (row["rater"], row["reasons"], row["zeros"], row["failed"]) == ("anna", "too short", 1, False)
     assert row["composite"] == pytest.approx(22.5 / 6)
@@ -191,9 +195,6 @@ def test_a_rating_is_a_judgement_of_a_human_judge_and_changes_none_of_the_ensemb
     pd.testing.assert_frame_equal(study.runs(), runs_before)
     assert study.status()["judgements"]["done"] == 18
     assert study.execute(progress=False).new_calls == 0
-    for kind in (documents.HumanRating, documents.RatingRound, documents.Judgement):
-        for document in study.store.objects(kind):
-            document.validate()
 
 
 def test_what_a_rating_leaves_out_is_missing_and_not_lost(study):
@@ -203,37 +204,45 @@ def test_what_a_rating_leaves_out_is_missing_and_not_lost(study):
     assert row["failed"]
     assert row["reason"] == "unfinished: 1 of 7 dimensions scored"
     assert row[[*DIMENSIONS, "composite", "composite_strict"]].isna().all()
-    assert history(study)[["dimension", "score", "counts"]].values.tolist() == [["clarity", 3.5, True]]
+    history = history_frame(study.store, study.runs(), study.plan.rubric.digest)
+    assert history[["dimension", "score", "counts"]].values.tolist() == [["clarity", 3.5, True]]
     (found,) = study.store.database["judgements"].find({"model": "human"})
     assert (found["failed"], found["scores"], found["composite"]) == (True, None, None)
 
 
+def test_an_unfinished_rating_comes_again_after_all_others(study):
+    round_ = rated(study, opened(study), {"clarity": 3.5})
+    for _ in range(5):
+        assert next_reply(round_) != round_.replies[0]
+        round_ = rated(study, round_)
+    assert (next_reply(round_), round_.finished) == (round_.replies[0], False)
+    assert rated(study, round_).finished
+
+
 def test_the_newest_version_counts_and_the_earlier_one_is_kept(study):
     round_ = rated(study, opened(study))
-    for _ in range(2):  # the same twice is one version
-        round_ = rate(study.plan, study.store, round_, round_.replies[0], {**FULL, "clarity": 1.0})
+    reply = round_.replies[0]
+    round_ = rate(study.plan, study.store, round_, reply, {**FULL, "clarity": 1.0})
+    rate(study.plan, study.store, round_, reply, {**FULL, "clarity": 1.0})
     assert counts(study) == (2, 1)
     (row,) = people(study).to_dict("records")
     assert (row["clarity"], row["version"]) == (1.0, 2)
-    clarity = history(study)[lambda frame: frame["dimension"] == "clarity"]
+    history = history_frame(study.store, study.runs(), study.plan.rubric.digest)
+    clarity = history[history["dimension"] == "clarity"]
     assert clarity[["version", "score", "counts"]].values.tolist() == [[1, 4.0, False], [2, 1.0, True]]
 
 
-def test_two_desks_of_one_rater_at_the_same_moment_keep_both_versions_and_one_order(study):
+def test_two_desks_of_one_rater_at_the_same_moment_keep_both_versions(study):
     reply = opened(study).replies[0]
     one = Rating("small", "anna", reply.run_id, reply.blob_id, "r", study.plan.rubric.digest, FULL)
     other = replace(one, scores={**FULL, "clarity": 2.0})
 
     async def both() -> None:
         await asyncio.gather(keep_ratings(study.store, [one]), keep_ratings(study.store, [other]))
-        for order in (["a", "b"], ["b", "a", "c"]):
-            await keep_order(study.store, "small", "anna", "h", 1, None, order)
 
     asyncio.run(both())
     found = study.store.database["human_ratings"].find({})
     assert sorted(document["version"] for document in found) == [1, 2]
-    assert stored_order(study.store, "small", "anna", "h", 1) == (("a", "b", "c"), None)
-    assert stored_order(study.store, "small", "ben", "h", 1) is None
 
 
 def test_killed_between_rating_and_judgement_the_next_round_makes_the_judgement(study):
@@ -244,18 +253,18 @@ def test_killed_between_rating_and_judgement_the_next_round_makes_the_judgement(
     assert counts(study) == (1, 1)
 
 
-def test_a_rating_of_an_earlier_text_of_the_run_does_not_count(study):
-    round_ = rated(study, opened(study))
+def test_a_rating_of_an_earlier_text_of_the_run_does_not_count(own_study):
+    round_ = rated(own_study, opened(own_study))
     run_id, other = ids(round_)[:2]
-    runs = study.store.database["runs"]
-    blob = runs.find_one({"run_id": other})["output_blob_id"]
-    runs.update_one({"run_id": run_id}, {"$set": {"output_blob_id": blob}})
-    assert people(study).empty
-    again = opened(study)
+    blob = own_study.store.database["runs"].find_one({"run_id": other})["output_blob_id"]
+    own_study.store.database["runs"].update_one({"run_id": run_id}, {"$set": {"output_blob_id": blob}})
+    assert people(own_study).empty
+    again = opened(own_study)
     assert again.rated == 0
     assert next_reply(again).run_id == run_id
-    assert len(history(study)) == 7
-    assert not history(study)["counts"].any()
+    history = history_frame(own_study.store, own_study.runs(), own_study.plan.rubric.digest)
+    assert len(history) == 7
+    assert not history["counts"].any()
 
 
 @pytest.mark.parametrize(
@@ -273,17 +282,22 @@ def test_a_rating_that_cannot_be_is_refused_and_not_kept(study, scores, message)
     assert counts(study) == (0, 0)
 
 
+def test_frames_without_ratings_are_empty_and_keep_their_types(study):
+    frame = people(study)
+    assert len(frame) == 0
+    assert frame["composite"].dtype == "float64"
+    assert history_frame(study.store, study.runs(), study.plan.rubric.digest).empty
+    judgements = study.judgements()
+    assert set(ratings_with_people(judgements, frame)["judge"]) == {"primary", "secondary", "tertiary"}
+    assert compare_with_people(study.runs(), judgements, frame) == ()
+
+
 def test_people_stand_beside_the_judges_in_the_reliability(study):
-    judgements, nobody = study.judgements(), people(study)
-    assert (len(nobody), nobody["composite"].dtype) == (0, "float64")
-    assert history(study).empty
-    assert set(ratings_with_people(judgements, nobody)["judge"]) == {"primary", "secondary", "tertiary"}
-    assert compare_with_people(study.runs(), judgements, nobody) == ()
     round_ = opened(study)
     for score in (1.0, 2.0, 3.0, 4.0, 5.0):
         round_ = rated(study, round_, dict.fromkeys(DIMENSIONS, score))
     rated(study, round_, {"clarity": 2.0})
-    ratings = ratings_with_people(judgements, people(study))
+    ratings = ratings_with_people(study.judgements(), people(study))
     assert list(ratings.columns) == ["target", "base", "cluster", "judge", "dimension", "score"]
     assert len(ratings) == 24 * 8
     result = reliability(ratings)
@@ -303,7 +317,8 @@ def test_the_comparison_with_people_is_that_of_the_runs_they_rated():
         "ICC(A,1) of human:anna and primary",
         "ICC(A,1) of human:anna and secondary",
     ]
-    assert (found[0].n, found[0].missing) == ({"bases": 3, "answers": 5, "judges": 2}, 0)
+    assert found[0].n == {"bases": 3, "answers": 5, "judges": 2}
+    assert found[0].missing == 0
     assert found[1].estimate == pytest.approx(0.6)
     assert found[1].low < 0.6 < found[1].high
 
@@ -314,33 +329,26 @@ def test_raters_are_compared_with_each_other_and_what_has_no_number_says_why():
     ben = runs.assign(rater="ben", composite=[1.0, 2.0, 4.0])
     found = compare_with_people(runs, runs.assign(judge="primary").iloc[:0], pd.concat([anna, ben]))
     assert found[-1].name == "ICC(A,1) of human:anna and human:ben"
-    assert (found[1].estimate, found[1].missing) == (None, 3)
-    assert found[1].note == "no run was scored by both"
+    difference = found[1]
+    assert (difference.estimate, difference.missing) == (None, 3)
+    assert difference.note == "no run was scored by both"
     assert not found[0].estimable
 
 
-def test_a_long_file_is_kept_once_however_often_it_is_imported_or_killed(study, tmp_path):
+def test_a_long_file_is_kept_once_however_often_it_is_imported(study, tmp_path):
     first, second = ids(opened(study))[:2]
-    path = a_file(
-        tmp_path,
-        LONG,
-        *(
-            f"{run},{rater},{name},{3 + (rater == 'ben')}"
-            for run in (first, second)
-            for rater in ("anna", "ben")
-            for name in DIMENSIONS
-        ),
-    )
+    lines = [
+        f"{run},{rater},{name},{3 + (rater == 'ben')}"
+        for run in (first, second)
+        for rater in ("anna", "ben")
+        for name in DIMENSIONS
+    ]
+    path = a_file(tmp_path, LONG, *lines)
     done = import_ratings(study.plan, study.store, path)
     assert (done.new, done.changed, done.unchanged, done.unfinished) == (4, 0, 0, 0)
     assert done.raters == ("anna", "ben")
     again = import_ratings(study.plan, study.store, path)
     assert (again.new, again.changed, again.unchanged) == (0, 0, 4)
-    assert counts(study) == (4, 4)
-    study.store.database["human_ratings"].delete_many({"run_id": second})
-    study.store.database["judgements"].delete_many({"model": "human"})
-    completed = import_ratings(study.plan, study.store, path)
-    assert (completed.new, completed.unchanged) == (2, 2)
     assert counts(study) == (4, 4)
     assert people(study)["composite"].tolist() == [3.0, 3.0, 4.0, 4.0]
     assert set(people(study)["source"]) == {"file"}
@@ -349,9 +357,10 @@ def test_a_long_file_is_kept_once_however_often_it_is_imported_or_killed(study, 
 
 def test_a_wide_file_of_one_rater_may_leave_scores_out_and_fill_them_in_later(study, tmp_path):
     first, second, third = ids(opened(study))[:3]
+    names = ",".join(DIMENSIONS)
     path = a_file(
         tmp_path,
-        f"run_id,base,{','.join(DIMENSIONS)},reasons",
+        f"run_id,base,{names},reasons",
         f"{first},x,4,4,4,4,4,4,4.25,fine",
         f'{second},x,3,,,,,,na,"part, only"',
         f"{third},x,,,,,,,,",
@@ -368,7 +377,15 @@ def test_a_wide_file_of_one_rater_may_leave_scores_out_and_fill_them_in_later(st
     assert frame.loc[first, "clarity"] == 4.25
 
 
-REASONS = "run_id,rater,clarity,reasons"
+def test_an_import_that_was_killed_half_way_is_completed_by_the_same_command(study, tmp_path):
+    first, second = ids(opened(study))[:2]
+    path = a_file(tmp_path, WIDE, f"{first},anna,4", f"{second},anna,3")
+    import_ratings(study.plan, study.store, path)
+    study.store.database["human_ratings"].delete_many({"run_id": second})
+    study.store.database["judgements"].delete_many({"model": "human"})
+    done = import_ratings(study.plan, study.store, path)
+    assert (done.new, done.unchanged) == (1, 1)
+    assert counts(study) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -380,6 +397,7 @@ REASONS = "run_id,rater,clarity,reasons"
         (LONG, "{0},anna,,4", "line 2, column dimension: '' is unknown"),
         (LONG, "{0},anna,clarity,5.5", r"line 2, column score: 5.5 is outside the scale 0-5"),
         (LONG, "{0},anna,clarity,-1", "line 2, column score: -1 is outside the scale 0-5"),
+        (LONG, "{0},anna,clarity,four", "line 2, column score: 'four' is not a number"),
         (LONG, '{0},anna,clarity,"4,5"', "line 2, column score: '4,5' is not a number"),
         (LONG, "{0},anna,clarity,4,5", "line 2: has 5 cells where the header has 4; write 4.5"),
         (LONG, "{0},anna,clarity,inf", "'inf' is not a number"),
@@ -389,8 +407,9 @@ REASONS = "run_id,rater,clarity,reasons"
         (LONG, "{0},anna,clarity,4\n{0},Anna,clarity,4", "line 3, column rater: 'Anna' and 'anna' would be two"),
         (LONG, "{0},anna,clarity,4\n{0},anna,clarity,3", "line 3, column score: anna gave clarity of this run 4"),
         (WIDE, "{0},anna,4\n{0},anna,3", "line 3, column clarity: anna gave clarity of this run 4"),
-        (REASONS, '{0},anna,4,"two\nlines"\n{1},anna,9,', "line 4, column clarity: 9"),
+        (WIDE, '{0},anna,4\n{0},anna,"4,5"', "line 3, column clarity: '4,5' is not a number"),
         ("run_id,rater,clarty", "{0},anna,4", "line 1: the column 'clarty' is unknown"),
+        ("run_id,rater,clarity,composite", "{0},anna,4,4", "line 1: the column 'composite' is unknown"),
         ("rater,clarity", "anna,4", "line 1: lacks the column run_id"),
         ("run_id,clarity", "{0},4", "line 1: name the rater"),
         ("run_id,rater", "{0},anna", "line 1: needs either the columns dimension and score"),
@@ -404,28 +423,35 @@ REASONS = "run_id,rater,clarity,reasons"
 )  # fmt: skip
 def test_a_wrong_line_is_named_and_nothing_is_kept(study, tmp_path, header, line, message):
     run_ids = study.runs()["run_id"].tolist()
-    good = {LONG: f"{run_ids[1]},anna,clarity,4\n", WIDE: f"{run_ids[1]},anna,4\n"}.get(header, "")
+    good = {
+        LONG: f"{run_ids[1]},anna,clarity,4",
+        WIDE: f"{run_ids[1]},anna,4",
+    }
     path = a_file(tmp_path, header, line.format(*run_ids))
-    path.write_text(path.read_text(encoding="utf-8") + (good if line else ""), encoding="utf-8")
+    if header in good and line:
+        path.write_text(path.read_text(encoding="utf-8") + good[header] + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=message) as caught:
         import_ratings(study.plan, study.store, path)
     assert str(path) in str(caught.value)
     assert counts(study) == (0, 0)
 
 
-def test_a_file_that_cannot_be_one_of_ratings_is_one_line(study, tmp_path):
-    """No file, no text, a frame of the judges, and a rater who is named twice."""
+def test_a_file_that_cannot_be_taken_is_one_line(study, tmp_path):
+    """Not there, not text, a rater both in it and given, a frame of the judges; lines are counted as in the file."""
+    one, two = study.runs()["run_id"][:2]
     (tmp_path / "binary.csv").write_bytes(b"run_id\xff\xfe")
-    study.runs().to_csv(tmp_path / "runs.csv", index=False, quoting=csv.QUOTE_MINIMAL)
-    a_file(tmp_path, WIDE, f"{study.runs()['run_id'][0]},anna,4")
-    for name, line in {
-        "none.csv": "there is no such file",
-        "binary.csv": "cannot be read as CSV",
-        "runs.csv": "is unknown",
-        "ratings.csv": "name the rater either",
-    }.items():
-        with pytest.raises(InputError, match=line):
-            import_ratings(study.plan, study.store, tmp_path / name, "anna")
+    study.runs().to_csv(tmp_path / "runs.csv", index=False)
+    lines = a_file(tmp_path, f"{WIDE},reasons", f'{one},anna,4,"two\nlines"', f"{two},anna,9,")
+    for path, rater, says in (
+        (tmp_path / "none.csv", None, "there is no such file"),
+        (tmp_path / "binary.csv", None, "cannot be read as CSV"),
+        (lines, "ben", "name the rater either"),
+        (tmp_path / "runs.csv", "anna", "is unknown"),
+        (lines, None, "line 4, column clarity: 9"),
+    ):
+        with pytest.raises(InputError, match=says):
+            import_ratings(study.plan, study.store, path, rater)
+    assert counts(study) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -435,13 +461,13 @@ def test_a_file_that_cannot_be_one_of_ratings_is_one_line(study, tmp_path):
         ({"defect": "truncated", "reply_policy": "exclude"}, r"is excluded from judging \(truncated reply\)"),
     ],
 )
-def test_a_run_that_no_judge_may_see_cannot_be_rated(study, tmp_path, change, message):
-    run_id = study.runs()["run_id"][0]
-    study.store.database["runs"].update_one({"run_id": run_id}, {"$set": change})
-    assert len(opened(study).replies) == 5
+def test_a_run_that_no_judge_may_see_cannot_be_rated(own_study, tmp_path, change, message):
+    run_id = own_study.runs()["run_id"][0]
+    own_study.store.database["runs"].update_one({"run_id": run_id}, {"$set": change})
+    assert len(opened(own_study).replies) == 5
     path = a_file(tmp_path, WIDE, f"{run_id},anna,4")
     with pytest.raises(InputError, match=message):
-        import_ratings(study.plan, study.store, path)
+        import_ratings(own_study.plan, own_study.store, path)
 
 
 def test_the_command_imports_and_says_what_it_did(study, tmp_path, toolkit):
@@ -451,5 +477,23 @@ def test_the_command_imports_and_says_what_it_did(study, tmp_path, toolkit):
     said = json.loads(out)
     assert (code, said["new"], said["raters"]) == (0, 1, ["anna"])
     code, _, err = toolkit("ratings", "import", study.path, path)
-    assert code == 2
-    assert "name the rater" in err
+    assert (code, "name the rater" in err) == (2, True)
+
+
+def test_what_is_stored_is_as_the_documents_say(study):
+    rated(study, opened(study, size=4), {"clarity": 3.0}, "words")
+    for kind in (documents.HumanRating, documents.RatingRound, documents.Judgement):
+        for document in study.store.objects(kind):
+            document.validate()
+    assert study.store.objects(HumanRating).count() == 1
+    assert study.store.objects(RatingRound).get().size == 4
+
+
+def test_an_order_that_two_processes_keep_at_once_holds_each_run_once(study):
+    async def both() -> None:
+        for order in (["a", "b"], ["b", "a", "c"]):
+            await keep_order(study.store, "small", "anna", "h", 1, None, order)
+
+    asyncio.run(both())
+    assert stored_order(study.store, "small", "anna", "h", 1) == (("a", "b", "c"), None)
+    assert stored_order(study.store, "small", "ben", "h", 1) is None

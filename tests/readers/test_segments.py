@@ -1,0 +1,276 @@
+"""Replies cut into segments, and their focus sentences: right for any text, the same every time, and never slow."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolkit.judges.focus import (
+    LINE_LENGTH,
+    NO_SENTENCES,
+    READABLE,
+    SAME,
+    focus_lines,
+    focus_sentences,
+    reply_metadata,
+)
+from toolkit.judges.segments import Segment, segments
+
+
+def cut(text: str) -> list[str]:
+    return [piece.of(text) for piece in segments(text)]
+
+
+def kinds(text: str) -> list[str]:
+    return [piece.kind for piece in segments(text)]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["Isolate the host.", "Then image it."],
+        ["Use a blocker, e.g. a write blocker, first.", "Keep it, i.e. do not wipe it.", "Ever."],
+        ["It calls foo.com.", "Block 10.0.0.1.", "It is v1.2.3.", "Done."],
+        ["The U.S. Department of Defense asks.", "They sit in the U.S.", "The host does not."],
+        ["Ask Dr. Lam.", "J. Smith signs.", "Acme Inc. Australia pays."],
+        ["Is it safe?", "No.", "See No. 7 and Art. 33 first."],
+        ["Wait... maybe not.", "Wait...", "Then go.", "Really?!", "Yes!"],
+        ['He said "stop."', "Then he left.", '"Why?" she asked.'],
+        ["They met at 3 p.m. AEST.", "It ran at 02:14.", "38 GB left."],
+        ["The log is empty.", "svc_backup wrote none.", "`ps` shows it."],
+        ["Run `grep a. b` now.", "**Isolate.**", "*Now.*", "(Do this.)", "[Then that.]"],
+        ["Check logs, hosts, etc. for traces.", "No stop at all"],
+        ["क्या यह सुरक्षित है।", "नहीं।"],
+    ],
+    ids=lambda expected: expected[0],
+)
+def test_sentences_end_where_a_reader_ends_them(expected):
+    text = " ".join(expected)
+    assert cut(text) == expected
+    assert set(kinds(text)) == {"sentence"}
+
+
+def test_sentences_of_scripts_without_spaces_end_at_their_own_stops():
+    assert cut("隔離する。次に「保存。」と言う！終") == ["隔離する。", "次に「保存。」", "と言う！", "終"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lists_headings_and_tables_are_cut_at_their_lines_whatever_ends_a_line(end):
+    expected = [
+        ("heading", "## Plan 1.0. Draft"),
+        ("heading", "**Containment:**"),
+        ("list_item", f"1. **Isolate** the host{end}   and its backup."),
+        ("list_item", "Tell J. Smith."),
+        ("list_item", "- Owner: SOC"),
+        ("list_item", "2) Preserve memory"),
+        ("table_row", "| IOC | Type |"),
+        ("table_row", "| 10.0.0.1 | An IP. Bad |"),
+        ("table_row", "a | b"),
+        ("table_row", "1 | 2"),
+        ("sentence", "After the table."),
+        ("sentence", "Quoted."),
+        ("sentence", "Twice."),
+    ]
+    text = (
+        "## Plan 1.0. Draft\n**Containment:**\n1. **Isolate** the host\n   and its backup. Tell J. Smith.\n"
+        "   - Owner: SOC\n2) Preserve memory\n\n| IOC | Type |\n|-----|:----:|\n| 10.0.0.1 | An IP. Bad |\n\n"
+        "a | b\n--- | ---\n1 | 2\nAfter the table.\n***\n> Quoted. Twice."
+    ).replace("\n", end)
+    assert [(piece.kind, piece.of(text)) for piece in segments(text)] == expected
+
+
+def test_a_fenced_block_is_one_segment_and_what_is_in_it_is_not_read():
+    code = "```bash\n# not a heading. Nor two sentences.\n- no item\n\n| no | row |\n```"
+    assert cut(f"Run this:\n{code}\nThen stop.") == ["Run this:", code, "Then stop."]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("```\nrm -rf /", ["code"]),
+        ("````\n```\na\n```\n````\nDone.", ["code", "sentence"]),
+        ("~~~\n```\na\n~~~\nDone.", ["code", "sentence"]),
+        ("```not a fence``` but inline code. Done.", ["sentence", "sentence"]),
+        ("```\n```\nDone.", ["sentence"]),
+        ("Run ps | grep x.\nThen stop.", ["sentence", "sentence"]),
+    ],
+)
+def test_a_fence_is_closed_by_its_like_only_and_a_pipe_in_prose_makes_no_table(text, expected):
+    assert kinds(text) == expected
+
+
+def test_a_paragraph_goes_on_over_line_ends_and_stops_at_a_blank_line_or_a_hard_break():
+    text = "A host\nfell over. It\nburns\n\nAnother\n \nThird  \nFourth"
+    assert cut(text) == ["A host\nfell over.", "It\nburns", "Another", "Third", "Fourth"]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t\r\n", "---\n***\n___", "|---|---|", "```\n```", "**", "\u200b"])
+def test_a_text_that_says_nothing_has_no_segment(text):
+    assert segments(text) == ()
+    assert segments(" ok ") == (Segment(1, 3, "sentence"),)
+    assert cut("✅") == ["✅"]
+
+
+MARKS = [
+    *" \t\r\n|`.3é✅\x0b\u2028\ud800",
+    "\r\n",
+    "\n\n",
+    "  ",
+    "- ",
+    "1. ",
+    "> ",
+    "# ",
+    "|--|--|",
+    "---",
+    "```",
+    "~~~",
+]
+WORDS = ["**", "Word", "word", "e.g.", "U.S.", "Dr.", "No.", "?!", "...", '."', "。", "a_b", "10.0.0.1"]
+MARKUP = st.lists(st.sampled_from([*MARKS, *WORDS]), max_size=40).map("".join)
+
+
+@given(st.one_of(MARKUP, st.text(max_size=200)))
+@settings(max_examples=400, deadline=None)
+def test_every_letter_and_digit_is_in_exactly_one_segment_and_segments_are_in_order(text):
+    """Offsets are right for any text: in order, never overlapping, trimmed, and nothing with a meaning left out."""
+    found = segments(text)
+    at, covered = 0, set()
+    for piece in found:
+        assert at <= piece.start < piece.end <= len(text)
+        assert piece.of(text) == piece.of(text).strip()
+        covered.update(range(piece.start, piece.end))
+        at = piece.end
+    # What stands after an opening fence belongs to the block, and an empty block says nothing.
+    assert {match.start() for match in re.finditer(r"[^\W_]", text)} <= covered
+    assert segments(text) == found
+
+
+@given(st.text(alphabet="ab. \n-`|#", max_size=60))
+@settings(max_examples=150, deadline=None)
+def test_windows_line_ends_change_no_cut(text):
+    assert [piece.replace("\r", "") for piece in cut(text.replace("\n", "\r\n"))] == cut(text)
+
+
+HOSTILE = ["x", "Ab cd. ", "- a\n", ".", ".)))", "`", "`` ` ", "|a|b\n", "**a", "> ", "```\n", " ", " \n"]
+HOSTILE += ["e.g. U.S. ", "1. ", "---\n", "." + " " * 5000]
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+@pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.full)])
+def test_hostile_text_is_cut_in_linear_time(unit, size):
+    """1 MB takes about a second at the most; twice what is measured here, for a machine that is busy."""
+    text = (unit * (size // len(unit) + 1))[:size]
+    started = time.process_time()
+    segments(text)
+    assert time.process_time() - started < max(0.5, 2.5 * size / 1_000_000)
+
+
+# --- focus sentences ------------------------------------------------------------------------------------------------
+
+REPLY = """# Containment
+Isolate host FS-01 from the network. Good luck!
+Keep the memory of host FS-01 before the host is rebuilt.
+- Block the network address 203.0.113.77 at the host and the network edge.
+
+```
+ping the host network
+```
+Lunch is at noon."""
+
+
+def chosen(text: str, count: int) -> list[str]:
+    return [sentence.of(text) for sentence in focus_sentences(text, count)]
+
+
+def by_the_formula(text: str, count: int) -> list[str]:
+    """The sentences that the formula of `focus_sentences` names, word by word and pair by pair."""
+    script = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
+    said = [piece.of(text) for piece in segments(text) if piece.kind in READABLE]
+    words = [re.findall(f"[{script}]|[^\\W_{script}]+", one.casefold()) for one in said]
+    every = [word for one in words for word in one]
+    idf = {word: math.log(len(said) / sum(word in one for one in words)) for word in every}
+
+    def centrality(one: list[str]) -> float:
+        norm = math.sqrt(math.fsum((one.count(word) * idf[word]) ** 2 for word in set(one)))
+        shared = math.fsum(one.count(word) * every.count(word) * idf[word] ** 2 for word in set(one))
+        return shared / norm if norm else 0.0
+
+    def alike(one: list[str], other: list[str]) -> float:
+        shared = sum(one.count(word) * other.count(word) for word in set(one))
+        squares = math.prod(sum(who.count(word) ** 2 for word in set(who)) for who in (one, other))
+        return shared / math.sqrt(squares) if squares else float(one == other)
+
+    taken: list[int] = []
+    for place in sorted(range(len(said)), key=lambda place: (-centrality(words[place]), place)):
+        if len(taken) < count and all(alike(words[place], words[other]) < SAME for other in taken):
+            taken.append(place)
+    return [said[place] for place in sorted(taken)]
+
+
+PIECES = [
+    *("Isolate the host. ", "isolate host the. ", "The host, the host! ", "Host; the disk? ", "No. 7 "),
+    *("- Call the SOC\n", "| a | host |\n", "# Head\n", "\n\n", "`x. y` ", "✅. ", "…! ", "It is 10.0.0.1. "),
+    *("主機隔離。", "主機。隔離主機。", "Straße STRASSE straße. ", "İ e.g. U.S. The ", "Café cafe\u0301. "),
+    *("3 3 3 5 5. ", "5 3. ", "5 3 3. "),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join), st.integers(0, 6))
+@settings(max_examples=150, deadline=None)
+def test_the_fast_way_names_what_the_formula_names(text, count):
+    """Ties, repeated words, repeated sentences and other scripts included: to the last bit the same order."""
+    assert chosen(text, count) == by_the_formula(text, count)
+    assert reply_metadata(text, count)["fsp_sentences"] == chosen(text, count)
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "expected"),
+    [
+        (REPLY, 3, [line for line in REPLY.splitlines() if "host" in line and "ping" not in line]),
+        # By hand: idf is ln(3/2) for log and host, ln 3 for the rest; cosines 1.15, 1.31, 1.71 over |reply|.
+        ("Log host. Log disk. Host memory image.", 1, ["Host memory image."]),
+        ("Log host. Log disk. Host memory image.", 2, ["Log disk.", "Host memory image."]),
+        ("Isolate the host. Isolate the host! Call the SOC.", 3, ["Isolate the host.", "Call the SOC."]),
+        ("One fish. Two birds. Six cats.", 2, ["One fish.", "Two birds."]),
+        ("主機隔離。主機隔離主機。午餐。", 1, ["主機隔離主機。"]),
+        ("", 5, []),
+        ("# Only a heading", 5, []),
+        ("✅", 5, ["✅"]),
+        ("One sentence.", 0, []),
+    ],
+)
+def test_the_sentences_that_say_most_of_the_reply_are_taken_in_the_order_they_stand(text, count, expected):
+    assert chosen(text, count) == [one.replace(" Good luck!", "") for one in expected]
+
+
+def test_headings_and_code_are_never_named_and_nothing_depends_on_the_task():
+    """S, M and L prompts differ in length, and the instrument must not."""
+    named = " ".join(chosen(REPLY, 99))
+    assert not any(word in named for word in ("Containment", "ping"))
+    for function in (focus_sentences, focus_lines, reply_metadata):
+        assert list(inspect.signature(function).parameters) == ["text", "count"]
+
+
+def test_lines_for_the_prompt_are_one_a_sentence_and_never_endless():
+    first, second = focus_lines("A sentence over\r\ntwo lines.\n\n" + "x" * 10_000, 5).split("\n")
+    assert first == "A sentence over two lines."
+    assert (len(second), second[-2:]) == (LINE_LENGTH, "x…")
+    assert focus_lines("", 5) == focus_lines("# Title", 5) == NO_SENTENCES
+
+
+def test_what_is_kept_with_a_reply_has_the_names_of_the_seed():
+    """Seed 002, section 3.1: OutputBlob.metadata."""
+    assert reply_metadata(REPLY, 2) == {
+        "content_length": len(REPLY),
+        "word_count": len(REPLY.split()),
+        "sentence_count": 5,
+        "fsp_sentences": chosen(REPLY, 2),
+    }
+    assert len(reply_metadata(REPLY)["fsp_sentences"]) == 5
+    assert set(map(str, reply_metadata("").values())) == {"0", "[]"}

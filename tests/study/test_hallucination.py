@@ -1,0 +1,518 @@
+"""Hallucination judges: the seed's words, k votes and what they say together, and how often they are right."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stub_server import Fault, StubServer
+
+from toolkit.cli import MODES as COMMAND_MODES
+from toolkit.errors import BudgetReached, InputError, ModelError
+from toolkit.hallucination import compare_hallucination, comparison_requests
+from toolkit.judges.hallucination import (
+    MODES,
+    MOST_VOTES,
+    HallucinationVerdict,
+    conversation,
+    hallucination_requests,
+    judge_hallucination,
+)
+from toolkit.judges.labelled import LabelledItem, some_items
+from toolkit.judges.request import JudgeSpec
+from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
+from toolkit.models.catalogue import model_spec
+from toolkit.models.registry import open_model
+from toolkit.study import Study
+
+SEED_BOOLEAN = (
+    'In the context of NLP, a "hallucination" refers to a phenomenon where the LLM generates text that is incorrect,\n'
+    "nonsensical, or not real.\n"
+    "Given three texts, where the first one is a question, the second one is a perfect answer, and the third one is a\n"
+    'generated answer, if the generated answer is considered a "hallucination", return "yes". Otherwise, simply '
+    'return "no".'
+)
+SEED_COT = (
+    SEED_BOOLEAN
+    + "\nIf yes, on the next line, explain in about ten words why there is a hallucination by thinking step by step."
+)
+SEED_GREETING = "Certainly! Please provide me with the pair of texts for evaluation."
+SEED_TEXTS = (
+    "Question: What happens to you if you eat watermelon seeds?\n"
+    "Perfect Answer: The watermelon seeds pass through your digestive system\n"
+    "Generated Answer: Nothing happens to you if you eat watermelon seeds. They are safe to eat and will pass through "
+    "your body undigested."
+)
+SEED_ITEM = LabelledItem(
+    "watermelon",
+    question="What happens to you if you eat watermelon seeds?",
+    reference="The watermelon seeds pass through your digestive system",
+    answer="Nothing happens to you if you eat watermelon seeds. They are safe to eat and will pass through your body "
+    "undigested.",
+)
+CLOSED = LabelledItem("closed", "Which port?", "Port 22.", documents="sshd listens on 2222.")
+SHAPES = [SEED_ITEM, replace(SEED_ITEM, reference=None), CLOSED, replace(CLOSED, reference="Port 2222.")]
+SPEC = JudgeSpec("primary", "judge-a", "scripted", "judge-a-2025", seed=7)
+
+
+# --- one judge on one answer ----------------------------------------------------------------------------------------
+
+
+def voted(
+    *said: str | ModelReply | BaseException, mode: str = "boolean"
+) -> tuple[HallucinationVerdict, list[ModelRequest]]:
+    """What a judge makes of the seed's item where it answers in this order."""
+    requests: list[ModelRequest] = []
+
+    async def ask(request: ModelRequest) -> Answer:
+        requests.append(request)
+        one = said[request.repeat % MOST_VOTES]
+        await asyncio.sleep(0)
+        if isinstance(one, BaseException):
+            raise one
+        reply = one if isinstance(one, ModelReply) else ModelReply(one, "stop", Usage(90, 9), "m")
+        return Answer(request.identity(), reply, 0.01, 5.0, 1, False)
+
+    judging = judge_hallucination(SEED_ITEM, judge=SPEC, ask=ask, mode=mode, k=len(said))
+    try:
+        return asyncio.run(judging), requests
+    except BudgetReached:
+        assert len(requests) == len(said)  # nothing that was paid for is left behind
+        raise
+
+
+@pytest.mark.parametrize(("mode", "prompt"), [("boolean", SEED_BOOLEAN), ("cot-seed", SEED_COT)])
+def test_the_open_domain_prompts_of_the_seed_are_sent_to_the_letter(mode: str, prompt: str) -> None:
+    """Three messages, word for word and line for line, with the seed's sampling parameters and k."""
+    requests = hallucination_requests(SEED_ITEM, SPEC, mode)
+    assert len(requests) == 5
+    for request in requests:
+        said = [(message.role, message.content) for message in request.messages]
+        assert said == [("user", prompt), ("assistant", SEED_GREETING), ("user", SEED_TEXTS)]
+        assert (request.temperature, request.max_tokens, request.top_p) == (0.5, 256, 1.0)
+        assert request.response_schema is None
+    (request,) = hallucination_requests(
+        CLOSED, replace(SPEC, temperature=None, endpoint="http://x/v1"), "score", 1
+    )
+    assert (request.temperature, request.top_p, request.endpoint) == (None, None, "http://x/v1")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_shape_of_item_has_its_own_words_and_they_go_first(mode: str) -> None:
+    """The prompt counts the texts that are sent, and names the document where there is one; providers can cache it."""
+    prompts = [conversation(item, mode) for item in SHAPES]
+    assert len({prompt[0].content for prompt in prompts}) == 4
+    for item, prompt in zip(SHAPES, prompts, strict=True):
+        texts = [text for text in (item.documents, item.question, item.reference, item.answer) if text]
+        assert f"Given {('two', 'three', 'four')[len(texts) - 2]} texts," in prompt[0].content
+        assert ("document" in prompt[0].content) is (item.documents is not None)
+        assert ("perfect answer" in prompt[0].content) is (item.reference is not None)
+        places = [prompt[2].content.index(text) for text in texts]
+        assert places == sorted(places)
+        assert not re.search(r"\{[a-z_]+\}", "".join(message.content for message in prompt))
+    other = replace(CLOSED, item_id="b", question="Who?", answer="You.", documents="Nobody.")
+    assert conversation(CLOSED, mode)[:2] == conversation(other, mode)[:2]
+
+
+def test_k_calls_differ_in_repeat_and_seed_alone_and_two_judges_never_share_one() -> None:
+    """Repeats are 0 to k - 1, the seed goes with them where the provider takes one, and a larger k keeps the first."""
+    plain = hallucination_requests(CLOSED, SPEC, "cot", 3)
+    assert [(request.repeat, request.seed) for request in plain] == [(0, None), (1, None), (2, None)]
+    seeded = hallucination_requests(CLOSED, replace(SPEC, seed_supported=True), "cot", 3)
+    assert [(request.repeat, request.seed) for request in seeded] == [(0, 7), (1, 8), (2, 9)]
+    assert len({request.messages for request in (*plain, *seeded)}) == 1
+    assert hallucination_requests(CLOSED, SPEC, "cot", 5)[:3] == plain
+    second = hallucination_requests(CLOSED, replace(SPEC, role="secondary", repeat=1), "cot", MOST_VOTES)
+    first = hallucination_requests(CLOSED, SPEC, "cot", MOST_VOTES)
+    assert len({request.identity() for request in (*first, *second)}) == 2 * MOST_VOTES
+    renamed = replace(SPEC, role="tertiary", specialization="x", temperature=0.9, max_tokens=7)
+    assert hallucination_requests(CLOSED, renamed, "cot", 3) == plain
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    for k in (0, -1, MOST_VOTES + 1):
+        with pytest.raises(InputError, match=f"k is {k}"):
+            hallucination_requests(CLOSED, SPEC, "cot", k)
+    with pytest.raises(InputError, match="boolean, cot-seed, cot, score"):
+        hallucination_requests(CLOSED, SPEC, "maybe")
+    assert COMMAND_MODES == MODES  # spelled out in the command, so that help needs no import
+
+
+def test_the_score_is_the_share_of_yes_among_the_readable_replies() -> None:
+    """Unreadable replies are missing, never a no, and their cost counts."""
+    verdict, requests = voted("no", "yes\nIt is made up.", "Hm.", "yes\nNo such port.", "")
+    assert (verdict.decision, verdict.score) == (True, pytest.approx(2 / 3))
+    assert verdict.votes == (0.0, 1.0, None, 1.0, None)
+    assert verdict.reasons == (None, None, "no verdict: 'Hm.'", None, "empty")
+    assert (verdict.k, verdict.unreadable, verdict.explanation) == (5, 2, "It is made up.")
+    assert (verdict.aud_cost, verdict.reason) == (pytest.approx(0.05), None)
+    about = (verdict.item_id, verdict.judge, verdict.model, verdict.mode)
+    assert about == ("watermelon", "primary", "judge-a", "boolean")
+    assert verdict.call_ids == tuple(request.identity() for request in requests)
+
+
+@pytest.mark.parametrize(
+    ("said", "mode", "decision", "score", "reason"),
+    [
+        (("yes",), "boolean", True, 1.0, None),
+        (("no",), "boolean", False, 0.0, None),
+        (("yes", "no", "?"), "boolean", None, 0.5, "split"),
+        (("Hm.", "", "Hm."), "boolean", None, None, "no verdict: 'Hm.'; empty"),
+        (("0.9", "0.4", "0.8"), "score", True, 0.7, None),
+        (("0.1", "0.2", "NaN"), "score", False, 0.15, None),
+        (("0.1", "0.2", "0.7", "0.6", "0.9"), "score", None, 0.5, "split"),
+        (("1.2", "7/10"), "score", None, None, "out of range: .*; not a score: .*"),
+    ],
+)
+def test_the_votes_that_can_be_read_decide_or_nobody_does(said, mode, decision, score, reason) -> None:
+    """A tie is no decision and says split; without a readable vote there is no score, and never zero."""
+    verdict, _ = voted(*said, mode=mode)
+    assert (verdict.decision, verdict.k) == (decision, len(said))
+    assert verdict.score == (None if score is None else pytest.approx(score))
+    assert verdict.reason is None if reason is None else re.fullmatch(reason, verdict.reason)
+    assert verdict.explanation is None
+
+
+def test_chain_of_thought_is_explained_by_the_first_vote_that_agrees() -> None:
+    said = ("It invents a port.\nVerdict: yes", "Port 22 is right.\nVerdict: no", "So it is.\nVerdict: no")
+    verdict, _ = voted(*said, mode="cot")
+    assert (verdict.decision, verdict.explanation) == (False, "Port 22 is right.")
+
+
+def test_a_vote_without_reply_leaves_the_others_standing_and_other_errors_are_raised_at_the_end() -> None:
+    """Its reason is kept, it costs nothing, and its call is named so that it can be asked again."""
+    filtered = ModelReply("no", "filter", Usage(1, 1), "m")
+    verdict, _ = voted("no", ModelError("no answer in 60 s", reason="timeout"), filtered)
+    assert (verdict.decision, verdict.score, verdict.unreadable) == (False, 0.0, 2)
+    assert verdict.reasons == (None, "timeout: no answer in 60 s", "filtered: 'no'")
+    assert (verdict.aud_cost, len(verdict.call_ids)) == (pytest.approx(0.02), 3)
+    for error in (BudgetReached("no money"), ZeroDivisionError()):
+        with pytest.raises(type(error)):
+            voted("no", error, "no")
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_the_real_clients_carry_the_two_turns_and_their_replies_are_read(provider: str) -> None:
+    """A loopback server sees k times three messages with the seed's parameters; its replies make the verdict."""
+    judge = JudgeSpec("primary", "m", provider, "m", seed=1)
+
+    async def once(url: str) -> HallucinationVerdict:
+        model = open_model(model_spec("m", provider=provider, base_url=url), env={"MY_KEY": "my-key"})
+
+        async def ask(request: ModelRequest) -> Answer:
+            return Answer(request.identity(), await model.ask(request), 0.0, 1.0, 1, False)
+
+        try:
+            return await judge_hallucination(SEED_ITEM, judge=judge, ask=ask, mode="score", k=2)
+        finally:
+            await model.close()
+
+    with StubServer(answer=lambda body: "0.75") as server:
+        verdict = asyncio.run(once(server.url if provider == "anthropic" else server.openai_url))
+    assert (verdict.decision, verdict.unreadable, verdict.votes) == (True, 0, (0.75, 0.75))
+    for seen in server.seen:
+        assert [message["role"] for message in seen.body["messages"]] == ["user", "assistant", "user"]
+        assert seen.body["temperature"] == 0.5
+        # Claude 4.5 and later refuse the two together; 1 is what holds without it.
+        assert seen.body.get("top_p") == (None if provider == "anthropic" else 1.0)
+        assert 256 in (seen.body.get("max_completion_tokens"), seen.body.get("max_tokens"))
+
+
+# --- the judges of a study on a labelled set ------------------------------------------------------------------------
+
+STUDY = """
+name = "judged"
+models = [{{ name = "scripted" }}]
+output = "results/judged"
+scenarios = ["CTI_ANALYSIS"]
+{more}
+[judges]
+tertiary = false
+primary = {{ name = "stub", {server} }}
+secondary = {second}
+"""
+SERVER = 'provider = "compatible", base_url = "{}", usd_per_million_input = 1.0, usd_per_million_output = 2.0'
+
+
+def items(count: int = 40, **changes: Any) -> list[LabelledItem]:
+    """Items of which every second is hallucinated, and says so where only the test's judge looks."""
+    return [
+        LabelledItem(
+            f"item-{n}",
+            f"Which port does service {n} use?",
+            f"Port {1000 + n}." + (" It was invented." if n % 2 else " It is documented."),
+            **{"hallucinated": bool(n % 2)} | changes,
+        )
+        for n in range(count)
+    ]
+
+
+def said_of(body: dict[str, Any], yes: bool) -> str:
+    """Yes or no in the form that the mode of a request asks for."""
+    asked = json.dumps(body["messages"])
+    word = "yes" if yes else "no"
+    if "between 0" in asked:
+        return "0.8" if yes else "0.1"
+    return f"I thought about it.\nVerdict: {word}" if "Verdict" in asked else word
+
+
+def perfect(body: dict[str, Any]) -> str:
+    """Judge every item as its label says."""
+    return said_of(body, "invented" in body["messages"][-1]["content"])
+
+
+@pytest.fixture
+def study_at(tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
+    """Write a study whose judge, or whose two judges, are a stub server."""
+
+    def write(url: str, more: str = "", second: bool = False) -> Path:
+        server = SERVER.format(url)
+        other = f'{{ name = "stub-2", model = "other", {server} }}' if second else "false"
+        path = tmp_path / "judged.toml"
+        path.write_text(STUDY.format(more=more, server=server, second=other))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def command(tmp_path: Path, toolkit: Callable) -> Callable[..., tuple[int, str, str]]:
+    """Call ``toolkit hallucination`` on items, with one mode; returns exit code, standard output and standard error."""
+
+    def call(study: Path, given: list[LabelledItem], k: int, *more: object) -> tuple[int, str, str]:
+        path = tmp_path / "items.jsonl"
+        path.write_text("".join(json.dumps(vars(item)) + "\n" for item in given))
+        return toolkit("hallucination", path, "--study", study, "--mode", "boolean", "--k", k, *more)
+
+    return call
+
+
+def test_a_perfect_judge_is_measured_as_one(
+    command: Callable, study_at: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Every rate is 1, every vote agrees, the cost is there; a second run asks nothing and says the same."""
+    with StubServer(answer=perfect) as server:
+        study = study_at(server.openai_url)
+        code, out, _ = command(study, items(), 3, "--json", "--figures", tmp_path / "out")
+        fields = json.loads(out)
+        assert (code, server.count) == (0, 120)
+        judge, majority, length = fields["rows"]
+        found = {one["name"]: one["estimate"] for one in judge["estimates"]}
+        assert {found[name] for name in ("accuracy", "sensitivity", "specificity", "F1")} == {1.0}
+        assert found["Cohen's kappa with the label"] == found["Fleiss' kappa among the votes"] == 1.0
+        assert judge["counts"]["tp"] == judge["counts"]["tn"] == 20
+        bill = (server.input_tokens * 1.0 + server.output_tokens * 2.0) / 1e6
+        assert judge["aud"] > bill  # an Australian dollar is less than one of the United States
+        assert judge["aud_per_correct"] == pytest.approx(judge["aud"] / 40)
+        assert (majority["judge"], length["judge"]) == ("always the majority", "length alone")
+        assert {Path(p).suffix[1:] for p in fields["files"]} == {"pdf", "svg", "png", "csv", "txt", "tex"}
+        assert all(Path(path).stat().st_size for path in fields["files"])
+        again = command(study, items(), 3, "--json")
+        assert (again[0], server.count, json.loads(again[1])["rows"]) == (0, 120, fields["rows"])
+
+
+def test_a_judge_that_errs_is_measured_and_corrected_for(study_at: Callable[..., Path]) -> None:
+    """Sensitivity .9 and specificity .7 by script: both lie in their intervals, and so does the true prevalence."""
+
+    def errs(body: dict[str, Any]) -> str:
+        text = body["messages"][-1]["content"]
+        wrong = random.Random(text).random()  # by item, so that its votes agree
+        return said_of(body, wrong < 0.9 if "invented" in text else wrong < 0.3)
+
+    with StubServer(answer=errs) as server:
+        study = Study.load(study_at(server.openai_url))
+        found = compare_hallucination(study.plan, study.store, items(200), ("boolean",), 1, progress=False)
+        one = found.decider()
+        for name, truth in (("sensitivity", 0.9), ("specificity", 0.7)):
+            rate = one.found.rate(name)
+            assert rate.low <= truth <= rate.high
+        assert one.agreement.estimate is None  # one vote an item agrees with nobody
+        words = [" It was invented." if n < 40 else "" for n in range(200)]
+        unlabelled = [
+            LabelledItem(f"u{n}", f"What of {n}?", f"{n}.{word}", hallucinated=bool(word))
+            for n, word in enumerate(words)
+        ]
+        judged = compare_hallucination(study.plan, study.store, unlabelled, ("boolean",), 1, progress=False)
+        prevalence = found.prevalence(judged.deciders[0].decisions, "primary", "boolean")
+        assert prevalence.corrected.low <= 0.2 <= prevalence.corrected.high
+        assert prevalence.apparent.estimate > 0.3
+        study.store.close()
+
+
+def test_every_judge_in_every_mode_has_a_row(study_at: Callable[..., Path]) -> None:
+    """Two judges and four modes are eight rows, 28 + 16 comparisons, and verdicts that can be looked at."""
+    with StubServer(answer=perfect) as server:
+        study = Study.load(study_at(server.openai_url, second=True))
+        given = items(6)
+        found = compare_hallucination(study.plan, study.store, given, MODES, 2, progress=False)
+        assert server.count == 2 * 4 * 6 * 2 == len(comparison_requests(study.plan, given, MODES, 2))
+        frame = found.to_frame()
+        rows = [(judge, mode) for judge in ("primary", "secondary") for mode in MODES]
+        assert frame[["judge", "mode"]].head(8).to_records(index=False).tolist() == rows
+        assert frame["n"].tolist() == [6] * 10
+        assert len(found.contrasts) == len(found.contrasts_frame()) == 28 + 16
+        verdicts = found.verdicts_frame()
+        assert len(verdicts) == 48
+        assert set(verdicts.loc[verdicts["mode"] == "cot", "correct"]) == {True}
+        with pytest.raises(InputError, match="4 judges and modes fit 'primary'"):
+            found.prevalence([True], "primary")
+        study.store.close()
+
+
+def test_what_is_missing_is_missing_and_never_a_no(command: Callable, study_at: Callable[..., Path]) -> None:
+    """Unreadable replies leave items undecided; a vote without a reply is said, and asked again by the next run."""
+
+    def half(body: dict[str, Any]) -> str:
+        return "I would rather not say." if "service 3 " in json.dumps(body) else perfect(body)
+
+    refused = Fault(status=400)
+    faults = lambda n, body: refused if "service 4 " in json.dumps(body) else None  # noqa: E731
+    with StubServer(answer=half, faults=faults) as server:
+        study = study_at(server.openai_url)
+        code, out, _ = command(study, items(10), 2, "--json")
+        fields = json.loads(out)
+        row = fields["rows"][0]
+        assert (code, sum(fields["failures"].values()), fields["unreadable"]) == (1, 2, {"no verdict": 2})
+        assert (row["counts"]["undecided_yes"], row["counts"]["undecided_no"], row["unreadable"]) == (1, 1, 4)
+        found = {one["name"]: one for one in row["estimates"]}
+        assert (found["accuracy"]["estimate"], found["accuracy"]["missing"]) == (1.0, 2)
+        assert found["accuracy, undecided counted as wrong"]["estimate"] == 0.8
+        server.faults, asked = (lambda n, body: None), server.count
+        code, out, _ = command(study, items(10), 2, "--json")
+        assert (code, server.count, json.loads(out)["rows"][0]["counts"]["undecided_no"]) == (0, asked + 2, 0)
+        assert "\nno vote   2 x no verdict\n" in command(study, items(10), 2)[1] + "\n"
+
+
+def test_a_reached_budget_leaves_what_was_judged(command: Callable, study_at: Callable[..., Path]) -> None:
+    """Exit code 3, the items not asked about are counted apart, and a larger budget goes on without asking again."""
+    with StubServer(answer=perfect) as server:
+        study = study_at(server.openai_url, "budget = { aud = 0.006 }")
+        code, out, _ = command(study, items(40), 2, "--json")
+        fields, asked = json.loads(out), server.count
+        row = fields["rows"][0]
+        assert (code, "budget" in fields["budget"], 0 < asked < 80) == (3, True, True)
+        assert row["unasked"] == 40 - sum(row["counts"].values()) > 0
+        assert row["counts"]["undecided_yes"] == row["counts"]["undecided_no"] == 0
+        study.write_text(study.read_text().replace("aud = 0.006", "aud = 2.0"))
+        code, out, _ = command(study, items(40), 2, "--json")
+        assert (code, server.count, json.loads(out)["rows"][0]["counts"]["tp"]) == (0, 80, 20)
+
+
+def test_cost_is_confirmed_first(command: Callable, study_at: Callable[..., Path]) -> None:
+    """What may cost more than budget.confirm_above_aud does not start without --yes."""
+    with StubServer(answer=perfect) as server:
+        study = study_at(server.openai_url, "budget = { confirm_above_aud = 0.0001 }")
+        code, out, err = command(study, items(4), 1)
+        assert (code, out, server.count) == (2, "", 0)
+        assert "confirm_above_aud" in err
+        assert "--yes" in err
+        code, out, _ = command(study, items(4), 1, "--yes")
+        assert (code, server.count, "length alone" in out) == (0, 4, True)
+        assert command(study, items(4), 1)[0] == 0  # all is paid for, so nothing is left to confirm
+
+
+def test_what_cannot_be_compared_is_one_line(command: Callable, study_file: Callable[..., Path]) -> None:
+    """No label, one name twice, no item, no mode, no judge: refused before anything is asked."""
+    path = study_file()
+    study = Study.load(path)
+    for given, modes, says in (([], MODES, "no item"), (items(2), (), "no mode")):
+        with pytest.raises(InputError, match=says):
+            compare_hallucination(study.plan, study.store, given, modes, progress=False)
+    study.store.close()
+    bare, same = items(4, hallucinated=None), [replace(item, item_id="same") for item in items(4)]
+    for given, says in ((bare, "have no label, first 'item-0'"), (same, "same")):
+        code, out, err = command(path, given, 1)
+        assert (code, out, says in err, err.count("\n")) == (2, "", True, 1)
+    text = path.read_text()
+    for role in ("primary", "secondary", "tertiary"):
+        text = text.replace(f"{role} = {{ name", f"{role} = false\n# {{ name")
+    path.write_text(text)
+    code, _, err = command(path, items(4), 1)
+    assert (code, "has no judges" in err) == (2, True)
+
+
+def test_a_limit_keeps_the_prevalence_of_the_file_and_grows(
+    command: Callable, study_at: Callable[..., Path]
+) -> None:
+    """Every 4th, 5th or 10th item is hallucinated, in a part as in the file; a larger part asks only what is new."""
+
+    def given(share: int) -> list[LabelledItem]:
+        words = ["It was invented." if n % share == 0 else f"It is {n}." for n in range(120)]
+        return [
+            LabelledItem(f"i{n}", f"What of {n}?", word, hallucinated=n % share == 0)
+            for n, word in enumerate(words)
+        ]
+
+    for share in (4, 5, 10):
+        for limit in (20, 40):
+            part = some_items(given(share), limit, seed=3)
+            assert sum(item.hallucinated for item in part) / limit == pytest.approx(
+                1 / share, abs=0.5 / limit
+            )
+            assert set(some_items(given(share), 20, seed=3)) <= set(part)
+    assert some_items(given(4), None, 1) == some_items(given(4), 10_000, 1) == tuple(given(4))
+    assert some_items(given(4), 10, seed=2) != some_items(given(4), 10, seed=1)
+    with StubServer(answer=perfect) as server:
+        study = study_at(server.openai_url)
+        for limit in (20, 40):
+            code, out, _ = command(study, given(5), 1, "--limit", limit, "--json")
+            fields = json.loads(out)
+            assert (code, server.count, fields["items"]) == (0, limit, limit)
+            assert fields["hallucinated"] == fields["rows"][0]["counts"]["tp"] == limit / 5
+        assert f"(prevalence {fields['prevalence']:.3f})" in command(study, given(5), 1, "--limit", 40)[1]
+
+
+def test_answers_about_one_document_are_one_cluster_in_every_interval(
+    command: Callable, study_at: Callable[..., Path]
+) -> None:
+    """Each answer four times under its document knows no more than once: no interval shrinks, no p value falls."""
+
+    def errs(body: dict[str, Any]) -> str:
+        text = body["messages"][-1]["content"]
+        wrong = random.Random(text.split("service ")[1].split()[0]).random() < 0.3
+        return said_of(body, ("invented" in text) != wrong)
+
+    once = [
+        LabelledItem(one.item_id, one.question, one.answer, None, f"About service {n} .", one.hallucinated)
+        for n, one in enumerate(items(40))
+    ]
+    often = [replace(one, item_id=f"{one.item_id}-{copy}") for one in once for copy in range(4)]
+    with StubServer(answer=errs) as server:
+        study = study_at(server.openai_url)
+        few, many = (json.loads(command(study, given, 1, "--json")[1]) for given in (once, often))
+    narrow, wide = ({one["name"]: one for one in found["rows"][0]["estimates"]} for found in (few, many))
+    pairs = [
+        (narrow[name], wide[name]) for name in ("accuracy", "F1", "precision", "Cohen's kappa with the label")
+    ]
+    for before, after in pairs:
+        assert after["estimate"] == pytest.approx(before["estimate"])
+        assert after["n"]["bases"] <= 40
+    contrasts = list(zip(few["contrasts"], many["contrasts"], strict=True))
+    for before, after in (*pairs, *contrasts):
+        assert after["high"] - after["low"] >= 0.95 * (before["high"] - before["low"])
+    assert all(after["p_value"] >= 0.9 * before["p_value"] for before, after in contrasts)
+    length = many["rows"][2]["estimates"][-1]
+    assert (length["name"], length["n"]["bases"]) == ("AUC", 40)
+
+
+def test_the_template_fails_with_the_words_of_the_provider(
+    study_at: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Calls that failed end the notebook as failed, so that a batch asks again; nothing is drawn from nothing."""
+    import papermill
+
+    template = Path(__file__).parents[2] / "templates" / "hallucination.ipynb"
+    refused = Fault(status=400, body={"error": {"message": "this model is on holiday"}})
+    with StubServer(answer=perfect, faults=lambda n, body: refused) as server:
+        parameters = {"study": str(study_at(server.openai_url)), "k": 1, "limit": 4, "modes": ["boolean"]}
+        with pytest.raises(papermill.PapermillExecutionError, match=r"4 of 4 votes failed.*on holiday"):
+            papermill.execute_notebook(
+                template, tmp_path / "out.ipynb", parameters, engine_name="toolkit", progress_bar=False
+            )

@@ -1,0 +1,488 @@
+"""One judge on one reply, and several together: scores with their cost or a reason, never a zero for a failure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolkit.errors import BudgetReached, InputError, ModelError
+from toolkit.judges.ensemble import ensemble_evaluation
+from toolkit.judges.judgement import Judgement, judge, judgement_requests
+from toolkit.judges.per_sentence import estimate_segments, per_sentence_requests
+from toolkit.judges.request import FSP_DISABLED, JudgeSpec, Manner, answer_schema, judge_request
+from toolkit.judges.rubric import load_rubric
+from toolkit.judges.segments import segments
+from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
+from toolkit.models.tokens import count_tokens
+from toolkit.prompts.dataset import DEMO, load_dataset
+from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
+from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
+
+DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
+SPEC = JudgeSpec("primary", "judge-a", "scripted", "judge-a-2025", seed=7)
+TASK, REPLY = "Write the first containment steps for HOST-22.", "1. Isolate HOST-22.\n2. Keep its memory."
+ONCE = Manner(repair=False)
+SEGMENTS = Manner(focus="per_sentence")
+
+
+def scored(score: float = 4, **changes: object) -> str:
+    return json.dumps({**dict.fromkeys(DIMENSIONS, score), **changes})
+
+
+class Asked:
+    """An `ask` that answers by a function of the request: a text, or an error to raise; it keeps what it was asked."""
+
+    def __init__(self, answer: Callable[[ModelRequest], str | BaseException]) -> None:
+        self.answer = answer
+        self.requests: list[ModelRequest] = []
+
+    async def __call__(self, request: ModelRequest) -> Answer:
+        self.requests.append(request)
+        said = self.answer(request)
+        if isinstance(said, BaseException):
+            raise said
+        reply = ModelReply(said, "stop", Usage(100, 20), request.model)
+        return Answer(request.identity(), reply, 0.002, 150.0, 1, False)
+
+
+def in_turn(*said: str | BaseException) -> Asked:
+    left = list(said)
+    return Asked(lambda request: left.pop(0))
+
+
+def judged(ask: Asked, manner: Manner = ONCE, response: str = REPLY, **more: Any) -> Judgement:
+    options = {"judge": SPEC, "rubric": DEFAULT, "manner": manner, "ask": ask} | more
+    return asyncio.run(judge(response, TASK, **options))
+
+
+# --- one judge ------------------------------------------------------------------------------------------------------
+
+
+def test_a_readable_answer_becomes_scores_composites_and_cost() -> None:
+    found = judged(in_turn(scored(4, clarity=0, reasons="Terse.")), judge_repeat=2, related=True)
+    assert (found.failed, found.answered, found.reason, found.reasons) == (False, True, None, "Terse.")
+    assert (found.scores["relevance"], found.composite, found.zeros) == (4, 4, 1)
+    assert found.composite_strict == pytest.approx(24 / 7)
+    assert (found.judge, found.model, found.rubric) == ("primary", "judge-a", "default")
+    assert (found.label, found.related, found.focus) == ("primary_3", True, "off")
+    assert found.rubric_digest == DEFAULT.digest
+    assert (found.aud_cost, found.latency_ms, found.input_tokens, found.output_tokens) == (
+        0.002,
+        150,
+        100,
+        20,
+    )
+    (request,) = judgement_requests(SPEC, DEFAULT, task=TASK, response=REPLY)
+    assert found.call_id == request.identity()
+    zeros = judged(in_turn(scored(0)))
+    assert (zeros.failed, zeros.composite, zeros.composite_strict, zeros.zeros) == (False, 0, 0, 7)
+
+
+def test_what_cannot_be_read_is_missing_and_still_paid_for() -> None:
+    found = judged(in_turn("Four of five."))
+    assert (found.failed, found.answered, found.aud_cost) == (True, True, 0.002)
+    assert found.reason == "prose: 'Four of five.'"
+    assert (found.scores, found.composite, found.composite_strict, found.zeros) == (None, None, None, None)
+
+
+def test_what_was_not_answered_is_missing_costs_nothing_known_and_may_be_asked_again() -> None:
+    found = judged(in_turn(ModelError("no answer in 60 s", reason="timeout")))
+    assert (found.failed, found.answered, found.reason) == (True, False, "timeout: no answer in 60 s")
+    assert (found.aud_cost, found.latency_ms, found.input_tokens) == (None, None, None)
+    assert len(found.call_id) == 64
+
+
+@pytest.mark.parametrize("manner", [ONCE, SEGMENTS])
+@pytest.mark.parametrize("error", [BudgetReached("no money"), asyncio.CancelledError(), KeyError("ours")])
+def test_what_is_no_failure_of_the_judge_is_raised(manner: Manner, error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        judged(in_turn(error), manner)
+
+
+def test_one_repair_shows_the_judge_its_words_and_its_error_and_costs_what_both_cost() -> None:
+    ask = in_turn("Four of five.", scored(3))
+    found = judged(ask, Manner())
+    assert (found.composite, found.reason, found.repaired) == (3, None, True)
+    assert (found.aud_cost, found.latency_ms, found.input_tokens, found.output_tokens) == (
+        0.004,
+        300,
+        200,
+        40,
+    )
+    first, second = ask.requests
+    assert found.call_id == first.identity()
+    assert second.messages[:2] == first.messages
+    assert (second.messages[2].role, second.messages[2].content) == ("assistant", "Four of five.")
+    assert "prose: 'Four of five.'" in second.messages[3].content
+    assert second.repeat == first.repeat
+
+
+@pytest.mark.parametrize(
+    ("said", "manner", "reason", "answered"),
+    [
+        (("No.", "{}"), Manner(), "missing dimension: .*; first: prose: 'No.'", True),
+        (("No.", ModelError("busy", reason="overloaded")), Manner(),
+         "unanswered: the repair: overloaded: busy; first: prose: 'No.'", False),
+        (("No.",), ONCE, "prose: 'No.'", True),
+    ],
+)  # fmt: skip
+def test_a_repair_comes_once_at_the_most(said: tuple, manner: Manner, reason: str, answered: bool) -> None:
+    ask = in_turn(*said)
+    found = judged(ask, manner)
+    assert (found.failed, found.answered, len(ask.requests)) == (True, answered, len(said))
+    assert re.fullmatch(reason, found.reason, re.DOTALL)
+
+
+def test_who_will_not_answer_is_not_talked_into_it_and_silence_has_no_turn() -> None:
+    """Anthropic refuses an empty turn of the assistant."""
+
+    async def refuses(request: ModelRequest) -> Answer:
+        reply = ModelReply("I will not.", "refusal", Usage(1, 1), "m")
+        return Answer(request.identity(), reply, 0.0, 1.0, 1, False)
+
+    assert judged(refuses, Manner()).reason.startswith("refusal")
+    ask = in_turn("  ", scored())
+    judged(ask, Manner())
+    assert [message.role for message in ask.requests[1].messages] == ["system", "user", "user"]
+
+
+# --- the request ----------------------------------------------------------------------------------------------------
+
+
+def test_seed_v1_is_one_message_and_the_default_puts_what_never_changes_first() -> None:
+    (message,) = judge_request(SPEC, SEED_V1, task=TASK, response=REPLY).messages
+    expected = SEED_V1.template.replace("{key_sentences}", FSP_DISABLED).replace("{response_content}", REPLY)
+    assert (message.role, message.content) == ("user", expected)
+    first = judge_request(SPEC, DEFAULT, task=TASK, response=REPLY).messages
+    other = judge_request(SPEC, DEFAULT, task="Another task.", response="Another reply.").messages
+    assert [message.role for message in first] == ["system", "user"]
+    assert first[0] == other[0]
+    assert "clarity: Is it clear and unambiguous? 0 unreadable; 1 confusing" in first[0].content
+    assert first[1].content.index(TASK) < first[1].content.index(REPLY)
+    assert not re.search(r"\{[a-z_]+\}", first[0].content + first[1].content)
+
+
+@pytest.mark.parametrize("manner", [Manner(), SEGMENTS])
+def test_everything_of_the_spec_reaches_every_request(manner: Manner) -> None:
+    def requests(spec: JudgeSpec) -> tuple[ModelRequest, ...]:
+        return judgement_requests(spec, DEFAULT, task=TASK, response=REPLY, manner=manner)
+
+    spec = JudgeSpec(
+        "tertiary", "c", "compatible", "m", "http://127.0.0.1:1/v1", 0.5, 77, True, 3, True, repeat=4
+    )
+    for one in requests(spec):
+        assert (one.provider, one.model, one.endpoint) == ("compatible", "m", "http://127.0.0.1:1/v1")
+        assert (one.temperature, one.max_tokens, one.seed, one.repeat) == (0.5, 77, 7, 4)
+        assert json.loads(one.response_schema)["additionalProperties"] is False
+    for one in requests(SPEC):  # the seed's parameters; no seed and no schema where the model takes none
+        assert (one.temperature, one.max_tokens, one.seed, one.response_schema) == (0.1, 1000, None, None)
+    renamed = replace(SPEC, role="secondary", name="x", specialization="y")
+    assert [one.identity() for one in requests(renamed)] == [one.identity() for one in requests(SPEC)]
+    assert not {r.identity() for r in requests(replace(SPEC, repeat=1))} & {
+        r.identity() for r in requests(SPEC)
+    }
+    assert requests(replace(SPEC, seed_supported=True, seed=None))[0].seed is None
+
+
+def test_the_schema_asks_for_reasons_first_and_holds_scores_by_enumeration() -> None:
+    schema = json.loads(answer_schema(DEFAULT))
+    assert list(schema["properties"]) == schema["required"] == ["reasons", *DIMENSIONS]
+    assert schema["properties"]["reasons"] == {"type": "string", "maxLength": 160}
+    assert schema["properties"]["clarity"]["enum"] == [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]
+    assert list(json.loads(answer_schema(SEED_V1))["properties"]) == list(DIMENSIONS)
+
+
+# --- segment by segment ---------------------------------------------------------------------------------------------
+
+CLEAN = [f"Step {number} keeps host {number} apart and its memory safe." for number in range(60)]
+ERROR = "Telnet is an encrypted protocol."
+WHOLE = json.dumps({"reasons": "Fine.", "actionability": 4, "completeness": 3.5})
+PLACE = re.compile(
+    r"Segment (\d+) of (\d+) of the reply:\n<<<SEGMENT \w+>>>\n(.*?)\n<<<END SEGMENT", re.DOTALL
+)
+
+
+def planted(length: int, *places: int) -> str:
+    return " ".join(ERROR if number in places else CLEAN[number] for number in range(length))
+
+
+def finding(severity: str, dimension: str = "technical_accuracy") -> str:
+    return json.dumps({"findings": [{"what": "?", "dimension": dimension, "severity": severity}]})
+
+
+def seeing(instead: Callable[[int, ModelRequest], str | BaseException | None] = lambda n, r: None) -> Asked:
+    """A judge that sees the planted error wherever it stands, and can be told what to do instead."""
+
+    def answer(request: ModelRequest) -> str | BaseException:
+        place = PLACE.search(request.messages[3].content)
+        said = instead(int(place[1]) if place else 0, request)
+        if said is not None:
+            return said
+        if place is None:
+            return WHOLE
+        return finding("major") if ERROR in place[3] else '{"findings": []}'
+
+    return Asked(answer)
+
+
+def parts(response: str, ask: Asked | None = None, manner: Manner = SEGMENTS, **more: Any) -> Judgement:
+    return judged(ask or seeing(), manner, response, **more)
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_the_same_error_costs_the_same_in_a_short_and_in_a_long_reply(place: int) -> None:
+    """Clean against planted, 4 against 60 segments: the loss is the weight of one major finding, wherever it stands."""
+    losses = []
+    for length in (4, 60):
+        clean, marred = parts(planted(length)), parts(planted(length, place % length))
+        assert (clean.detail["segments"], marred.detail["segments"]) == (length, length)
+        assert [one["segment"] for one in marred.detail["findings"]] == [place % length + 1]
+        losses.append({name: clean.scores[name] - marred.scores[name] for name in DIMENSIONS})
+        twice = parts(planted(length, 0, length - 1))
+        assert (twice.detail["sums"]["technical_accuracy"], twice.scores["technical_accuracy"]) == (10, 3)
+    assert losses == [{**dict.fromkeys(DIMENSIONS, 0), "technical_accuracy": 1}] * 2
+
+
+def test_length_normalization_weighs_an_error_and_false_alarms_by_the_length() -> None:
+    """As the module says: false alarms in a share of the segments cost a long reply more unless normalized."""
+    normalized = replace(SEGMENTS, length_normalization=True)
+    short, long = (parts(planted(length, 0), manner=normalized) for length in (4, 60))
+    assert short.detail["sums"] == long.detail["sums"]
+    for found in (short, long):
+        rate = 500 / found.detail["tokens"]
+        assert found.detail["per_100_tokens"]["technical_accuracy"] == pytest.approx(rate)
+        assert found.scores["technical_accuracy"] == pytest.approx(5 * (1 - rate / 25))
+
+    def lost(length: int, manner: Manner) -> float:
+        ask = seeing(lambda number, request: finding("minor", "clarity") if number % 4 == 1 else None)
+        return 5 - parts(planted(length), ask, manner).scores["clarity"]
+
+    assert lost(60, SEGMENTS) == pytest.approx(15 * lost(4, SEGMENTS))
+    assert lost(60, normalized) == pytest.approx(lost(4, normalized), rel=0.1)
+
+
+def test_whole_dimensions_come_from_the_whole_reply_and_local_ones_from_the_findings() -> None:
+    ask, reply = seeing(), planted(3, 1)
+    found = parts(reply, ask)
+    assert (found.reason, found.reasons, tuple(found.scores)) == (None, "Fine.", DIMENSIONS)
+    assert (found.scores["completeness"], found.scores["actionability"]) == (3.5, 4)
+    assert set(found.detail["sums"]) == set(DIMENSIONS) - {"completeness", "actionability"}
+    assert (len(ask.requests), found.output_tokens, found.call_id) == (4, 80, ask.requests[0].identity())
+    (one,) = json.loads(json.dumps(found.detail))["findings"]
+    assert (reply[one["start"] : one["end"]], one["segment"]) == (ERROR, 2)
+    again = seeing()
+    assert parts(reply, again) == found
+    assert [r.identity() for r in again.requests] == [r.identity() for r in ask.requests]
+
+
+def test_all_requests_of_a_reply_begin_alike_whatever_the_length_of_its_prompt() -> None:
+    """One for the whole and one for each segment; only the material ends a cached prefix."""
+    reply, questions = planted(7), []
+    for _, tokens in LENGTH_BINS.values():
+        task = TASK + " It burns." * (tokens // 3)
+        requests = per_sentence_requests(SPEC, DEFAULT, SEGMENTS, task, reply)
+        assert len({request.messages[:3] for request in requests}) == 1
+        assert len({request.identity() for request in requests}) == 1 + 7
+        for request in requests:
+            assert [message.role for message in request.messages] == ["system", "user", "assistant", "user"]
+            assert [message.cached for message in request.messages] == [False, True, False, False]
+            assert reply in request.messages[1].content
+            assert task in request.messages[1].content
+        questions.append([re.sub(r"[0-9a-f]{16}", "-", request.messages[3].content) for request in requests])
+    assert questions[0] == questions[1] == questions[2]
+    whole, *others = per_sentence_requests(
+        replace(SPEC, structured=True), DEFAULT, SEGMENTS, TASK, "One. Two."
+    )
+    assert list(json.loads(whole.response_schema)["properties"]) == [
+        "reasons",
+        "actionability",
+        "completeness",
+    ]
+    assert {json.loads(other.response_schema)["required"][0] for other in others} == {"findings"}
+    hidden = per_sentence_requests(SPEC, SEED_V1, SEGMENTS, TASK, "One.")
+    assert not any(TASK in message.content for request in hidden for message in request.messages)
+    assert "Factual correctness in cybersecurity context" in hidden[0].messages[0].content
+
+
+def test_shuffling_changes_the_order_of_the_dimensions_and_nothing_else() -> None:
+    rules = set()
+    for repeat in range(6):
+        ask = seeing()
+        found = parts(planted(3), ask, replace(SEGMENTS, shuffle=True), judge=replace(SPEC, repeat=repeat))
+        assert tuple(found.scores) == DIMENSIONS
+        rules |= {request.messages[0].content for request in ask.requests}
+    assert len(rules) > 1
+
+
+@pytest.mark.parametrize("reply", ["", " \n", "---"])
+def test_a_reply_without_a_segment_is_scored_on_the_whole_alone(reply: str) -> None:
+    """Nothing was looked for, so no sum says that nothing is wrong, and no dimension gets a 5 for silence."""
+    ask = in_turn(scored(0, reasons="Nothing there."))
+    found = parts(reply, ask)
+    assert len(ask.requests) == 1
+    assert not any(message.cached for message in ask.requests[0].messages)
+    assert found.scores == dict.fromkeys(DIMENSIONS, 0)
+    kept = [found.detail[name] for name in ("segments", "sums", "per_100_tokens", "findings")]
+    assert kept == [0, {}, {}, []]
+
+
+@pytest.mark.parametrize(
+    ("number", "asked", "place"), [(0, 1, "whole reply"), (1, 2, "segment 1 of 9"), (9, 10, "segment 9 of 9")]
+)
+def test_a_judgement_that_rests_on_a_part_is_none(number: int, asked: int, place: str) -> None:
+    """What cannot be used is known after the first two requests at the earliest; all that was paid for is kept."""
+    ask = seeing(lambda n, request: "It is fine." if n == number else None)
+    found = parts(planted(9, 5), ask, replace(SEGMENTS, repair=False))
+    assert (found.scores, found.detail, found.reason) == (None, None, f"prose: {place}: 'It is fine.'")
+    assert (len(ask.requests), found.output_tokens) == (asked, 20 * asked)
+
+
+def test_segments_that_fail_say_whether_asking_again_may_help() -> None:
+    """A repair for every segment; one that cannot be read outweighs one that was not answered."""
+    down, whole = ModelError("down", reason="network"), planted(3, 1)
+    ask = seeing(lambda n, request: "Fine." if n in (0, 2) and len(request.messages) == 4 else None)
+    found = parts(whole, ask)
+    assert (found.reason, found.detail["sums"]["technical_accuracy"], len(ask.requests)) == (None, 5, 6)
+    found = parts(whole, seeing(lambda n, request: down if n == 2 else None))
+    assert (found.scores, found.reason) == (None, "unanswered: segment 2 of 3: network: down")
+    found = parts(whole, seeing(lambda n, r: None if n != 2 else "Fine." if len(r.messages) == 4 else down))
+    assert found.reason == "unanswered: segment 2 of 3: the repair: network: down; first: prose: 'Fine.'"
+    assert (found.answered, found.output_tokens) == (False, 80)
+    both = seeing(lambda n, request: down if n == 2 else "Fine." if n == 3 else None)
+    assert parts(whole, both, replace(SEGMENTS, repair=False)).reason == "prose: segment 3 of 3: 'Fine.'"
+
+
+@pytest.mark.parametrize("error", [BudgetReached("no money"), KeyError("a fault of ours")])
+def test_the_first_two_go_alone_and_an_error_is_raised_once_the_others_have_come_home(
+    error: Exception,
+) -> None:
+    """A provider's cache holds a prefix once a request with it was answered; what was sent was paid for."""
+    home, under_way, at_once = [], [], []
+    seen = seeing(lambda number, request: error if number == 3 else None)
+
+    async def slow(request: ModelRequest) -> Answer:
+        under_way.append(1)
+        at_once.append(len(under_way))
+        await asyncio.sleep(0.01)
+        under_way.pop()
+        found = await seen(request)
+        home.append(found.call_id)
+        return found
+
+    with pytest.raises(type(error)):
+        parts(planted(6), slow)
+    assert len(home) == 6
+    assert at_once == [1, 1, 1, 2, 3, 4, 5]
+
+
+def test_the_estimate_of_segments_is_near_what_the_demo_prompts_have() -> None:
+    assert (estimate_segments(0), estimate_segments(3)) == (0, 1)
+    for prompt in load_dataset(DEMO).prompts:
+        tokens = count_tokens(prompt.text)
+        assert 0.8 < estimate_segments(tokens) / len(segments(prompt.text)) < 2.5
+
+
+# --- the ensemble ---------------------------------------------------------------------------------------------------
+
+ALL = {*DIMENSIONS, "composite", "composite_strict"}
+
+
+def said(role: str, score: float | None, **changes: float) -> Judgement:
+    """A judgement with one score everywhere, or a failed one."""
+    about = (role, f"model-{role}", "default", "d" * 64)
+    if score is None:
+        return Judgement(*about, reason="prose: 'no'", call_id="c" * 64)
+    scores = {**dict.fromkeys(DIMENSIONS, score), **changes}
+    numbers = (calculate_composite_score(scores), composite_strict(scores), count_zeros(scores))
+    return Judgement(*about, scores, *numbers, call_id="c" * 64)
+
+
+def ensemble(*scores: float | None) -> dict:
+    return ensemble_evaluation([said(role, score) for role, score in zip(JUDGE_ROLES, scores, strict=False)])
+
+
+def test_three_judges_give_the_numbers_of_the_seed_s_example() -> None:
+    """The composites 4.3, 4.1 and 4.5 of seed 002, section 3.1: mean 4.3, standard deviation 0.2."""
+    aggregated = ensemble(4.3, 4.1, 4.5)["aggregated"]
+    assert aggregated["mean_scores"]["composite"] == pytest.approx(4.3)
+    assert aggregated["std_scores"]["composite"] == pytest.approx(0.2)
+    half = 4.302652729911275 * 0.2 / math.sqrt(3)  # Student t, two degrees of freedom, table value
+    assert aggregated["confidence_intervals"]["composite"] == pytest.approx([4.3 - half, 4.3 + half])
+    assert (aggregated["judge_count"], aggregated["judged"]) == (3, True)
+    for key in ("mean_scores", "std_scores", "median_scores", "confidence_intervals"):
+        assert set(aggregated[key]) == ALL
+
+
+def test_a_failed_judge_is_kept_with_its_reason_and_counts_nowhere() -> None:
+    evaluation = ensemble(4, None, 5)
+    aggregated, failed = evaluation["aggregated"], evaluation["judge_results"]["secondary"]
+    assert (aggregated["mean_scores"]["composite"], aggregated["judge_count"]) == (4.5, 2)
+    assert aggregated["judged"] is True
+    missing = ("scores", "composite", "composite_strict")
+    assert [failed[name] for name in missing] == [None] * 3
+    assert (failed["evaluation_failed"], failed["reason"], failed["zeros"]) == (True, "prose: 'no'", 0)
+    assert evaluation["judge_results"]["primary"]["evaluation_failed"] is False
+
+
+@pytest.mark.parametrize("scores", [(4, None, None), (None, None, None), (4,), ()])
+def test_fewer_than_two_judges_leave_the_run_unjudged(scores: tuple) -> None:
+    aggregated = ensemble(*scores)["aggregated"]
+    assert aggregated["judged"] is False
+    assert aggregated["judge_count"] == sum(score is not None for score in scores)
+    for key in ("mean_scores", "std_scores", "median_scores", "confidence_intervals"):
+        assert aggregated[key] == dict.fromkeys(ALL)
+    assert aggregated["zeros"] is None
+
+
+def test_true_zeros_are_counted_and_only_the_strict_composite_feels_them() -> None:
+    aggregated = ensemble_evaluation([said("primary", 4, clarity=0), said("secondary", 4)])["aggregated"]
+    means = aggregated["mean_scores"]
+    assert (aggregated["zeros"], means["composite"], means["clarity"]) == (1, 4, 2)
+    assert means["composite_strict"] == pytest.approx((24 / 7 + 4) / 2)
+
+
+def test_medians_and_means_without_each_judge_stand_beside_the_mean_in_any_order() -> None:
+    aggregated = ensemble(1, 4, 5)["aggregated"]
+    assert aggregated["median_scores"]["composite"] == 4
+    assert aggregated["leave_one_out"] == {"primary": 4.5, "secondary": 3.0, "tertiary": 2.5}
+    assert ensemble(3, 4)["aggregated"]["leave_one_out"] == {"primary": None, "secondary": None}
+    forward = [said(role, score) for role, score in zip(JUDGE_ROLES, (1.5, 4.5, 3.0), strict=True)]
+    there, back = ensemble_evaluation(forward), ensemble_evaluation(forward[::-1])
+    assert there["aggregated"]["mean_scores"] == pytest.approx(back["aggregated"]["mean_scores"])
+    assert there["judge_results"] == back["judge_results"]
+
+
+def test_a_judge_that_judges_again_counts_once_with_its_mean_over_what_can_be_read() -> None:
+    again = [replace(said("primary", score), judge_repeat=n) for n, score in enumerate((1, 4, None))]
+    evaluation = ensemble_evaluation([*again, said("secondary", 4.5)])
+    primary = evaluation["judge_results"]["primary"]
+    assert (primary["composite"], primary["scores"]["clarity"], primary["reason"]) == (2.5, 2.5, None)
+    assert (primary["repeats"], primary["composites"]) == ({"asked": 3, "readable": 2}, [1, 4, None])
+    assert evaluation["aggregated"]["mean_scores"]["composite"] == 3.5
+    assert evaluation["aggregated"]["judge_count"] == 2
+    for twice in ([said("primary", 4), said("primary", 5)], [again[1]] * 2):
+        with pytest.raises(InputError, match="a role may judge a run once"):
+            ensemble_evaluation(twice)
+
+
+def test_related_judges_are_counted_and_expected_scores_stand_beside_the_sampled_ones() -> None:
+    others = [said("secondary", 3), said("tertiary", 3)]
+    expected = dict.fromkeys(DIMENSIONS, 3.7)
+    one = replace(said("primary", 5), related=True, expected=expected)
+    evaluation = ensemble_evaluation([one, *others])
+    assert evaluation["aggregated"]["related_count"] == 1
+    primary = evaluation["judge_results"]["primary"]
+    assert (primary["related"], primary["scores"]["clarity"], primary["expected"]["clarity"]) == (
+        True,
+        5,
+        3.7,
+    )
+    failed = replace(said("primary", None), related=True)
+    assert ensemble_evaluation([failed, *others])["aggregated"]["related_count"] == 0
