@@ -1,6 +1,13 @@
-"""The text of a small study by scripted models: of six runs, or without its one scenario of thirty-six."""
+"""A small study by scripted models, of six runs, or without its one scenario of thirty-six; people may rate it."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from toolkit.store import embedded
+from toolkit.study import Study
 
 STUDY = """
 name = "small"
@@ -14,5 +21,25 @@ secondary = {{ name = "judge-b", provider = "scripted" }}
 tertiary = {{ name = "judge-c", provider = "scripted" }}
 {judges}
 """
-
 CTI_ONLY = 'scenarios = ["CTI_ANALYSIS"]'
+
+
+@contextlib.contextmanager
+def finished_study(folder: Path, limit: int | None = None) -> Iterator[Study]:
+    """Run two bases at three length bins by scripted models, judged by three; stop the store at the end."""
+    path = folder / "small.toml"
+    path.write_text(STUDY.format(settings="", judges=""))
+    study = Study.load(path)
+    try:
+        study.execute(progress=False, limit=limit)
+        yield study
+        study.store.close()
+    finally:
+        embedded.stop(study.plan.store_folder)
+
+
+def clear_of_people(study: Study) -> None:
+    """Take everything that people said out of the store."""
+    for name in ("human_ratings", "rating_rounds"):
+        study.store.database[name].delete_many({})
+    study.store.database["judgements"].delete_many({"model": "human"})

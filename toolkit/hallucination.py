@@ -48,30 +48,10 @@ def compare_hallucination(
     *,
     progress: bool = True,
 ) -> HallucinationComparison:
-    """Have every judge of a study judge every item in every mode, and compare them with the labels.
+    """Have every judge of a study judge every item in every mode with k votes, and compare them with the labels.
 
-    Parameters
-    ----------
-    plan, store
-        The planned study, whose judges, ledger, limits and budget hold, and its open store.
-    items
-        The labelled set.
-    modes
-        How the judges are asked; see `toolkit.judges.hallucination`.
-    k
-        Votes on each item.
-    progress
-        Whether to show progress.
-
-    Returns
-    -------
-    HallucinationComparison
-        Where the budget was reached, of the items that were judged until then.
-
-    Raises
-    ------
-    InputError
-        If the study has no judges, or an item has no label, or two items have one name.
+    Returned is what was judged until the budget was reached; `InputError` is raised where the study has no judges, an
+    item has no label, or two items have one name. For ``modes`` see `toolkit.judges.hallucination`.
     """
     _check(items, modes)
     keys = [(judge, mode) for judge in plan.judges.values() for mode in dict.fromkeys(modes)]
@@ -225,9 +205,8 @@ class HallucinationComparison:
     def outcome(self) -> dict[str, Any]:
         """What `toolkit.report.show.need_whole` asks for: votes planned and failed, why, and the budget."""
         planned = len(self.items) * len(self.deciders) * self.k
-        failures = self.failures
-        failed = sum(failures.values())
-        return {"planned": planned, "failed": failed, "failures": failures, "budget": self.budget}
+        about = {"failures": self.failures, "budget": self.budget}
+        return {"planned": planned, "failed": sum(self.failures.values()), **about}
 
     def summary(self, files: Sequence[Path] = ()) -> Summary:
         """Return what a command says at its end; exit code 3 for a reached budget, 1 for a vote without reply."""

@@ -247,14 +247,9 @@ class ProbeResult:
             missing = one.missing.items()
             lines += [f"{one.judge}: missing, {one.kind}: {count} x {reason}" for reason, count in missing]
         fields = {
-            "replies": len(self.targets),
-            "pairs": len(self.pairs),
-            "new_calls": self.new_calls,
-            "spent_aud": self.spent_aud,
-            "unanswered": self.unanswered,
-            "score": STRICT,
-            "shifts": shifts.to_dict(),
-            "files": [str(path) for path in files],
+            **{"replies": len(self.targets), "pairs": len(self.pairs)},
+            **{name: getattr(self, name) for name in ("new_calls", "spent_aud", "unanswered")},
+            **{"score": STRICT, "shifts": shifts.to_dict(), "files": [str(path) for path in files]},
         }
         return Summary(fields, "\n".join([*lines, *map(str, files)]), int(self.unanswered > 0))
 

@@ -199,26 +199,10 @@ async def annotate(
     ask: Ask,
     stop: threading.Event | None = None,
 ) -> TestItemAnnotations:
-    """Have every annotator of a test annotate every reply of one item, all at once.
+    """Have every annotator of a test annotate every reply of one item, all at once; a failed reply is shown to nobody.
 
-    Parameters
-    ----------
-    test
-        Whose annotators are asked.
-    item
-        The item.
-    replies
-        One per prompt of the item, in order; a failed one is not shown to anybody.
-    ask
-        Request in, kept answer out.
-    stop
-        Set as soon as an annotator fails for another reason than its model or the budget, so that nothing new is asked.
-
-    Returns
-    -------
-    TestItemAnnotations
-        The annotations. A model that did not answer leaves one missing with its reason; any other error is raised,
-        but only after the others have come home.
+    A model that did not answer leaves an annotation missing with its reason; any other error is raised, but only after
+    the others have come home, and all but a reached budget set ``stop``, so that nothing new is asked.
     """
     annotators = test.annotators()
     answered = [place for place, reply in enumerate(replies) if reply.text is not None]

@@ -61,17 +61,13 @@ def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None
     assert probes != probes_of(REPLY, 6, attacks=attacks)
 
 
-def test_an_unknown_kind_is_refused() -> None:
-    """The message names the kinds there are."""
-    with pytest.raises(InputError, match="probe 'louder' is unknown; use padded"):
-        probes_of(REPLY, 1, ("louder",))
-
-
 @pytest.mark.parametrize("text", ["", "   \n\n "])
 def test_an_empty_reply_has_no_probe_and_says_why(text: str) -> None:
     """Every probe is there, without a text and with the reason."""
     probes = probes_of(text, 1, attacks=shipped_attacks()[:1])
     assert [(probe.text, probe.reason) for probe in probes] == [(None, EMPTY)] * 4
+    with pytest.raises(InputError, match="probe 'louder' is unknown; use padded"):
+        probes_of(REPLY, 1, ("louder",))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -137,18 +133,8 @@ def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: st
 
 def test_the_kind_of_error_is_drawn_from_what_the_reply_holds() -> None:
     """Over many seeds each kind of fact of the reply is swapped at some time, and no other kind."""
-    kinds = {one("planted", REPLY, seed).variant for seed in range(200)}
-    expected = {
-        "port",
-        "deadline",
-        "negation",
-        "action",
-        "standard",
-        "technique",
-        "vulnerability",
-        "severity",
-    }
-    assert kinds == expected
+    kinds = "port deadline negation action standard technique vulnerability severity"
+    assert {one("planted", REPLY, seed).variant for seed in range(200)} == set(kinds.split())
 
 
 @pytest.mark.parametrize("text", ["Hello.", "No stop", "Two sentences. Here they are!", "汉字。"])

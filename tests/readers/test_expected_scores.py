@@ -44,20 +44,13 @@ def near(score, mass):
 FOUR = near((4 * 0.6 + 5 * 0.2 + 3 * 0.1) / 0.9, 0.9)
 
 
-def test_the_mean_is_weighted_by_the_probabilities_of_the_digits():
-    assert clarity('{"clarity', '":', entry("4", LIKELY), "}") == FOUR
-
-
 def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
+    assert clarity('{"clarity', '":', entry("4", LIKELY), "}") == FOUR
     tokens = ["{"]
     for n, name in enumerate(DIMENSIONS):
-        tokens += [
-            f'"{name}":',
-            entry(str(n % 6), {str(n % 6): 0.5, "0": 0.25} if n % 6 else {"0": 0.75}),
-            ",",
-        ]
-    tokens[-1] = "}"
-    found = expected_scores(completion(*tokens), DIMENSIONS[::-1])
+        digit, chances = str(n % 6), {str(n % 6): 0.5, "0": 0.25} if n % 6 else {"0": 0.75}
+        tokens += [f'"{name}":', entry(digit, chances), ","]
+    found = expected_scores(completion(*tokens[:-1], "}"), DIMENSIONS[::-1])
     assert list(found) == list(DIMENSIONS[::-1])
     for n, name in enumerate(DIMENSIONS):
         assert found[name] == near((n % 6) * 0.5 / 0.75, 0.75)
@@ -67,53 +60,56 @@ def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
     ("before", "number", "chances", "after"),
     [
         ('{"clarity":', " 4", {" 4": 0.6, " 5": 0.2, "3": 0.1}, "}"),
-        ('{"clarity": ', "4", {"4": 0.6, "5": 0.2, " 3": 0.1}, "}"),
         ('{"clarity', '": 4', {'": 4': 0.6, '":5': 0.2, '" : 3': 0.1}, "}"),
         ('{"clarity"', ": 4", {": 4": 0.6, ":5": 0.2, ":\n3": 0.1}, "}"),
-        ('{"clarity"', ":4", {":4": 0.6, ": 5": 0.2, " :  3": 0.1}, "}"),
         ('{"clarity":', "4}", {"4}": 0.6, "5}": 0.2, "3": 0.1}, ""),
         ('{"clarity":', "4,\n", {"4,\n": 0.6, "5,": 0.2, "3 ": 0.1}, '"risk": 1}'),
         ('```json\n{"clarity":', "4", LIKELY, "}\n```"),
         ('\n {\n\t"clarity" :\r\n ', "4", LIKELY, " }\n"),
+        ('{"clarity":', "4", {"4": 0.4, " 4": 0.2, "5": 0.2, " 3": 0.1}, "}"),  # added up
+        *(
+            ('{"clarity":', "4", {**LIKELY, other: 0.05}, "}")
+            for other in [
+                "6",
+                "9",
+                "45",
+                "4.5",
+                "-4",
+                '"4',
+                "x4",
+                "",
+                "four",
+                "４",
+                "null",
+                ": 4",
+                "4e0",
+                "<|end|>",
+            ]
+        ),
     ],
 )
-def test_a_digit_may_share_its_token_with_what_stands_beside_a_number(before, number, chances, after):
+def test_digits_of_the_scale_count_and_whatever_else_takes_its_share_of_the_mass(
+    before, number, chances, after
+):
+    """A digit may share its token with what stands beside a number."""
     assert clarity(before, entry(number, chances), after) == FOUR
 
 
-@pytest.mark.parametrize(
-    "other", ["6", "9", "45", "4.5", "-4", '"4', '"', "x4", "", "four", "４", "null", ": 4", "4e0", "<|end|>"]
-)
-def test_what_is_not_one_digit_of_the_scale_takes_its_share_of_the_mass(other):
-    found = clarity('{"clarity":', entry("4", {**LIKELY, other: 0.05}), "}")
-    assert found == FOUR
-
-
-def test_several_tokens_of_one_digit_are_added_up():
-    assert clarity('{"clarity":', entry("4", {"4": 0.4, " 4": 0.2, "5": 0.2, " 3": 0.1}), "}") == FOUR
-
-
-def test_tokens_with_the_same_bytes_are_added_up_too():
-    """A byte token and a text token of one vocabulary may both be the digit 4."""
+def test_tokens_with_the_same_bytes_are_added_up_and_what_was_written_counts():
+    """A byte token and a text token may both be the digit 4; llama.cpp lists what its grammar then took away."""
     number = entry("4", {"4": 0.4, "5": 0.2, "3": 0.1})
     number["top_logprobs"].append({"token": "<0x34>", "bytes": [0x34], "logprob": math.log(0.2)})
     assert clarity('{"clarity":', number, "}") == FOUR
-
-
-def test_a_written_digit_that_is_not_among_the_likeliest_counts_with_its_own_probability():
-    """llama.cpp lists what the model wanted before the grammar took it away."""
     number = entry("4", {"1.": 0.5, "2": 0.3}, logprob=math.log(0.1))
     assert clarity('{"clarity":', number, "}") == near((2 * 0.3 + 4 * 0.1) / 0.4, 0.4)
-
-
-def test_certainty_is_that_score_with_all_the_mass():
     assert clarity('{"clarity":', entry("5", {"5": 1.0}), "}") == Expected(5.0, 1.0)
     assert clarity('{"clarity":', entry("0", {"0": 1.0}), "}") == Expected(0.0, 1.0)
+    assert clarity('{"clarity":', entry("4", {"x": 0.9}, logprob=-9999.0), "}") is None
+    assert clarity('{"clarity":', entry("4", {"4": 0.9, " 4": 0.9}), "}") is None
+    assert clarity('{"clarity":', entry("4", {"4": 0.9, "5": 0.1 + 1e-9}), "}") == near(4.1, 1.0)
 
 
-@pytest.mark.parametrize(
-    "number", ["4.5", "4.0", "12", "45", "-4", "4e0", '"4"', "null", "true", "[4]", "7", "9"]
-)
+@pytest.mark.parametrize("number", ["4.5", "4.0", "12", "45", "-4", "4e0", '"4"', "null", "[4]", "7", "9"])
 def test_a_number_that_is_not_one_digit_of_the_scale_has_no_expected_score(number):
     """Its fraction, or its second digit, is in no digit's distribution."""
     tokens = [entry(piece, {piece: 0.9} | LIKELY) for piece in number]
@@ -124,26 +120,9 @@ def test_a_number_that_is_not_one_digit_of_the_scale_has_no_expected_score(numbe
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "4",
-        "[4]",
-        '"clarity": 4',
-        'Sure! {"clarity":4}',
-        '{"clarity":4} fine',
-        '{"clarity":4}{"clarity":4}',
-        '{"clarity":4}}',
-        '{"clarity":4',
-        '{"clarity":4,',
-        '{"clarity":4,}',
-        '{"clarity" 4}',
-        "{'clarity':4}",
-        '{"clarity":4,"clarity":4}',
-        '{4:4,"clarity":4}',
-        "{clarity:4}",
-        "{}",
-        '{"clarity":\u00a04}',
-        '{"clarity":04}',
-        '{"a":' + "[" * 100_000,
+        *("", "4", "[4]", '"clarity": 4', 'Sure! {"clarity":4}', '{"clarity":4} fine', "{'clarity':4}", "{}"),
+        *('{"clarity":4}{"clarity":4}', '{"clarity":4,', '{"clarity":4,}', '{"clarity" 4}', '{"clarity":04}'),
+        *('{"clarity":4,"clarity":4}', '{4:4,"clarity":4}', '{"clarity":\u00a04}', '{"a":' + "[" * 100_000),
     ],
 )
 def test_a_reply_that_is_not_one_object_has_no_expected_scores(text):
@@ -152,37 +131,18 @@ def test_a_reply_that_is_not_one_object_has_no_expected_scores(text):
 
 
 def test_a_digit_in_the_reasons_or_in_a_nested_object_is_not_the_score():
-    raw = completion(
-        '{"reasons":"clarity: ', entry("1", {"1": 1.0}), '","x":{"clarity":', entry("2", {"2": 1.0})
-    )
-    assert expected_scores(raw, ["clarity"]) == {}
-    whole = completion(
-        '{"reasons":"\\"clarity\\": ',
-        entry("1", {"1": 1.0}),
-        '","x":{"clarity":',
-        entry("2", {"2": 1.0}),
-        '},"clarity":',
-        entry("4", LIKELY),
-        "}",
-    )
-    assert expected_scores(whole, ["clarity"]) == {}  # a key that stands twice is left out
+    one, two = entry("1", {"1": 1.0}), entry("2", {"2": 1.0})
+    assert clarity('{"reasons":"clarity: ', one, '","x":{"clarity":', two) is None
+    nested = ('{"reasons":"\\"clarity\\": ', one, '","x":{"clarity":', two, '},"clarity":')
+    assert clarity(*nested, entry("4", LIKELY), "}") is None  # a key that stands twice is left out
 
 
 def test_characters_cut_into_several_tokens_do_not_move_the_place():
     """OpenAI gives each piece its bytes and a text that is no character; so the bytes are what counts."""
-    reply = '{"reasons":"✓ 日","clarity":4}'
-    tokens = [
-        entry('{"reasons":"'),
-        entry("\\xe2\\x9c", data=[0xE2, 0x9C]),
-        entry("\\x93", data=[0x93]),
-        entry(" "),
-        entry("", data=[0xE6, 0x97]),
-        entry("�", data=[0xA5]),
-        entry('","clarity":'),
-        entry("4", LIKELY),
-        entry("}"),
-    ]
-    assert clarity(*tokens, content=reply) == FOUR
+    cut = [("\\xe2\\x9c", [0xE2, 0x9C]), ("\\x93", [0x93]), (" ", None), ("", [0xE6, 0x97]), ("�", [0xA5])]
+    pieces = [entry(token, data=data) for token, data in cut]
+    tokens = ['{"reasons":"', *pieces, '","clarity":', entry("4", LIKELY), "}"]
+    assert clarity(*tokens, content='{"reasons":"✓ 日","clarity":4}') == FOUR
 
 
 def test_llama_cpps_shape_is_read():
@@ -190,13 +150,9 @@ def test_llama_cpps_shape_is_read():
     half = {"id": 173, "token": "", "bytes": [226], "logprob": -2.5}
     number = entry("4", LIKELY)
     number["top_logprobs"] = [{"id": n, **likely} for n, likely in enumerate([*number["top_logprobs"], half])]
-    tokens = [
-        {"id": 107, **entry('{"reasons":"')},
-        {"id": 9, "token": "ハ", "bytes": [227, 131, 143], "logprob": -2.1, "top_logprobs": [half]},
-        {"id": 18, **entry('",\n "clarity":')},
-        {"id": 7, **number},
-        {"id": 92, **entry("}")},
-    ]
+    character = {"id": 9, "token": "ハ", "bytes": [227, 131, 143], "logprob": -2.1, "top_logprobs": [half]}
+    parts = [entry('{"reasons":"'), character, entry('",\n "clarity":'), number, entry("}")]
+    tokens = [{"id": n, **part} for n, part in enumerate(parts)]
     assert clarity(*tokens, content='{"reasons":"ハ",\n "clarity":4}') == FOUR
 
 
@@ -240,68 +196,31 @@ TOP = (*TOKENS, 1, "top_logprobs")
 
 
 @pytest.mark.parametrize("value", [None, 4, "x", [], {}, [None], True])
-@pytest.mark.parametrize(
-    "path",
-    [
-        ("choices",),
-        CHOICE,
-        (*CHOICE, "message"),
-        (*CHOICE, "message", "content"),
-        (*CHOICE, "logprobs"),
-        TOKENS,
-        (*TOKENS, 0),
-        (*TOKENS, 1),
-        TOP,
-        (*TOP, 0),
-        (*TOP, 2),
-    ],
-)
-def test_a_wrong_type_anywhere_is_missing(path, value):
+def test_a_wrong_type_anywhere_is_missing(value):
     assert expected_scores(GOOD, ["clarity"]) == {"clarity": FOUR}
-    assert expected_scores(broken(*path, value), ["clarity"]) == {}
+    inside = [(*CHOICE, "message"), (*CHOICE, "message", "content"), (*CHOICE, "logprobs"), (*TOKENS, 0)]
+    for path in (("choices",), CHOICE, *inside, TOKENS, (*TOKENS, 1), TOP, (*TOP, 0), (*TOP, 2)):
+        assert expected_scores(broken(*path, value), ["clarity"]) == {}
+    for raw in (value, {}, {"content": [{"type": "text", "text": '{"clarity":4}'}]}):
+        assert expected_scores(raw, ["clarity"]) == {}
+    assert list(expected_scores(GOOD, ["risk_awareness", "clarity"])) == ["clarity"]
 
 
-@pytest.mark.parametrize("value", [0.1, 1e-9, math.nan, math.inf, True, None, "-0.5", [], {}])
 @pytest.mark.parametrize("place", [0, 2])
-def test_a_log_probability_that_is_none_makes_its_dimension_missing(place, value):
-    raw = broken(*TOP, place, "logprob", value)
-    assert expected_scores(raw, ["clarity"]) == {}
+def test_a_log_probability_or_bytes_that_are_none_make_the_dimension_missing(place):
+    for value in (0.1, 1e-9, math.nan, math.inf, True, None, "-0.5", [], {}):
+        assert expected_scores(broken(*TOP, place, "logprob", value), ["clarity"]) == {}
+    for data in ([256], [-1], ["a"], [None], [1.5], [[]]):
+        assert expected_scores(broken(*TOKENS, 0, "bytes", data), ["clarity"]) == {}
+        assert expected_scores(broken(*TOP, place, "bytes", data), ["clarity"]) == {}
+    for data in (None, "x", 7):  # without bytes the text of the token counts
+        assert expected_scores(broken(*TOKENS, 1, "bytes", data), ["clarity"]) == {"clarity": FOUR}
 
 
 @pytest.mark.parametrize("value", [-9999.0, -math.inf, -(10**400), -3.4e38])
 def test_what_is_all_but_impossible_weighs_nothing(value):
     found = expected_scores(broken(*TOP, 2, "logprob", value), ["clarity"])["clarity"]
     assert found == near((4 * 0.6 + 5 * 0.2) / 0.8, 0.8)
-
-
-def test_without_any_probability_on_the_digits_the_score_is_missing():
-    assert clarity('{"clarity":', entry("4", {"x": 0.9}, logprob=-9999.0), "}") is None
-
-
-def test_probabilities_that_sum_to_more_than_one_are_none():
-    assert clarity('{"clarity":', entry("4", {"4": 0.9, " 4": 0.9}), "}") is None
-    assert clarity('{"clarity":', entry("4", {"4": 0.9, "5": 0.1 + 1e-9}), "}") == near(4.1, 1.0)
-
-
-@pytest.mark.parametrize("data", [[256], [-1], ["a"], [None], [1.5], [[]]])
-def test_bytes_that_are_none_make_the_tokens_unreadable(data):
-    assert expected_scores(broken(*TOKENS, 0, "bytes", data), ["clarity"]) == {}
-    assert expected_scores(broken(*TOP, 2, "bytes", data), ["clarity"]) == {}
-
-
-@pytest.mark.parametrize("data", [None, "x", 7])
-def test_without_bytes_the_text_of_the_token_counts(data):
-    assert expected_scores(broken(*TOKENS, 1, "bytes", data), ["clarity"]) == {"clarity": FOUR}
-
-
-@pytest.mark.parametrize("raw", [{}, [], None, "x", {"content": [{"type": "text", "text": '{"clarity":4}'}]}])
-def test_a_reply_without_log_probabilities_gives_none(raw):
-    assert expected_scores(raw, ["clarity"]) == {}
-
-
-def test_a_name_the_reply_does_not_hold_is_absent():
-    assert list(expected_scores(GOOD, ["risk_awareness", "clarity"])) == ["clarity"]
-    assert expected_scores(GOOD, []) == {}
 
 
 SPLITS = st.lists(st.integers(1, 12), min_size=60, max_size=60)

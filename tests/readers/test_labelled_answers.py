@@ -50,12 +50,13 @@ def truthful(tmp_path):
     return write
 
 
+# fmt: off
 PAIRS = [
     ({"knowledge": "K.", "question": "Q?", "right_answer": "R", "hallucinated_answer": "H"}, "Q?", "K."),
     ({"knowledge": "K.", "dialogue_history": "[A]: Q?", "right_response": "R", "hallucinated_response": "H"},
      "[A]: Q?", "K."),
     ({"document": "D.", "right_summary": "R", "hallucinated_summary": "H"}, "Summarize the document.", "D."),
-]  # fmt: skip
+]
 LABELLED = [
     ({"knowledge": "K.", "question": "Q?", "answer": "A", "hallucination": "yes"}, True, "closed"),
     ({"knowledge": "K.", "dialogue_history": "Q?", "response": "A", "hallucination": "no"}, False, "closed"),
@@ -63,25 +64,24 @@ LABELLED = [
     ({"ID": "1", "user_query": "Q?", "chatgpt_response": "A", "hallucination_label": "no"}, False, "open"),
     ({"ID": "1", "user_query": "Q?", "chatgpt_response": "A", "hallucination": "yes", "hallucination_spans": ["A"]},
      True, "open"),
-]  # fmt: skip
+]
+# fmt: on
 
 
-@pytest.mark.parametrize(("row", "question", "documents"), PAIRS)
-def test_a_pair_of_halueval_gives_a_right_and_a_hallucinated_item(written, row, question, documents):
-    """Both are closed-domain and share question and documents; neither has a perfect answer beside it."""
-    right, hallucinated = read_items(written([row]))
-    assert (right.answer, right.hallucinated, right.item_id) == ("R", False, "set-1-right")
-    assert (hallucinated.answer, hallucinated.hallucinated) == ("H", True)
-    for item in (right, hallucinated):
-        assert (item.question, item.documents, item.domain) == (question, documents, "closed")
-        assert item.reference is None
-
-
-@pytest.mark.parametrize(("row", "hallucinated", "domain"), LABELLED)
-def test_a_labelled_text_of_halueval_gives_one_item(written, row, hallucinated, domain):
-    """Yes means that the text is a hallucination; general queries are open-domain."""
-    (item,) = read_items(written([row], "set.json"))
-    assert (item.item_id, item.answer, item.hallucinated, item.domain) == ("set-1", "A", hallucinated, domain)
+def test_halueval_gives_a_right_and_a_hallucinated_item_a_row_or_one_with_its_label(written):
+    """The two share question and documents; none has a perfect answer beside it, and general queries are open."""
+    for row, question, documents in PAIRS:
+        right, wrong = read_items(written([row]))
+        assert right == LabelledItem("set-1-right", question, "R", None, documents, False)
+        assert wrong == LabelledItem("set-1-hallucinated", question, "H", None, documents, True)
+    for row, hallucinated, domain in LABELLED:
+        (item,) = read_items(written([row], "set.json"))
+        assert (item.item_id, item.answer, item.hallucinated, item.domain) == (
+            "set-1",
+            "A",
+            hallucinated,
+            domain,
+        )
 
 
 WATERMELON = (
@@ -122,24 +122,22 @@ def test_a_question_with_one_right_answer_has_it_judged_without_a_reference(trut
 
 def test_our_own_columns_are_read_from_json_lines_and_csv_alike(written):
     """Empty cells and keys that are not there say nothing; a label may be missing."""
-    rows = [
-        {"item_id": "a", "question": "Q?", "answer": "A, b", "hallucinated": True, "documents": "D\nE"},
-        {
-            "item_id": "b",
-            "question": "Q?",
-            "answer": "B",
-            "reference": "R",
-            "domain": "open",
-            "topic": "ports",
-        },
-    ]
+    first = {"item_id": "a", "question": "Q?", "answer": "A, b", "hallucinated": True, "documents": "D\nE"}
+    second = {
+        "item_id": "b",
+        "question": "Q?",
+        "answer": "B",
+        "reference": "R",
+        "domain": "open",
+        "topic": "ports",
+    }
     text = "item_id,question,answer,reference,documents,hallucinated,domain,topic\r\n"
     text += 'a,Q?,"A, b",,"D\nE",yes,,\r\nb,Q?,B,R,,,open,ports\r\n'
     expected = (
         LabelledItem("a", "Q?", "A, b", None, "D\nE", True),
         LabelledItem("b", "Q?", "B", "R", None, None, "ports"),
     )
-    assert read_items(written(rows)) == expected
+    assert read_items(written([first, second])) == expected
     assert read_items(written("\ufeff" + text, "set.csv")) == expected
 
 
@@ -184,11 +182,9 @@ def test_what_is_wrong_is_said_with_file_line_and_column(written, content, says)
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "holds no item"),
         ("item_id,question,answer\n", "holds no item"),
         ("item_id,question,answer,answer\na,b,c,d\n", "line 1, column 'answer': is there twice"),
         ('item_id,question,answer\na,"b\nc",d\ne,f\n', "line 4: has not as many cells"),
-        ("item_id,question,answer\na,b,c,d\n", "line 2: has not as many cells"),
         ('item_id,question,answer\na,b,"c\n', "line 2: is not valid CSV"),
         ("item_id,question,answer\na,b,\n", "line 2, column 'answer': is empty"),
         (",".join(TRUTHFUL) + "\nA,B,Q?,Best,Best; Good, ; ,s\n", "line 2, column 'Incorrect Answers'"),
@@ -201,20 +197,12 @@ def test_what_is_wrong_with_a_csv_file_is_said_with_its_line(written, text, says
 
 
 def test_a_file_that_cannot_be_opened_is_said(tmp_path):
-    """A wrong name, a folder, another ending and another encoding each have their line."""
     (tmp_path / "latin.csv").write_bytes("item_id\né".encode("latin-1"))
     (tmp_path / "folder.csv").mkdir()
-    for name, says in (
-        ("no.csv", "cannot be read"),
-        ("latin.csv", "not UTF-8"),
-        ("folder.csv", "cannot be read"),
-    ):
-        with pytest.raises(InputError, match=says):
+    found = {"no.csv": "cannot be read", "latin.csv": "not UTF-8", "folder.csv": "cannot be read"}
+    for name, says in (found | {"securty": "neither a .csv, .jsonl or .json file nor the name of a"}).items():
+        with pytest.raises(InputError, match=re.escape(says)):
             read_items(tmp_path / name)
-    with pytest.raises(
-        InputError, match=r"neither a \.csv, \.jsonl or \.json file nor the name of a shipped set"
-    ):
-        read_items("securty")
 
 
 @pytest.fixture(scope="module")

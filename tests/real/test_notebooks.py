@@ -9,7 +9,7 @@ import nbformat
 import pandas as pd
 import pytest
 from nbclient import NotebookClient
-from rated_study import finished_study
+from small_study import finished_study
 
 from toolkit.batch.engine import new_manager
 from toolkit.people.rating import open_round, rate

@@ -121,7 +121,7 @@ def test_nobody_rated_and_one_person_rated():
     [
         (lambda r, j, h: (pd.concat([r, r]), j, h), "is there twice"),
         (lambda r, j, h: (r, j, pd.concat([h, h])), "rating of .* is there twice"),
-        (lambda r, j, h: (r.drop(columns="base"), j, h), "runs lack the column base"),
+        (lambda r, j, h: (r.drop(columns="base"), j, h), "lack the column base"),
         (lambda r, j, h: (r, j, h.assign(run_id="x")), "twice|not among"),
         (lambda r, j, h: (r[~r["run_id"].isin(h["run_id"])], j, h), "is not among the runs"),
     ],

@@ -89,8 +89,8 @@ def test_an_empty_group_and_a_frame_without_groups():
     [
         ({"composite": 5.5}, "no score from 0 to 5"),
         ({"composite": np.inf}, "no score from 0 to 5"),
-        ({"composite": "good"}, "no score from 0 to 5"),
-        ({"base": None}, "a base is empty"),
+        ({"composite": "good"}, "'good' is not a number"),
+        ({"base": None}, "the base is empty"),
     ],
 )
 def test_what_is_no_score_is_refused(change, says):

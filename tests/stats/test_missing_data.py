@@ -16,6 +16,12 @@ from toolkit.stats.comparisons.missing_data import CASES, imbalance_test, missin
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 
 
+@pytest.fixture(autouse=True)
+def few_permutations(monkeypatch):
+    """99 instead of 9,999: what is tested here does not hang on the digits of p."""
+    monkeypatch.setitem(imbalance_test.__kwdefaults__, "permutations", 99)
+
+
 def study(bases=10, models=("m1", "m2"), seed=3) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     rows = [
@@ -34,7 +40,7 @@ def test_names_that_differ_in_a_nul_at_their_end_are_two():
     runs["composite"] = np.where(runs["model"] == "m", np.nan, runs["composite"])
     found = missing_data(runs)
     of_model = found.imbalance[1]
-    assert (of_model.estimate, of_model.n["levels"], of_model.p_value) == (1.0, 2, 0.0038)
+    assert (of_model.estimate, of_model.n["levels"], of_model.p_value) == (1.0, 2, 0.02)
     assert [one.estimate for one in found.shares["model"]] == [1.0, 0.0]
     bases = runs.assign(base=runs["base"].replace("b1", "b0\0"))
     assert missing_data(bases).imbalance[1].n["bases"] == 10
@@ -98,22 +104,6 @@ def test_the_p_value_is_that_of_all_arrangements():
     assert found.estimate == pytest.approx(0.75 - 0.25)
 
 
-def test_a_true_null_is_rejected_as_often_as_it_may_be():
-    """300 studies of 12 bases, some hard and some easy, four scores a cell."""
-    rng = np.random.default_rng(9)
-    bases, levels = (
-        np.repeat(np.arange(12), 12),
-        np.array((list("S" * 4) + list("M" * 4) + list("L" * 4)) * 12),
-    )
-    p_values = [
-        imbalance_test(
-            "bin", rng.random(144) < rng.beta(0.7, 5, 12)[bases], levels, bases, permutations=199, seed=i
-        ).p_value
-        for i in range(300)
-    ]
-    assert 0.015 <= np.mean(np.array(p_values) <= 0.05) <= 0.085
-
-
 @settings(max_examples=2, deadline=None, derandomize=True)
 @given(st.integers(0, 1000))
 def test_the_order_of_rows_changes_nothing(seed):
@@ -156,7 +146,7 @@ def test_one_base_and_nothing_scored_give_results():
 
 
 def test_what_cannot_be_used_is_refused():
-    with pytest.raises(InputError, match="runs lack the column model"):
+    with pytest.raises(InputError, match="lack the column model"):
         missing_data(study().drop(columns="model"))
     with pytest.raises(InputError, match="base"):
         missing_data(study().assign(base=None))

@@ -17,7 +17,7 @@ from toolkit.cli import cli
 from toolkit.errors import InputError
 from toolkit.store import embedded
 from toolkit.store.dictionary import KINDS, describe, dictionary_text, dtype_of, dtype_words
-from toolkit.store.documents import Call, Judgement, OutputBlob, Run
+from toolkit.store.documents import Judgement, Run
 from toolkit.store.frame_files import load_frame
 from toolkit.store.frames import runs_frame
 from toolkit.study import Study
@@ -239,23 +239,6 @@ def test_scores_and_costs_are_those_that_were_stored_to_the_last_bit(study: Stud
         assert row["created_at"] == document.created_at
         of_run = study.store.objects(Judgement).filter(run_id=document.run_id)
         assert row["judge_aud_cost"] == pytest.approx(sum(one.aud_cost for one in of_run), rel=1e-14)
-
-
-def test_documents_without_some_fields_are_otherwise_the_same(study: Study) -> None:
-    """Left out or chosen in the store's own query, every field that stays is what a plain read gives."""
-    plain = list(study.store.database["runs"].find({}))
-    ids = [run["run_id"] for run in plain]
-    for options in ({"only": ("run_id", "judged", "tokens", "created_at")}, {"leave_out": ("scores",)}, {}):
-        found = {run["run_id"]: run for run in study.store.find_by(Run, "run_id", ids, **options)}
-        for run in plain:
-            kept = {name: value for name, value in run.items() if name in found[run["run_id"]]}
-            assert found[run["run_id"]] == kept
-            assert "scores" not in kept or "leave_out" not in options
-    texts = study.store.find_by(OutputBlob, "blob_id", [plain[0]["output_blob_id"]], only=("blob_id",))
-    assert [set(text) for text in texts] == [{"_id", "blob_id"}]
-    calls = study.store.find_by(Call, "_id", [plain[0]["call_id"]], leave_out=("request", "raw"))
-    assert calls[0]["text"]
-    assert "raw" not in calls[0]
 
 
 def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) -> None:

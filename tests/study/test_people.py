@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from rated_study import STUDY, clear_of_people, finished_study
+from small_study import STUDY, clear_of_people, finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import Round, next_reply, open_round, rate
@@ -32,6 +32,7 @@ from toolkit.store.ratings import (
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
+PLAIN = STUDY.format(settings="", judges="")
 FULL = dict.fromkeys(DIMENSIONS, 4.0)
 LONG = "run_id,rater,dimension,score"
 WIDE = "run_id,rater,clarity"
@@ -168,10 +169,10 @@ def test_where_there_is_nothing_to_rate_it_says_so(study, tmp_path):
     with pytest.raises(InputError, match="size: 0 replies are no round"):
         opened(study, size=0)
     empty = tmp_path / "empty.toml"
-    empty.write_text(STUDY.replace('"small"', '"nothing"'))
+    empty.write_text(PLAIN.replace('"small"', '"nothing"'))
     with pytest.raises(InputError, match="study nothing: has no reply to rate yet"):
         open_round(Study.load(empty).plan, study.store, "anna")
-    empty.write_text(STUDY.replace('name = "small"', 'name = "small"\ntest = "one_shot"', 1))
+    empty.write_text(PLAIN.replace('name = "small"', 'name = "small"\ntest = "one_shot"', 1))
     with pytest.raises(InputError, match="test one_shot is not scored by a rubric"):
         open_round(Study.load(empty).plan, study.store, "anna")
 

@@ -9,11 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from stub_server import Fault, StubServer
 
 from toolkit import judge_probes as probing
-from toolkit.cli import cli
 from toolkit.errors import BudgetReached, InputError
 from toolkit.judge_probes import (
     balanced_sample,
@@ -24,7 +22,6 @@ from toolkit.judge_probes import (
     write_cards,
 )
 from toolkit.judges.alterations import KINDS, shipped_attacks
-from toolkit.pipeline import confirm_asking
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
@@ -189,46 +186,30 @@ def test_replies_are_drawn_in_turn_from_bins_and_bases_by_the_seed(demo_like_stu
     assert balanced_sample(runs, 12, 1) != balanced_sample(runs, 12, 2)
     assert len(balanced_sample(runs, 99, 1)) == len({run.key for run in balanced_sample(runs, 99, 1)}) == 36
     assert balanced_sample((), 5, 1) == balanced_sample(runs, 0, 1) == ()
-    used = Counter(p.variant for t in targets for p in t.probes if p.kind == "attacked")
-    assert len(used) == 36
+    assert len({p.variant for t in targets for p in t.probes if p.kind == "attacked"}) == 36
     everything = probe_targets(study.plan, study.store, replies=1, attacks=999)
     assert len(everything[0].probes) == 4 + len(shipped_attacks())
+    assert (CONTROL, *KINDS) == tuple(HARM)  # one list of kinds in two rooms that do not know each other
     study.store.close()
 
 
-def test_kinds_of_probes_are_known_to_the_statistics() -> None:
-    """One list of kinds in two rooms that do not know each other."""
-    assert (CONTROL, *KINDS) == tuple(HARM)
-
-
-def test_a_study_without_replies_or_judges_is_refused(
-    study_file: Callable[..., Path], tmp_path: Path
-) -> None:
-    """The message says what to do."""
+def test_a_study_without_replies_is_refused(study_file: Callable[..., Path]) -> None:
     study = Study.load(study_file())
     with pytest.raises(InputError, match="no stored reply to probe; run the study first"):
         probe_judges(study.plan, study.store, progress=False)
     study.store.close()
 
 
-def test_an_unknown_score_is_refused_and_dimensions_are_known(demo_like_study: Path) -> None:
-    """Shifts of one dimension rest on its own scores."""
-    study = Study.load(demo_like_study)
-    result = probe_judges(study.plan, study.store, replies=2, attacks=0, progress=False)
-    with pytest.raises(InputError, match="score 'beauty' is unknown"):
-        result.frame("beauty")
-    frame = result.frame("clarity")
-    assert frame["original"].tolist() == [pair.original.scores["clarity"] for pair in result.pairs]
-    assert set(frame["kind"]) == {CONTROL, "padded", "planted", "shuffled"}
-    study.store.close()
-
-
-def test_cards_rest_on_the_study_and_on_its_probes(
+def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
     demo_like_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One card a judge; the files of a card are written where they should be."""
     study = Study.load(demo_like_study)
     result = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
+    with pytest.raises(InputError, match="score 'beauty' is unknown"):
+        result.frame("beauty")
+    frame = result.frame("clarity")
+    assert frame["original"].tolist() == [pair.original.scores["clarity"] for pair in result.pairs]
     cards = cards_of(study, result)
     assert [card.judge for card in cards] == ["primary", "secondary", "tertiary"]
     assert cards[0].agreement[0].n == {"answers": 36, "bases": 12}
@@ -241,40 +222,21 @@ def test_cards_rest_on_the_study_and_on_its_probes(
     study.store.close()
 
 
-def test_the_command_prints_one_object_and_asks_before_it_spends(study_file: Callable[..., Path]) -> None:
-    """JSON on standard output; without --yes a worst cost above the threshold is refused before the first call."""
-    path = study_file()
-    study = Study.load(path)
-    study.execute(progress=False)
-    command = ["judges", "probe", str(path), "--replies", "1", "--attacks", "1", "--json"]
-    done = CliRunner().invoke(cli, command, standalone_mode=False)
-    assert done.return_value == 0, done.output
-    fields = json.loads(done.stdout)
-    assert (fields["replies"], fields["new_calls"]) == (1, 3 * 4)
-    assert {row["kind"] for row in fields["shifts"]} == {CONTROL, "padded", "planted", "shuffled", "attacked"}
-    text = CliRunner().invoke(cli, [*command[:-1], "--yes"], standalone_mode=False)
-    assert "0 asked now" in text.stdout
-    study.store.close()
-
-
-def test_a_cost_above_the_threshold_is_refused_before_the_first_call(
-    tmp_path: Path, store_folder: Path
+def test_the_command_prints_one_object_and_asks_before_it_spends(
+    tmp_path: Path, store_folder: Path, toolkit: Callable
 ) -> None:
-    """The estimate counts what is not paid for yet, and nothing after it was asked."""
+    """The estimate counts what is not paid for yet; without --yes a cost above the threshold is refused first."""
     with StubServer(answer=answer) as server:
         path = stub_study(tmp_path, server.openai_url, "[budget]\nconfirm_above_aud = 0.0\n", bins='["S"]')
         study = Study.load(path)
         study.execute(progress=False)
         seen = server.count
-        command = ["judges", "probe", str(path), "--replies", "1"]
-        refused = CliRunner().invoke(cli, command, standalone_mode=False)
-        assert isinstance(refused.exception, InputError)
-        assert "these 21 calls may cost" in str(refused.exception)
-        assert server.count == seen
-        assert CliRunner().invoke(cli, [*command, "--yes"], standalone_mode=False).return_value == 0
-        confirm_asking(
-            study.plan,
-            study.store,
-            probe_requests(study.plan, probe_targets(study.plan, study.store, replies=1)),
-        )
+        command = ("judges", "probe", path, "--replies", "1")
+        code, _, err = toolkit(*command)
+        assert (code, "these 21 calls may cost" in err, server.count) == (2, True, seen)
+        code, out, _ = toolkit(*command, "--yes", "--json")
+        fields = json.loads(out)
+        assert (code, fields["replies"], fields["new_calls"]) == (0, 1, 21)
+        assert {row["kind"] for row in fields["shifts"]} == set(HARM)
+        assert "0 asked now" in toolkit(*command)[1]  # all is paid for
         study.store.close()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import ipywidgets as widgets
 import pytest
-from rated_study import clear_of_people, finished_study
+from small_study import clear_of_people, finished_study
 
 from toolkit.errors import InputError, StoreError
 from toolkit.people.desk import STEPS, Desk, plain, rating_desk

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from rated_study import finished_study
+from small_study import finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import next_reply, open_round, rate

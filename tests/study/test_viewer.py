@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from rated_study import clear_of_people, finished_study
+from small_study import clear_of_people, finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import open_round, rate, running_rounds

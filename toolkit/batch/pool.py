@@ -135,9 +135,8 @@ def connected(address: str, place: Path) -> Iterator[tuple[Cluster, int]]:
     try:
         from distributed import Client
     except ImportError:
-        raise InputError(
-            "--cluster needs the package distributed: pip install llm-security-toolkit[cluster]"
-        ) from None
+        how = "pip install llm-security-toolkit[cluster]"
+        raise InputError(f"--cluster needs the package distributed: {how}") from None
     place.mkdir(parents=True, exist_ok=True)
     try:
         client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)

@@ -186,10 +186,8 @@ def _swaps() -> tuple[tuple[Mapping[str, Any], re.Pattern[str]], ...]:
 
 def _wrong(swap: Mapping[str, Any], was: str, reply: str, dice: random.Random) -> str:
     word = " ".join(was.lower().split())
-    if (
-        "absent" in swap
-    ):  # drawn from those that the reply does not hold, so that it cannot be right by chance
-        choices = swap["absent"]
+    if choices := swap.get("absent"):
+        # One that the reply does not hold, so that it cannot be right by chance.
         free = [choice for choice in choices if choice not in reply]
         return dice.choice(free or [choice for choice in choices if choice != was])
     if "moved" in swap:

@@ -20,12 +20,6 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
     """Aggregate the judgements of one run over the judges that count.
 
     A judge that judged several times counts once, with its means over the times that can be read.
-
-    Examples
-    --------
-    >>> evaluation = ensemble_evaluation([Judgement("primary", "gpt-4-turbo", "default", "", reason="prose")])
-    >>> evaluation["aggregated"]["judged"], evaluation["judge_results"]["primary"]["evaluation_failed"]
-    (False, True)
     """
     labels = [judgement.label for judgement in judgements]
     if len(set(labels)) < len(labels):

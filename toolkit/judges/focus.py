@@ -78,11 +78,6 @@ def focus_lines(text: str, count: int) -> str:
     r"""Return the focus sentences of a reply as they stand in a judge's prompt, one a line.
 
     They are the reply's own words, so whoever puts them into a prompt puts them inside the fence.
-
-    Examples
-    --------
-    >>> focus_lines("Isolate the\nhost.\n\n# Later", 5)
-    'Isolate the host.'
     """
     lines = [" ".join(sentence.of(text).split()) for sentence in focus_sentences(text, count)]
     short = [line if len(line) <= LINE_LENGTH else line[: LINE_LENGTH - 1] + "…" for line in lines]
@@ -90,13 +85,7 @@ def focus_lines(text: str, count: int) -> str:
 
 
 def reply_metadata(text: str, count: int = 5) -> dict[str, Any]:
-    """Return what is kept with a reply: its length, and its focus sentences (seed 002, section 3.1).
-
-    Examples
-    --------
-    >>> reply_metadata("Isolate the host.")["sentence_count"]
-    1
-    """
+    """Return what is kept with a reply: its length, and its focus sentences (seed 002, section 3.1)."""
     sentences = _sentences(text)
     return {
         "content_length": len(text),

@@ -46,13 +46,6 @@ def hallucination_requests(
     """Return the k requests that put one answer to one judge, with the seed's sampling parameters.
 
     They differ in repeat index and seed alone; a model that takes no temperature is sent none.
-
-    Examples
-    --------
-    >>> item = LabelledItem("a", "Which port is SSH?", "Port 22.")
-    >>> requests = hallucination_requests(item, JudgeSpec("primary", "demo", "scripted", "echo"), k=3)
-    >>> [request.repeat for request in requests], len(requests[0].messages)
-    ([0, 1, 2], 3)
     """
     if not 1 <= k <= MOST_VOTES:
         raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
@@ -79,15 +72,6 @@ def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tup
     In ``cot`` and ``score`` every text is fenced by a code that it cannot know, see
     `toolkit.judges.request.fence_code`. In ``boolean`` and ``cot-seed`` the texts stand as the seed puts them, so an
     answer that speaks to the judge may be heard: use these two to reproduce, and the other two to measure.
-
-    Examples
-    --------
-    >>> item = LabelledItem("a", "Which port is SSH?", "Port 22.", "TCP port 22.")
-    >>> prompt, greeting, texts = conversation(item, "boolean")
-    >>> print(texts.content)
-    Question: Which port is SSH?
-    Perfect Answer: TCP port 22.
-    Generated Answer: Port 22.
     """
     if mode not in MODES:
         raise InputError(f"hallucination mode {mode!r} is unknown; use one of {', '.join(MODES)}")
@@ -156,13 +140,6 @@ def yes_or_no(text: str) -> bool | None:
 
     Both words at once ("yes and no") are neither, and so is a no that begins another sentence ("No answer was
     given"). Yes and no in another language than the question's are not guessed.
-
-    Examples
-    --------
-    >>> yes_or_no("**Yes.** It names 10.9.9.9."), yes_or_no("no"), yes_or_no("It is not invented.")
-    (True, False, None)
-    >>> yes_or_no("Yes and no.") is None
-    True
     """
     found = _decision(text)
     return None if found is None else found[0]
@@ -173,13 +150,6 @@ def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
 
     Nothing is guessed: a reply that does not hold to the form counts for nothing. A decision that stands counts
     even when the provider stopped the reply at its token limit, except for a number that may go on.
-
-    Examples
-    --------
-    >>> read_vote("The RFC exists.\nVerdict: no", "cot")
-    Vote(value=0.0, reason=None, explanation='The RFC exists.')
-    >>> read_vote("7/10", "score").reason
-    "not a score: '7/10'"
     """
     cut = finish_reason == "length"
     # A thought that does not end leaves nothing of the reply.

@@ -59,13 +59,7 @@ class Judgement:
 
 
 def judge_label(role: str, repeat: int) -> str:
-    """Return the name of one time that a judge judges a reply.
-
-    Examples
-    --------
-    >>> judge_label("primary", 0), judge_label("primary", 1)
-    ('primary', 'primary_2')
-    """
+    """Return the name of one time that a judge judges a reply."""
     return role if repeat == 0 else f"{role}_{repeat + 1}"
 
 

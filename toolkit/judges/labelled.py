@@ -68,35 +68,10 @@ _HALUEVAL: Final[tuple[tuple[str | None, str | None, str, str], ...]] = (
 def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem, ...]:
     """Read labelled answers: the shipped set by its name, a file of our own, HaluEval's, or TruthfulQA's.
 
-    Which kind a file is, is told by its columns. One of our own has the columns ``item_id``, ``question``,
-    ``answer``, and where wanted ``reference``, ``documents``, ``hallucinated``, ``domain`` and ``topic``; the domain
-    may be left to whether there are documents.
-
-    Parameters
-    ----------
-    path
-        ``security``, or the path of a ``.csv`` file with a header, or of a ``.jsonl`` or ``.json`` file with one
-        object a line; UTF-8.
-    seed
-        TruthfulQA has several right and wrong answers to a question: one of each is drawn by this seed, and with
-        ``None`` all are taken. Other files do not need it.
-
-    Returns
-    -------
-    tuple of LabelledItem
-        In the order of the file; a row with a right and a hallucinated answer gives two items, in this order.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, is of no known kind, is empty, or a cell is wrong; the message names file, line
-        and column.
-
-    Examples
-    --------
-    >>> items = read_items("security")
-    >>> sum(item.hallucinated for item in items) / len(items)
-    0.5
+    The file is a ``.csv`` with a header, or has one JSON object a line; its columns tell its kind.
+    One of our own has ``item_id``, ``question``, ``answer``, and where wanted ``reference``, ``documents``,
+    ``hallucinated``, ``domain`` and ``topic``. TruthfulQA has several right and wrong answers to a question: one of
+    each is drawn by ``seed``, and with ``None`` all are taken. What is wrong is said with file, line and column.
     """
     if str(path) in SHIPPED:
         with resources.as_file(resources.files("toolkit.judges") / "data" / SHIPPED[str(path)]) as file:

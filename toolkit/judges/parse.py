@@ -45,15 +45,7 @@ class Unreadable(Exception):
 
 
 def parse_judgement(text: str, rubric: Rubric, finish_reason: str = "stop") -> Parsed:
-    """Read one judge reply: exactly one JSON object with every dimension on the scale, or raise `Unreadable`.
-
-    Examples
-    --------
-    >>> from toolkit.judges.rubric import load_rubric
-    >>> parse_judgement("I would give it 4 of 5.", load_rubric("default"))
-    Traceback (most recent call last):
-    toolkit.judges.parse.Unreadable: prose: 'I would give it 4 of 5.'
-    """
+    """Read one judge reply: exactly one JSON object with every dimension on the scale, or raise `Unreadable`."""
     answer = one_object(text, finish_reason)
     reasons = None
     if rubric.asks_reasons:

@@ -81,14 +81,6 @@ def per_sentence_requests(
     once. A turn of the assistant stands between the material and the question: some chat templates refuse two turns
     of the user in a row, and in one message with the question the material could not end a cached prefix. A reply
     without a segment, an empty one for example, is scored on all dimensions in the one request about the whole.
-
-    Examples
-    --------
-    >>> from toolkit.judges.rubric import load_rubric
-    >>> judge = JudgeSpec("primary", "demo", "scripted", "echo")
-    >>> requests = per_sentence_requests(judge, load_rubric("default"), Manner(), "Name it.", "SSH. Port 22.")
-    >>> len(requests), len({request.messages[:3] for request in requests})
-    (3, 1)
     """
     if manner.shuffle:
         rubric = shuffled(rubric, judge, task)
@@ -206,13 +198,7 @@ def _finding(item: Any, dimensions: Sequence[str]) -> Finding:
 
 
 def bounded_score(weight: float) -> float:
-    """Return 5 * max(0, 1 - weight / worst): 5 without a finding, 0 from one critical finding on.
-
-    Examples
-    --------
-    >>> bounded_score(0), bounded_score(5), bounded_score(30)
-    (5.0, 4.0, 0.0)
-    """
+    """Return 5 * max(0, 1 - weight / worst): 5 without a finding, 0 from one critical finding on."""
     return SCALE[1] * max(0.0, 1.0 - weight / WORST)
 
 

@@ -54,13 +54,7 @@ class Manner:
     related: Literal["mark", "exclude"] = "mark"
 
     def sentence(self) -> str:
-        """Return what a caption must say of it beyond the usual; empty where it is the usual.
-
-        Examples
-        --------
-        >>> Manner(focus="listed", repeats=3).sentence()
-        'Focus sentence prompting: 5 sentences of each reply named to the judges. Each judge judged 3 times.'
-        """
+        """Return what a caption must say of it beyond the usual; empty where it is the usual."""
         told = {
             "off": "",
             "listed": f"Focus sentence prompting: {self.focus_sentences} sentences of each reply named to the judges.",
@@ -115,16 +109,7 @@ class JudgeSpec:
 def judge_request(
     judge: JudgeSpec, rubric: Rubric, *, task: str, response: str, manner: Manner = PLAIN
 ) -> ModelRequest:
-    """Return the request that asks one judge to score one reply.
-
-    Examples
-    --------
-    >>> from toolkit.judges.rubric import load_rubric
-    >>> judge = JudgeSpec("primary", "demo", "scripted", "echo")
-    >>> request = judge_request(judge, load_rubric("default"), task="Name the port.", response="Port 22.")
-    >>> [message.role for message in request.messages], "Port 22." in request.messages[1].content
-    (['system', 'user'], True)
-    """
+    """Return the request that asks one judge to score one reply."""
     if manner.shuffle:
         rubric = shuffled(rubric, judge, task)
     listed = manner.focus == "listed"

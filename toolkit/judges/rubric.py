@@ -119,13 +119,7 @@ class Rubric(Strict):
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Replace the placeholders of a prompt in one pass: what was put in is never read as a placeholder.
-
-    Examples
-    --------
-    >>> fill('{task} {"a": 1}', {"task": "say {nonce}", "nonce": "secret"})
-    'say {nonce} {"a": 1}'
-    """
+    """Replace the placeholders of a prompt in one pass: what was put in is never read as a placeholder."""
     return PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
 
 

@@ -384,12 +384,8 @@ def _kind_of(number: Number, bare: str, facts: Facts) -> _Kind:
     if _is_size(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
         return "size", 0
     if not whole:
-        return (
-            ("number", 0)
-            if re.search(r"\d\.\d", number.text)
-            and not re.search(r"(?i)(?:version|v|tls|/|rv:?|http)\s*$", before)
-            else ("", 0)
-        )
+        versioned = re.search(r"(?i)(?:version|v|tls|/|rv:?|http)\s*$", before)
+        return ("number" if re.search(r"\d\.\d", number.text) and not versioned else "", 0)
     value = int(number.written)
     if re.match(r"\s*/\s*(?:tcp|udp)\b", after, re.IGNORECASE):
         return "port", 0
@@ -467,11 +463,8 @@ def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:
     if name == "packet":
         return 0 <= whole <= len(facts.frame) + 1 or str(whole) in facts.values("number")
     if name == "stream":
-        return (
-            whole <= len(facts.values("stream")) or str(whole) in facts.values("stream")
-            if "stream" in facts.frame
-            else None
-        )
+        streams = facts.values("stream")
+        return whole <= len(streams) or str(whole) in streams if "stream" in facts.frame else None
     if name == "simple count":
         return whole in facts.simple_counts_in(base)
     if name == "count":
@@ -502,11 +495,8 @@ def _near(number: Number, wanted: Collection[float]) -> bool:
     decimals = len(number.text.partition(".")[2]) if "." in number.text else 0
     for value in number.values:
         scale = abs(value / number.written) if number.written else 1.0
-        slack = (
-            1.0001 * scale * 10.0**-decimals
-            if scale != 1 or decimals or number.unit not in ("byte", "bytes", "b")
-            else 0.5
-        )
+        whole_bytes = scale == 1 and not decimals and number.unit in ("byte", "bytes", "b")
+        slack = 0.5 if whole_bytes else 1.0001 * scale * 10.0**-decimals
         if number.approximate:
             slack = max(slack, abs(value) / 10)
         if any(abs(value - one) <= slack for one in wanted):

@@ -117,20 +117,13 @@ class Facts:
 
     def values(self, column: str) -> frozenset[str]:
         """Return the values of a column in small letters."""
-        return (
-            frozenset(v for v in self._column(column) if v is not None)
-            if column in self.frame
-            else frozenset()
-        )
+        cells = self._column(column) if column in self.frame else []
+        return frozenset(value for value in cells if value is not None)
 
     def cell(self, packet: str, column: str) -> str | None:
         """Return what stands in one cell, in small letters; None where there is no such cell, or it is empty."""
-        numbers = self._column("number") if "number" in self.frame else []
-        return (
-            self._column(column)[numbers.index(packet)]
-            if packet in numbers and column in self.frame
-            else None
-        )
+        numbers = self._column("number") if {"number", column} <= set(self.frame) else []
+        return self._column(column)[numbers.index(packet)] if packet in numbers else None
 
     def exchange(self, number: int) -> int:
         """Return a packet's row, its neighbours in its stream, and the request and reply that it goes with."""

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final
 
 from toolkit.errors import InputError
 from toolkit.samples.tables import staging_for
@@ -169,40 +169,34 @@ def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """End a command with everything that it started."""
-    with suppress(
-        ProcessLookupError, PermissionError
-    ):  # all of them have ended; macOS says so with the second
+    with suppress(ProcessLookupError, PermissionError):  # all have ended; macOS says so with the second
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 class Dumpcap:
-    """A dumpcap that records, and the threads that take its packets and its words."""
+    """A dumpcap that records, the thread that takes its packets, and the file of its words."""
 
-    def __init__(self, process: subprocess.Popen[bytes], sink: IO[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], sink: IO[bytes], log: IO[bytes]) -> None:
         self.process = process
-        self._words: list[str] = []
-        self._recording = threading.Event()
-        self._threads = [
-            threading.Thread(target=shutil.copyfileobj, args=(process.stdout, sink), name=_NAME, daemon=True),
-            threading.Thread(target=self._listen, name=_NAME, daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._log = log
+        packets = (process.stdout, sink)
+        self._thread = threading.Thread(target=shutil.copyfileobj, args=packets, name=_NAME, daemon=True)
+        self._thread.start()
 
-    def _listen(self) -> None:
-        for line in cast(IO[bytes], self.process.stderr):
-            self._words.append(line.decode(errors="replace"))
-            if line.startswith(b"File: "):  # said when the interface is open and the filter is set
-                self._recording.set()
-        self._recording.set()
+    def _words(self) -> list[str]:
+        """Return the lines it has said; by ``pread``, for the place in the file is its own."""
+        return os.pread(self._log.fileno(), 65_536, 0).decode(errors="replace").splitlines(keepends=True)
 
     def wait_until_recording(self, interface: str) -> None:
         """Return when packets are recorded; raise what dumpcap complained of when it ends before that."""
-        began = self._recording.wait(_PATIENCE)
-        if began and any(word.startswith("File: ") for word in self._words):
-            return
-        said = [word for word in self._words if not word.startswith("Capturing on")]
+        deadline, ended = time.monotonic() + _PATIENCE, False
+        while time.monotonic() < deadline and not ended:
+            ended = self.process.poll() is not None  # looked at first: what it said last counts too
+            if any(word.startswith("File: ") for word in self._words()):  # interface open, filter set
+                return
+            time.sleep(_LOOK)
+        said = [word for word in self._words() if not word.startswith("Capturing on")]
         advice = "try as root, or: sudo dpkg-reconfigure wireshark-common"
         first = one_line("".join(said[:2]).removeprefix("dumpcap: "))
         raise InputError(
@@ -217,15 +211,14 @@ class Dumpcap:
             code = self.process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             raise InputError("dumpcap: does not end; nothing was written, record again") from None
-        for thread in self._threads:
-            thread.join()
+        self._thread.join()
         if code:
-            said = one_line("".join(self._words[2:]))
+            said = one_line("".join(self._words()[2:]))
             raise InputError(f"dumpcap: ended with code {code} while recording; {said}")
 
     def counts(self) -> tuple[int, int]:
         """Return how many packets were recorded and how many were lost."""
-        words = "".join(self._words)
+        words = "".join(self._words())
         recorded = re.findall(r"Packets captured: (\d+)", words)
         lost = re.findall(r"received/dropped on interface .*: \d+/(\d+) ", words)
         return int(recorded[-1]) if recorded else 0, sum(map(int, lost))
@@ -243,17 +236,18 @@ def recording_into(path: Path, interface: str, bpf: str, packets: int | None) ->
     with (
         tempfile.TemporaryDirectory(prefix="toolkit-dumpcap-") as home,
         path.open("wb") as sink,
+        tempfile.TemporaryFile() as log,
         subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=log,
             env=surroundings(home),
             start_new_session=True,
         ) as process,
     ):
         try:
-            recording = Dumpcap(process, sink)
+            recording = Dumpcap(process, sink, log)
             recording.wait_until_recording(interface)
             yield recording
         finally:

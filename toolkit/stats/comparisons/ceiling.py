@@ -12,7 +12,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.run_table import in_order
+from toolkit.stats.inference.run_table import in_order, need_columns, need_labels, numbers_of
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCALE
 
@@ -21,17 +21,7 @@ _EQUAL = 1e-9
 
 @dataclass(frozen=True)
 class Ceiling(Result):
-    """Shares of scores at the top and at the bottom of the scale.
-
-    Parameters
-    ----------
-    shares
-        Group (``all``, ``length_bin S``, ``model m1`` ...) to the share at the ceiling and the share at the floor.
-    warnings
-        A sentence for each share above the limit.
-    limit
-        Share above which there is a warning.
-    """
+    """Shares of scores at the top and at the bottom of the scale."""
 
     about: ClassVar[str] = "group"
     shares: dict[str, tuple[Estimate, Estimate]]
@@ -61,26 +51,7 @@ def ceiling(
     runs. Above the limit a difference of means is drawn towards 0, and an interval that holds the mean says little of
     quality.
 
-    Parameters
-    ----------
-    scores
-        One row a score with base and the score, and what it is grouped by; missing scores are left out and counted.
-    score
-        Column of scores.
-    by
-        Columns to group by; those that the frame lacks are passed over.
-    limit
-        Share above which to warn, 0-1; the study file keeps it as ``ceiling_share``.
-
-    Returns
-    -------
-    Ceiling
-        Not estimable for a group without a score; intervals are clustered by base.
-
-    Raises
-    ------
-    InputError
-        If base or score is missing, a base is empty, a score lies outside of the scale, or the limit is no share.
+    Columns of ``by`` that the frame lacks are passed over.
 
     Examples
     --------
@@ -89,16 +60,13 @@ def ceiling(
     >>> round(found.shares["all"][0].estimate, 3), found.shares["all"][0].missing, len(found.warnings)
     (0.667, 1, 3)
     """
-    absent = [name for name in ("base", score) if name not in scores]
-    if absent:
-        raise InputError(f"ceiling: scores lack the column {', '.join(absent)}; give base and {score}")
-    if scores["base"].isna().any():
-        raise InputError("ceiling: a base is empty; every score needs one")
+    need_columns("ceiling: scores", scores, ("base", score))
+    need_labels("ceiling: scores", scores, ("base",))
     if not 0 < limit <= 1:
         raise InputError(f"ceiling: limit {limit:g} cannot be; give a share")
-    values = pd.to_numeric(scores[score], errors="coerce").astype("float64").to_numpy()
+    values = numbers_of("ceiling: scores", scores, score)
     gone, (low, high) = np.isnan(values), SCALE
-    wrong = (values < low - _EQUAL) | (values > high + _EQUAL) | (gone & scores[score].notna().to_numpy())
+    wrong = (values < low - _EQUAL) | (values > high + _EQUAL)
     if wrong.any():
         first = scores[score].iloc[int(wrong.argmax())]
         raise InputError(

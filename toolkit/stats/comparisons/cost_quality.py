@@ -49,19 +49,7 @@ class ParetoPoint(Result):
 
 @dataclass(frozen=True)
 class Pareto(Result):
-    """The points of a study in the plane of cost and quality.
-
-    Parameters
-    ----------
-    points
-        One per model and length bin with runs that have score and cost, by model and bin.
-    resamples, seed
-        Of the bootstrap.
-    notes
-        What was left out and what has no meaning here.
-    cost
-        Column of the cost: ``aud_cost``, or ``total_tokens`` where money says nothing.
-    """
+    """The points of a study in the plane of cost and quality."""
 
     points: tuple[ParetoPoint, ...]
     resamples: int
@@ -120,23 +108,7 @@ def pareto(
     the jackknife over bases of :math:`\ln(\bar q / \bar c)`. Its 95 % interval covered
     94.0-95.6 % in 2,000 simulated studies each of 6 to 100 bases with log-normal costs, near the ceiling too.
 
-    Parameters
-    ----------
-    runs
-        One row per run with base, model, length_bin, the score and the cost of the run's own call in AUD.
-    score, cost
-        Columns of quality and cost (AUD, or ``total_tokens``). Runs that lack either are left out and counted.
-    resamples, seed
-        Of the bootstrap.
-
-    Returns
-    -------
-    Pareto
-
-    Raises
-    ------
-    InputError
-        As `toolkit.stats.inference.run_table.checked_runs`, or if a cost is below 0 or there are no resamples.
+    Runs that lack score or cost are left out and counted.
 
     References
     ----------

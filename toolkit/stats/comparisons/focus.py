@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.run_table import checked_runs, score_unit
+from toolkit.stats.inference.run_table import checked_runs, need_columns, score_unit
 from toolkit.stats.prompt_length.contrasts import (
     PAIRED_METHOD,
     LengthComparison,
@@ -28,20 +28,7 @@ ABOUT: Final = ("base", "situation", "length_bin", "model")
 
 @dataclass(frozen=True)
 class FocusContrast(Result):
-    """Scores with focus sentences less scores without, of the same runs by the same judges.
-
-    Parameters
-    ----------
-    difference
-        Mean difference on - off, each base counting once.
-    effect_sizes
-        d_z, d_av and g_z of it.
-    by_bin
-        The difference per length bin (``per_bin``), and whether it differs between bins (``contrasts``): where it
-        does, FSP is not the same instrument for every length.
-    notes
-        What was paired and what was left out.
-    """
+    """Scores with focus sentences less scores without, of the same runs by the same judges."""
 
     about: ClassVar[str] = "comparison"
     difference: Estimate
@@ -68,23 +55,7 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite"
     over bases gives the interval (`toolkit.stats.inference.means.mean_interval`). Each bin weighs the same in a base.
     The 95 % interval covered in 94.0 % of 1,000 simulated studies of 12 bases, two models and three judges.
 
-    Parameters
-    ----------
-    on, off
-        One row per judgement with run_id, base, length_bin, judge and the score; model and judge_repeat where there
-        are several. A failed judgement has no score and is missing.
-    score
-        Column to compare.
-
-    Returns
-    -------
-    FocusContrast
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a judgement is there twice, no run is in both frames, or a run's base, bin or model
-        differs between them.
+    A failed judgement has no score and is missing; what cannot be paired is refused.
 
     Examples
     --------
@@ -129,11 +100,7 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite"
 def _judged(frame: pd.DataFrame, score: str, side: str) -> pd.DataFrame:
     """Return the checked judgements of one side with run and judge."""
     key = ["run_id", "judge"]
-    absent = [name for name in key if name not in frame]
-    if absent:
-        raise InputError(
-            f"focus contrast: {side} lacks the column {', '.join(absent)}; give run_id and judge"
-        )
+    need_columns(f"focus contrast: judgements {side}", frame, key)
     checked = checked_runs(frame.drop(columns="run_id"), score, labels=("judge",))
     checked["run_id"] = frame["run_id"].astype("object").to_numpy()
     checked["judge_repeat"] = frame["judge_repeat"].to_numpy() if "judge_repeat" in frame else 0

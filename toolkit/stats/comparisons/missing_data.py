@@ -10,11 +10,10 @@ from typing import ClassVar, Final
 import numpy as np
 import pandas as pd
 
-from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.run_table import checked_runs, in_order
+from toolkit.stats.inference.run_table import checked_runs, in_order, need_columns, need_labels
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, compare_lengths
 from toolkit.stats.result import Estimate, Result, rounded
 from toolkit.words import SCALE, agreeing, counted
@@ -59,22 +58,7 @@ class MissingBounds(Result):
 
 @dataclass(frozen=True)
 class MissingData(Result):
-    """How many scores are missing, where, and whether the missing ones gather anywhere.
-
-    Parameters
-    ----------
-    overall
-        Share of rows without a score, of the runs and of the judgements.
-    shares
-        Column (model, length_bin, judge) to the share missing at each of its values.
-    imbalance
-        Largest difference of two shares of each column, with the p value of the test that the values are missing
-        alike, by Holm over the columns.
-    reasons
-        How often each reason was given, where the frame has reasons.
-    bounds
-        What the missing scores could do to the length contrasts.
-    """
+    """How many scores are missing, where, and whether the missing ones gather anywhere."""
 
     about: ClassVar[str] = "missing by"
     overall: tuple[Estimate, ...]
@@ -102,27 +86,7 @@ def missing_data(
 ) -> MissingData:
     """Count what has no score, by model and length bin of the runs and by judge of the judgements.
 
-    Parameters
-    ----------
-    runs
-        One row a run with base, length_bin, model and the score, NaN where missing; reasons are read from the
-        columns failure and defect, where they exist.
-    judgements
-        One row a judgement with base, judge and the score; reasons are read from the column reason.
-    score
-        Column that is missing or not.
-    seed
-        Of the test of imbalance.
-
-    Returns
-    -------
-    MissingData
-        Intervals are clustered by base.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a base is empty, or the runs cannot be compared (`toolkit.stats.inference.run_table`).
+    Reasons are read from the columns failure, defect and reason, where they exist.
 
     Examples
     --------
@@ -137,11 +101,8 @@ def missing_data(
     overall, shares, imbalance = [], {}, []
     reasons: Counter[str] = Counter()
     for what, table, columns in tables:
-        absent = [name for name in ("base", score, *columns) if name not in table]
-        if absent:
-            raise InputError(f"missing data: {what} lack the column {', '.join(absent)}; give it")
-        if table["base"].isna().any():
-            raise InputError(f"missing data: the base of one of the {what} is empty; every one needs a base")
+        need_columns(f"missing data: {what}", table, ("base", score, *columns))
+        need_labels(f"missing data: {what}", table, ("base",))
         gone = table[score].isna().to_numpy()
         bases = table["base"].astype(str).to_numpy()
         overall.append(share(f"missing {what}", list(gone), list(bases), what=what))

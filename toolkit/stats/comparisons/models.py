@@ -31,18 +31,7 @@ RATE_UNIT: Final = "share of answers"
 
 @dataclass(frozen=True)
 class ModelComparison(Result):
-    """The means or rates of the models and their paired differences.
-
-    Parameters
-    ----------
-    models
-        Model to its mean or rate; ``missing`` counts its answers without a score.
-    differences
-        One result a pair of models, the first less the second over the prompts that both answered, with Holm's p
-        values; ``missing`` counts the prompts that lack one of the two.
-    notes
-        How answers were averaged and what was left out.
-    """
+    """The means or rates of the models and their paired differences."""
 
     about: ClassVar[str] = "comparison"
     models: tuple[tuple[str, Estimate], ...]
@@ -70,24 +59,7 @@ def compare_models(runs: pd.DataFrame, score: str = "composite", *, rate: bool =
     Repeats of a prompt are averaged first. The difference of two models is taken prompt by prompt, which takes out
     what makes prompts hard for both (Miller 2024, section 4), and prompts of one base are one cluster.
 
-    Parameters
-    ----------
-    runs
-        One row per run with base, length_bin, model and the score; prompt_id too where a base has several prompts
-        of one length.
-    score
-        Column to compare.
-    rate
-        Whether the score is 0 or 1 and its mean a rate, which has intervals of its own.
-
-    Returns
-    -------
-    ModelComparison
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a run is there twice, a label is empty, or a score is not a number (of a rate: 0 or 1).
+    A ``rate`` is the mean of a score that is 0 or 1, which has intervals of its own.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.multiplicity import false_discovery
 from toolkit.stats.inference.proportions import effective_cases, wilson
+from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import counted
 
@@ -142,9 +143,7 @@ def _tables(
         ("judge", judged, ["run_id"], ()),
         ("person", human, ["run_id", "rater"], ("base",)),
     ):
-        absent = [name for name in (*keys, *more, score) if name not in frame]
-        if absent:
-            raise InputError(f"{_TEST}: scores of a {what} lack the column {', '.join(absent)}; add it")
+        need_columns(f"{_TEST}: scores of a {what}", frame, (*keys, *more, score))
         twice = frame.duplicated(keys)
         if twice.any():
             run = frame.loc[twice, "run_id"].iloc[0]

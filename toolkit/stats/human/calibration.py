@@ -14,28 +14,14 @@ from toolkit.stats.human.alt_test import AltTest, alternative_annotator_test
 from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.human.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.run_table import in_order, score_unit
+from toolkit.stats.inference.run_table import in_order, need_columns, score_unit
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import counted
 
 
 @dataclass(frozen=True)
 class Calibration(Result):
-    """What the ratings of people say of the scores of the judges.
-
-    Parameters
-    ----------
-    means
-        ``all``, each length bin and each model to the mean that people would give.
-    agreement
-        Quadratic weighted kappa and Pearson's r of the ensemble, and of each judge, with the people.
-    alt_tests
-        Ensemble and judges to the alternative annotator test.
-    needed
-        How many answers people must still rate for the widths that were asked for.
-    notes
-        What the numbers rest on.
-    """
+    """What the ratings of people say of the scores of the judges."""
 
     means: Mapping[str, CalibratedMean]
     agreement: tuple[Estimate, ...]
@@ -73,28 +59,8 @@ def calibrate(
     answers as a random part of all that were judged, which the rounds of `toolkit.people.rating` draw, balanced over
     bin and model.
 
-    Parameters
-    ----------
-    runs
-        One row a run with run_id, base, length_bin, model and the mean of the judges under ``score``.
-    judgements
-        One row a judgement with run_id, base, judge and ``score``.
-    human
-        One row a rating with run_id, base, rater and ``score``; missing where unfinished.
-    score
-        The column that is compared.
-    width
-        Width wanted of the interval of the mean, in score points; that of kappa is .2.
-
-    Returns
-    -------
-    Calibration
-        With nothing estimable, and the reason, where nobody has rated.
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a run is there twice, or a person rated a run twice.
+    ``human`` has one row a rating with run_id, base, rater and the score, missing where unfinished. ``width`` is that
+    wanted of the interval of the mean, in score points; that of kappa is .2.
 
     References
     ----------
@@ -146,9 +112,7 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
         ("judgements", judgements, ("run_id", "base", "judge", score)),
         ("human", human, ("run_id", "base", "rater", score)),
     ):
-        absent = [name for name in needed if name not in frame]
-        if absent:
-            raise InputError(f"calibration: {what} lack the column {', '.join(absent)}; add it")
+        need_columns(f"calibration: {what}", frame, needed)
     for what, frame, keys in (("run", runs, ["run_id"]), ("rating", human, ["run_id", "rater"])):
         twice = frame.duplicated(keys)
         if twice.any():

@@ -15,6 +15,7 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.multiplicity import with_holm
+from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.one_shot.methods import UNIT, WEIGHTS
 from toolkit.stats.result import Estimate, Result
@@ -242,11 +243,7 @@ def _cells(methods: pd.DataFrame, by: str, score: str) -> pd.DataFrame:
     """Return the scores with one column for each variant (or model), one row for each question and model."""
     if by not in ("variant", "model"):
         raise InputError(f"comparison by {by!r} is not known; use 'variant' or 'model'")
-    absent = [name for name in (*NEEDED, score) if name not in methods]
-    if absent:
-        raise InputError(
-            f"methods: lack the column {', '.join(absent)}; give {', '.join(NEEDED)} and {score}"
-        )
+    need_columns("methods", methods, (*NEEDED, score))
     doubled = methods[methods.duplicated(list(NEEDED))]
     if len(doubled):
         row = doubled.iloc[0]

@@ -11,6 +11,7 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.scoring import OneShotScore, one_shot_score
 from toolkit.stats.inference.means import mean_interval
+from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate
 
 VERDICTS: Final = ("expected", "unexpected", "hallucinated")
@@ -25,19 +26,7 @@ KEYS: Final = ("method", "variant", "question", "sample", "model")
 
 @dataclass(frozen=True)
 class MethodScore:
-    """What the experiments of one method came to.
-
-    Parameters
-    ----------
-    method, variant, question, sample, model
-        Which method: the prompt (a variant and a question), the sample and the model.
-    i1, i0, h
-        Expected answers, unexpected answers, hallucinations.
-    experiments
-        N: how many experiments there should be.
-    score
-        The score with its interval; ``None`` when the test is incomplete.
-    """
+    """What the experiments of one method came to."""
 
     method: str
     variant: str
@@ -88,25 +77,7 @@ def score_methods(
 ) -> tuple[MethodScore, ...]:
     """Count the verdicts of each method and score those that are complete.
 
-    Parameters
-    ----------
-    experiments
-        One row an experiment with method, variant, question, sample, model and verdict: expected, unexpected,
-        hallucinated, or missing.
-    weights
-        Weight of each verdict, in that order.
-    confidence
-        Coverage of the intervals.
-
-    Returns
-    -------
-    tuple of MethodScore
-        In the order of the frame.
-
-    Raises
-    ------
-    InputError
-        If a column is missing or a verdict is unknown.
+    A verdict is expected, unexpected, hallucinated, or missing.
 
     Examples
     --------
@@ -115,9 +86,7 @@ def score_methods(
     >>> one.note, round(one.score.raw, 2)
     ('I1 = 6, I0 = 1, H = 3', 0.45)
     """
-    absent = [name for name in (*KEYS, "verdict") if name not in experiments]
-    if absent:
-        raise InputError(f"experiments: lack the column {', '.join(absent)}; give {', '.join(KEYS)}, verdict")
+    need_columns("experiments", experiments, (*KEYS, "verdict"))
     if unknown := set(experiments["verdict"].dropna()) - set(VERDICTS):
         raise InputError(
             f"experiments: verdict {min(map(str, unknown))!r} is not one of {', '.join(VERDICTS)}"

@@ -124,26 +124,8 @@ def pilot_power(
     Intervals carry the uncertainty of the pilot's standard deviation alone (94-95.4 % coverage
     from 12 bases); of a small pilot they are wide, and the upper end is the one to plan with.
 
-    Parameters
-    ----------
-    runs
-        One row per run with base, length_bin, the score and, where there are several, model; aud_cost and
-        judge_aud_cost (AUD) where costs are known.
-    effect
-        Difference in score points that matters; None for what is detectable only.
-    score
-        Column to compare.
-    repeats
-        Repeats of each prompt in the study to be planned; as in these runs by default.
-
-    Returns
-    -------
-    PilotPower
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a run is there twice, or a number cannot be used.
+    ``effect`` is the difference in score points that matters, ``repeats`` those of each prompt in the study to be
+    planned, as in these runs by default.
 
     References
     ----------

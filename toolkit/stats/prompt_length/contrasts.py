@@ -32,25 +32,7 @@ Cells = TypeVar("Cells", pd.Series, pd.DataFrame)
 
 @dataclass(frozen=True)
 class LengthComparison(Result):
-    """The scores of the three length bins and their differences within bases.
-
-    Parameters
-    ----------
-    per_bin
-        Mean score of S, M and L; ``missing`` counts the runs of the bin without a score.
-    contrasts
-        Mean paired difference M-S, L-M and L-S, confirmatory or exploratory, these with Holm's p values; ``missing``
-        counts the bases left out.
-    effect_sizes, corrected_effect_sizes, average_effect_sizes
-        d_z, g_z (d_z corrected for its bias) and d_av of each contrast, without unit.
-    anova, friedman
-        Repeated-measures ANOVA and Friedman's test over the bins that have scores, each base that has them all
-        counting once; None where they were not asked for.
-    equivalence
-        Two one-sided tests of each contrast; empty where no margin was given.
-    notes
-        How runs were averaged and what was left out.
-    """
+    """The scores of the three length bins and their differences within bases."""
 
     about: ClassVar[str] = "comparison"
     per_bin: tuple[Estimate, ...]
@@ -92,30 +74,10 @@ def compare_lengths(
     effect of length. Bases that lack one of the two bins are left out of that contrast and counted. A run
     without a score is missing, never zero.
 
-    Parameters
-    ----------
-    runs
-        One row per run with base, length_bin (S, M or L), the score and, where there are several, model.
-    score
-        Column to compare.
-    omnibus
-        Whether to test first if any bin differs: repeated-measures ANOVA and Friedman.
-    margin
-        Margin of equivalence in score points, as the study file fixed it beforehand; None tests no equivalence.
-        Scores that are not in score points are not tested, and a note says so.
-    primary
-        The one confirmatory contrast, ``M-S``, ``L-M`` or ``L-S``, whose p value and interval are unadjusted; the
-        others are exploratory and adjusted among themselves. None makes all of them exploratory, and so does an empty
-        text, for a comparison beside the primary one.
-
-    Returns
-    -------
-    LengthComparison
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a base or model is empty, a length bin is unknown, or a score is not a number.
+    ``runs`` has one row per run with base, length_bin (S, M or L), the score and, where there are several, model.
+    ``omnibus`` tests first if any bin differs. ``margin`` is that of equivalence in score points, as the study file
+    fixed it beforehand. ``primary`` is the one confirmatory contrast, ``M-S``, ``L-M`` or ``L-S``, whose p value is
+    unadjusted; without it, or where it is an empty text, all are exploratory and adjusted among themselves.
 
     Examples
     --------

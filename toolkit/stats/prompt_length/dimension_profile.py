@@ -65,24 +65,6 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
     Repeats are averaged within a base first, so that each base counts once, and the interval is Student's t over
     bases. There is no correction for the number of means: the intervals describe, they test nothing.
 
-    Parameters
-    ----------
-    runs
-        One row per run with base, length_bin, the dimensions (0-5, NaN where missing) and, where there are several,
-        model.
-    dimensions
-        Columns of the scores.
-
-    Returns
-    -------
-    DimensionProfile
-        A mean over one base, or over bases that are all equal, has no interval and its note says so.
-
-    Raises
-    ------
-    InputError
-        As `toolkit.stats.inference.run_table.checked_runs`.
-
     Examples
     --------
     >>> runs = pd.DataFrame({"base": ["b1", "b2"], "length_bin": "S", "model": "m", "clarity": [3.0, 4.0]})

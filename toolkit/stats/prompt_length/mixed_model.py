@@ -52,28 +52,7 @@ class TermTest:
 
 @dataclass(frozen=True)
 class MixedModel(Result):
-    """A mixed model of the scores.
-
-    Parameters
-    ----------
-    terms
-        One test per term.
-    variances
-        Variance of the bases, of length and model within bases where there are several models, and of the residual, in
-        squared units of the score; one of 0 stands for a singular fit.
-    singular
-        Names of the variances estimated as 0.
-    converged
-        Whether the likelihood found its maximum.
-    n
-        Bases, cells (base x length x model) and answers.
-    missing
-        Runs without a score.
-    notes
-        How it was fitted and what was left out.
-    note
-        Why there is no model; empty where there is one.
-    """
+    """A mixed model of the scores."""
 
     terms: tuple[TermTest, ...]
     variances: Mapping[str, float]
@@ -119,23 +98,8 @@ def mixed_model(runs: pd.DataFrame, score: str = "composite") -> MixedModel:
     rejected at .05 in 4.5-6.3 %; at 12 bases near the ceiling with four models the interactions with scenario are too
     careful (2.4-4.6 %), and so are length and model where the fit is singular (2.0-3.0 %).
 
-    Parameters
-    ----------
-    runs
-        One row per run with base, length_bin, scenario, the score and, where there are several, model. A base has one
-        scenario.
-    score
-        Column to explain.
-
-    Returns
-    -------
-    MixedModel
-        With a note where there are too few bases, no spread, an empty cell of the fixed effects, or no maximum.
-
-    Raises
-    ------
-    InputError
-        As `toolkit.stats.inference.run_table.checked_runs`, or if a base has two scenarios.
+    Too few bases, no spread, an empty cell of the fixed effects and no maximum are said in the note; a base with two
+    scenarios is refused.
 
     References
     ----------

@@ -22,19 +22,7 @@ TOKENS: Final = 100.0
 
 @dataclass(frozen=True)
 class LengthBias(Result):
-    """The slope of score on reply length, and the effect of the prompt's length with and without it.
-
-    Parameters
-    ----------
-    slope
-        Score points per 100 tokens of the reply, within base, model and length bin.
-    total
-        Effect of the prompt's length bin on the score, M-S, L-M and L-S, whatever the reply's length.
-    direct
-        The same between replies of equal length; total less direct went through the length of the reply.
-    notes
-        What was left out, and on what the reading of ``direct`` rests.
-    """
+    """The slope of score on reply length, and the effect of the prompt's length with and without it."""
 
     about: ClassVar[str] = "effect"
     slope: Estimate
@@ -65,22 +53,6 @@ def length_bias(runs: pd.DataFrame, score: str = "composite", length: str = "out
     :math:`\gamma`; :math:`\beta` is the slope. Both use the same runs, those with a score and a length, so that they
     differ by nothing but :math:`\beta`. Standard errors are CR2 clustered by base; simulated 95 % intervals covered
     94-96.7 % at 6 to 100 bases.
-
-    Parameters
-    ----------
-    runs
-        One row per run with base, length_bin, the score, the length and, where there are several, model.
-    score, length
-        Column to explain, and column with the reply's length in tokens.
-
-    Returns
-    -------
-    LengthBias
-
-    Raises
-    ------
-    InputError
-        As `toolkit.stats.inference.run_table.checked_runs`.
 
     References
     ----------

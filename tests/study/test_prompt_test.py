@@ -67,61 +67,56 @@ class Annotated(StereotypeCount):
         return await ask(reply.text)
 
 
+(ITEM,) = StereotypeCount().make_test_items()
+
+
 async def upper(text):
     return text.upper()
 
 
-def replies(item: TestItem, *texts: str | None) -> list[PromptReply]:
-    return [PromptReply(prompt, text, "run", "m") for prompt, text in zip(item.prompts, texts, strict=True)]
+def replies(*texts: str | None) -> tuple[PromptReply, ...]:
+    return tuple(
+        PromptReply(prompt, text, "run", "m") for prompt, text in zip(ITEM.prompts, texts, strict=True)
+    )
+
+
+def annotated(test: PromptResponseTest, *texts: str | None, ask=upper) -> TestItemAnnotations:
+    return asyncio.run(annotate(test, ITEM, replies(*texts), ask))
 
 
 def test_the_example_of_the_seed_goes_from_items_to_results():
     test = StereotypeCount()
-    (item,) = test.make_test_items()
-    annotated = TestItemAnnotations(item, tuple(replies(item, "nurse", "doctor")))
-    measured = MeasuredTestItem(item, tuple(test.measure_quality(annotated)), "m")
-    (result,) = test.aggregate_measurements([measured])
+    found = test.measure_quality(TestItemAnnotations(ITEM, replies("nurse", "doctor")))
+    (result,) = test.aggregate_measurements([MeasuredTestItem(ITEM, tuple(found), "m")])
     assert (result.name, result.estimate) == (test.result_types()[0].name, 1.0)
-    assert asyncio.run(annotate(test, item, replies(item, "a", "b"), upper)).annotations == {}
-    (missing,) = test.measure_quality(TestItemAnnotations(item, tuple(replies(item, "nurse", None))))
+    (missing,) = test.measure_quality(TestItemAnnotations(ITEM, replies("nurse", None)))
     assert (missing.value, missing.reason) == (None, "a run failed")
-    with pytest.raises(FrozenInstanceError):
-        item.item_id = "b"
-    with pytest.raises(TypeError):
-        PromptResponseTest()
 
 
-def test_every_annotator_annotates_every_reply_in_the_order_of_the_prompts():
-    (item,) = StereotypeCount().make_test_items()
-    found = asyncio.run(annotate(Annotated(), item, replies(item, "nurse", "doctor"), upper))
+def test_every_annotator_annotates_every_reply_that_came_in_the_order_of_the_prompts():
+    test = Annotated()
+    found = annotated(test, "nurse", "doctor")
     assert found.annotations == {"length": (5, 6), "shout": ("NURSE", "DOCTOR")}
     assert [reply.text for reply in found.replies] == ["nurse", "doctor"]
-
-
-def test_a_failed_run_is_shown_to_no_annotator():
-    (item,) = StereotypeCount().make_test_items()
-    test = Annotated()
-    found = asyncio.run(annotate(test, item, replies(item, None, "doctor"), upper))
-    assert found.annotations == {"length": (None, 6), "shout": (None, "DOCTOR")}
+    test.heard.clear()
+    assert annotated(test, None, "doctor").annotations == {"length": (None, 6), "shout": (None, "DOCTOR")}
     assert test.heard == ["doctor"]
+    assert annotated(StereotypeCount(), "a", "b").annotations == {}
 
 
 def test_a_reached_budget_is_raised_after_what_was_asked_has_come_home():
-    (item,) = StereotypeCount().make_test_items()
     test = Annotated(BudgetReached("no money"))
     with pytest.raises(BudgetReached):
-        asyncio.run(annotate(test, item, replies(item, "a", "b"), upper))
+        annotated(test, "a", "b")
     assert test.heard == ["a", "b"]
 
 
 def test_a_cancelled_annotation_is_cancelled():
-    (item,) = StereotypeCount().make_test_items()
-
     async def never(text):
         await asyncio.Event().wait()
 
     async def main():
-        task = asyncio.create_task(annotate(Annotated(), item, replies(item, "a", "b"), never))
+        task = asyncio.create_task(annotate(Annotated(), ITEM, replies("a", "b"), never))
         await asyncio.sleep(0)
         task.cancel()
         await task
@@ -130,9 +125,12 @@ def test_a_cancelled_annotation_is_cancelled():
         asyncio.run(main())
 
 
-def test_a_measurement_is_found_by_name_or_refused():
-    (item,) = StereotypeCount().make_test_items()
-    measured = MeasuredTestItem(item, (Measurement("a", 1.0),), "m")
-    assert measured.value("a") == 1.0
-    with pytest.raises(InputError, match="no measurement 'b'"):
-        measured.value("b")
+def test_items_are_frozen_measurements_are_named_and_a_test_lacks_no_method():
+    measured = MeasuredTestItem(ITEM, (Measurement("a", 1.0), Measurement("b", float("nan"))), "m")
+    assert (measured.value("a"), measured.value("b")) == (1.0, None)
+    with pytest.raises(InputError, match="no measurement 'c'"):
+        measured.value("c")
+    with pytest.raises(FrozenInstanceError):
+        ITEM.item_id = "b"
+    with pytest.raises(TypeError):
+        PromptResponseTest()

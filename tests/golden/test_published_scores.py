@@ -1,0 +1,94 @@
+"""Scores of the seeds: worked numbers, and the exact and Student t intervals of other programs."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from toolkit.scoring import aggregate_ensemble_scores, calculate_ci, one_shot_score
+from toolkit.stats import clopper_pearson, sign_flip
+
+HERE = Path(__file__).parent
+ENSEMBLE, ONE_SHOT, BINOMIAL, MAIZE = (
+    json.loads((HERE / f"{name}.json").read_text("utf-8"))
+    for name in ("ensemble_interval", "one_shot_score", "exact_binomial", "fisher_1935_maize")
+)
+
+
+def test_three_judges_give_the_golden_mean_spread_and_interval():
+    aggregated = aggregate_ensemble_scores([SimpleNamespace(composite=score) for score in ENSEMBLE["scores"]])
+    assert aggregated["mean"] == pytest.approx(ENSEMBLE["mean"])
+    assert aggregated["std"] == pytest.approx(ENSEMBLE["std"])
+    assert aggregated["confidence_interval"] == pytest.approx(ENSEMBLE["ci95"], abs=5e-4)
+    assert aggregated["judge_count"] == 3
+
+
+@given(st.lists(st.floats(0, 5), min_size=2, max_size=6), st.floats(0.5, 0.999))
+def test_the_interval_over_judges_is_the_t_interval_of_scipy(scores, confidence):
+    found = calculate_ci(scores, confidence, bounds=(-1e9, 1e9))
+    spread = np.std(scores, ddof=1) / np.sqrt(len(scores))
+    if spread > 0:
+        expected = stats.t.interval(confidence, len(scores) - 1, np.mean(scores), spread)
+        assert found == pytest.approx(expected, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("case", ONE_SHOT["cases"])
+def test_the_protocol_gives_raw_and_score(case):
+    result = one_shot_score(case["i1"], case["i0"], case["h"])
+    assert (result.raw, result.score) == (pytest.approx(case["raw"]), pytest.approx(case["score"]))
+    assert result.n == 10
+    assert result.low <= result.raw <= result.high
+
+
+@pytest.mark.parametrize("case", ONE_SHOT["clopper_pearson"])
+def test_with_two_outcomes_the_interval_is_clopper_pearson(case):
+    result = one_shot_score(case["k"], case["n"] - case["k"], 0, weights=(1, 0, 0))
+    assert (result.low, result.high) == pytest.approx(case["ci"], abs=1e-4)
+    exact = stats.binomtest(case["k"], case["n"]).proportion_ci(method="exact")
+    assert (result.low, result.high) == pytest.approx((exact.low, exact.high))
+
+
+@pytest.mark.parametrize("case", BINOMIAL["cases"])
+def test_the_exact_interval_is_the_golden_one(case):
+    found = clopper_pearson(case["k"], case["n"])
+    assert found == pytest.approx(case["ci"], abs=5e-5)
+
+
+def test_ten_out_of_ten_does_not_pretend_certainty():
+    """0.6915 is the Clopper-Pearson bound of the expected share; the rest may all be hallucinations."""
+    result = one_shot_score(10, 0, 0)
+    assert result.high == 1.0
+    assert result.low == pytest.approx(0.69150 - 0.5 * (1 - 0.69150), abs=1e-4)
+
+
+@pytest.mark.parametrize(("n", "weights"), [(1, (1, 0, -0.5)), (4, (1, 0.5, -1)), (10, (1, 0, -0.5))])
+def test_the_interval_covers_every_share_on_a_grid_at_least_as_often_as_it_says(n, weights):
+    """Coverage is enumerated exactly: every outcome with its multinomial probability, for 231 shares."""
+    outcomes = np.array([(a, b, n - a - b) for a in range(n + 1) for b in range(n + 1 - a)])
+    results = [one_shot_score(*(int(count) for count in outcome), weights=weights) for outcome in outcomes]
+    low = np.array([result.low for result in results]) - 1e-5
+    high = np.array([result.high for result in results]) + 1e-5
+    shares = np.array([(i, j, 20 - i - j) for i in range(21) for j in range(21 - i)]) / 20
+    ways = special.gammaln(n + 1) - special.gammaln(outcomes + 1).sum(axis=1)
+    chance = np.exp(ways + special.xlogy(outcomes[None], shares[:, None]).sum(axis=2))
+    truth = (shares @ np.array(weights))[:, None]
+    assert (chance * (truth < low)).sum(axis=1).max() <= 0.025
+    assert (chance * (truth > high)).sum(axis=1).max() <= 0.025
+
+
+def test_the_bounds_are_the_quantiles_of_a_simulated_dirichlet():
+    draws = np.random.default_rng(20250107).dirichlet([6, 1, 4], 400_000) @ np.array([1, 0, -0.5])
+    assert one_shot_score(6, 1, 3).low == pytest.approx(np.quantile(draws, 0.025), abs=3e-3)
+
+
+def test_the_paired_test_gives_fishers_count_for_darwins_maize():
+    """863 patterns of 32,768 are as large, on either side."""
+    found = sign_flip(MAIZE["differences"])
+    assert found.mean == pytest.approx(MAIZE["sum"] / 15)
+    assert found.p_value == 2 * MAIZE["as_large"] / MAIZE["patterns"]
+    assert round(100 * found.p_value, 3) == MAIZE["two_sided_percent"]
