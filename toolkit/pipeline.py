@@ -21,7 +21,7 @@ from toolkit.models.registry import open_batch_client
 from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.batches import BatchDesk
 from toolkit.runs.budget import budget_left
-from toolkit.runs.endpoints import endpoints_of, worst_aud
+from toolkit.runs.endpoints import Endpoint, endpoints_of, worst_aud
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Gateway
@@ -121,23 +121,12 @@ def run_plan(
         if plan.test.judged:
             rubric = plan.rubric
             store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)
-        ledger = Ledger(store, plan.study.name)
-        budget = plan.study.budget.aud
         desk = None
         if plan.study.mode == "batch" and not replay:
             client, poll = partial(open_batch_client, folder=plan.folder), plan.study.batch_poll_seconds
             desk = BatchDesk(store, plan.study.name, client, poll_seconds=poll, stop=stop)
-        gateway = Gateway(
-            ledger,
-            endpoints,
-            budget_aud=budget,
-            seed=plan.study.seed,
-            stop=stop,
-            replay=replay,
-            desk=desk,
-        )
-        if desk:
             await desk.open()
+        gateway = _open_gateway(plan, store, endpoints, stop, replay=replay, desk=desk)
         work = _Work(plan, plan.runs[:limit], store, gateway, progress, stop, replay)
         work.look()
         try:
@@ -161,9 +150,7 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
         return None
     if not work.replay:  # a replay has read them all
         await work.gateway.prefetch(run.request for run in missing)
-    bar = Progress(
-        "runs", len(missing), shown=work.progress, since=work.gateway.counters, waiting=work.gateway.waiting
-    )
+    bar = _progress("runs", len(missing), work.progress, work.gateway)
     writer = work.store.writer
     ask_gateway = partial(work.gateway.ask, purpose="run")
 
@@ -219,9 +206,7 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
         return None
     texts = reply_texts(work.store, (work.stored[run.key] for run in missing))
     label = "judged runs" if plan.test.judged else "read runs"
-    bar = Progress(
-        label, len(missing), shown=work.progress, since=work.gateway.counters, waiting=work.gateway.waiting
-    )
+    bar = _progress(label, len(missing), work.progress, work.gateway)
 
     async def ask(request: ModelRequest) -> Answer:
         return await work.gateway.ask(request, purpose="judge")
@@ -301,10 +286,8 @@ def ask_study(
     stop = threading.Event()
 
     async def execute() -> R:
-        ledger = Ledger(store, plan.study.name)
-        study = plan.study
-        gateway = Gateway(ledger, endpoints_of(plan), budget_aud=study.budget.aud, seed=study.seed, stop=stop)
-        bar = Progress(label, len(requests), shown=progress, since=gateway.counters, waiting=gateway.waiting)
+        gateway = _open_gateway(plan, store, endpoints_of(plan), stop)
+        bar = _progress(label, len(requests), progress, gateway)
 
         async def ask(request: ModelRequest) -> Answer:
             answer = await gateway.ask(request, purpose="judge")
@@ -319,6 +302,17 @@ def ask_study(
             await store.writer.settled()
 
     return run_anywhere(execute, stop)
+
+
+def _open_gateway(
+    plan: Plan, store: Store, endpoints: Sequence[Endpoint], stop: threading.Event, **settings: Any
+) -> Gateway:
+    ledger, study = Ledger(store, plan.study.name), plan.study
+    return Gateway(ledger, endpoints, budget_aud=study.budget.aud, seed=study.seed, stop=stop, **settings)
+
+
+def _progress(label: str, total: int, shown: bool, gateway: Gateway) -> Progress:
+    return Progress(label, total, shown=shown, since=gateway.counters, waiting=gateway.waiting)
 
 
 def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:

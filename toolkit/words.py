@@ -43,6 +43,12 @@ def coverage(confidence: float) -> str:
     return f"{100 * confidence:.10g}%"
 
 
+def one_line(text: str, most: int) -> str:
+    """Return a text on one line, its blanks made one, cut with a mark where it is longer than it may be."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
 def _one(plural: str) -> str:
     words = plural.split(" ")
     for place, word in enumerate(words):

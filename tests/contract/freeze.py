@@ -28,7 +28,7 @@ FROZEN = Path(__file__).parent / "frozen"
 STORE = FROZEN / "store.tar.xz"
 """The embedded store that the three studies were kept in."""
 VOLATILE = {"run_id", "created_at", "updated_at", "rated_at", "latency_ms", "seconds", "calls_per_minute"}
-VOLATILE |= {"commit", "when", "path", "folder", "files", "output"}
+VOLATILE |= {"seconds_left", "commit", "when", "path", "folder", "files", "output"}
 """What differs from one execution to the next; everything else is frozen."""
 FRAMES = ("runs", "judgements", "dimensions", "calls", "prompts", "estimate", "human")
 FRAMES += ("measurements", "results", "experiments", "methods")
@@ -120,7 +120,11 @@ def differences(then: Any, now: Any, place: str = "") -> list[str]:
         lines = [f"{place}: {key!r} is gone" for key in then if key not in now]
         lines += [f"{place}: {key!r} is new" for key in now if key not in then]
         return lines + [
-            line for key in then if key in now for line in differences(then[key], now[key], f"{place}/{key}")
+            line
+            for key in then
+            # Of what is left there is no time any more when the rate's five minutes are over, as on a busy machine.
+            if key in now and key != "seconds_left"
+            for line in differences(then[key], now[key], f"{place}/{key}")
         ]
     if isinstance(then, list) and isinstance(now, list):
         if len(then) != len(now):

@@ -11,7 +11,7 @@ import stub_batches
 from aiohttp import web
 from stub_server import Fault, StubServer
 
-from toolkit.errors import InputError, ModelError
+from toolkit.errors import ModelError
 from toolkit.models.batches import json_line
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_batch_client, open_model
@@ -150,17 +150,6 @@ def test_a_cancelled_batch_ends_without_results_for_what_was_not_answered(provid
     assert {result.reason for result in results.values()} == {"batch_cancelled"}
 
 
-def test_the_state_says_how_far_a_batch_is(provider, requests):
-    with StubServer(batch_polls=2) as server:
-
-        async def work(client):
-            batch_id = await client.submit(requests(3), NAME)
-            return [await client.state(batch_id) for _ in range(2)]
-
-        first, second = in_client(provider, server, work)
-    assert (first.ended, second.ended, second.failure) == (False, True, None)
-
-
 @pytest.mark.parametrize("polls", [1, 2])
 def test_a_batch_is_found_again_by_what_its_provider_shows_of_it(provider, polls, requests):
     """With batches around it of the same size, on several pages, running or ended."""
@@ -178,22 +167,6 @@ def test_a_batch_is_found_again_by_what_its_provider_shows_of_it(provider, polls
 
         wanted, found = in_client(provider, server, work)
     assert found == wanted
-
-
-def test_what_was_never_submitted_is_not_found(provider, requests):
-    asked = requests(2)
-    with StubServer() as server:
-
-        async def work(client):
-            nothing = await client.find(NAME, asked.keys(), time.time())
-            await client.submit(requests(3), "other")
-            another = await client.find(NAME, asked.keys(), time.time())
-            mine = await client.submit(asked, NAME)
-            server._batches.batches[mine].created -= 10_000
-            too_old = await client.find("older", asked.keys(), time.time())
-            return nothing, another, too_old
-
-        assert in_client(provider, server, work) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -311,11 +284,6 @@ def test_the_key_goes_to_the_models_own_server_only_and_into_no_error(provider, 
     assert "the request was refused (HTTP 400): key [key]" in said[1]
     if provider == "openai":
         assert said[0].endswith("no such thing: [key]")
-
-
-def test_a_missing_key_is_told_before_anything_is_sent(provider):
-    with pytest.raises(InputError, match="needs K"):
-        open_batch_client(model_spec("m", provider=provider, api_key_env="K"), env={})
 
 
 @pytest.mark.parametrize("name", ["scripted", "smollm2-135m", "llama-3-3-70b-versatile"])

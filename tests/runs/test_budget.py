@@ -66,17 +66,6 @@ def test_calls_that_cost_less_than_their_worst_use_the_budget_up(store: Store) -
     assert account(store)["grants"] == []
 
 
-def test_a_budget_smaller_than_one_call_spends_nothing(store: Store) -> None:
-    """The error names the budget and what the call may cost."""
-    money, owner = opened(store, 0.1)
-    with pytest.raises(
-        BudgetReached, match=r"0\.1000 AUD could be passed by the next call, at worst 0\.2000 AUD"
-    ):
-        asyncio.run(money.reserve(0.2))
-    owner.close()
-    money.close()
-
-
 def test_what_was_spent_before_counts_with_what_may_have_been(store: Store) -> None:
     """Calls of earlier processes, broken attempts and claims left in flight are settled at their worst."""
     call(store, 1, "gone:1:1:a", "done", aud_cost=0.3, unsure_aud=0.1)

@@ -20,7 +20,6 @@ from toolkit.runs.estimate import (
     EXPECTED_REPLY_TOKENS,
     EXPECTED_SECONDS,
     LOW_SHARE,
-    confirm_needed,
     estimate_summary,
 )
 from toolkit.study import Study
@@ -90,23 +89,6 @@ def test_a_new_study_rests_on_the_documented_constants(opened: Callable[..., Stu
         assert judge["input_tokens"] > sent + 12 * EXPECTED_REPLY_TOKENS
     assert (frame["low_aud"] < frame["expected_aud"]).all()
     assert (frame["expected_aud"] < frame["worst_aud"]).all()
-
-
-def test_the_parts_of_a_judge_request_add_up(opened: Callable[..., Study]) -> None:
-    """Words of the rubric, task and reply, counted apart, are within 1 % of the request counted whole."""
-    study = opened()
-    plan = study.plan
-    whole = sum(
-        count_tokens(message.content, plan.judge_models["primary"].encoding or "o200k_base")
-        for run in plan.runs
-        for message in judge_request(
-            plan.judges["primary"],
-            plan.rubric,
-            task=run.prompt.text,
-            response="word " * EXPECTED_REPLY_TOKENS,
-        ).messages
-    )
-    assert row(study.estimate(), "primary")["input_tokens"] == pytest.approx(whole, rel=0.01)
 
 
 @pytest.mark.parametrize("changes", [(), (JUDGES_OF_OTHER_WORDS,)])
@@ -350,14 +332,6 @@ def test_a_finished_study_has_nothing_ahead(opened: Callable[..., Study]) -> Non
     assert summary.text.endswith("Nothing is left to be asked.")
     assert (summary.fields["calls"], summary.fields["worst_aud"], summary.fields["seconds"]) == (0, 0.0, 0.0)
     assert summary.fields["spent_aud"] == pytest.approx(outcome.spent_aud)
-
-
-def test_the_threshold_is_held_against_the_worst() -> None:
-    """At the threshold nothing is asked, above it both amounts are named."""
-    frame = pd.DataFrame({"worst_aud": [4.0, 6.0]})
-    confirm_needed(frame, 10.0)
-    with pytest.raises(Exception, match=r"10\.00 AUD, more than budget.confirm_above_aud = 9\.00"):
-        confirm_needed(frame, 9.0)
 
 
 @pytest.mark.full

@@ -116,18 +116,6 @@ def test_after_a_refusal_it_grows_by_one_a_round() -> None:
     assert asyncio.run(work()) == (5, 6)
 
 
-def test_a_failure_that_is_no_refusal_changes_nothing() -> None:
-    """A broken connection says nothing of the rate."""
-
-    async def work() -> int:
-        limiter = Limiter(20)
-        for _ in range(50):
-            limiter.leave(await limiter.enter())
-        return limiter.at_once
-
-    assert asyncio.run(work()) == 10
-
-
 def test_retry_after_holds_back_everything() -> None:
     """A provider that asks for 0.2 s is sent nothing before, by nobody."""
 

@@ -16,7 +16,6 @@ from waiting import wait_for
 
 from toolkit.runs.estimate import estimate_summary
 from toolkit.runs.leases import Owner
-from toolkit.runs.ledger import calls_by_state
 from toolkit.runs.status import status_summary, statuses
 from toolkit.store.documents import utc_now
 from toolkit.study import Study
@@ -118,21 +117,6 @@ def test_attempts_are_counted_by_outcome(study: Study) -> None:
     assert "retried     3 attempts" in status_summary(status).text
 
 
-def test_one_failed_attempt_among_clean_calls_is_found(study: Study) -> None:
-    """Where every call was answered at once nothing is read; a retry or an attempt under a claim must not be missed."""
-    call(study, "a", attempts="answered")
-    call(study, "b", state="claimed", owner="host:1:2:dead")
-    no_attempts = {"$unset": {"attempts": ""}}  # a claim as the ledger writes it
-    study.store.database["calls"].update_one({"_id": "b".ljust(64, "0")}, no_attempts)
-    assert (study.status()["attempts"], study.status()["retried"]) == ({"answered": 1}, 0)
-    assert calls_by_state(study.store, study.name)["claimed"].most_attempts == 0
-    call(study, "c", attempts="timeout", state="claimed", owner="host:1:2:dead")
-    assert study.status()["attempts"] == {"answered": 1, "timeout": 1}
-    study.store.database["calls"].delete_many({"state": "claimed"})
-    call(study, "d", attempts="timeout answered")
-    assert (study.status()["attempts"], study.status()["retried"]) == ({"answered": 2, "timeout": 1}, 1)
-
-
 def test_the_rate_is_that_of_the_last_five_minutes(study: Study) -> None:
     """Twelve calls over two minutes are six a minute; what ended before counts no more."""
     now = utc_now()
@@ -207,30 +191,6 @@ def test_a_policy_that_changed_counts_before_the_study_runs_again(study_file: Ca
         assert again.estimate().query("who != 'model'")["calls"].tolist() == [calls] * 3, case
         again.store.close()
     study.store.close()
-
-
-def test_judgements_of_another_temperature_are_not_of_this_study(study_file: Callable[..., Path]) -> None:
-    """Judged, then judged again in another way: each is counted once, and never both."""
-    first = Study.load(study_file())
-    first.execute(progress=False)
-    first.store.close()
-    second = Study.load(study_file(judges="temperature = 0.7"))
-    assert second.status()["judgements"] == {
-        "planned": 18,
-        "done": 0,
-        "scored": 0,
-        "missing": 18,
-        "left_out": 0,
-    }
-    second.execute(progress=False)
-    assert second.status()["judgements"] == {
-        "planned": 18,
-        "done": 18,
-        "scored": 18,
-        "missing": 0,
-        "left_out": 0,
-    }
-    second.store.close()
 
 
 def test_a_judge_that_cannot_be_read_is_answered_without_scores(tmp_path: Path, store_folder: Path) -> None:

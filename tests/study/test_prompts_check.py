@@ -90,7 +90,7 @@ def test_a_line_of_text_is_cut_and_whole_in_json(
     path = write_csv(tmp_path / "mine.csv", changed(prompts, 0, text=f"{prompts[0].text}\n{lost}"))
     line = next(line for line in check(path)[1].splitlines() if "lacks this line" in line)
     assert "Look [U+001B][2J at it" in line
-    assert "...; say it there too" in line
+    assert "…; say it there too" in line
     assert "and end" not in line
     said = [problem["what"] for problem in json.loads(check(path, "--json")[1])["problems"]]
     assert f"lacks this line of academic_soc_001_s: {lost}" in said

@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, Final
 
 from toolkit.judges.segments import Segment, segments
+from toolkit.words import one_line
 
 READABLE: Final = ("sentence", "list_item", "table_row")
 """Kinds that count as sentences; a heading announces and code is not prose."""
@@ -79,9 +80,8 @@ def focus_lines(text: str, count: int) -> str:
 
     They are the reply's own words, so whoever puts them into a prompt puts them inside the fence.
     """
-    lines = [" ".join(sentence.of(text).split()) for sentence in focus_sentences(text, count)]
-    short = [line if len(line) <= LINE_LENGTH else line[: LINE_LENGTH - 1] + "…" for line in lines]
-    return "\n".join(short) or NO_SENTENCES
+    lines = (one_line(sentence.of(text), LINE_LENGTH) for sentence in focus_sentences(text, count))
+    return "\n".join(lines) or NO_SENTENCES
 
 
 def reply_metadata(text: str, count: int = 5) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from toolkit.judges.rubric import Rubric
+from toolkit.words import one_line
 
 REASONS: Final = (
     *("empty", "refusal", "filtered", "truncated", "prose", "not an object", "malformed", "too deep"),
@@ -112,8 +113,7 @@ def storable(text: str) -> str:
 
 def quoted(text: str, length: int = 60) -> str:
     """Return what was seen, short and on one line."""
-    short = " ".join(text.split())
-    return repr(short if len(short) <= length else short[: length - 1] + "…")
+    return repr(one_line(text, length))
 
 
 def _not_json(body: str, error: json.JSONDecodeError, finish_reason: str) -> Unreadable:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from toolkit.models.tokens import ENCODINGS, count_all
 from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, load_dataset
-from toolkit.words import LENGTH_BINS, Summary, counted
+from toolkit.words import LENGTH_BINS, Summary, counted, one_line
 
 BINNED_BY: Final = "o200k_base"
 """The encoding by whose counts `load_dataset` refuses a prompt; a model that counts otherwise sees other lengths."""
@@ -87,13 +87,13 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         of_kind = [problem for problem in problems if problem.kind == kind]
         shown = of_kind if every else of_kind[:EXAMPLES]
         lines.append(f"{kind}: {counted(count, 'problems')}, {KINDS[kind]}")
-        lines += [f"  {_in_one_line(f'{p.prompt_id}: {p.what}')}; {p.mend}" for p in shown]
+        lines += [f"  {one_line(f'{p.prompt_id}: {p.what}', LONGEST_LINE)}; {p.mend}" for p in shown]
         lines += [f"  and {count - len(shown)} more; --all shows them"] if len(shown) < count else []
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
         f"prompts {len(dataset.prompts)} ({counts}), {groups}problems {len(problems)}"
     )
-    return Summary(fields, "\n".join([*lines, _in_one_line(last)]), 1 if problems else 0)
+    return Summary(fields, "\n".join([*lines, one_line(last, LONGEST_LINE)]), 1 if problems else 0)
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
@@ -242,8 +242,3 @@ def flaw_counts(problems: Iterable[Problem]) -> dict[str, int]:
 
 def _lines(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _in_one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST_LINE else f"{line[: LONGEST_LINE - 3]}..."

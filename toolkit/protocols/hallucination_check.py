@@ -11,6 +11,7 @@ from typing import Final
 
 from toolkit.errors import ModelError
 from toolkit.judges.hallucination import yes_or_no
+from toolkit.judges.parse import quoted
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill
 from toolkit.models.base import Answer, Ask, Message, ModelRequest
@@ -84,7 +85,7 @@ async def ask_judges(judges: Sequence[JudgeSpec], requests: Sequence[ModelReques
             told.append(f"{judge.role}: {error.reason}: {error}")
             continue
         vote = _vote(answer)
-        told.append(f"{judge.role}: {'unreadable: ' if vote is None else ''}{_short(answer.reply.text)}")
+        told.append(f"{judge.role}: {'unreadable: ' if vote is None else ''}{quoted(answer.reply.text, 160)}")
         if vote is not None:
             votes.append(vote)
     yes = sum(votes)
@@ -97,8 +98,3 @@ async def ask_judges(judges: Sequence[JudgeSpec], requests: Sequence[ModelReques
 def _vote(answer: Answer) -> bool | None:
     unusable = answer.reply.finish_reason in ("filter", "refusal")
     return None if unusable else yes_or_no(answer.reply.text)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return repr(line if len(line) <= 160 else line[:159] + "…")

@@ -45,10 +45,17 @@ Outcome = Mapping[str, Any] | Exception | None
 
 @dataclass(eq=False)
 class OpenBatch:
-    """A batch whose replies are not all in the ledger yet, with what this process has seen of it."""
+    """A batch whose replies are not all in the ledger yet, with what this process has seen of it.
+
+    Until it is submitted, ``requests`` are gathered in it; ``full`` is when no other fits in.
+    """
 
     key: Key
-    call_ids: frozenset[str]
+    call_ids: frozenset[str] = frozenset()
+    requests: dict[str, ModelRequest] = field(default_factory=dict)
+    bytes: int = 0
+    touched: float = 0.0
+    full: bool = False
     name: str = field(default_factory=lambda: str(ULID()))
     created: float = field(default_factory=time.time)
     batch_id: str | None = None
@@ -79,16 +86,6 @@ class OpenBatch:
         )
 
 
-@dataclass(eq=False)
-class _Group:
-    """Requests that will be one batch; ``closed`` when no other fits in."""
-
-    requests: dict[str, ModelRequest] = field(default_factory=dict)
-    bytes: int = 0
-    touched: float = 0.0
-    closed: bool = False
-
-
 class BatchDesk:
     """Gathers what is asked into batches and hands out their results; belongs to one event loop."""
 
@@ -115,7 +112,7 @@ class BatchDesk:
         self._clients: dict[Key, BatchClient | None] = {}
         self._batches: dict[str, OpenBatch] = {}
         self._held: dict[str, OpenBatch] = {}
-        self._groups: dict[Key, _Group] = {}
+        self._gathering: dict[Key, OpenBatch] = {}
         # Of a call with a claim only one asks at a time.
         self._waiting: dict[str, asyncio.Future[Outcome]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -200,16 +197,16 @@ class BatchDesk:
 
     def _gather(self, call_id: str, request: ModelRequest, client: BatchClient, key: Key) -> None:
         size = client.size(call_id, request)
-        group = self._groups.get(key)
-        if group and (len(group.requests) >= client.largest or group.bytes + size > client.largest_bytes):
-            group.closed = True
-            group = None
-        if group is None:
-            group = self._groups[key] = _Group()
-            self._begin(self._submit(group, client, key))
-        group.requests[call_id] = request
-        group.bytes += size
-        group.touched = time.monotonic()
+        batch = self._gathering.get(key)
+        if batch and (len(batch.requests) >= client.largest or batch.bytes + size > client.largest_bytes):
+            batch.full = True
+            batch = None
+        if batch is None:
+            batch = self._gathering[key] = OpenBatch(key, followed=True)
+            self._begin(self._submit(batch, client))
+        batch.requests[call_id] = request
+        batch.bytes += size
+        batch.touched = time.monotonic()
 
     def _take_up(self, batch: OpenBatch, call_id: str, client: BatchClient) -> None:
         if batch.results is not None:
@@ -218,14 +215,13 @@ class BatchDesk:
             batch.followed = True
             self._begin(self._follow(batch, client))
 
-    async def _submit(self, group: _Group, client: BatchClient, key: Key) -> None:
-        """Wait until a group is complete, submit it, and follow the batch to its end."""
-        while not group.closed and (left := group.touched + self._quiet_seconds - time.monotonic()) > 0:
+    async def _submit(self, batch: OpenBatch, client: BatchClient) -> None:
+        """Wait until nothing more is gathered in a batch, submit it, and follow it to its end."""
+        while not batch.full and (left := batch.touched + self._quiet_seconds - time.monotonic()) > 0:
             await asyncio.sleep(left)
-        if self._groups.get(key) is group:
-            del self._groups[key]
-        asked = group.requests
-        batch = OpenBatch(key, frozenset(), followed=True)
+        if self._gathering.get(batch.key) is batch:
+            del self._gathering[batch.key]
+        asked = batch.requests
         try:
             # A process that died after we opened may have left a batch with calls that are ours now.
             await self.open()
@@ -235,7 +231,7 @@ class BatchDesk:
                 del asked[call_id]
             if not asked or self._stop.is_set():
                 return
-            batch.call_ids = frozenset(asked)
+            batch.call_ids, batch.created = frozenset(asked), time.time()
             self._hold(batch)
             await _write(self._store, self._study, batch)
             batch.batch_id = await self._submitted(client, batch, asked)
@@ -249,7 +245,7 @@ class BatchDesk:
             finally:
                 self._fail(asked, error)
         else:
-            group.requests.clear()
+            batch.requests.clear()
             await self._follow(batch, client)
 
     async def _submitted(

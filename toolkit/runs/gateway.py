@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolkit.errors import BudgetReached, InputError, ModelError
@@ -157,7 +157,7 @@ class Gateway:
             return await self._send(claimed, sending)
         finally:
             self._unprepare(sending)
-            self._settle(sending)
+            self._settle(sending, sending.spent_aud)
 
     async def close(self) -> None:
         """Wait for what is under way, close every model, end the claims, and give back what is left of the budget.
@@ -200,7 +200,11 @@ class Gateway:
         # Of a batch its record in the store says that it is being sent, and marks its calls.
         sending.sent = not in_batches or self._in_held_batch(sending)
         asking = self._ledger.claim(
-            sending.request, purpose=purpose, worst_aud=sending.worst_aud, sent=sending.sent
+            sending.request,
+            purpose=purpose,
+            worst_aud=sending.worst_aud,
+            sent=sending.sent,
+            goes_on=self._in_held_batch(sending),  # only of a batch it is known
         )
         claiming = asyncio.ensure_future(asking)
         try:
@@ -208,27 +212,16 @@ class Gateway:
         except asyncio.CancelledError:
             claimed = await claiming
             if isinstance(claimed, Claim) and not self._in_held_batch(sending):
-                await asyncio.shield(self._ledger.withdraw(self._with_lost(claimed, sending)))
+                await asyncio.shield(self._ledger.withdraw(claimed))
             raise
-        if isinstance(claimed, Claim):
-            return self._with_lost(claimed, sending)
-        self._unprepare(sending)
+        if not isinstance(claimed, Claim):
+            self._unprepare(sending)
         return claimed
 
     def _in_held_batch(self, sending: Sending) -> bool:
         return self._desk is not None and self._desk.holds(sending.request.identity())
 
-    def _with_lost(self, claim: Claim, sending: Sending) -> Claim:
-        """Return a claim with what its owner before may have paid: it died with the call in flight."""
-        if not claim.lost or self._in_held_batch(sending):  # only a batch is known to go on
-            return claim
-        lost = {"at": claim.lost, "outcome": "lost"}
-        return replace(
-            claim, earlier=(*claim.earlier, lost), inherited_aud=claim.inherited_aud + claim.lost_aud
-        )
-
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
-        before = [dict(attempt) for attempt in claim.earlier]
         try:
             reply = await self._in_batch(sending) or await self._attempts(claim, sending)
         except (ModelError, BudgetReached, InputError, asyncio.CancelledError) as error:
@@ -241,30 +234,29 @@ class Gateway:
                     claim,
                     reason=reason,
                     message=str(error),
-                    attempts=before + sending.attempts,
-                    unsure_aud=claim.inherited_aud + sending.unsure_aud,
+                    attempts=sending.attempts,
+                    unsure_aud=sending.unsure_aud,
                 )
             else:  # nothing was sent, so nothing happened
                 done = self._ledger.withdraw(claim)
             await asyncio.shield(done)
             raise
         price = sending.endpoint.price
-        cost = aud_cost(
-            reply.usage, batch_price(price, claim.request.provider) if sending.in_batch else price
-        )
-        sending.spent_aud = cost
+        if sending.in_batch:
+            price = batch_price(price, claim.request.provider)
+        sending.spent_aud = aud_cost(reply.usage, price)
         self.counters.asked += 1
-        self.counters.spent_aud += cost
+        self.counters.spent_aud += sending.spent_aud
         try:
             # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
             answer = await asyncio.shield(
                 self._ledger.complete(
                     claim,
                     reply,
-                    aud_cost=cost,
+                    aud_cost=sending.spent_aud,
                     latency_ms=sending.attempts[-1]["ms"],
-                    attempts=before + sending.attempts,
-                    unsure_aud=claim.inherited_aud + sending.unsure_aud,
+                    attempts=sending.attempts,
+                    unsure_aud=sending.unsure_aud,
                 )
             )
         finally:
@@ -335,12 +327,14 @@ class Gateway:
             self._refuse_after_stop()
             self._refuse_stopped(endpoint)
             attempt = {"at": utc_now(), "outcome": "cancelled"}
-            model = self._model(endpoint)
+            # Per model and not per room: a client knows what its model can do.
+            if endpoint.key not in self._models:
+                self._models[endpoint.key] = endpoint.open()
             sending.attempts.append(attempt)
             sending.out = True
             try:
                 with self._waiting("for a reply"):
-                    reply = await model.ask(request)
+                    reply = await self._models[endpoint.key].ask(request)
                 attempt["outcome"] = "answered"
                 came = {"answered": True, "tokens": reply.usage.total, "unkept": True}
                 return reply
@@ -353,8 +347,9 @@ class Gateway:
                 raise
             finally:
                 attempt["ms"] = (time.monotonic() - started) * 1000
-                if attempt["outcome"] in UNSURE:
-                    self._count_unsure(sending)
+                if attempt["outcome"] in UNSURE:  # as if it had been billed, at its worst
+                    sending.unsure_aud += sending.worst_aud
+                    self._settle(sending, sending.worst_aud)
         finally:
             limiter.leave(slot, **came)
 
@@ -393,16 +388,10 @@ class Gateway:
                 await self._account.reserve(sending.worst_aud)
             sending.reserved_aud = sending.worst_aud
 
-    def _count_unsure(self, sending: Sending) -> None:
-        """Count an attempt that may have been billed as if it had been, at its worst."""
-        sending.unsure_aud += sending.worst_aud
+    def _settle(self, sending: Sending, used_aud: float) -> None:
         if self._account:
-            self._account.settle(sending.reserved_aud, sending.worst_aud)
+            self._account.settle(sending.reserved_aud, used_aud)
             sending.reserved_aud = 0.0
-
-    def _settle(self, sending: Sending) -> None:
-        if self._account:
-            self._account.settle(sending.reserved_aud, sending.spent_aud)
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep, or stop sleeping when the study is stopped."""
@@ -418,9 +407,3 @@ class Gateway:
         stopped = self._stopped.get(endpoint.room)
         if stopped is not None:
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
-
-    def _model(self, endpoint: Endpoint) -> Model:
-        # Per model and not per room: a client knows what its model can do.
-        if endpoint.key not in self._models:
-            self._models[endpoint.key] = endpoint.open()
-        return self._models[endpoint.key]

@@ -34,8 +34,6 @@ class Claim:
     worst_aud: float = 0.0
     at: datetime = field(default_factory=utc_now)
     earlier: tuple[Mapping[str, Any], ...] = ()
-    lost: datetime | None = None
-    lost_aud: float = 0.0
     inherited_aud: float = 0.0
 
     @property
@@ -80,21 +78,28 @@ class Ledger:
         return {document["_id"]: answer_of(document) for document in found}
 
     async def claim(
-        self, request: ModelRequest, *, purpose: str, worst_aud: float, sent: bool = True
+        self,
+        request: ModelRequest,
+        *,
+        purpose: str,
+        worst_aud: float,
+        sent: bool = True,
+        goes_on: bool = False,
     ) -> Claim | Answer | Busy:
         """Claim a call, or return the answer that is there, or say that someone else is asking it now.
 
-        ``sent`` is whether it is sent as soon as it is claimed: if we die, it may have been billed.
+        ``sent`` is whether it is sent as soon as it is claimed: if we die, it may have been billed. ``goes_on`` is
+        whether an open batch holds it: then it is not lost with a dead owner.
         """
         self.owner.start()
         claim = Claim(request, purpose, worst_aud)
         try:
             await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=sent)))
         except Duplicate:
-            return await asyncio.to_thread(self._claim_again, claim, sent)
+            return await asyncio.to_thread(self._claim_again, claim, sent, goes_on)
         return claim
 
-    def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
+    def _claim_again(self, claim: Claim, sent: bool, goes_on: bool) -> Claim | Answer | Busy:
         """Claim a call that has a document already: done, failed before, or left by a dead process."""
         found = self._calls.find_one({"_id": claim.call_id})
         if found is None:
@@ -103,37 +108,27 @@ class Ledger:
             return answer_of(found)
         if found["state"] == "claimed" and is_living(self.store, found["owner"]):
             return Busy(found["owner"])
-        lost = was_sent(found)
         # A call that failed before keeps its attempts: the ledger knows of every request that was ever sent.
-        earlier = list(found.get("attempts", ()))
-        unsure = found.get("unsure_aud") or 0.0
-        worst = max(found.get("worst_aud") or 0.0, claim.worst_aud) if lost else 0.0
-        claim = replace(
-            claim,
-            at=found["created_at"],
-            earlier=tuple(earlier),
-            lost=found["updated_at"] if lost else None,
-            lost_aud=worst,
-            inherited_aud=unsure,
-        )
-        attempts = [*earlier, {"at": found["updated_at"], "outcome": "lost"}] if lost else earlier
+        earlier, inherited = tuple(found.get("attempts", ())), found.get("unsure_aud") or 0.0
+        at = found["created_at"]
+        taken = replace(claim, at=at, earlier=earlier, inherited_aud=inherited)
+        if was_sent(found):
+            lost = {"at": found["updated_at"], "outcome": "lost"}
+            worst = max(found.get("worst_aud") or 0.0, claim.worst_aud)
+            claim = replace(claim, at=at, earlier=(*earlier, lost), inherited_aud=inherited + worst)
+        else:
+            claim = taken
         # As it is if we die too: the lost attempt counts.
-        changes = self._document(
-            claim,
-            "claimed",
-            attempts=attempts,
-            unsure_aud=unsure + worst,
-            inherited_aud=unsure + worst,
-            sent=sent,
-        )
+        money = {"unsure_aud": claim.inherited_aud, "inherited_aud": claim.inherited_aud}
+        changes = self._document(claim, "claimed", attempts=[*claim.earlier], sent=sent, **money)
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
-        taken = self._calls.find_one_and_update(
+        won = self._calls.find_one_and_update(
             # The owner is part of the condition, so of two that find the same dead owner one wins.
             {"_id": claim.call_id, "state": found["state"], "owner": found["owner"]},
             {"$set": changes, **TOUCH},
         )
-        return claim if taken else Busy("")
+        return (taken if goes_on else claim) if won else Busy("")
 
     async def complete(
         self,
@@ -162,14 +157,16 @@ class Ledger:
             cache_written_tokens=reply.usage.cache_written,
             aud_cost=aud_cost,
             latency_ms=latency_ms,
-            attempts=attempts,
-            unsure_aud=unsure_aud,
+            attempts=[*claim.earlier, *attempts],
+            unsure_aud=claim.inherited_aud + unsure_aud,
         )
         # By identity alone: a paid reply is kept even if our claim was taken over meanwhile. Replaced and not changed:
         # the embedded server does it in half the time, and a changed date would become a text there.
         operation = ReplaceOne({"_id": claim.call_id}, document)
         await self.store.writer.write("calls", operation, flush=True)
-        return Answer(claim.call_id, reply, aud_cost, latency_ms, len(attempts), from_ledger=False)
+        return Answer(
+            claim.call_id, reply, aud_cost, latency_ms, len(document["attempts"]), from_ledger=False
+        )
 
     async def note(
         self, claim: Claim, attempts: list[dict[str, Any]], unsure_aud: float, *, sent: bool
@@ -177,7 +174,7 @@ class Ledger:
         """Note attempts under a claim that stays, what they may have cost, and whether another one is being sent."""
         changes = {
             "sent": sent,
-            "attempts": [dict(attempt) for attempt in (*claim.earlier, *attempts)],
+            "attempts": [*claim.earlier, *attempts],
             "unsure_aud": claim.inherited_aud + unsure_aud,
         }
         key = {"_id": claim.call_id, "owner": self.owner.name}
@@ -191,24 +188,18 @@ class Ledger:
             claim,
             "failed",
             failure={"reason": reason, "message": message},
-            attempts=attempts,
-            unsure_aud=unsure_aud,
+            attempts=[*claim.earlier, *attempts],
+            unsure_aud=claim.inherited_aud + unsure_aud,
         )
         operation = ReplaceOne({"_id": claim.call_id, "owner": self.owner.name}, document)
         await self.store.writer.write("calls", operation)
 
     async def withdraw(self, claim: Claim) -> None:
         """Take back a claim under which nothing was sent; attempts of owners before stay known."""
-        operation: DeleteMany | ReplaceOne = DeleteMany({"_id": claim.call_id, "owner": self.owner.name})
         if claim.earlier:
-            document = self._document(
-                claim,
-                "failed",
-                failure={"reason": "stopped", "message": "not sent again"},
-                attempts=[dict(attempt) for attempt in claim.earlier],
-                unsure_aud=claim.inherited_aud,
-            )
-            operation = ReplaceOne({"_id": claim.call_id, "owner": self.owner.name}, document)
+            await self.fail(claim, reason="stopped", message="not sent again", attempts=[], unsure_aud=0.0)
+            return
+        operation = DeleteMany({"_id": claim.call_id, "owner": self.owner.name})
         await self.store.writer.write("calls", operation)
 
     def close(self) -> None:
