@@ -28,7 +28,7 @@ FROZEN = Path(__file__).parent / "frozen"
 STORE = FROZEN / "store.tar.xz"
 """The embedded store that the three studies were kept in."""
 VOLATILE = {"run_id", "created_at", "updated_at", "rated_at", "latency_ms", "seconds", "calls_per_minute"}
-VOLATILE |= {"commit", "when", "path", "folder", "files", "output"}
+VOLATILE |= {"seconds_left", "commit", "when", "path", "folder", "files", "output"}
 """What differs from one execution to the next; everything else is frozen."""
 FRAMES = ("runs", "judgements", "dimensions", "calls", "prompts", "estimate", "human")
 FRAMES += ("measurements", "results", "experiments", "methods")

@@ -41,8 +41,13 @@ from toolkit.stats.agreement.alpha import (
 )
 from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
-from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
-from toolkit.stats.agreement.incomplete_icc import THESE_JUDGES, IncompleteIcc, incomplete_icc
+from toolkit.stats.agreement.icc import (
+    THESE_JUDGES,
+    IncompleteIcc,
+    clustered_icc,
+    icc_estimates,
+    incomplete_icc,
+)
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
 from toolkit.stats.agreement.krippendorff import krippendorff_alpha
 from toolkit.stats.agreement.retest import retest

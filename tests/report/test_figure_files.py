@@ -12,6 +12,7 @@ import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 from xml.etree import ElementTree
 
 import matplotlib as mpl
@@ -23,7 +24,7 @@ from wording_rules import badly_worded
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import write_atomically
-from toolkit.report.figure import SUFFIXES, about_study, csv_bytes, render, save_figure
+from toolkit.report.figure import PICTURES, SUFFIXES, about_study, csv_bytes, render, save_figure
 from toolkit.report.registry import draw_study, save_drawn, write_figures
 from toolkit.report.show import (
     LEFT_OUT,
@@ -172,6 +173,7 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     assert not (tmp_path / LEFT_OUT).exists()
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_cards_and_tables_of_what_is_gone_are_taken_away(tmp_path: Path) -> None:
     """A judge leaves the study: the card goes with its table; a card with probes and a file of the user stay."""
     tables, pictures = tmp_path / "tables", tmp_path / "figures"
@@ -192,22 +194,27 @@ def test_cards_and_tables_of_what_is_gone_are_taken_away(tmp_path: Path) -> None
     assert "judge_card_primary.pdf" in {path.name for path in files}
 
 
-def write_all(folder: Path) -> list[Path]:
+def write_all(folder: Path, *pictures: str) -> list[Path]:
     """Write every figure and table of a study of two models, with the card of one judge for all three."""
     held, plan = make_study(bases=3)
     cards = held.judge_cards()[:1]
     held.judge_cards = lambda: cards
-    return write_figures(held, about_study(held, plan), folder)
+    with patch("toolkit.report.figure.PICTURES", pictures):
+        return write_figures(held, about_study(held, plan), folder)
 
 
-def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pictures", [["svg"], pytest.param(PICTURES, marks=pytest.mark.full)], ids=len)
+def test_another_process_with_another_hash_seed_writes_the_same_files(
+    tmp_path: Path, pictures: list[str]
+) -> None:
     """Every figure and table of a study, written in two processes: the same names and the same bytes."""
-    program = "import sys, pathlib, test_figure_files as here; here.write_all(pathlib.Path(sys.argv[1]))"
+    program = "import sys, pathlib, test_figure_files as here; "
+    program += "here.write_all(pathlib.Path(sys.argv[1]), *sys.argv[2:])"
     # The rest of the environment as it is: OPENBLAS_CORETYPE and its like decide the last bits of a sum.
     mine = {"PYTHONHASHSEED": "4711", "PYTHONPATH": str(Path(__file__).parent), "MPLBACKEND": "svg"}
-    command = [sys.executable, "-c", program, str(tmp_path / "other")]
+    command = [sys.executable, "-c", program, str(tmp_path / "other"), *pictures]
     other = subprocess.Popen(command, env=os.environ | mine)
-    files = write_all(tmp_path / "own")
+    files = write_all(tmp_path / "own", *pictures)
     assert other.wait(timeout=600) == 0
     own, others = (
         {
@@ -217,7 +224,7 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(tmp_path: 
         for name in ("own", "other")
     )
     assert own == others
-    assert len(own) == len(files) == 12 * len(SUFFIXES) + 2 * 4
+    assert len(own) == len(files) == 12 * (len(pictures) + 2) + 2 * 4
 
 
 def test_a_figure_is_shown_as_wide_as_on_paper_with_its_caption(three, tmp_path, capsys, monkeypatch) -> None:

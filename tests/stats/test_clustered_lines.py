@@ -20,7 +20,7 @@ def sample(seed: int, bases: int = 12, each: int = 4, slope: float = 0.5):
     return x, y, names
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_slope_is_that_of_statsmodels_and_its_interval_is_wider_than_that_of_cr1(seed: int) -> None:
     """With few bases the sandwich of statsmodels is too small; CR2 has a larger error and fewer degrees of freedom."""
     x, y, names = sample(seed)
@@ -31,23 +31,8 @@ def test_the_slope_is_that_of_statsmodels_and_its_interval_is_wider_than_that_of
     low, high = oracle.conf_int()[1]
     assert found.estimate == pytest.approx(oracle.params[1])
     assert 1.0 < (found.high - found.low) / (high - low) < 1.6
-
-
-def test_the_interval_of_a_slope_holds_the_truth_with_twelve_bases() -> None:
-    """500 samples of 12 bases x 4 with errors alike within a base: 92-98 % of the intervals hold the truth."""
-    held = 0
-    for seed in range(500):
-        x, y, names = sample(seed)
-        found = clustered_slope("s", x, y, list(names))
-        held += found.low <= 0.5 <= found.high
-    assert 0.92 <= held / 500 <= 0.98
-
-
-def test_with_a_variable_of_0_and_1_the_slope_is_a_difference_of_means() -> None:
-    """Ten answers of two groups."""
-    x = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1]
-    y = [1.0, 2.0, 3.0, 2.0, 2.0, 4.0, 3.0, 5.0, 4.0, 4.0]
-    assert clustered_slope("s", x, y, list("abcdeabcde")).estimate == pytest.approx(2.0)
+    r = clustered_pearson("r", x, y, list(names))
+    assert r.estimate == pytest.approx(np.corrcoef(x, y)[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -77,19 +62,6 @@ def test_what_cannot_be_used_is_refused(function) -> None:
         function("s", [1.0, 2.0], [1.0], "ab")
     with pytest.raises(InputError, match="missing or infinite"):
         function("s", [1.0, 2.0, float("nan")], [1.0, 2.0, 3.0], "abc")
-
-
-def test_the_correlation_is_numpy_s_and_its_interval_is_covered() -> None:
-    """400 samples of 12 bases x 4 with errors alike within a base: 91-98 % of the intervals hold the truth."""
-    x, y, names = sample(1)
-    assert clustered_pearson("r", x, y, list(names)).estimate == pytest.approx(np.corrcoef(x, y)[0, 1])
-    truth = 0.5 * 2 / np.sqrt(2 * (0.25 * 2 + 2))
-    held = 0
-    for seed in range(400):
-        x, y, names = sample(seed)
-        found = clustered_pearson("r", x, y, list(names))
-        held += found.low <= truth <= found.high
-    assert 0.91 <= held / 400 <= 0.985
 
 
 @pytest.mark.parametrize(

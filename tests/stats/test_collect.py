@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from toolkit.stats.result import Estimate, estimates_of
+from toolkit.stats.result import COLUMNS, Estimate, estimates_frame, estimates_of
 
 ONE, TWO = Estimate("one", 1.0), Estimate("two", None, note="not estimable: nothing there")
 
@@ -39,3 +39,14 @@ def test_what_holds_no_estimate_gives_none(nothing: object) -> None:
 def test_an_estimate_by_itself_has_no_place() -> None:
     """It is the whole result."""
     assert estimates_of(TWO) == [("", TWO)]
+
+
+def test_a_missing_number_is_nan_and_the_columns_are_numbers() -> None:
+    """Also where there is no result at all."""
+    empty = Estimate("r", None, note="not estimable: one answer", n={"bases": 2, "answers": 6})
+    for rows in ([("clarity", empty)], []):
+        frame = estimates_frame(rows, "dimension")
+        assert list(frame.columns) == ["dimension", *COLUMNS]
+        assert frame["estimate"].dtype == "float64"
+        assert frame[["estimate", "low", "high", "p_value"]].isna().all(axis=None)
+        assert list(frame["n"]) == ["2 bases, 6 answers"] * len(rows)

@@ -1,7 +1,6 @@
 """Severity, test-retest and ratings with gaps."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.incomplete_icc import incomplete_icc
+from toolkit.stats.agreement.icc import incomplete_icc
 from toolkit.stats.agreement.ratings import rating_matrix
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.agreement.retest import retest, retest_frame
@@ -73,16 +72,6 @@ def test_without_a_judge_the_agreement_is_that_of_the_others():
         assert (one.estimate, one.low, one.high) == pytest.approx((other.estimate, other.low, other.high))
     assert found[3].name == "mean score without j1"
     assert found[3].estimate == pytest.approx(scores[:, [0, 2]].mean())
-
-
-def test_a_gap_of_one_judge_costs_its_own_answer_only():
-    scores = scores_of()
-    scores[4, 0] = np.nan
-    found = judge_severity(matrix(scores))
-    assert [one.missing for one in found.leniency.values()] == [1, 0, 0]
-    without = {one.name: one for one in found.without["j0"]}
-    assert without["ICC(A,1) without j0"].n["answers"] == 36
-    assert judge_severity(matrix(scores_of())).frame().shape[0] == 15
 
 
 @given(st.integers(0, 1000), st.floats(-3, 3))
@@ -167,15 +156,6 @@ def test_gaps_that_leave_nothing_to_estimate_say_why(scores, says):
     for one in incomplete_icc(matrix(np.array(scores, dtype=float), answers=1)).icc:
         assert one.estimate is None
         assert says in one.note
-
-
-def test_a_judge_without_any_score_has_no_part_in_it():
-    scores = scores_of()
-    scores[:, 1] = np.nan
-    found = incomplete_icc(matrix(scores)).icc
-    assert found[0].n["judges"] == 2
-    rest = incomplete_icc(matrix(scores[:, [0, 2]])).icc
-    assert [replace(one, missing=0) for one in found] == [replace(one, missing=0) for one in rest]
 
 
 def repeats(scores, judge="primary") -> pd.DataFrame:

@@ -14,11 +14,10 @@ from sklearn.metrics import cohen_kappa_score
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.bland_altman import bland_altman
-from toolkit.stats.agreement.kappa import cohen_kappa, kappa_of_table, weighted_kappa
+from toolkit.stats.agreement.kappa import cohen_kappa, weighted_kappa
 from toolkit.stats.agreement.reliability import reliability
 
 FOLDER = Path(__file__).parents[1] / "golden"
-KAPPA = json.loads((FOLDER / "weighted_kappa.json").read_text("utf-8"))
 FLOW = json.loads((FOLDER / "bland_altman_1986.json").read_text("utf-8"))
 
 
@@ -28,53 +27,17 @@ def two(seed: int, n=30) -> tuple[np.ndarray, np.ndarray]:
     return x, np.clip(x + rng.integers(-2, 4, n) / 2, 0, 5)
 
 
-def test_kappa_of_the_published_table_and_its_standard_errors():
-    table = np.array(KAPPA["table"])
-    distance = np.abs(np.subtract.outer(range(4), range(4)))
-    for name, weights in (("unweighted", np.eye(4)), ("linear", 1 - distance / 3)):
-        kappa, error, _ = kappa_of_table(table, weights)
-        assert kappa == pytest.approx(KAPPA[name]["kappa"], abs=5e-5)
-        assert error == pytest.approx(KAPPA[name]["standard_error"], abs=5e-6)
-
-
-def test_the_scores_of_a_table_give_what_the_table_gives():
-    rows = [
-        (i, j) for i, row in enumerate(KAPPA["table"]) for j, count in enumerate(row) for _ in range(count)
-    ]
-    found = weighted_kappa(*zip(*rows, strict=True), "linear")
-    kappa, error = KAPPA["linear"]["kappa"], KAPPA["linear"]["standard_error"]
-    half = stats.norm.ppf(0.975) * error / (1 - kappa**2)
-    assert found.estimate == pytest.approx(kappa, abs=5e-5)
-    assert (found.low, found.high) == pytest.approx(
-        np.tanh(math.atanh(kappa) + np.array([-half, half])), abs=1e-4
-    )
-
-
-@given(st.integers(0, 10_000), st.sampled_from(["linear", "quadratic"]))
+@given(st.integers(0, 10_000))
 @settings(max_examples=30, deadline=None, derandomize=True)
-def test_weighted_kappa_is_that_of_scikit_learn(seed, weights):
+def test_weighted_kappa_is_that_of_scikit_learn(seed):
     x, y = two(seed)
     oracle = cohen_kappa_score(
-        (2 * x).astype(int), (2 * y).astype(int), weights=weights, labels=list(range(11))
+        (2 * x).astype(int), (2 * y).astype(int), weights="quadratic", labels=list(range(11))
     )
-    found = weighted_kappa(x, y, weights)
-    assert found.estimate == pytest.approx(oracle, abs=1e-10)
-    clustered = weighted_kappa(x, y, weights, np.repeat(range(10), 3))
+    assert weighted_kappa(x, y).estimate == pytest.approx(oracle, abs=1e-10)
+    clustered = weighted_kappa(x, y, np.repeat(range(10), 3))
     assert clustered.estimate == pytest.approx(oracle, abs=1e-10)
     assert clustered.low < oracle < clustered.high
-
-
-@given(st.integers(0, 10_000))
-@settings(max_examples=20, deadline=None, derandomize=True)
-def test_two_judges_and_the_answers_may_change_places_and_the_scale_its_unit(seed):
-    x, y = two(seed)
-    order = np.random.default_rng(seed).permutation(30)
-    before, after = weighted_kappa(x, y), weighted_kappa(7 * y[order] - 3, 7 * x[order] - 3)
-    assert (after.estimate, after.low, after.high) == pytest.approx(
-        (before.estimate, before.low, before.high)
-    )
-    near, far = weighted_kappa(x, y), weighted_kappa(x, y + 1)
-    assert far.estimate < near.estimate
 
 
 def test_a_missing_score_is_no_zero_and_is_counted():

@@ -9,8 +9,7 @@ _WHERE = {
     ),
     "toolkit.stats.agreement.bland_altman": "bland_altman BlandAltman",
     "toolkit.stats.agreement.correlations": "clustered_pearson pearson_between_judges ranks_between_judges",
-    "toolkit.stats.agreement.icc": "clustered_icc icc_estimates",
-    "toolkit.stats.agreement.incomplete_icc": "incomplete_icc IncompleteIcc",
+    "toolkit.stats.agreement.icc": "clustered_icc icc_estimates incomplete_icc IncompleteIcc",
     "toolkit.stats.agreement.judge_card": "judge_cards JudgeCard",
     "toolkit.stats.agreement.kappa": "cohen_kappa fleiss_kappa weighted_kappa",
     "toolkit.stats.agreement.krippendorff": "krippendorff_alpha",
@@ -51,9 +50,7 @@ _WHERE = {
     "toolkit.stats.power.answer": "PowerAnswer whole",
     "toolkit.stats.power.experiments": "experiments_needed",
     "toolkit.stats.power.icc": "answers_for_icc_width",
-    "toolkit.stats.power.paired": (
-        "bases_needed detectable_effect equivalence_bases paired_power paired_sample_size"
-    ),
+    "toolkit.stats.power.paired": ("bases_needed detectable_effect equivalence_bases paired_sample_size"),
     "toolkit.stats.power.pilot": "pilot_power PilotPower",
     "toolkit.stats.prompt_length.contrasts": "compare_lengths compare_lengths_by_model LengthComparison",
     "toolkit.stats.prompt_length.dimension_profile": "dimension_profile DimensionProfile",

@@ -286,7 +286,7 @@ def add_archive(store: Store, archive: Archive) -> Imported:
 
 def _compare(store: Store, name: str, archive: Archive) -> int:
     """Return how many documents of a collection are to be written, and refuse those that the store contradicts."""
-    if store.database[name].find_one({}, {"_id": 1}) is None:  # what is not there contradicts nothing
+    if store.objects(_PARTS[name].kind).as_pymongo().first() is None:  # what is not there contradicts nothing
         return archive.counts[name]
     return sum(sum(map(len, _operations(store, name, block, archive))) for block in archive.blocks(name))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -30,22 +29,19 @@ class Column:
     """One column of a tidy frame."""
 
     dtype: str
-    meaning: str
     unit: str
+    meaning: str
     missing: str
 
 
-def _read() -> dict[str, dict[str, Column]]:
-    """Return the columns of every tidy frame by the name of the frame, which is the name of the method of a study."""
-    text = resources.files("toolkit.store").joinpath("columns.csv").read_text(encoding="utf-8")
-    kinds: dict[str, dict[str, Column]] = {}
-    for row in csv.DictReader(io.StringIO(text)):
-        kind, name = row.pop("frame"), row.pop("column")
-        kinds.setdefault(kind, {})[name] = Column(**row)
-    return kinds
-
-
-KINDS: Final[Mapping[str, Mapping[str, Column]]] = _read()
+_TABLE: Final = ("frame", "column", "dtype", "unit", "meaning", "missing")
+_ROWS: Final = tuple(
+    csv.DictReader(resources.files("toolkit.store").joinpath("columns.csv").read_text("utf-8").splitlines())
+)
+KINDS: Final[dict[str, dict[str, Column]]] = {}
+"""The columns of every tidy frame by the name of the frame, which is the name of the method of a study."""
+for _row in _ROWS:
+    KINDS.setdefault(_row["frame"], {})[_row["column"]] = Column(*(_row[name] for name in _TABLE[2:]))
 
 
 def dtype_of(word: str) -> Any:
@@ -118,24 +114,18 @@ _ONE_ROW: Final[Mapping[str, str]] = {
     "results": "one row a result of the test and model",
     "human": "one row a rating by a person: the newest of each rater and run",
 }
-_TABLE: Final = dict.fromkeys(("frame", "column", "dtype", "unit", "meaning", "missing"), "string")
 
 
 def describe(kind: str | None = None) -> pd.DataFrame:
     """Return the data dictionary as a frame: frame, column, dtype, unit, meaning, and when a value is missing."""
+    if kind is not None:
+        columns_of(kind)
     rows = [
-        {
-            "frame": name,
-            "column": column_name,
-            "dtype": dtype_words(column.dtype),
-            "unit": column.unit,
-            "meaning": column.meaning,
-            "missing": column.missing or "never",
-        }
-        for name in ([kind] if kind is not None else KINDS)
-        for column_name, column in columns_of(name).items()
+        {**row, "dtype": dtype_words(row["dtype"]), "missing": row["missing"] or "never"}
+        for row in _ROWS
+        if kind in (None, row["frame"])
     ]
-    return typed(rows, _TABLE)
+    return typed(rows, dict.fromkeys(_TABLE, "string"))
 
 
 def dtype_words(word: str) -> str:

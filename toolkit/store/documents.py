@@ -26,13 +26,11 @@ class _Document(me.Document):
 
 class _Created(_Document):
     created_at = me.DateTimeField(required=True, default=utc_now)
-
     meta = {"abstract": True}
 
 
 class _Changing(_Created):
     updated_at = me.DateTimeField(required=True, default=utc_now)
-
     meta = {"abstract": True}
 
 
@@ -48,7 +46,6 @@ class Prompt(_Changing):
     token_count = me.IntField(required=True, min_value=0)
     dataset_version = me.StringField(required=True)
     metadata = me.DictField()
-
     meta = {
         "collection": "prompts",
         "indexes": [
@@ -64,7 +61,6 @@ class OutputBlob(_Created):
     blob_id = me.StringField(required=True, unique=True)
     content = me.StringField(required=True)
     metadata = me.DictField()
-
     meta = {"collection": "output_blobs"}
 
 
@@ -118,7 +114,6 @@ class Run(_Changing):
     # added: what keeps a reply from being whole, and what the study says of such a reply
     defect = me.StringField(choices=("truncated", "empty", "refused", "filtered"))
     reply_policy = me.StringField(choices=("keep", "retry", "exclude"))
-
     meta = {
         "collection": "runs",
         "indexes": [
@@ -161,7 +156,6 @@ class Judgement(_Changing):
     expected = me.DictField(null=True)
     expected_mass = me.DictField(null=True)
     detail = me.DictField(null=True)
-
     meta = {
         "collection": "judgements",
         "indexes": [
@@ -179,7 +173,6 @@ class Rubric(_Changing):
     name = me.StringField(required=True)
     version = me.StringField(required=True)
     content = me.StringField(required=True)  # JSON, the text that is hashed
-
     meta = {"collection": "rubrics"}
 
 
@@ -212,7 +205,6 @@ class Call(_Changing):
     unsure_aud = me.FloatField(min_value=0)  # attempts that broke after they were sent, at their worst
     inherited_aud = me.FloatField(min_value=0)  # the part of it from before this owner
     failure = me.DictField()
-
     meta = {"collection": "calls", "indexes": [["study", "state"]]}
 
 
@@ -222,7 +214,6 @@ class Owner(_Document):
     name = me.StringField(primary_key=True)
     study = me.StringField(required=True)
     lease_until = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
-
     meta = {"collection": "owners"}
 
 
@@ -233,7 +224,6 @@ class Account(_Document):
     version = me.IntField(required=True)
     settled_aud = me.FloatField(required=True)
     grants = me.ListField(me.DictField())
-
     meta = {"collection": "accounts"}
 
 
@@ -250,7 +240,6 @@ class Batch(_Document):
     call_ids = me.ListField(me.StringField(), required=True)
     created = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
     updated_at = me.DateTimeField(required=True, default=utc_now)
-
     meta = {"collection": "batches", "indexes": [["study", "state"]]}
 
 
@@ -264,7 +253,6 @@ class Settlement(_Document):
     note = me.StringField(required=True)
     aud = me.FloatField(required=True, min_value=0)
     calls = me.ListField(me.DictField(), required=True)  # call_id, aud
-
     meta = {"collection": "settlements"}
 
 
@@ -282,7 +270,6 @@ class HumanRating(_Created):
     scores = me.DictField()
     reasons = me.StringField(null=True)
     source = me.StringField(required=True, choices=("desk", "file"))
-
     meta = {"collection": "human_ratings", "indexes": ["run_id"]}
 
 
@@ -296,7 +283,6 @@ class RatingRound(_Created):
     seed = me.IntField(required=True)
     size = me.IntField(null=True, min_value=1)
     run_ids = me.ListField(me.StringField())
-
     meta = {"collection": "rating_rounds"}
 
 

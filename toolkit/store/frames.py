@@ -262,10 +262,9 @@ def _prompts(store: Store, runs: _Documents) -> dict[tuple[str, str], dict[str, 
 
 def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
     """Return what all judgements of each run cost in AUD, added up in the store."""
+    paid = store.objects(Judgement).filter(__raw__={**match, "aud_cost": {"$ne": None}})
     adding = {"$group": {"_id": "$run_id", "aud": {"$sum": "$aud_cost"}}}
-    pipeline = [{"$match": {**match, "aud_cost": {"$ne": None}}}, adding]
-    found = store.database["judgements"].aggregate(pipeline, batchSize=BATCH)
-    return {one["_id"]: one["aud"] for one in found}
+    return {one["_id"]: one["aud"] for one in paid.aggregate([adding], batchSize=BATCH)}
 
 
 def prompts_frame(prompts: Iterable[Prompt], asked: Container[str]) -> pd.DataFrame:

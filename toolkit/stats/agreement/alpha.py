@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -37,9 +37,9 @@ def alpha_over_judges(matrix: RatingMatrix) -> Estimate:
     milder than another.
     """
     empty = Estimate(OVER_JUDGES, None, method=FELDT, n=matrix.n, missing=matrix.missing)
-    return (
-        empty.not_estimable(matrix.problem) if matrix.problem else _alpha(empty, matrix.values, matrix.bases)
-    )
+    if matrix.problem:
+        return empty.not_estimable(matrix.problem)
+    return _alpha(empty, matrix.values, matrix.bases)
 
 
 def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
@@ -48,39 +48,31 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
     where no base is known, because several judges score one answer.
     """
-    table = dimension_table(ratings)
-    if table is None:
-        return None
-    empty = Estimate(OVER_DIMENSIONS, None, method=FELDT, n=table.n, missing=table.missing, note=table.note)
-    return empty.not_estimable(table.problem) if table.problem else _alpha(empty, table.values, table.bases)
+    items = _dimensions(ratings, Estimate(OVER_DIMENSIONS, None, method=FELDT))
+    if items is None or len(items[1]) == 0:
+        return items[0] if items else None
+    return _alpha(*items)
 
 
-@dataclass(frozen=True)
-class DimensionTable:
-    """The judgements (answer x judge) that have every dimension."""
+def _dimensions(
+    ratings: pd.DataFrame, empty: Estimate
+) -> tuple[Estimate, np.ndarray, tuple[Any, ...]] | None:
+    """Return an estimate with its n, every judgement as a row of its dimensions, and bases; no rows where it says why.
 
-    values: np.ndarray
-    bases: tuple[Any, ...]
-    n: Mapping[str, int]
-    missing: int = 0
-    note: str = ""
-    problem: str = ""
-
-
-def dimension_table(ratings: pd.DataFrame) -> DimensionTable | None:
-    """Return every judgement as a row of its dimensions; None where there are fewer than two dimensions.
-
-    Composites are no items. Judgements that lack a dimension are left out and counted.
+    Composites are no items. Judgements that lack a dimension are left out and counted; None where there are fewer than
+    two dimensions.
     """
     items = ratings[~ratings["dimension"].isin(_COMPOSITES)]
     if items["dimension"].nunique() < 2:
         return None
     keys = ["target", "judge", "dimension"]
-    judgements = {"judgements": len(items.drop_duplicates(["target", "judge"]))}
-    counts = {**judgements, "dimensions": items["dimension"].nunique()}
+    counts = {
+        "judgements": len(items.drop_duplicates(["target", "judge"])),
+        "dimensions": items["dimension"].nunique(),
+    }
 
-    def none(problem: str, missing: int = 0) -> DimensionTable:
-        return DimensionTable(np.empty((0, 0)), (), counts, missing, problem=problem)
+    def none(problem: str, missing: int = 0) -> tuple[Estimate, np.ndarray, tuple[Any, ...]]:
+        return replace(empty, n=counts, missing=missing).not_estimable(problem), np.empty((0, 0)), ()
 
     duplicated = items.duplicated(keys)
     if duplicated.any():
@@ -93,7 +85,6 @@ def dimension_table(ratings: pd.DataFrame) -> DimensionTable | None:
     complete = wide.dropna()
     missing = int(wide.isna().to_numpy().sum())
     left_out = len(wide) - len(complete)
-    note = f"{left_out} of {len(wide)} judgements left out for a missing dimension" if left_out else ""
     counts["judgements"] = len(complete)
     if len(complete) < 2:
         return none(
@@ -104,13 +95,11 @@ def dimension_table(ratings: pd.DataFrame) -> DimensionTable | None:
         return none("every score is the same", missing)
     targets = complete.index.get_level_values("target")
     known = ratings.dropna(subset=["base"]).groupby("target")["base"] if "base" in ratings else None
-    if known is not None and known.nunique().reindex(targets).eq(1).all():
-        bases = tuple(known.first().reindex(targets))
-        counts = {"bases": len(set(bases)), **counts}
-    else:
-        bases = tuple(targets)
-        counts = {"answers": len(set(bases)), **counts}
-    return DimensionTable(values, bases, counts, missing, note)
+    of_answers = known is None or not known.nunique().reindex(targets).eq(1).all()
+    bases = tuple(targets) if known is None or of_answers else tuple(known.first().reindex(targets))
+    n = {"answers" if of_answers else "bases": len(set(bases)), **counts}
+    note = f"{left_out} of {len(wide)} judgements left out for a missing dimension" if left_out else ""
+    return replace(empty, n=n, missing=missing, note=note), values, bases
 
 
 def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -> Estimate:
@@ -156,9 +145,7 @@ def omega_total(
     items that is the exact solution. Alpha is omega where all loadings are equal and is smaller otherwise. Like
     alpha it ignores that one judge is milder than another.
 
-    A loading at its bound (a Heywood case) with or without one of the bases makes omega jump, and there is no
-    interval: there are few where little supports them (with 12 answers in 3-31 % of simulated studies), and those that
-    there are cover.
+    A loading at its bound (a Heywood case) with or without one of the bases makes omega jump, and there is no interval.
 
     References
     ----------
@@ -221,14 +208,12 @@ def omega_over_judges(matrix: RatingMatrix) -> Estimate:
 
 def omega_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     """Return omega with the dimensions as items and every judgement (answer x judge) as a row."""
-    table = dimension_table(ratings)
-    if table is None:
-        return None
-    empty = Estimate(OMEGA_OVER_DIMENSIONS, None, method=OMEGA_METHOD, n=table.n, missing=table.missing)
-    if table.problem:
-        return empty.not_estimable(table.problem)
-    found = omega_total(table.values, table.bases, OMEGA_OVER_DIMENSIONS)
-    return replace(found, n=table.n, missing=table.missing, note=table.note).noted(found.note)
+    items = _dimensions(ratings, Estimate(OMEGA_OVER_DIMENSIONS, None, method=OMEGA_METHOD))
+    if items is None or len(items[1]) == 0:
+        return items[0] if items else None
+    empty, values, bases = items
+    found = omega_total(values, bases, OMEGA_OVER_DIMENSIONS)
+    return replace(found, n=empty.n, missing=empty.missing, note=empty.note).noted(found.note)
 
 
 def _covariances(x: np.ndarray, codes: np.ndarray) -> Callable[[Weights], np.ndarray]:

@@ -13,11 +13,10 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.errors import InputError
-from toolkit.stats.agreement.ratings import RatingMatrix
+from toolkit.stats.agreement.ratings import RatingMatrix, scored_by_both
 from toolkit.stats.inference.jackknife import FEWEST_BASES, numbered
 from toolkit.stats.inference.means import CR2_METHOD as SLOPE_METHOD
-from toolkit.stats.inference.means import Coefficient, MeanInterval, cluster_robust, clustered_mean
+from toolkit.stats.inference.means import MeanInterval, cluster_robust, clustered_mean
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import agreeing, counted
 
@@ -68,9 +67,6 @@ def bland_altman(
     joins it with that of the mean, clustered by base (MOVER, Zou 2013): the farther end is
     :math:`l - \sqrt{(\bar d - \bar d_l)^2 + 1.96^2 (s_u - s)^2}`.
 
-    The clustered interval of the lower limit covers 91-93 % with many scores at the ceiling, where judges differ
-    downwards only. The exact one covers 84-97 % with nearly half of them there: then give ``range(n)`` as bases.
-
     References
     ----------
     Bland & Altman (1999), Statistical Methods in Medical Research 8, 135-160; (2007), Journal of Biopharmaceutical
@@ -83,18 +79,7 @@ def bland_altman(
     >>> round(found.bias.estimate, 3), round(found.lower.estimate, 3), round(found.upper.estimate, 3)
     (0.417, -0.729, 1.562)
     """
-    x, y = np.array(first, dtype=float), np.array(second, dtype=float)
-    if x.shape != y.shape or x.ndim != 1 or (bases is not None and len(bases) != len(x)):
-        raise InputError(
-            "Bland-Altman: give two scores for each answer, and a base for each where bases are known"
-        )
-    if np.isinf(x).any() or np.isinf(y).any():
-        raise InputError("Bland-Altman: a score is infinite; correct it or leave it empty")
-    both = ~(np.isnan(x) | np.isnan(y))
-    missing, x, y = int((~both).sum()), x[both], y[both]
-    labels = (
-        range(len(x)) if bases is None else [base for base, keep in zip(bases, both, strict=True) if keep]
-    )
+    x, y, labels, missing = scored_by_both("Bland-Altman", first, second, bases)
     pair = f"({judges[0]} less {judges[1]})"
     n = {"answers": len(x)} if bases is None else {"bases": len(set(labels)), "answers": len(x)}
     method = EXACT if bases is None else CLUSTERED
@@ -109,7 +94,7 @@ def bland_altman(
         bias, lower, upper, slope = (one.not_estimable(why) for one in (bias, lower, upper, slope))
         return BlandAltman(bias, lower, upper, slope, points)
     d, size = x - y, float(max(np.abs(x).max(), np.abs(y).max()))
-    mean = clustered_mean(d, list(labels), confidence)
+    mean = clustered_mean(d, labels, confidence)
     if mean.low is None or np.ptp(d) <= ROUNDING * size:
         mean = replace(mean, error=None, low=None, high=None, p_value=None)
     bias = mean.of(bias, tested=True)
@@ -123,8 +108,8 @@ def bland_altman(
     known = "the scale" if scale else "the scores given"
     lower, upper = (_beyond(one, lowest, highest, known) for one in limits)
     design = np.column_stack([np.ones(len(d)), points["mean"]])
-    tilt = cluster_robust(design, d, list(labels), {"slope": [0, 1]}, confidence)["slope"]
-    tilted = replace(tilt.of(slope), method=SLOPE_METHOD, unit="none", note=_slope_note(tilt), degrees=None)
+    tilt = cluster_robust(design, d, labels, {"slope": [0, 1]}, confidence)["slope"]
+    tilted = replace(tilt.of(slope), method=SLOPE_METHOD, unit="none", degrees=None)
     return BlandAltman(bias, lower, upper, tilted, points)
 
 
@@ -140,11 +125,6 @@ def bland_altman_between_judges(
         )
         for one, other in combinations(scores.columns, 2)
     }
-
-
-def _slope_note(tilt: Coefficient) -> str:
-    kind = "not estimable" if tilt.estimate is None else "no interval"
-    return "" if tilt.low is not None else f"{kind}: {tilt.reason.removeprefix(f'{kind}: ')}"
 
 
 def _limits(
@@ -166,26 +146,23 @@ def _limits(
     if not spread:
         why = "the judges differ by a constant"
         return lower.no_interval(why), upper.no_interval(why)
-    if not clustered:
+    if clustered:
+        if mean.low is None or mean.high is None or count < FEWEST_BASES:
+            few = f"{counted(count, 'bases')} {agreeing(count, 'are')} too few"
+            return lower.no_interval(few), upper.no_interval(few)
+        narrow, wide = math.sqrt(max(variance - less, 0.0)), math.sqrt(variance + more)
+        inner = z * spread - math.hypot(mean.high - mean.mean, z * (spread - narrow))
+        outer = z * spread + math.hypot(mean.high - mean.mean, z * (wide - spread))
+    else:
         n = len(d)
         # By symmetry the quantiles of the lower limit are those of the upper one with the other sign.
         inner, outer = (
             float(special.nctdtrit(n - 1, z * math.sqrt(n), q)) * spread / math.sqrt(n)
             for q in (tail, 1 - tail)
         )
-        return (
-            replace(lower, low=mean.mean - outer, high=mean.mean - inner),
-            replace(upper, low=mean.mean + inner, high=mean.mean + outer),
-        )
-    if mean.low is None or mean.high is None or count < FEWEST_BASES:
-        few = f"{counted(count, 'bases')} {agreeing(count, 'are')} too few"
-        return lower.no_interval(few), upper.no_interval(few)
-    narrow, wide = math.sqrt(max(variance - less, 0.0)), math.sqrt(variance + more)
-    inwards = math.hypot(mean.high - mean.mean, z * (spread - narrow))
-    outwards = math.hypot(mean.high - mean.mean, z * (wide - spread))
     return (
-        replace(lower, low=mean.mean - z * spread - outwards, high=mean.mean - z * spread + inwards),
-        replace(upper, low=mean.mean + z * spread - inwards, high=mean.mean + z * spread + outwards),
+        replace(lower, low=mean.mean - outer, high=mean.mean - inner),
+        replace(upper, low=mean.mean + inner, high=mean.mean + outer),
     )
 
 

@@ -1,18 +1,16 @@
-"""The six intraclass correlations of a complete table: F intervals by pingouin, and intervals by base."""
+"""Intraclass correlations of the judges, from complete tables and with gaps: F intervals, and intervals by base."""
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import pandas as pd
 import pingouin as pg
+from scipy import special
 
 from toolkit.stats.agreement.icc_forms import (
     FORMS,
@@ -23,22 +21,25 @@ from toolkit.stats.agreement.icc_forms import (
     mean_squares,
     with_interval,
 )
-from toolkit.stats.agreement.incomplete_icc import (
-    NEW_JUDGES,
-    THESE_JUDGES,
-    interval_for_new_judges,
-    sums_by_base,
-)
 from toolkit.stats.agreement.ratings import RatingMatrix
-from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered
-from toolkit.stats.result import ROUNDING, Estimate
+from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, jackknife_interval, numbered, sums_by
+from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
 F_METHOD: Final = "F distribution, answers independent (McGraw & Wong 1996, by pingouin)"
 CLOSED_FORM: Final = "mean squares (McGraw & Wong 1996)"
 CLUSTERED_METHOD: Final = "jackknife over bases, ln F scale, for these judges"
+HENDERSON: Final = "Henderson's method 3 for the crossed design with gaps"
+METHOD: Final = f"{HENDERSON}; jackknife over bases, ln F scale"
+NEW_JUDGES: Final = "generalized interval, jackknife over bases, for judges drawn anew"
+THESE_JUDGES: Final = ", these judges"
+"""Ends the name of a result whose interval takes the judges as fixed, where the first one draws them anew."""
 _WIDEST: Final = 300.0
 """Half a width of ln F beyond which an interval says nothing."""
+_PLACES: Final = np.sin(np.pi / 4 * np.arange(161) / 80) ** 2
+_CHANCES, _SHARES = _PLACES[1::2], np.diff(_PLACES[::2])
+"""Chances between 0 and 1, closer together towards the ends where an interval ends, and the share each stands for."""
+_FARTHEST: Final = 1e6
 
 
 def icc_estimates(matrix: RatingMatrix, *, intervals: bool = True) -> tuple[Estimate, ...]:
@@ -76,22 +77,16 @@ def _pingouin_icc(matrix: RatingMatrix) -> dict[str, tuple[float, float, float]]
     """Return estimate, low and high of each form; the table is complete, so nothing is dropped in silence."""
     long = pd.DataFrame(matrix.values).rename_axis("target").reset_index()
     long = long.melt("target", var_name="judge", value_name="score")
-    with _unrounded_intervals(), warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
-        warnings.simplefilter("ignore", DeprecationWarning)  # pingouin's own use of pandas
-        table = pg.intraclass_corr(long, targets="target", raters="judge", ratings="score")
+    rounding = pg.options["round.column.CI95"]
+    pg.options["round.column.CI95"] = None  # two digits otherwise
+    try:
+        with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+            warnings.simplefilter("ignore", DeprecationWarning)  # pingouin's own use of pandas
+            table = pg.intraclass_corr(long, targets="target", raters="judge", ratings="score")
+    finally:
+        pg.options["round.column.CI95"] = rounding
     rows = zip(table["Type"], table["ICC"], table["CI95"], strict=True)
     return {str(form): (float(icc), float(ends[0]), float(ends[1])) for form, icc, ends in rows}
-
-
-@contextmanager
-def _unrounded_intervals() -> Iterator[None]:
-    """Keep pingouin from rounding intervals to two digits, which is its default, and put the default back."""
-    before = pg.options["round.column.CI95"]
-    pg.options["round.column.CI95"] = None
-    try:
-        yield
-    finally:
-        pg.options["round.column.CI95"] = before
 
 
 def _why_degenerate(between: float, within: float, judges: float, error: float) -> str:
@@ -112,7 +107,7 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
 
     For these judges each base is left out in turn: the interval is that of ``jackknife_interval`` for :math:`\ln F`,
     where :math:`F = (1 + (k-1)\rho) / (1 - \rho)` for the single form :math:`\rho`, carried back to the single and the
-    average form (Spearman-Brown). It misses with nearly half of the scores at the ceiling: 90-97 % at 12 bases.
+    average form (Spearman-Brown).
 
     References
     ----------
@@ -122,56 +117,247 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
         return ()
     if max(Counter(matrix.bases).values()) < 2 and len(matrix.bases) < FEWEST_BASES:
         return ()
-    (ends, degrees), k, given = _intervals(matrix), len(matrix.judges), np.ones_like(matrix.values)
-    sums = sums_by_base(matrix.values, given, numbered(matrix.bases))
-    new = _both_forms("A", *interval_for_new_judges(sums, k, k), k)
-    these = tuple(_with_ends(one, CLUSTERED_METHOD, ends, degrees) for one in independent)
+    k, sums = len(matrix.judges), base_sums(matrix.values, matrix.bases)
+    singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
+    whole = log_f(forms_of_sums(sums.sum(axis=0))[singles], k)
+    left_out = log_f(forms_of_sums(sums.sum(axis=0) - sums)[:, singles], k)
+    own = dict(zip("1AC", zip(*jackknife_interval(whole, left_out), strict=True), strict=True))
+    given = sums_by_base(matrix.values, np.ones_like(matrix.values), numbered(matrix.bases))
+    drawn = interval_for_new_judges(given, k, k)
+
+    def bound(one: Estimate, method: str, low: float, high: float, degrees: float | None) -> Estimate:
+        found = replace(one, method=method, low=None, high=None)
+        if not one.estimable:
+            return found
+        if not high - low < 2 * _WIDEST:
+            few = counted(one.n["bases"], "bases")
+            return replace(found, note="").no_interval(
+                f"leaving out one of {few} at a time gives no usable spread"
+            )
+        ends = from_log_f(np.array([low, high]), k)[one.name.endswith(",k)")]
+        return with_interval(replace(found, degrees=degrees), *map(float, ends))
+
+    these = [bound(one, CLUSTERED_METHOD, *map(float, own[one.name[4]])) for one in independent]
     agreement = [place for place, one in enumerate(independent) if one.name.startswith("ICC(A,")]
+    first = [
+        bound(one, NEW_JUDGES, *drawn, None) if place in agreement else these[place]
+        for place, one in enumerate(independent)
+    ]
     return (
-        *(
-            _with_ends(one, NEW_JUDGES, new) if place in agreement else these[place]
-            for place, one in enumerate(independent)
-        ),
+        *first,
         *(replace(these[place], name=f"{these[place].name}{THESE_JUDGES}") for place in agreement),
     )
 
 
-def _with_ends(
-    result: Estimate,
-    method: str,
-    ends: dict[str, tuple[float, float]],
-    degrees: Mapping[str, float] = MappingProxyType({}),
+@dataclass(frozen=True)
+class IncompleteIcc(Result):
+    """Agreement and variance components of ratings with gaps."""
+
+    icc: tuple[Estimate, ...]
+    answers: float | None
+    judges: float | None
+    residual: float | None
+    ratings_per_answer: float
+    these_judges: tuple[Estimate, ...] = ()
+
+
+def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
+    r"""Return ICC(A,1), ICC(C,1) and their average forms from all ratings, also of answers that a judge left out.
+
+    The components of :math:`x_{ij} = \mu + a_i + b_j + e_{ij}` come from the reductions in sums of squares of the
+    least-squares fits (Henderson 1953, method 3). With N ratings of U answers by J judges in a connected design,
+    :math:`\hat\sigma_e^2 = SSE / (N - U - J + 1)`,
+    :math:`\hat\sigma_a^2 = [R(a|b) - (U-1)\hat\sigma_e^2] / (N - J)` and
+    :math:`\hat\sigma_b^2 = [R(b|a) - (J-1)\hat\sigma_e^2] / (N - U)`. Then
+    :math:`ICC(A,1) = \sigma_a^2 / (\sigma_a^2 + \sigma_b^2 + \sigma_e^2)`, ICC(C,1) leaves the judges' component out,
+    and an average form divides what is not the answers' by m. For a table without gaps all are those of McGraw & Wong
+    (1996) exactly. The gaps must not depend on the missing score itself.
+
+    The interval holds for these judges; the first one of ICC(A,.) is that of ``interval_for_new_judges``.
+
+    References
+    ----------
+    Henderson (1953), Biometrics 9, 226-252. Searle, Casella & McCulloch (1992), Variance Components, chapter 5.
+
+    Examples
+    --------
+    >>> from toolkit.stats.agreement.ratings import rating_matrix
+    >>> table = {"t1": [9, 2, None], "t2": [6, 1, 3], "t3": [None, 4, 6], "t4": [7, None, 2], "t5": [10, 5, 6]}
+    >>> rows = [(t, f"j{j}", x) for t, row in table.items() for j, x in enumerate(row)]
+    >>> frame = pd.DataFrame(rows, columns=["target", "judge", "score"])
+    >>> found = incomplete_icc(rating_matrix(frame, list(table), ["j0", "j1", "j2"]))
+    >>> round(found.icc[0].estimate, 3), round(found.icc[1].estimate, 3)
+    (0.254, 0.88)
+    """
+    scored = matrix.pairs.notna().any(axis=1).to_numpy() if len(matrix.pairs) else np.zeros(0, dtype=bool)
+    values = matrix.pairs.to_numpy(dtype=float)[scored] if len(scored) else np.empty((0, len(matrix.judges)))
+    given = np.isfinite(values)
+    per_answer = given.sum(axis=1)
+    m = float(len(values) / (1 / per_answer).sum()) if len(values) else 0.0
+    counts = {"answers": len(values), "judges": len(matrix.judges), "ratings": int(given.sum())}
+    bases = np.arange(len(values)) if matrix.pair_bases is None else matrix.pair_bases[scored]
+    if matrix.pair_bases is not None:
+        counts = {"bases": len(set(bases)), **counts}
+    names = ("ICC(A,1)", "ICC(C,1)", f"ICC(A,{m:.3g})", f"ICC(C,{m:.3g})")
+    empty = [Estimate(name, None, method=METHOD, n=counts, missing=matrix.missing) for name in names]
+    problem = _problem(values, given) if len(scored) else matrix.problem
+    if problem:
+        return IncompleteIcc(tuple(one.not_estimable(problem) for one in empty), None, None, None, m)
+    sums = sums_by_base(np.where(given, values - np.nanmean(values), 0.0), given, numbered(list(bases)))
+    whole = sums.sum(axis=0)
+    components = _components(whole[None], values.shape[1])[0]
+    both = _single_forms(components[None])
+    k = max(m, 2.0)
+    left_out = log_f(_single_forms(_components(whole - sums, values.shape[1])), k)
+    lows, highs, degrees = jackknife_interval(log_f(both, k)[0], left_out)
+    drawn = interval_for_new_judges(sums, values.shape[1], k)
+    icc, these = [], []
+    for place, one in enumerate(empty):
+        consistency, average = place % 2, place > 1
+        single, ends = both[0, consistency], (float(lows[consistency]), float(highs[consistency]))
+        found = _finish(replace(one, degrees=float(degrees[consistency])), single, ends, average, m, k)
+        if not consistency:
+            these.append(replace(found, name=f"{found.name}{THESE_JUDGES}"))
+            found = _finish(replace(one, method=f"{HENDERSON}; {NEW_JUDGES}"), single, drawn, average, m, k)
+        icc.append(found)
+    answers, judges, residual = (float(part) * matrix.scale**2 for part in components)
+    return IncompleteIcc(tuple(icc), answers, judges, residual, m, tuple(these))
+
+
+def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[float, float]:
+    r"""Return the ends of ln F of ICC(A,.) for judges drawn anew and answers clustered by base; NaN where it has none.
+
+    A generalized interval (Weerahandi 1993). With :math:`s_b^2` the variance of the J judges' effects and :math:`v`
+    what of it is noise, :math:`s_b^2 (J-1) / (\sigma_b^2 + v)` is chi squared on J - 1 degrees of freedom over judges
+    drawn anew, so that :math:`\sigma_b^2` may be :math:`\max(0, s_b^2 (J-1) / \chi^2 - v)`. For each such
+    :math:`\sigma_b^2` the jackknife over bases gives a t distribution of
+    :math:`\ln F = \ln[(k \sigma_a^2 + \sigma_e^2 + \sigma_b^2) / (\sigma_e^2 + \sigma_b^2)]`; the ends are quantiles of
+    their mixture. The jackknife takes in what answers of one base and judges share with each other, so nothing has to
+    be known of the components base, answer in base and base x judge, and bases may differ in size; v is the variance
+    of the judges' effects over bases, with G / (G - 1) of G bases.
+
+    References
+    ----------
+    Weerahandi (1993), Journal of the American Statistical Association 88, 899-905. Gamage & Weerahandi (1998),
+    Communications in Statistics B 27, 625-640, for components. Efron & Tibshirani (1993), chapter 11.
+    """
+    whole, bases = sums.sum(axis=0), len(sums)
+    products, normal = sums[:, 4 + 2 * judges : 4 + 3 * judges], sums[:, 4 + 3 * judges :]
+    inverse = np.linalg.pinv(whole[4 + 3 * judges :].reshape(judges, judges), rcond=1e-9, hermitian=True)
+    effects = inverse @ products.sum(axis=0)
+    own = (products - normal.reshape(bases, judges, judges) @ effects) @ inverse
+    noise = bases / max(bases - 1, 1) * (own**2).sum() / (judges - 1)
+    components = _components(whole[None], judges)
+    # Judges so unlike leave an ICC of nothing, which no base changes measurably.
+    highest = np.nanmax([_FARTHEST * components[0, [0, 2]].sum(), 0.0])
+    possible = effects.var() * judges / special.chdtri(judges - 1, 1 - _CHANCES) - noise
+    possible = np.clip(possible, 0.0, highest)
+
+    def log_ratio(components: np.ndarray) -> np.ndarray:
+        answers, _, error = components.T[:, :, None]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return log_f(answers / (answers + error + possible), k)
+
+    centre, error, degrees = jackknife(log_ratio(components)[0], log_ratio(_components(whole - sums, judges)))
+    if not np.isfinite(centre).all():
+        return np.nan, np.nan
+    values = (centre + error * special.stdtrit(degrees, _CHANCES[:, None])).ravel()
+    order = np.argsort(values)
+    shares = np.outer(_SHARES, _SHARES).ravel()[order]
+    low, high = np.interp([0.025, 0.975], np.cumsum(shares) - shares / 2, values[order])
+    point = log_f(_single_forms(components)[0, 0], k)
+    return float(np.fmin(low, point)), float(np.fmax(high, point))
+
+
+def _problem(values: np.ndarray, given: np.ndarray) -> str:
+    answers, judges = values.shape
+    if judges < 2:
+        return f"agreement needs two judges and there is {judges}"
+    if answers < 2:
+        return f"variance between answers needs two answers and there is {answers}"
+    if np.nanmax(values) - np.nanmin(values) <= ROUNDING:
+        return "every score is the same, so there is no variance to divide"
+    shared = given.T.astype(int) @ given.astype(int)
+    reached = np.linalg.matrix_power((shared > 0).astype(int) + np.eye(judges, dtype=int), judges) > 0
+    if not reached.all():
+        return (
+            "the judges fall into groups that share no answer, so mild judges and good answers look the same"
+        )
+    if given.sum() - answers - judges + 1 < 1 or given.sum() <= answers:
+        return "too few answers were scored by several judges to tell error from answers"
+    return ""
+
+
+def sums_by_base(x: np.ndarray, given: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return for each base all that the three fits need; every entry is a sum over answers.
+
+    Columns: answers, ratings, sum of squares, sum of squares within answers, then per judge the ratings, the scores
+    and the within-answer products, and the judges' normal matrix after the answers are taken out.
+    """
+    o = given.astype(float)
+    m = o.sum(axis=1)
+    mean = x.sum(axis=1) / m
+    normal = np.eye(o.shape[1]) * o[:, None, :] - o[:, :, None] * o[:, None, :] / m[:, None, None]
+    rows = np.hstack(
+        [
+            np.ones((len(x), 1)),
+            m[:, None],
+            (x**2).sum(axis=1, keepdims=True),
+            ((x**2).sum(axis=1) - m * mean**2)[:, None],
+            o,
+            x,
+            x - o * mean[:, None],
+            normal.reshape(len(x), -1),
+        ]
+    )
+    return sums_by(codes, rows)
+
+
+def _components(sums: np.ndarray, judges: int) -> np.ndarray:
+    """Return the components of answers, judges and residual for each row of sums; NaN where they do not exist."""
+    answers, ratings, squares, within = sums[:, :4].T
+    counts, scores, products = np.split(sums[:, 4 : 4 + 3 * judges], 3, axis=1)
+    normal = sums[:, 4 + 3 * judges :].reshape(-1, judges, judges)
+    inverse = np.linalg.pinv(normal, rcond=1e-9, hermitian=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = within - np.einsum("rj,rjk,rk->r", products, inverse, products)
+        error = np.where(error > ROUNDING * squares, error, 0.0)
+        of_answers = squares - (scores**2 / counts).sum(axis=1) - error
+        of_judges = within - error
+        degrees = ratings - answers - judges + 1
+        e = error / degrees
+        a = (of_answers - (answers - 1) * e) / (ratings - judges)
+        b = (of_judges - (judges - 1) * e) / (ratings - answers)
+    found = np.stack([a, b, e], axis=1)
+    # One rank fewer than judges is what a connected design has; a judge without a rating has none.
+    connected = np.linalg.matrix_rank(normal, tol=1e-9, hermitian=True) == judges - 1
+    usable = connected & (degrees > 0) & (counts > 0).all(axis=1)
+    return np.where(usable[:, None], found, np.nan)
+
+
+def _single_forms(components: np.ndarray) -> np.ndarray:
+    """Return ICC(A,1) and ICC(C,1) of each row of components."""
+    a, b, e = components.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        forms = [np.where(total > 0, a / total, np.nan) for total in (a + b + e, a + e)]
+    return np.stack(forms, axis=1)
+
+
+def _finish(
+    empty: Estimate, single: float, ends: tuple[float, float], average: bool, m: float, k: float
 ) -> Estimate:
-    clustered = replace(result, method=method, low=None, high=None)
-    if not result.estimable:
-        return clustered
-    if result.name not in ends:
-        reason = f"leaving out one of {counted(result.n['bases'], 'bases')} at a time gives no usable spread"
-        return replace(clustered, note=f"no interval: {reason}")
-    return with_interval(replace(clustered, degrees=degrees.get(result.name)), *ends[result.name])
+    def averaged(rho: float) -> float:
+        return m * rho / (1 + (m - 1) * rho) if average else rho
 
-
-def _intervals(matrix: RatingMatrix) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
-    """Return the ends of each form, and its degrees of freedom."""
-    sums, k = base_sums(matrix.values, matrix.bases or ()), len(matrix.judges)
-    singles = [FORMS.index(f"ICC({kind},1)") for kind in "1AC"]
-    whole = log_f(forms_of_sums(sums.sum(axis=0))[singles], k)
-    left_out = log_f(forms_of_sums(sums.sum(axis=0) - sums)[:, singles], k)
-    ends: dict[str, tuple[float, float]] = {}
-    degrees: dict[str, float] = {}
-    for kind, low, high, own in zip("1AC", *jackknife_interval(whole, left_out), strict=True):
-        both = _both_forms(kind, low, high, k)
-        ends |= both
-        degrees |= dict.fromkeys(both, float(own))
-    return ends, degrees
-
-
-def _both_forms(kind: str, low: float, high: float, k: int) -> dict[str, tuple[float, float]]:
-    """Return the ends of the single and the average form from those of ln F; nothing where they say nothing."""
-    if not high - low < 2 * _WIDEST:
-        return {}
-    (single_low, mean_low), (single_high, mean_high) = (from_log_f(np.array(end), k) for end in (low, high))
-    return {
-        f"ICC({kind},1)": (float(single_low), float(single_high)),
-        f"ICC({kind},k)": (float(mean_low), float(mean_high)),
-    }
+    if not np.isfinite(single) or (average and 1 + (m - 1) * single <= ROUNDING):
+        return empty.not_estimable("the estimate of the total variance is not positive")
+    found = replace(empty, estimate=averaged(float(single)))
+    if not np.isfinite(ends[0]):
+        few = empty.n.get("bases", empty.n["answers"]) < FEWEST_BASES
+        return found.no_interval(
+            f"{FEWEST_BASES} bases are needed"
+            if few
+            else "leaving out one base at a time gives no usable spread"
+        )
+    inverse = np.exp(-np.array(ends))
+    return with_interval(found, *(averaged(float(rho)) for rho in (1 - inverse) / (1 + (k - 1) * inverse)))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 
-from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.agreement.probe_shift import POINTS, ProbeShift, ProbeShifts
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean, clustered_slope
+from toolkit.stats.inference.means import CLUSTERED, clustered_slope, mean_estimate
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.inference.run_table import need_columns
+from toolkit.stats.result import Estimate, Result
 
 PER_TOKENS: Final = 100
 SLOPE_UNIT: Final = f"{POINTS} per {PER_TOKENS} tokens of reply"
+_PARTS: Final = ("agreement", "bias", "cost", "readable")
 _COLUMNS: Final = (
     *("run_id", "base", "model", "judge", "judge_model", "failed"),
     *("aud_cost", "latency_ms", "input_tokens", "output_tokens"),
@@ -26,7 +26,7 @@ _COLUMNS: Final = (
 
 
 @dataclass(frozen=True)
-class JudgeCard:
+class JudgeCard(Result):
     """One judge as an instrument."""
 
     judge: str
@@ -37,32 +37,24 @@ class JudgeCard:
     readable: tuple[Estimate, ...]
     probes: tuple[ProbeShift, ...] = ()
     total_aud: float | None = None
+    about = "part"
+
+    def rows(self) -> list[tuple[str, Estimate]]:
+        """Return every result with its part of the card."""
+        rows = [(part, one) for part in _PARTS for one in getattr(self, part)]
+        return [*rows, *(("probes", found) for one in self.probes for found in one.estimates)]
 
     def frame(self) -> pd.DataFrame:
         """Return one row a result (columns of ``toolkit.stats.result``) with its part of the card, judge and model."""
-        frame = estimates_frame(self._rows(), "part")
+        frame = super().frame()
         frame.insert(0, "judge", self.judge)
         frame.insert(1, "model", self.model)
         return frame
 
     def to_dict(self) -> dict[str, Any]:
         """Return every result as plain JSON types."""
-        return {
-            "judge": self.judge,
-            "model": self.model,
-            "total_aud": self.total_aud,
-            "results": [{"part": part, **found.to_dict()} for part, found in self._rows()],
-        }
-
-    def _rows(self) -> Iterator[tuple[str, Estimate]]:
-        for part, found in (
-            ("agreement", self.agreement),
-            ("bias", self.bias),
-            ("cost", self.cost),
-            ("readable", self.readable),
-        ):
-            yield from ((part, one) for one in found)
-        yield from (("probes", found) for one in self.probes for found in one.estimates)
+        results = [{"part": part, **found.to_dict()} for part, found in self.rows()]
+        return {"judge": self.judge, "model": self.model, "total_aud": self.total_aud, "results": results}
 
 
 @over_clusters
@@ -76,37 +68,16 @@ def judge_cards(
 ) -> tuple[JudgeCard, ...]:
     """Return the card of every judge, from what all of them said of the same answers.
 
-    Parameters
-    ----------
-    judgements
-        One row a judgement with run_id, base, model (judged), judge, judge_model, failed, the score, aud_cost,
-        latency_ms, input_tokens and output_tokens of the judgement. Where there is a ``judge_repeat``, its scores are
-        averaged over the times that a judge judged a run, and each time counts for cost and failures.
-    replies
-        One row a run with run_id and output_tokens: the length of the judged reply.
-    related
-        Judge to the models of its own family.
-    shifts
-        What probes did.
-    score
-        Column of the score; the strict composite, because a dimension that falls to 0 must not raise it.
-
-    Returns
-    -------
-    tuple of JudgeCard
-        In the order in which the judges occur. Where the data support no number its note says why.
-
-    Raises
-    ------
-    InputError
-        If a column is missing.
+    ``judgements`` has one row a judgement: where there is a ``judge_repeat``, scores are averaged over the times that a
+    judge judged a run, and each time counts for cost and failures. ``replies`` has the length of each judged run in
+    output_tokens, ``related`` the models of each judge's own family. The score is the strict composite, because a
+    dimension that falls to 0 must not raise it. Where the data support no number its note says why.
     """
     for what, frame, needed in (
         ("judgements", judgements, (*_COLUMNS, score)),
         ("replies", replies, ("run_id", "output_tokens")),
     ):
-        if absent := [name for name in needed if name not in frame]:
-            raise InputError(f"{what}: lack the column {', '.join(absent)}; give {', '.join(needed)}")
+        need_columns(what, frame, needed)
     judgements = judgements.assign(judge=judgements["judge"].astype(str))
     wide = _wide(judgements, score)
     about = judgements.drop_duplicates("run_id").set_index("run_id")[["base", "model"]]
@@ -114,8 +85,9 @@ def judge_cards(
     cards = []
     for judge, own in judgements.groupby("judge", sort=False):
         name = str(judge)
-        compared = about.assign(
-            own=wide.get(judge), others=wide.drop(columns=[judge], errors="ignore").mean(axis=1)
+        others = wide.drop(columns=[judge], errors="ignore").mean(axis=1)
+        compared = about.assign(own=wide.get(judge), others=others).astype(
+            {"own": "float64", "others": "float64"}
         )
         cards.append(
             JudgeCard(
@@ -126,71 +98,59 @@ def judge_cards(
                 cost=_cost(own),
                 readable=_readable(own),
                 probes=shifts.of(name) if shifts else (),
-                total_aud=total_cost(own),
+                total_aud=_total(own),
             )
         )
     return tuple(cards)
 
 
-def total_cost(paid: pd.DataFrame) -> float | None:
+def _wide(judgements: pd.DataFrame, score: str) -> pd.DataFrame:
+    """Return runs by judges; a failed judgement is missing there, never a zero."""
+    scored = judgements[judgements[score].notna()]
+    return scored.groupby(["run_id", "judge"])[score].mean().unstack().astype("float64")
+
+
+def _total(paid: pd.DataFrame) -> float | None:
     """Return what the calls of a frame cost together: equal requests are one call, paid for once."""
     calls = paid.drop_duplicates("call_id") if "call_id" in paid else paid
     return float(calls["aud_cost"].sum()) if calls["aud_cost"].notna().any() else None
 
 
-def _wide(judgements: pd.DataFrame, score: str) -> pd.DataFrame:
-    """Return runs by judges; a failed judgement is missing there, never a zero."""
-    scored = judgements[judgements[score].notna()]
-    wide = scored.groupby(["run_id", "judge"])[score].mean().unstack()
-    return wide.astype("float64")
-
-
 def _agreement(compared: pd.DataFrame) -> tuple[Estimate, ...]:
-    both, missing = _complete(compared, "own", "others")
-    own, others = both["own"].astype(float), both["others"].astype(float)
+    both, missing = _complete(compared.assign(beyond=compared["own"] - compared["others"]), "beyond")
     return (
-        _mean("difference to the other judges", own - others, both["base"], POINTS, missing),
+        _mean("difference to the other judges", both, missing, POINTS, "beyond"),
         clustered_pearson(
-            "correlation with the other judges", own, others, list(both["base"]), missing=missing
+            "correlation with the other judges",
+            both["own"],
+            both["others"],
+            list(both["base"]),
+            missing=missing,
         ),
     )
 
 
 def _bias(compared: pd.DataFrame, related: Collection[str]) -> tuple[Estimate, ...]:
-    alone, alone_missing = _complete(compared, "own", "output_tokens")
-    both, missing = _complete(compared, "own", "others", "output_tokens")
-    judged, judged_missing = _complete(compared, "own", "others")
+    against = ", against the other judges"
+
+    def slope(name: str, x: str, y: str, unit: str) -> Estimate:
+        kept, missing = _complete(compared, x, y)
+        values, scores = kept[x].astype(float), kept[y].astype(float)
+        return clustered_slope(name, values, scores, list(kept["base"]), unit=unit, missing=missing)
+
+    compared = compared.assign(
+        length=compared["output_tokens"] / PER_TOKENS,
+        family=compared["model"].isin(list(related)) * 1.0,
+        beyond=compared["own"] - compared["others"],
+    )
     found = [
-        clustered_slope(
-            "slope on reply length",
-            alone["output_tokens"].astype(float) / PER_TOKENS,
-            alone["own"].astype(float),
-            list(alone["base"]),
-            unit=SLOPE_UNIT,
-            missing=alone_missing,
-        ),
-        clustered_slope(
-            "slope on reply length, against the other judges",
-            both["output_tokens"].astype(float) / PER_TOKENS,
-            both["own"].astype(float) - both["others"].astype(float),
-            list(both["base"]),
-            unit=SLOPE_UNIT,
-            missing=missing,
-        ),
+        slope("slope on reply length", "length", "own", SLOPE_UNIT),
+        slope(f"slope on reply length{against}", "length", "beyond", SLOPE_UNIT),
     ]
     if set(related) & set(compared["model"]):
-        family = clustered_slope(
-            "milder with its own family, against the other judges",
-            judged["model"].isin(list(related)).astype(float),
-            judged["own"].astype(float) - judged["others"].astype(float),
-            list(judged["base"]),
-            unit=POINTS,
-            missing=judged_missing,
-        )
+        family = slope(f"milder with its own family{against}", "family", "beyond", POINTS)
         if not family.estimable:
-            family = replace(
-                family, note="not estimable: it judged models of its own family only, or of others only"
-            )
+            family = family.not_estimable("it judged models of its own family only, or of others only")
         found.append(family)
     return tuple(found)
 
@@ -202,13 +162,10 @@ def _cost(own: pd.DataFrame) -> tuple[Estimate, ...]:
         ("output_tokens", "tokens written for a judgement", "tokens"),
         ("latency_ms", "latency of a judgement", "ms"),
     )
-    found = []
-    for column, name, unit in measures:
-        known = own[own[column].notna()]
-        found.append(
-            _mean(name, known[column].astype(float), known["base"], unit, len(own) - len(known), "judgements")
-        )
-    return tuple(found)
+    return tuple(
+        _mean(name, *_complete(own, column), unit, column, what="judgements")
+        for column, name, unit in measures
+    )
 
 
 def _readable(own: pd.DataFrame) -> tuple[Estimate, ...]:
@@ -226,13 +183,9 @@ def _complete(compared: pd.DataFrame, *columns: str) -> tuple[pd.DataFrame, int]
 
 
 def _mean(
-    name: str, values: pd.Series, bases: pd.Series, unit: str, missing: int, what: str = "answers"
+    name: str, rows: pd.DataFrame, missing: int, unit: str, column: str, what: str = "answers"
 ) -> Estimate:
-    labels = list(bases)
-    counts = {what: len(labels), "bases": len(set(labels))}
+    bases = list(rows["base"])
+    counts = {what: len(bases), "bases": len(set(bases))}
     empty = Estimate(name, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
-    if not len(labels):
-        return replace(empty, note=f"not estimable: there are no {what}")
-    found = clustered_mean(np.asarray(values, dtype=float), labels)
-    note = f"no interval: {found.reason}" if found.reason else ""
-    return replace(empty, estimate=found.mean, low=found.low, high=found.high, note=note)
+    return mean_estimate(empty, rows[column].astype(float), bases, f"there are no {what}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -12,10 +12,11 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.multiplicity import holm
+from toolkit.stats.inference.means import mean_estimate
+from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.inference.run_table import need_columns, need_labels
+from toolkit.stats.result import Estimate, Result, plain
 
 POINTS: Final = "score points (0-5)"
 THRESHOLD: Final = 0.5
@@ -55,19 +56,24 @@ class ProbeShift:
 
 
 @dataclass(frozen=True)
-class ProbeShifts:
+class ProbeShifts(Result):
     """What every kind of probe does to every judge."""
 
     shifts: tuple[ProbeShift, ...]
+    about = "kind"
 
     def of(self, judge: str) -> tuple[ProbeShift, ...]:
         """Return the shifts of one judge, the control first."""
         return tuple(one for one in self.shifts if one.judge == judge)
 
+    def rows(self) -> list[tuple[str, Estimate]]:
+        """Return every result with its kind of probe."""
+        return [(one.kind, found) for one in self.shifts for found in one.estimates]
+
     def frame(self) -> pd.DataFrame:
-        """Return one row a result: kind, then judge and the columns of ``toolkit.stats.result``."""
-        frame = estimates_frame(((one.kind, found) for one, found in self._rows()), "kind")
-        frame.insert(0, "judge", [one.judge for one, _ in self._rows()])
+        """Return one row a result: judge, kind and the columns of ``toolkit.stats.result``."""
+        frame = super().frame()
+        frame.insert(0, "judge", [one.judge for one in self.shifts for _ in one.estimates])
         return frame
 
     def to_dict(self) -> list[dict[str, Any]]:
@@ -76,14 +82,11 @@ class ProbeShifts:
             {
                 "judge": one.judge,
                 "kind": one.kind,
-                "results": [found.to_dict() for found in one.estimates],
-                "missing": dict(one.missing),
+                "results": plain(one.estimates),
+                "missing": plain(one.missing),
             }
             for one in self.shifts
         ]
-
-    def _rows(self) -> Iterator[tuple[ProbeShift, Estimate]]:
-        return ((one, found) for one in self.shifts for found in one.estimates)
 
 
 @over_clusters
@@ -107,13 +110,10 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShif
     >>> [(one.name, round(one.estimate, 2)) for one in found.shifts[0].estimates]
     [('shift, padded', 0.5), ('moved up by 0.5 or more, padded', 0.75), ('lost, padded', 0.0)]
     """
-    absent = [name for name in _COLUMNS if name not in pairs]
-    if absent:
-        raise InputError(f"probe pairs: lack the column {', '.join(absent)}; give {', '.join(_COLUMNS)}")
+    need_columns("probe pairs", pairs, _COLUMNS)
     if unknown := set(pairs["kind"]) - set(HARM):
         raise InputError(f"probe pairs: kind {min(map(str, unknown))!r} is not one of {', '.join(HARM)}")
-    if pairs["base"].isna().any():
-        raise InputError("probe pairs: a base is empty; every pair needs one")
+    need_labels("probe pairs", pairs, ["base"])
     shifts: list[ProbeShift] = []
     for judge, rows in pairs.reset_index(drop=True).groupby("judge", sort=False, observed=True):
         found = [
@@ -137,10 +137,12 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> Probe
     detected = None
     if kind in (CONTROL, "planted"):
         detected = share(f"score fell, {kind}", list(difference < -_SLACK), bases, missing=missing)
+    counts = {"pairs": len(difference), "bases": len(set(bases))}
+    empty = Estimate(f"shift, {kind}", None, method=METHOD, unit=POINTS, n=counts, missing=missing)
     return ProbeShift(
         judge=judge,
         kind=kind,
-        shift=_mean(kind, difference, bases, missing),
+        shift=mean_estimate(empty, difference, bases, "no pair has both scores", tested=True),
         harmed=share(
             f"{way} {threshold:g} or more, {kind}",
             list(moved >= threshold - _SLACK),
@@ -153,35 +155,6 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> Probe
     )
 
 
-def _mean(kind: str, difference: np.ndarray, bases: list[Any], missing: int) -> Estimate:
-    counts = {"pairs": len(difference), "bases": len(set(bases))}
-    empty = Estimate(f"shift, {kind}", None, method=METHOD, unit=POINTS, n=counts, missing=missing)
-    if not len(difference):
-        return replace(empty, note="not estimable: no pair has both scores")
-    found = clustered_mean(difference, bases)
-    return replace(
-        empty,
-        estimate=found.mean,
-        low=found.low,
-        high=found.high,
-        p_value=found.p_value,
-        note=f"no interval or p value: {found.reason}" if found.reason else "",
-    )
-
-
 def _corrected(shifts: list[ProbeShift]) -> list[ProbeShift]:
-    tested = [one for one in shifts if one.kind != CONTROL]
-    p_values = dict(
-        zip((one.kind for one in tested), holm([one.shift.p_value for one in tested]), strict=True)
-    )
-    count = sum(p is not None for p in p_values.values())
-    correction = f"Holm over {count} kinds" if count > 1 else "none"
-    return [
-        replace(
-            one,
-            shift=replace(one.shift, p_value=p_values[one.kind], correction=correction),
-        )
-        if p_values.get(one.kind) is not None
-        else one
-        for one in shifts
-    ]
+    corrected = iter(with_holm((one.shift for one in shifts if one.kind != CONTROL), "kinds"))
+    return [one if one.kind == CONTROL else replace(one, shift=next(corrected)) for one in shifts]

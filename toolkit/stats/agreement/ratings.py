@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING
@@ -29,22 +31,8 @@ def read_ratings(path: str | Path) -> pd.DataFrame:
     An empty score (or NA, NaN, null, None) is a missing rating and stays in the frame as NaN. Duplicates are
     kept: ``toolkit.stats.agreement.reliability`` finds them, says so and averages nothing.
 
-    Parameters
-    ----------
-    path
-        CSV file, UTF-8, with a header: ``target``, ``judge``, ``score`` and, where there are several,
-        ``dimension`` and ``base``. Other columns are ignored.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The columns above, in that order; ``score`` is float, the others are text.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, is empty, lacks a column, or a row lacks a target or judge, or has a score
-        that is not a number; the message names the line and the value.
+    The file is UTF-8 with a header: ``target``, ``judge``, ``score`` and, where there are several, ``dimension`` and
+    ``base``; other columns are ignored. A refusal names the line and the value.
 
     Examples
     --------
@@ -205,6 +193,22 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
         pair_bases=None if all_bases is None else np.array(all_bases, dtype=object),
         scale=scale,
     )
+
+
+def scored_by_both(
+    name: str, first: ArrayLike, second: ArrayLike, bases: Sequence[Hashable] | None
+) -> tuple[np.ndarray, np.ndarray, list[Hashable], int]:
+    """Return the scores of the answers that both scored, the base of each (itself where unknown), and the missing."""
+    x, y = np.array(first, dtype=float), np.array(second, dtype=float)
+    if x.shape != y.shape or x.ndim != 1 or (bases is not None and len(bases) != len(x)):
+        raise InputError(
+            f"{name}: give two scores for each answer, and a base for each where bases are known"
+        )
+    if np.isinf(x).any() or np.isinf(y).any():
+        raise InputError(f"{name}: a score is infinite; correct it or leave it empty")
+    both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
+    labels: list[Hashable] = [place if bases is None else bases[place] for place in both.tolist()]
+    return x[both], y[both], labels, len(x) - len(both)
 
 
 def submatrix(matrix: RatingMatrix, judges: list[Any]) -> RatingMatrix:

@@ -18,9 +18,8 @@ from toolkit.stats.agreement.alpha import (
 )
 from toolkit.stats.agreement.bland_altman import BlandAltman, bland_altman_between_judges
 from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_between_judges
-from toolkit.stats.agreement.icc import clustered_icc, icc_estimates
+from toolkit.stats.agreement.icc import IncompleteIcc, clustered_icc, icc_estimates, incomplete_icc
 from toolkit.stats.agreement.icc_forms import FORMS
-from toolkit.stats.agreement.incomplete_icc import IncompleteIcc, incomplete_icc
 from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
 from toolkit.stats.agreement.krippendorff import alpha_of_matrix
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
@@ -97,30 +96,11 @@ class ReliabilityDetails(Result):
 class Reliability(Result):
     """What is known of the agreement of the judges.
 
-    Parameters
-    ----------
-    icc
-        Dimension (``score`` where there is none) to ICC(1,1), ICC(A,1), ICC(C,1), ICC(1,k), ICC(A,k),
-        ICC(C,k). The intervals are clustered by base where bases are known, and F intervals otherwise; those of
-        ICC(A,.) hold for judges drawn anew.
-    icc_these_judges
-        ICC(A,1) and ICC(A,k) again with the interval that holds for these judges only; an empty tuple where no base is
-        known.
-    icc_independent
-        The same with F intervals by pingouin, which take the answers as independent; an empty tuple where
-        ``icc`` holds these already.
-    alpha_over_judges
-        Dimension to Cronbach's alpha with the judges as items.
-    alpha_over_dimensions
-        Cronbach's alpha with the dimensions as items; None where there are fewer than two.
-    pearson
-        Dimension to one correlation per pair of judges.
-    notes
-        What was left out, refused or unusual, in sentences.
-    retest
-        Dimension and judge to how far it repeats its own scores; empty where no judge judged a reply twice.
-    matrices, ratings
-        What it was made from: dimension to its table, and the checked ratings.
+    Each mapping goes from a dimension (``score`` where there is none) to its results. ``icc`` has intervals clustered
+    by base where bases are known, and F intervals otherwise; those of ICC(A,.) hold for judges drawn anew, and
+    ``icc_these_judges`` repeats them for these judges only. ``icc_independent`` has pingouin's F intervals, which
+    take the answers as independent, where ``icc`` does not. ``retest`` says by dimension and judge how far it repeats
+    its own scores, ``notes`` what was left out, refused or unusual; ``matrices`` and ``ratings`` are its input.
     """
 
     icc: Mapping[str, tuple[Estimate, ...]]

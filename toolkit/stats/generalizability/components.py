@@ -1,36 +1,148 @@
-"""Variance components as results: before and after truncation, with interval, share and degrees of freedom."""
+"""Variance components by mean squares or REML: before and after truncation, with interval, share and degrees."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from toolkit.stats.generalizability.design import ComponentsTable, Design, Effect, components_table
+from toolkit.stats.generalizability.design import ComponentsTable, Design, components_table
 from toolkit.stats.generalizability.reml import blocks, reml
-from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
+from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
 EMS: Final = "expected mean squares"
 REML: Final = "REML"
+GENERALIZED: Final = "generalized interval from chi-squares of the mean squares (Weerahandi 1993)"
+DRAWS: Final = 10_000
+UNIT: Final = "squared score points"
+_MANY_AT_AN_END: Final = 0.2
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Variance components before truncation, and the mean squares they come from."""
+    """Variance components before truncation, and the independent mean squares they come from."""
 
-    design: Design
-    levels: Mapping[str, int]
-    raw: np.ndarray
-    mean_squares: np.ndarray
-    degrees: np.ndarray
-    coefficients: np.ndarray
     method: str
+    raw: np.ndarray = field(default_factory=lambda: np.empty(0))
+    mean_squares: np.ndarray = field(default_factory=lambda: np.empty(0))
+    degrees: np.ndarray = field(default_factory=lambda: np.empty(0))
+    coefficients: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     problem: str = ""
+
+
+@dataclass(frozen=True)
+class VarianceComponents(Result):
+    """The variance of a score, shared out among the factors of the study."""
+
+    components: tuple[Estimate, ...]
+    raw: Mapping[str, float | None]
+    shares: Mapping[str, float | None]
+    degrees: Mapping[str, float | None]
+    method: str
+    notes: tuple[str, ...]
+    cautions: tuple[str, ...]
+    asked: Design = field(repr=False)
+    table: ComponentsTable = field(repr=False)
+    fit: Fit = field(repr=False)
+    draws: np.ndarray | None = field(repr=False, default=None)
+    about = "effect"
+    apart = ("cautions", "asked", "table", "fit", "draws")
+
+    @property
+    def problem(self) -> str:
+        """Why there are no components, or an empty text."""
+        return self.fit.problem
+
+    def rows(self) -> list[tuple[str, Estimate]]:
+        """Return every component with its name."""
+        return [(one.name, one) for one in self.components]
+
+    def frame(self) -> pd.DataFrame:
+        """Return one row per effect: the columns of ``toolkit.stats.result``, then raw, share and degrees."""
+        frame = super().frame()
+        for name, values in (("raw", self.raw), ("share", self.shares), ("degrees", self.degrees)):
+            frame[name] = frame["effect"].map(values).astype("float64")
+        return frame
+
+    def sentence(self) -> str:
+        """Return the shares of the components in words ready for the thesis."""
+        if self.problem:
+            return f"Variance components: not estimable ({self.problem})."
+        parts = ", ".join(f"{name} {share:.1%}" for name, share in self.shares.items() if share is not None)
+        below = [name for name, value in self.raw.items() if value is not None and value < 0]
+        text = f"Of the variance of a single score ({self.method}), {parts}."
+        return text + (f" Negative before truncation: {', '.join(below)}." if below else "")
+
+
+def variance_components(
+    frame: pd.DataFrame, design: Design, score: str = "score", *, seed: int = 0
+) -> VarianceComponents:
+    """Estimate the variance components of a design, all factors random.
+
+    A complete table is analysed by its mean squares, one with gaps by REML. The intervals are generalized ones and
+    rest on the normal model: with a quarter of the scores at the ceiling of the scale, lenient judges have less
+    variance left, and three judges cannot show how much. A note says so from a fifth on.
+
+    References
+    ----------
+    Brennan (2001), Generalizability Theory, chapters 3 and 6.
+
+    Examples
+    --------
+    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
+    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
+    >>> found = variance_components(
+    ...     pd.DataFrame(rows, columns=["answer", "judge", "score"]), Design(("answer", "judge"))
+    ... )
+    >>> {name: round(value, 3) for name, value in found.raw.items()}
+    {'answer': 2.556, 'judge': 5.244, 'answer x judge, residual': 1.019}
+    """
+    table = components_table(frame, design, score)
+    fit = fit_components(table)
+    names = effect_names(table.design)
+    empty = [Estimate(name, None, unit=UNIT, n=table.n, missing=table.missing) for name in names]
+    if fit.problem:
+        nothing: dict[str, float | None] = dict.fromkeys(names)
+        found = tuple(one.not_estimable(fit.problem) for one in empty)
+        return VarianceComponents(
+            found, nothing, nothing, nothing, fit.method, table.notes, (), design, table, fit
+        )
+    vanishes = fit.mean_squares.max(initial=0.0) <= 0 or fit.mean_squares[-1] <= 0
+    draws = None if vanishes else generalized_draws(fit, seed=seed)
+    square = table.scale**2
+    cautions = _cautions(table, design)
+    kept = np.maximum(fit.raw, 0.0)
+
+    def component(place: int) -> Estimate:
+        raw = float(fit.raw[place]) * square
+        note = f"the estimate is {raw:.3g} before truncation at 0" if raw < 0 else ""
+        one = replace(empty[place], estimate=max(raw, 0.0), method=GENERALIZED, note=note)
+        if draws is None:
+            return one.no_interval("the residual mean square is 0")
+        low, high = (max(end, 0.0) for end in interval_of(draws[:, place] * square))
+        return replace(one, low=low, high=high)
+
+    def named(values: np.ndarray) -> dict[str, float | None]:
+        return dict(zip(names, map(float, values), strict=True))
+
+    return VarianceComponents(
+        tuple(map(component, range(len(names)))),
+        named(fit.raw * square),
+        named(kept / kept.sum()),
+        named(fit.degrees),
+        fit.method,
+        (*_notes(table, fit), *cautions),
+        tuple(cautions),
+        design,
+        table,
+        fit,
+        draws,
+    )
 
 
 def fit_components(table: ComponentsTable) -> Fit:
@@ -45,7 +157,7 @@ def fit_components(table: ComponentsTable) -> Fit:
     Components, chapters 4 and 6.
     """
     if table.problem:
-        return _without(table, EMS, table.problem)
+        return Fit(EMS, problem=table.problem)
     return ems_fit(table) if table.complete else reml_fit(table)
 
 
@@ -56,17 +168,23 @@ def ems_fit(table: ComponentsTable) -> Fit:
     \prod_{f \notin \beta} n_f` (Cornfield & Tukey 1956; Brennan 2001, equation 3.17), a triangular system.
     """
     effects, levels = table.design.effects, table.levels
-    squares, degrees = sums_of_squares(table.values, table.design)
+    squares, degrees = _sums_of_squares(table.values, table.design)
     squares[squares <= ROUNDING * squares.sum()] = 0.0
     mean_squares = squares / degrees
-    coefficients = expected_coefficients(effects, levels)
+    cells = [float(np.prod([n for name, n in levels.items() if name not in effect])) for effect in effects]
+    coefficients = np.array(
+        [
+            [size if beta >= alpha else 0.0 for beta, size in zip(effects, cells, strict=True)]
+            for alpha in effects
+        ]
+    )
     raw = np.linalg.solve(coefficients, mean_squares)
     # A difference of mean squares that is only rounding is exactly 0.
     raw[np.abs(raw) * np.diag(coefficients) <= ROUNDING * mean_squares.max()] = 0.0
-    return Fit(table.design, levels, raw, mean_squares, degrees, coefficients, EMS)
+    return Fit(EMS, raw, mean_squares, degrees, coefficients)
 
 
-def sums_of_squares(values: np.ndarray, design: Design) -> tuple[np.ndarray, np.ndarray]:
+def _sums_of_squares(values: np.ndarray, design: Design) -> tuple[np.ndarray, np.ndarray]:
     """Return sums of squares and degrees of freedom of every effect of a balanced design.
 
     The crossed sums of squares of all subsets of factors are orthogonal; that of a nested effect is the sum of
@@ -88,112 +206,31 @@ def sums_of_squares(values: np.ndarray, design: Design) -> tuple[np.ndarray, np.
     return squares, degrees
 
 
-def expected_coefficients(effects: tuple[Effect, ...], levels: Mapping[str, int]) -> np.ndarray:
-    """Return the matrix that takes components to expected mean squares of a balanced design."""
-    cells = [float(np.prod([n for name, n in levels.items() if name not in effect])) for effect in effects]
-    return np.array(
-        [
-            [size if beta >= alpha else 0.0 for beta, size in zip(effects, cells, strict=True)]
-            for alpha in effects
-        ]
-    )
-
-
 def reml_fit(table: ComponentsTable) -> Fit:
-    """Return the REML estimates of a table with gaps, all effects random and independent."""
-    effects = table.design.effects
-    axes = [tuple(i for i, name in enumerate(table.design.factors) if name in effect) for effect in effects]
-    found = reml(blocks(table.values, axes), [table.design.name(effect) for effect in effects])
-    if found.problem:
-        return _without(table, REML, found.problem)
-    forms, degrees, coefficients = independent_forms(found.components, found.covariance)
-    whole = np.array([_balanced_degrees(table, effect) for effect in effects])
-    # Satterthwaite's formula leaves a form near zero with next to no degrees. Forms of effects over all bases
-    # (judges) rest on level means that gaps hardly touch: they keep the degrees of the design.
-    over_all = np.array([table.design.factors[0] not in effect for effect in effects])
-    degrees = np.where(over_all, whole, np.minimum(degrees, whole))
-    return Fit(table.design, table.levels, found.components, forms, degrees, coefficients, REML)
-
-
-def independent_forms(
-    components: np.ndarray, covariance: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return uncorrelated combinations of REML components that stand for mean squares, and their degrees.
+    """Return the REML estimates of a table with gaps, and uncorrelated combinations that stand for mean squares.
 
     The covariance of the components is factored as U D U' with U unit upper triangular, so that the forms
     are inv(U) @ components, each with 2 form^2 / variance degrees of freedom (Satterthwaite 1946). In a
     balanced design they are the mean squares, divided by a constant, with their own degrees of freedom.
     """
-    lower = np.linalg.cholesky(covariance[::-1, ::-1])[::-1, ::-1]
+    design = table.design
+    axes = [tuple(i for i, name in enumerate(design.factors) if name in effect) for effect in design.effects]
+    found = reml(blocks(table.values, axes), [design.name(effect) for effect in design.effects])
+    if found.problem:
+        return Fit(REML, problem=found.problem)
+    lower = np.linalg.cholesky(found.covariance[::-1, ::-1])[::-1, ::-1]
     coefficients = np.linalg.inv(lower / np.diag(lower))
-    forms = coefficients @ components
-    return forms, 2 * forms**2 / np.diag(lower) ** 2, coefficients
-
-
-def _balanced_degrees(table: ComponentsTable, effect: Effect) -> float:
-    """Return the degrees of freedom that an effect has where there is no gap."""
-    parents = {parent for name in effect for parent in table.design.nested.get(name, ())}
-    return float(np.prod([table.levels[name] - (name not in parents) for name in effect]))
-
-
-def _without(table: ComponentsTable, method: str, problem: str) -> Fit:
-    empty = np.empty(0)
-    return Fit(table.design, table.levels, empty, empty, empty, np.empty((0, 0)), method, problem)
-
-
-GENERALIZED: Final = "generalized interval from chi-squares of the mean squares (Weerahandi 1993)"
-DRAWS: Final = 10_000
-UNIT: Final = "squared score points"
-_MANY_AT_AN_END: Final = 0.2
-
-
-@dataclass(frozen=True)
-class VarianceComponents:
-    """The variance of a score, shared out among the factors of the study."""
-
-    components: tuple[Estimate, ...]
-    raw: Mapping[str, float | None]
-    shares: Mapping[str, float | None]
-    degrees: Mapping[str, float | None]
-    method: str
-    notes: tuple[str, ...]
-    cautions: tuple[str, ...]
-    asked: Design = field(repr=False)
-    table: ComponentsTable = field(repr=False)
-    fit: Fit = field(repr=False)
-    draws: np.ndarray | None = field(repr=False, default=None)
-
-    @property
-    def problem(self) -> str:
-        """Why there are no components, or an empty text."""
-        return self.fit.problem
-
-    def frame(self) -> pd.DataFrame:
-        """Return one row per effect: the columns of ``toolkit.stats.result``, then raw, share and degrees."""
-        frame = estimates_frame(((one.name, one) for one in self.components), "effect")
-        for name, values in (("raw", self.raw), ("share", self.shares), ("degrees", self.degrees)):
-            frame[name] = frame["effect"].map(values).astype("float64")
-        return frame
-
-    def sentence(self) -> str:
-        """Return the shares of the components in words ready for the thesis."""
-        if self.problem:
-            return f"Variance components: not estimable ({self.problem})."
-        parts = ", ".join(f"{name} {share:.1%}" for name, share in self.shares.items() if share is not None)
-        below = [name for name, value in self.raw.items() if value is not None and value < 0]
-        text = f"Of the variance of a single score ({self.method}), {parts}."
-        return text + (f" Negative before truncation: {', '.join(below)}." if below else "")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types."""
-        return {
-            "components": [one.to_dict() for one in self.components],
-            "raw": dict(self.raw),
-            "shares": dict(self.shares),
-            "degrees": dict(self.degrees),
-            "method": self.method,
-            "notes": list(self.notes),
-        }
+    forms = coefficients @ found.components
+    degrees = 2 * forms**2 / np.diag(lower) ** 2
+    whole = []
+    for effect in design.effects:
+        parents = {parent for name in effect for parent in design.nested.get(name, ())}
+        whole.append(float(np.prod([table.levels[name] - (name not in parents) for name in effect])))
+    # Satterthwaite's formula leaves a form near zero with next to no degrees. Forms of effects over all bases
+    # (judges) rest on level means that gaps hardly touch: they keep the degrees of the design.
+    over_all = np.array([design.factors[0] not in effect for effect in design.effects])
+    degrees = np.where(over_all, whole, np.minimum(degrees, whole))
+    return Fit(REML, found.components, forms, degrees, coefficients)
 
 
 def generalized_draws(fit: Fit, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
@@ -215,79 +252,6 @@ def generalized_draws(fit: Fit, draws: int = DRAWS, seed: int = 0) -> np.ndarray
     return np.linalg.solve(fit.coefficients, expected.T).T
 
 
-def variance_components(
-    frame: pd.DataFrame,
-    design: Design,
-    score: str = "score",
-    *,
-    seed: int = 0,
-) -> VarianceComponents:
-    """Estimate the variance components of a design, all factors random.
-
-    A complete table is analysed by its mean squares, one with gaps by REML. The intervals are
-    generalized ones: over 300-1,000 simulated studies of each of 13 settings (12-100 answers or bases, 3 judges,
-    nested repeats, models, up to a third of the scores missing) they covered 92.3-96.6 %. They rest on the normal
-    model. With a quarter of the scores at the ceiling of the scale, lenient judges have less variance left, and
-    three judges cannot show how much: components covered 85-96 % for up to 100 answers and 74-93 % for 300; with
-    half at the ceiling 49-94 %. A note says so from a fifth on.
-
-    References
-    ----------
-    Brennan (2001), Generalizability Theory, chapters 3 and 6.
-
-    Examples
-    --------
-    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
-    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
-    >>> found = variance_components(
-    ...     pd.DataFrame(rows, columns=["answer", "judge", "score"]), Design(("answer", "judge"))
-    ... )
-    >>> {name: round(value, 3) for name, value in found.raw.items()}
-    {'answer': 2.556, 'judge': 5.244, 'answer x judge, residual': 1.019}
-    """
-    table = components_table(frame, design, score)
-    fit = fit_components(table)
-    names = effect_names(table.design)
-    if fit.problem:
-        reason = f"not estimable: {fit.problem}"
-        empty = [
-            Estimate(name, None, unit=UNIT, n=table.n, missing=table.missing, note=reason) for name in names
-        ]
-        nothing: dict[str, float | None] = dict.fromkeys(names)
-        return VarianceComponents(
-            tuple(empty), nothing, nothing, nothing, fit.method, table.notes, (), design, table, fit
-        )
-    vanishes = fit.mean_squares.max(initial=0.0) <= 0 or fit.mean_squares[-1] <= 0
-    draws = None if vanishes else generalized_draws(fit, seed=seed)
-    reason = "the residual mean square is 0" if vanishes else ""
-    square = table.scale**2
-    cautions = _cautions(table, design)
-    kept = np.maximum(fit.raw, 0.0)
-    return VarianceComponents(
-        tuple(
-            _component(
-                name,
-                fit.raw[i] * square,
-                None if draws is None else draws[:, i] * square,
-                GENERALIZED,
-                reason,
-                table,
-            )
-            for i, name in enumerate(names)
-        ),
-        {name: float(value) * square for name, value in zip(names, fit.raw, strict=True)},
-        {name: float(value / kept.sum()) for name, value in zip(names, kept, strict=True)},
-        {name: float(value) for name, value in zip(names, fit.degrees, strict=True)},
-        fit.method,
-        (*_notes(table, fit), *cautions),
-        tuple(cautions),
-        design,
-        table,
-        fit,
-        draws,
-    )
-
-
 def effect_names(design: Design) -> tuple[str, ...]:
     """Return the names of the effects of a design, the last one with the error it cannot be told from."""
     names = [design.name(effect) for effect in design.effects]
@@ -298,19 +262,6 @@ def interval_of(draws: np.ndarray, confidence: float = 0.95) -> tuple[float, flo
     """Return the ends of the interval of draws, at equal tails."""
     low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
-
-
-def _component(
-    name: str, raw: float, draws: np.ndarray | None, method: str, reason: str, table: ComponentsTable
-) -> Estimate:
-    note = f"the estimate is {raw:.3g} before truncation at 0" if raw < 0 else ""
-    result = Estimate(
-        name, max(float(raw), 0.0), method=method, unit=UNIT, n=table.n, missing=table.missing, note=note
-    )
-    if draws is None:
-        return replace(result, note="; ".join(filter(None, (note, f"no interval: {reason}"))))
-    low, high = (max(end, 0.0) for end in interval_of(draws))
-    return replace(result, low=low, high=high)
 
 
 def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:

@@ -12,13 +12,8 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import interval_of
-from toolkit.stats.generalizability.g_study import (
-    E_RHO2,
-    PHI,
-    Generalizability,
-    coefficients,
-    weights,
-)
+from toolkit.stats.generalizability.g_study import E_RHO2, PHI, Generalizability, coefficients, weights
+from toolkit.stats.result import Result, plain
 from toolkit.words import counted
 
 
@@ -70,13 +65,9 @@ class DecisionPlan:
             text += f", 95% interval [{self.low:.3f}, {self.high:.3f}]"
         return f"{text}{f' ({self.note})' if self.note else ''}."
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain JSON types."""
-        return {**self.__dict__, "counts": dict(self.counts)}
-
 
 @dataclass(frozen=True)
-class DecisionStudy:
+class DecisionStudy(Result):
     """What other designs would give."""
 
     curves: pd.DataFrame
@@ -89,7 +80,7 @@ class DecisionStudy:
     def to_dict(self) -> dict[str, Any]:
         """Return curves and plans as plain JSON types."""
         curves = self.curves.astype(object).where(self.curves.notna(), None)
-        return {"curves": curves.to_dict("records"), "plans": [plan.to_dict() for plan in self.plans]}
+        return {"curves": curves.to_dict("records"), "plans": plain(self.plans)}
 
 
 DEFAULT_LIMITS: Final = {"judge": 10, "repeat": 10, "base": 500}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import UNIT, VarianceComponents, interval_of
 from toolkit.stats.generalizability.design import Design
-from toolkit.stats.result import ROUNDING, Estimate, estimates_frame
+from toolkit.stats.result import ROUNDING, Estimate, Result
 
 E_RHO2: Final = "E-rho2"
 PHI: Final = "Phi"
@@ -81,7 +80,7 @@ _RESULTS: Final = (
 
 
 @dataclass(frozen=True)
-class Generalizability:
+class Generalizability(Result):
     """How dependable the mean score of an object of measurement is."""
 
     of: tuple[str, ...]
@@ -90,10 +89,13 @@ class Generalizability:
     results: tuple[Estimate, ...]
     components: VarianceComponents
     notes: tuple[str, ...]
+    about = "kind"
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result: coefficients, error variances, then components."""
-        return estimates_frame(self._rows(), "kind")
+    def rows(self) -> list[tuple[str, Estimate]]:
+        """Return coefficients, error variances, then components."""
+        kinds = {"none": "coefficient", UNIT: "variance"}
+        own = [(kinds.get(one.unit, "standard error"), one) for one in self.results]
+        return [*own, *(("component", one) for one in self.components.components)]
 
     def sentence(self) -> str:
         """Return both coefficients in words ready for the thesis."""
@@ -101,17 +103,6 @@ class Generalizability:
         of = self.components.asked.name(frozenset(self.of)).split(":")[0]
         what = f"Mean scores per {of} over {over or 'nothing else'}"
         return f"{what}: {self.phi.sentence()} {self.e_rho2.sentence()}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every result as plain JSON types."""
-        return {
-            "of": list(self.of),
-            "fixed": list(self.fixed),
-            "counts": dict(self.counts),
-            "results": [one.to_dict() for one in self.results],
-            "components": self.components.to_dict(),
-            "notes": list(self.notes),
-        }
 
     @property
     def phi(self) -> Estimate:
@@ -122,11 +113,6 @@ class Generalizability:
     def e_rho2(self) -> Estimate:
         """Generalizability of comparisons between objects that the same judges scored."""
         return self.results[1]
-
-    def _rows(self) -> Iterator[tuple[str, Estimate]]:
-        for one in self.results:
-            yield {"none": "coefficient", UNIT: "variance"}.get(one.unit, "standard error"), one
-        yield from (("component", one) for one in self.components.components)
 
 
 def generalizability_study(
@@ -141,10 +127,7 @@ def generalizability_study(
     :math:`E\rho^2 = \sigma^2(\tau) / (\sigma^2(\tau) + \sigma^2(\delta))` and
     :math:`\Phi = \sigma^2(\tau) / (\sigma^2(\tau) + \sigma^2(\Delta))`, with the relative error :math:`\delta` for
     comparing objects and the absolute error :math:`\Delta` for their scores as they stand (Brennan 2001,
-    equations 4.20, 4.23). Intervals are those of the components' draws. In the simulations of
-    ``variance_components`` the generalized ones covered 93.7-97.3 %; with a quarter of the scores at the ceiling
-    92.9-96.4 % for up to 100 answers and 90.5-91.8 % for 300, with half at the ceiling 81-93 %. Bootstrap
-    intervals of E-rho2 covered 75-94 %, of Phi 68-90 %: they hold for these judges only.
+    equations 4.20, 4.23). Intervals are those of the components' draws.
 
     References
     ----------
@@ -168,7 +151,11 @@ def generalizability_study(
     over = _counts(components, objects, unsampled, counts or {})
     reason = _reason(components, objects, unsampled)
     if reason:
-        results = _blank(components, f"not estimable: {reason}")
+        table = components.table
+        results = tuple(
+            Estimate(name, None, unit=unit, n=table.n, missing=table.missing).not_estimable(reason)
+            for name, _, unit in _RESULTS
+        )
     else:
         results = _estimates(components, weights(components.table.design, objects, unsampled, over))
     return Generalizability(objects, unsampled, over, results, components, components.notes)
@@ -176,14 +163,23 @@ def generalizability_study(
 
 def _estimates(components: VarianceComponents, by: Weights) -> tuple[Estimate, ...]:
     """Return every result in its order, from the components and from their draws."""
-    drawn = None if components.draws is None else coefficients(components.draws, by)
+    draws, scale = components.draws, components.table.scale
+    drawn = None if draws is None else coefficients(draws, by)
     point = coefficients(components.fit.raw, by)
-    scale = components.table.scale
     power = {"none": 1.0, UNIT: scale**2, SEM_UNIT: scale}
-    return tuple(
-        _filled(components, name, unit, point[key], None if drawn is None else drawn[key], power[unit])
-        for name, key, unit in _RESULTS
-    )
+    first, cautions = components.components[0], "; ".join(components.cautions)
+
+    def filled(name: str, key: str, unit: str) -> Estimate:
+        result = replace(first, name=name, unit=unit, estimate=None, low=None, high=None, note=cautions)
+        if not np.isfinite(point[key]):
+            return result.not_estimable("there is no variance to share out")
+        result = replace(result, estimate=float(point[key]) * power[unit])
+        if drawn is None:
+            return result.noted(first.note[first.note.find("no interval") :])
+        low, high = interval_of(drawn[key][np.isfinite(drawn[key])])
+        return replace(result, low=low * power[unit], high=high * power[unit])
+
+    return tuple(filled(*one) for one in _RESULTS)
 
 
 def _known_factors(components: VarianceComponents, names: Sequence[str]) -> tuple[str, ...]:
@@ -221,33 +217,3 @@ def _reason(components: VarianceComponents, objects: tuple[str, ...], fixed: tup
     if not there - set(objects) - set(fixed):
         return "no factor of several levels is left to generalize over"
     return ""
-
-
-def _filled(
-    components: VarianceComponents,
-    name: str,
-    unit: str,
-    point: np.ndarray,
-    drawn: np.ndarray | None,
-    scale: float,
-) -> Estimate:
-    """Return one result from its value and its draws."""
-    first = components.components[0]
-    cautions = "; ".join(components.cautions)
-    result = replace(first, name=name, unit=unit, estimate=None, low=None, high=None, note=cautions)
-    if not np.isfinite(point):
-        return replace(result, note="not estimable: there is no variance to share out")
-    result = replace(result, estimate=float(point) * scale)
-    if drawn is None:
-        reason = first.note[first.note.find("no interval") :]
-        return replace(result, note="; ".join(filter(None, (cautions, reason))))
-    low, high = interval_of(drawn[np.isfinite(drawn)])
-    return replace(result, low=low * scale, high=high * scale)
-
-
-def _blank(components: VarianceComponents, note: str) -> tuple[Estimate, ...]:
-    table = components.table
-    return tuple(
-        Estimate(name, None, unit=unit, n=table.n, missing=table.missing, note=note)
-        for name, _, unit in _RESULTS
-    )

@@ -10,6 +10,12 @@ import numpy as np
 
 _CHUNK: Final = 2_000_000
 """Numbers held at once while patterns of gaps are gone through."""
+_MOST_STEPS: Final = 100
+_MOST_HALVINGS: Final = 30
+_CONVERGED: Final = 1e-10
+"""Largest change of a component, as a share of the total variance, at which scoring stops."""
+_UNIDENTIFIED: Final = 1e-9
+"""Smallest eigenvalue of the scaled information at which two components cannot be told apart."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,124 @@ class State:
     score: np.ndarray
     information: np.ndarray
     observed: np.ndarray
+
+
+@dataclass(frozen=True)
+class Reml:
+    """REML components, their covariance, those held at 0, and why there are none."""
+
+    components: np.ndarray
+    covariance: np.ndarray
+    held: tuple[int, ...] = ()
+    problem: str = ""
+
+
+def reml(data: Blocks, names: Sequence[str]) -> Reml:
+    """Return the components that maximise the restricted likelihood, by Newton and Fisher scoring with step halving.
+
+    The covariance of the scores is one block per level of the first factor, plus few columns for the effects
+    without it, so that a step costs little more than one small matrix per pattern of gaps. Components may turn
+    negative as long as the covariance stays positive definite, so on balanced data they are the ANOVA estimates.
+    Where the likelihood has no maximum there, negative ones are held at 0, and the result names them.
+
+    References
+    ----------
+    Patterson & Thompson (1971), Biometrika 58, 545-554. Searle, Casella & McCulloch (1992), Variance Components,
+    section 6.6. Gilmour, Thompson & Cullis (1995), Biometrics 51, 1440-1450, for the observed information.
+
+    Examples
+    --------
+    >>> scores = np.array([[9.0, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
+    >>> found = reml(blocks(scores, [(0,), (1,), (0, 1)]), ["target", "judge", "residual"])
+    >>> [round(float(one), 3) for one in found.components]
+    [2.556, 5.244, 1.019]
+    """
+    there = data.masks[data.pattern]
+    mean = float((there * data.values).sum() / there.sum())
+    total = float((there * (data.values - mean) ** 2).sum() / there.sum())
+    point = even = np.full(len(data.spans), total / len(data.spans))
+    state = _state(data, even)
+    if state is None:
+        return _failed("the scores leave no variance to share out")
+    confounded = _confounded(state.information, names)
+    if confounded:
+        return _failed(confounded)
+    free = np.ones(len(even), dtype=bool)
+    # With gaps the likelihood may grow without end where a negative component makes the covariance singular;
+    # then the most negative one is held at 0, which is REML with that constraint.
+    while True:
+        found = _climb(data, point, free, total)
+        if found is not None:
+            point, state, converged = found
+            covariance = _inverse(state.information) if converged else None
+            if covariance is not None:
+                return Reml(point, covariance, tuple(int(one) for one in np.flatnonzero(~free)))
+        below = [int(one) for one in np.flatnonzero(free[:-1] & (point[:-1] <= 0))] if found else []
+        if not below:
+            return _failed("REML ends where the covariance is singular: no residual variance is left")
+        free[below[int(np.argmin(point[below]))]] = False
+        point = np.where(free, even, 0.0)
+
+
+def _climb(
+    data: Blocks, point: np.ndarray, free: np.ndarray, total: float
+) -> tuple[np.ndarray, State, bool] | None:
+    """Climb the likelihood over the free components, as far as each step lets it grow; None for no start."""
+    state = _state(data, point)
+    if state is None:
+        return None
+    for _ in range(_MOST_STEPS):
+        change = np.zeros(len(point))
+        change[free] = _direction(state, free)
+        if float(np.abs(change).max()) <= _CONVERGED * total:
+            return point, state, True
+        floor = state.likelihood - 1e-9 * (1 + abs(state.likelihood))
+        for halving in range(_MOST_HALVINGS):
+            candidate = point + change / 2**halving
+            further = _state(data, candidate)
+            if further is not None and further.likelihood >= floor:
+                break
+        else:
+            return point, state, False
+        point, state = candidate, further
+    return point, state, False
+
+
+def _direction(state: State, free: np.ndarray) -> np.ndarray:
+    """Return Newton's step where the likelihood is concave, else the step of Fisher scoring."""
+    score = state.score[free]
+    for matrix in (state.observed, state.information):
+        inverse = _inverse(matrix[np.ix_(free, free)])
+        if inverse is not None:
+            return np.asarray(inverse @ score)
+    return np.zeros(len(score))
+
+
+def _inverse(matrix: np.ndarray) -> np.ndarray | None:
+    """Return the inverse of a positive definite matrix, or None; scaled, so that units do not matter."""
+    size = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    if not np.isfinite(matrix).all() or size.min() <= 0:
+        return None
+    scaled = matrix / np.outer(size, size)
+    if float(np.linalg.eigvalsh(scaled)[0]) <= _UNIDENTIFIED:
+        return None
+    return np.asarray(np.linalg.inv(scaled) / np.outer(size, size))
+
+
+def _confounded(information: np.ndarray, names: Sequence[str]) -> str:
+    """Name the components that the data cannot tell apart; empty where they can."""
+    size = np.sqrt(np.diag(information))
+    if not (np.isfinite(information).all() and size.min() > 0):
+        return "the design holds no information on a component"
+    values, vectors = np.linalg.eigh(information / np.outer(size, size))
+    if values[0] > _UNIDENTIFIED:
+        return ""
+    mixed = [name for name, share in zip(names, np.abs(vectors[:, 0]), strict=True) if share > 0.1]
+    return f"the design cannot tell these components apart: {'; '.join(mixed)}"
+
+
+def _failed(problem: str) -> Reml:
+    return Reml(np.empty(0), np.empty((0, 0)), (), problem)
 
 
 def blocks(values: np.ndarray, effects: Sequence[tuple[int, ...]]) -> Blocks:
@@ -58,7 +182,7 @@ def blocks(values: np.ndarray, effects: Sequence[tuple[int, ...]]) -> Blocks:
     )
 
 
-def likelihood_state(data: Blocks, counts: np.ndarray, point: np.ndarray) -> State | None:
+def _state(data: Blocks, point: np.ndarray) -> State | None:
     """Return likelihood, score and information; None where the covariance is not positive definite.
 
     With D the block-diagonal part, W the columns across blocks (the mean first) and P the projected inverse
@@ -67,7 +191,7 @@ def likelihood_state(data: Blocks, counts: np.ndarray, point: np.ndarray) -> Sta
     inverses, logs = _inverses(data, point)
     if inverses is None or logs is None:
         return None
-    repeats = np.bincount(data.pattern, counts, len(data.masks))
+    repeats = np.bincount(data.pattern, minlength=len(data.masks)).astype(float)
     weighted = np.einsum("bij,bj->bi", inverses[data.pattern], data.values)
     across = data.across
     inner = np.einsum("p,pij->ij", repeats, inverses)
@@ -76,12 +200,12 @@ def likelihood_state(data: Blocks, counts: np.ndarray, point: np.ndarray) -> Sta
     if core is None:
         return None
     c, log_across = core
-    u = across.T @ (counts @ weighted)
-    quadratic = float(counts @ (weighted * data.values).sum(axis=1)) - float(u @ c @ u)
+    u = across.T @ weighted.sum(axis=0)
+    quadratic = float((weighted * data.values).sum()) - float(u @ c @ u)
     likelihood = -0.5 * (float(repeats @ logs) + log_across + quadratic)
     residuals = weighted - np.einsum("bij,j->bi", inverses[data.pattern], across @ (c @ u))
-    score, information = _derivatives(data, counts, repeats, inverses, s, c, residuals)
-    average = _average_information(data, counts, inverses, c, residuals)
+    score, information = _derivatives(data, repeats, inverses, s, c, residuals)
+    average = _average_information(data, inverses, c, residuals)
     return State(likelihood, score, information, 2 * average - information)
 
 
@@ -123,7 +247,6 @@ def _core(data: Blocks, point: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, f
 
 def _derivatives(
     data: Blocks,
-    counts: np.ndarray,
     repeats: np.ndarray,
     inverses: np.ndarray,
     s: np.ndarray,
@@ -137,9 +260,9 @@ def _derivatives(
     score, information = np.zeros(len(data.spans)), np.zeros((len(data.spans),) * 2)
     projected = s - s @ c @ s
     left = np.eye(len(s)) - c @ s
-    sums = data.across.T @ (counts @ residuals)
+    sums = data.across.T @ residuals.sum(axis=0)
     for i in range(k):
-        fitted = float(counts @ ((residuals @ data.within[i]) * residuals).sum(axis=1))
+        fitted = float(((residuals @ data.within[i]) * residuals).sum())
         score[own[i]] = fitted - (traces[i] - float(np.trace(c @ f[i])))
         for j in range(k):
             information[own[i], own[j]] = pairs[i, j] + float(np.trace(c @ f[i] @ c @ f[j]))
@@ -157,10 +280,10 @@ def _derivatives(
 
 
 def _average_information(
-    data: Blocks, counts: np.ndarray, inverses: np.ndarray, c: np.ndarray, residuals: np.ndarray
+    data: Blocks, inverses: np.ndarray, c: np.ndarray, residuals: np.ndarray
 ) -> np.ndarray:
     """Return y'P A_i P A_j P y / 2, of which twice less Fisher's is the observed information (Gilmour et al. 1995)."""
-    sums, within = data.across.T @ (counts @ residuals), iter(data.within)
+    sums, within = data.across.T @ residuals.sum(axis=0), iter(data.within)
     vectors = [
         residuals @ next(within)
         if span is None
@@ -169,8 +292,8 @@ def _average_information(
     ]
     own = inverses[data.pattern]
     weighted = [np.einsum("bij,bj->bi", own, vector) for vector in vectors]
-    low = np.array([data.across.T @ (counts @ one) for one in weighted])
-    plain = [[float(counts @ (v * w).sum(axis=1)) for w in weighted] for v in vectors]
+    low = np.array([data.across.T @ one.sum(axis=0) for one in weighted])
+    plain = [[float((v * w).sum()) for w in weighted] for v in vectors]
     return (np.array(plain) - low @ c @ low.T) / 2
 
 
@@ -183,7 +306,6 @@ def _pattern_sums(
     at_once = max(1, _CHUNK // (cells * cells * (k + 2)))
     for first in range(0, len(inverses), at_once):
         inverse, times = inverses[first : first + at_once], repeats[first : first + at_once]
-        inverse, times = inverse[times > 0], times[times > 0]
         halves = inverse @ data.across
         shared = [inverse @ share for share in data.within]
         reached = [share @ halves for share in data.within]
@@ -196,149 +318,3 @@ def _pattern_sums(
                 pairs[i, j] += whole - 2 * float((c * low.T).sum())
                 pairs[j, i] = pairs[i, j]
     return f, traces, pairs
-
-
-_MOST_STEPS: Final = 100
-_MOST_HALVINGS: Final = 30
-_CONVERGED: Final = 1e-10
-"""Largest change of a component, as a share of the total variance, at which scoring stops."""
-_UNIDENTIFIED: Final = 1e-9
-"""Smallest eigenvalue of the scaled information at which two components cannot be told apart."""
-
-
-@dataclass(frozen=True)
-class Reml:
-    """REML components, their covariance, those held at 0, and why there are none."""
-
-    components: np.ndarray
-    covariance: np.ndarray
-    held: tuple[int, ...] = ()
-    problem: str = ""
-
-
-def reml(
-    data: Blocks,
-    names: Sequence[str],
-    weights: np.ndarray | None = None,
-    start: np.ndarray | None = None,
-) -> Reml:
-    """Return the components that maximise the restricted likelihood, by Newton and Fisher scoring with step halving.
-
-    The covariance of the scores is one block per level of the first factor, plus few columns for the effects
-    without it, so that a step costs little more than one small matrix per pattern of gaps. Components may turn
-    negative as long as the covariance stays positive definite, so on balanced data they are the ANOVA estimates.
-    Where the likelihood has no maximum there, negative ones are held at 0, and the result names them.
-
-    References
-    ----------
-    Patterson & Thompson (1971), Biometrika 58, 545-554. Searle, Casella & McCulloch (1992), Variance Components,
-    section 6.6. Gilmour, Thompson & Cullis (1995), Biometrics 51, 1440-1450, for the observed information.
-
-    Examples
-    --------
-    >>> from toolkit.stats.generalizability.reml import blocks
-    >>> scores = np.array([[9.0, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
-    >>> found = reml(blocks(scores, [(0,), (1,), (0, 1)]), ["target", "judge", "residual"])
-    >>> [round(float(one), 3) for one in found.components]
-    [2.556, 5.244, 1.019]
-    """
-    counts = np.ones(len(data.values)) if weights is None else np.asarray(weights, dtype=float)
-    total = _spread(data, counts)
-    even = np.full(len(data.spans), total / len(data.spans))
-    state = likelihood_state(data, counts, even)
-    if state is None:
-        return _failed("the scores leave no variance to share out")
-    confounded = _confounded(state.information, names)
-    if confounded:
-        return _failed(confounded)
-    free = np.ones(len(even), dtype=bool)
-    point = even if start is None else start
-    # With gaps the likelihood may grow without end where a negative component makes the covariance singular;
-    # then the most negative one is held at 0, which is REML with that constraint.
-    while True:
-        found = _climb(data, counts, point, free, total)
-        if found is not None:
-            point, state, converged = found
-            covariance = _inverse(state.information) if converged else None
-            if covariance is not None:
-                return Reml(point, covariance, tuple(int(one) for one in np.flatnonzero(~free)))
-        below = [int(one) for one in np.flatnonzero(free[:-1] & (point[:-1] <= 0))] if found else []
-        if not below and (found is not None or start is None):
-            return _failed("REML ends where the covariance is singular: no residual variance is left")
-        if below:
-            free[below[int(np.argmin(point[below]))]] = False
-        start, point = None, np.where(free, even, 0.0)
-
-
-def _climb(
-    data: Blocks, counts: np.ndarray, point: np.ndarray, free: np.ndarray, total: float
-) -> tuple[np.ndarray, State, bool] | None:
-    """Climb the likelihood over the free components; None where the start is not possible."""
-    state = likelihood_state(data, counts, point)
-    if state is None:
-        return None
-    for _ in range(_MOST_STEPS):
-        change = np.zeros(len(point))
-        change[free] = _direction(state, free)
-        if float(np.abs(change).max()) <= _CONVERGED * total:
-            return point, state, True
-        found = _next(data, counts, point, change, state.likelihood)
-        if found is None:
-            return point, state, False
-        point, state = found
-    return point, state, False
-
-
-def _direction(state: State, free: np.ndarray) -> np.ndarray:
-    """Return Newton's step where the likelihood is concave, else the step of Fisher scoring."""
-    score = state.score[free]
-    for matrix in (state.observed, state.information):
-        inverse = _inverse(matrix[np.ix_(free, free)])
-        if inverse is not None:
-            return np.asarray(inverse @ score)
-    return np.zeros(len(score))
-
-
-def _next(
-    data: Blocks, counts: np.ndarray, point: np.ndarray, change: np.ndarray, likelihood: float
-) -> tuple[np.ndarray, State] | None:
-    """Go along a step as far as the likelihood grows."""
-    for halving in range(_MOST_HALVINGS):
-        candidate = point + change / 2**halving
-        state = likelihood_state(data, counts, candidate)
-        if state is not None and state.likelihood >= likelihood - 1e-9 * (1 + abs(likelihood)):
-            return candidate, state
-    return None
-
-
-def _inverse(matrix: np.ndarray) -> np.ndarray | None:
-    """Return the inverse of a positive definite matrix, or None; scaled, so that units do not matter."""
-    size = np.sqrt(np.maximum(np.diag(matrix), 0.0))
-    if not np.isfinite(matrix).all() or size.min() <= 0:
-        return None
-    scaled = matrix / np.outer(size, size)
-    if float(np.linalg.eigvalsh(scaled)[0]) <= _UNIDENTIFIED:
-        return None
-    return np.asarray(np.linalg.inv(scaled) / np.outer(size, size))
-
-
-def _confounded(information: np.ndarray, names: Sequence[str]) -> str:
-    """Name the components that the data cannot tell apart; empty where they can."""
-    size = np.sqrt(np.diag(information))
-    if not (np.isfinite(information).all() and size.min() > 0):
-        return "the design holds no information on a component"
-    values, vectors = np.linalg.eigh(information / np.outer(size, size))
-    if values[0] > _UNIDENTIFIED:
-        return ""
-    mixed = [name for name, share in zip(names, np.abs(vectors[:, 0]), strict=True) if share > 0.1]
-    return f"the design cannot tell these components apart: {'; '.join(mixed)}"
-
-
-def _spread(data: Blocks, counts: np.ndarray) -> float:
-    there = data.masks[data.pattern] * counts[:, None]
-    mean = float((there * data.values).sum() / there.sum())
-    return float((there * (data.values - mean) ** 2).sum() / there.sum())
-
-
-def _failed(problem: str) -> Reml:
-    return Reml(np.empty(0), np.empty((0, 0)), (), problem)

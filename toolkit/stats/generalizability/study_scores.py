@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
 
@@ -14,6 +13,8 @@ from toolkit.stats.generalizability.d_study import Costs, DecisionStudy, decisio
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import Generalizability, generalizability_study
 from toolkit.stats.inference.clusters import over_clusters
+from toolkit.stats.inference.run_table import need_columns, numbers_of
+from toolkit.stats.result import Estimate, Result
 
 ANSWERS: Final = Design(
     ("base", "answer", "judge", "repeat"),
@@ -26,29 +27,18 @@ _OBJECTS: Final = ("answer", "model", "base")
 
 
 @dataclass(frozen=True)
-class StudyGeneralizability:
-    """Coefficients and components of a study, and what other designs would give.
-
-    Parameters
-    ----------
-    score
-        What was analysed: composite or a dimension.
-    result
-        Coefficients, error variances and components.
-    decision
-        Curves and the cheapest design for the target.
-    notes
-        How scores were averaged, and what was left out.
-    """
+class StudyGeneralizability(Result):
+    """Coefficients and components of a study, and what other designs would give."""
 
     score: str
     result: Generalizability
     decision: DecisionStudy
     notes: tuple[str, ...]
+    about = "kind"
 
-    def frame(self) -> pd.DataFrame:
-        """Return one row per result."""
-        return self.result.frame()
+    def rows(self) -> list[tuple[str, Estimate]]:
+        """Return coefficients, error variances, then components."""
+        return self.result.rows()
 
     def figure_frame(self) -> pd.DataFrame:
         """Return what the figure of variance components and decision-study curves draws."""
@@ -58,15 +48,6 @@ class StudyGeneralizability:
         """Return coefficients, shares and plans in words ready for the thesis."""
         parts = (self.result.sentence(), self.result.components.sentence(), self.decision.sentence())
         return f"{self.score}: {' '.join(parts)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain JSON types."""
-        return {
-            "score": self.score,
-            "result": self.result.to_dict(),
-            "decision": self.decision.to_dict(),
-            "notes": list(self.notes),
-        }
 
 
 @over_clusters
@@ -88,30 +69,9 @@ def study_generalizability(
     are fixed (Brennan 2001, section 4.3), and over the times a judge judged a reply; a mean that lacks one of
     its bins is missing.
 
-    Parameters
-    ----------
-    judgements
-        One row per judgement with base, model, repeat, judge, the score and, where there are several, run_id,
-        length_bin and judge_repeat.
-    score
-        Column of the scores.
-    of
-        ``"answer"``, ``"model"`` or ``"base"``.
-    target
-        Wanted coefficient.
-    run_aud, judgement_aud
-        What a run and a judgement cost; None where unknown.
-    seed
-        See ``variance_components``.
-
-    Returns
-    -------
-    StudyGeneralizability
-
-    Raises
-    ------
-    InputError
-        If a column is missing, a score is not a number, a judgement is there twice, or ``of`` is not known.
+    ``judgements`` has one row per judgement with base, model, repeat, judge, the score and, where there are several,
+    run_id, length_bin and judge_repeat; ``target`` is the wanted coefficient, and a run and a judgement cost
+    ``run_aud`` and ``judgement_aud`` (None where unknown).
 
     Examples
     --------
@@ -122,10 +82,7 @@ def study_generalizability(
     """
     if of not in _OBJECTS:
         raise InputError(f"generalizability of {of!r} is not known; use {', '.join(_OBJECTS)}")
-    needed = ("base", "model", "repeat", "judge", score)
-    absent = [name for name in needed if name not in judgements]
-    if absent:
-        raise InputError(f"judgements: lack the column {', '.join(absent)}; give {', '.join(needed)}")
+    need_columns("judgements", judgements, ("base", "model", "repeat", "judge", score))
     notes: tuple[str, ...] = ()
     if of == "answer":
         frame, costs, design = _answers(judgements, score), Costs(run_aud, judgement_aud), ANSWERS
@@ -143,15 +100,6 @@ def study_generalizability(
 def mean_cost(costs: pd.Series) -> float | None:
     """Return the mean of what calls cost in AUD, or None where no cost is known.
 
-    Parameters
-    ----------
-    costs
-        AUD of each run or judgement, missing where unknown.
-
-    Returns
-    -------
-    float or None
-
     Examples
     --------
     >>> mean_cost(pd.Series([0.02, None, 0.04]))
@@ -167,21 +115,16 @@ def _answers(judgements: pd.DataFrame, score: str) -> pd.DataFrame:
         answer = judgements["run_id"]
     else:
         names = [name for name in ("model", "length_bin", "repeat") if name in judgements]
-        answer = _joined(judgements, names)
-    again = judgements.get("judge_repeat", 0)
+        answer = judgements[names].astype("string").agg(" / ".join, axis=1)
     return pd.DataFrame(
         {
             "base": judgements["base"],
             "answer": answer,
             "judge": judgements["judge"].astype("object"),
-            "repeat": again,
+            "repeat": judgements.get("judge_repeat", 0),
             "score": judgements[score],
         }
     )
-
-
-def _joined(judgements: pd.DataFrame, names: Sequence[str]) -> pd.Series:
-    return judgements[list(names)].astype("string").agg(" / ".join, axis=1)
 
 
 def _bases(
@@ -190,11 +133,7 @@ def _bases(
     """Return scores averaged over times judged and length bins, what a cell costs, and how it was averaged."""
     keys = ["base", "situation", "model", "judge", "repeat"]
     situation = judgements["situation" if "situation" in judgements else "base"]
-    frame = judgements.assign(
-        situation=situation, score=pd.to_numeric(judgements[score], errors="coerce").astype("float64")
-    )
-    if (frame["score"].isna() & judgements[score].notna()).any():
-        raise InputError(f"judgements: a {score} is not a number; give a number or leave it empty")
+    frame = judgements.assign(situation=situation, score=numbers_of("judgements", judgements, score))
     frame = frame.astype({"judge": "object"})
     within = [name for name in ("length_bin", "judge_repeat") if name in frame]
     frame[within] = frame[within].astype("object")

@@ -98,6 +98,14 @@ def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable], confidence: 
     return _t_interval(float(x.mean()), error, len(sums), size, confidence, "clusters", degrees)
 
 
+def mean_estimate(
+    empty: Estimate, values: ArrayLike, clusters: Sequence[Hashable], nothing: str, *, tested: bool = False
+) -> Estimate:
+    """Return a clustered mean as an estimate; where there is no value, it says ``nothing``."""
+    x = np.asarray(values, dtype=float)
+    return clustered_mean(x, clusters).of(empty, tested=tested) if len(x) else empty.not_estimable(nothing)
+
+
 def _t_interval(
     mean: float, error: float, count: int, size: float, confidence: float, what: str, degrees: float
 ) -> MeanInterval:

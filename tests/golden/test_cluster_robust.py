@@ -76,18 +76,6 @@ def test_two_answers_a_base_are_the_paired_t_test() -> None:
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
 
 
-def test_taking_out_base_means_is_the_same_as_an_intercept_per_base() -> None:
-    """Theorem 2 of Pustejovsky & Tipton (2018)."""
-    x, y, clusters = sample()
-    dummies = np.eye(7)[clusters]
-    full = cluster_robust(np.column_stack([x[:, 1], dummies]), y, clusters, {"b": np.eye(8)[0]})["b"]
-    means = dummies @ np.linalg.pinv(dummies)
-    within = cluster_robust((x[:, 1] - means @ x[:, 1])[:, None], y - means @ y, clusters, {"b": [1.0]})["b"]
-    assert (within.estimate, within.error, within.degrees) == pytest.approx(
-        (full.estimate, full.error, full.degrees)
-    )
-
-
 @given(st.permutations(range(25)), st.floats(1e-4, 1e4), st.floats(1e-3, 1e3))
 @settings(max_examples=15, deadline=None, derandomize=True)
 def test_order_and_units_change_nothing_but_the_unit(order: list[int], unit: float, scale: float) -> None:

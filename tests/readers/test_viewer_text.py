@@ -1,0 +1,313 @@
+"""Texts of models in the viewer: made visible, drawn as Markdown that can do nothing, compared word by word."""
+
+from __future__ import annotations
+
+import html
+import random
+import re
+import time
+import unicodedata
+from html.parser import HTMLParser
+
+import pytest
+from hostile_study import ATTACKS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolkit.viewer import beside, markdown
+from toolkit.viewer.beside import differences
+from toolkit.viewer.markdown import LONGEST, TAGS, markdown_html
+from toolkit.viewer.visible import marked_text, shown, spans_in_order, visible
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("", ""),
+        ("a\tb\nc", "a\tb\nc"),
+        ("a\r\nb\rc", "a\nb[U+000D]c"),
+        ("\x1b[31mred\x9b", "[U+001B][31mred[U+009B]"),
+        ("\u202egpj.exe\u2066\u200b", "[U+202E]gpj.exe[U+2066][U+200B]"),
+        ("\U000e0041\U000e0100", "[U+E0041][U+E0100]"),
+        ("\ue000\ud800\u2028", "[U+E000][U+D800][U+2028]"),
+        ("\x00\x7f", "[U+0000][U+007F]"),
+        ("Größe 漢字 👩 é", "Größe 漢字 👩 é"),
+    ],
+)
+def test_what_acts_or_hides_is_a_sign_and_the_rest_stays(text, seen):
+    """Escapes, overrides, invisible and private signs are named; letters of any script stay."""
+    assert visible(text) == seen
+
+
+@given(st.text(st.characters()))
+def test_nothing_hidden_is_left_in_any_text(text):
+    """Whatever comes in, no control, format, private or surrogate character comes out."""
+    left = {unicodedata.category(character) for character in visible(text) if character not in "\n\t"}
+    assert not left & {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+
+
+@given(st.text(st.sampled_from("<>&'\"a\n\x1b")))
+def test_shown_text_has_no_tag_and_no_quote(text):
+    """It may stand in a tag's attribute as well as between tags."""
+    assert not set(shown(text)) & set("<>'\"")
+    assert html.unescape(shown(text)) == visible(text)
+
+
+def test_spans_come_in_order_once_and_do_not_overlap():
+    """A span that is empty or reaches into another is passed over."""
+    assert spans_in_order([]) == ()
+    assert spans_in_order([(4, 6), (0, 2), (4, 6), (5, 9), (3, 3)]) == ((0, 2), (4, 6))
+
+
+@given(
+    st.text(st.sampled_from("ab<&\x1b\n \u202e"), max_size=40),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=4),
+)
+def test_marks_change_no_character_of_the_text(text, spans):
+    """Without its marks the HTML is the text, wherever the marks stand."""
+    bounded = [(min(a, len(text)), min(b, len(text))) for a, b in spans]
+    plain = re.sub("</?mark>", "", marked_text(text, bounded))
+    pieces = spans_in_order(bounded)
+    assert plain == shown(text)
+    assert marked_text(text, bounded).count("<mark>") == len(pieces)
+
+
+ALLOWED = re.compile(rf"</?(?:{'|'.join(sorted((*TAGS, 'mark')))})>|<(?:br|hr)>|<ol start=\"\d+\">")
+
+
+def text_of(drawn: str) -> str:
+    """Return what a person reads."""
+    return html.unescape(re.sub(r"<[^>]*>", "", drawn))
+
+
+def marked_in(drawn: str) -> str:
+    """Return what is marked, without the white space between."""
+    return " ".join(" ".join(re.findall("<mark>(.*?)</mark>", drawn, flags=re.S)).split())
+
+
+def test_the_markdown_of_a_reply_is_drawn():
+    """Headings, emphasis, lists, tables and code are tags."""
+    drawn = markdown_html("# A\n\n**b** *c* `d`\n\n3. e\n\n|f|g|\n|-|-|\n|h|i|\n\n```sh\nj | k\n```\n\n~~l~~")
+    for part in (
+        "<h4>A</h4>", "<strong>b</strong> <em>c</em> <code>d</code>", '<ol start="3">', "<td>h</td>",
+        "<em>sh</em>", "<pre><code>j | k\n</code></pre>", "<del>l</del>",
+    ):  # fmt: skip
+        assert part in drawn
+
+
+class Inert(HTMLParser):
+    """Reads HTML as a browser would and notes whatever is more than an allowed tag; ``words`` is what is read."""
+
+    def __init__(self, drawn: str) -> None:
+        super().__init__()
+        self.wrong: list[object] = []
+        self.open: list[str] = []
+        self.words = ""
+        self.feed(drawn)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag that is not ours, and any attribute but the first number of a list."""
+        number = tag == "ol" and len(attrs) == 1 and attrs[0][0] == "start" and str(attrs[0][1]).isdigit()
+        if tag not in (*TAGS, "mark") or (attrs and not number):
+            self.wrong.append((tag, attrs))
+        if tag not in ("br", "hr"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note a tag that closes another than the last one opened."""
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        """Keep what is read."""
+        self.words += data
+
+    def handle_comment(self, data: str) -> None:
+        """Note a comment."""
+        self.wrong.append(data)
+
+    handle_decl = handle_pi = unknown_decl = handle_comment
+
+
+PIECES = (
+    *ATTACKS.values(), "<", "</", ">", "/>", "<svg/onload=", "<math><mtext>", "<style>", "<template>",
+    "<textarea>", "<xmp>", "<!--", "--!>", "<![CDATA[", "]]>", "<?php", "<!DOCTYPE",
+    "<ol start=1 onclick=x>", "<mark onclick=x>", "</mark>", "<li>", "<details open ontoggle=x>", "&lt;",
+    "&#60;", "&#x3c", "&colon;", "'", '"', "`", "``", "```\n", "```html\n", "~~~x onload=1\n", "    ", "\t",
+    "\n", "\n\n", "\r", "\x00", "\x0c", "\x1b]8;;http://e\x07", "[a](", "](", ")",
+    '[r]: javascript:x "title"\n', "> [name]: http://address\n", "- [name]: http://address\n", "[r]", "![",
+    "<http://e.x/onclick=x>", "* ", "1. ", "99999999999. ", "> ", "# ", "====\n", "---\n", "***", "__",
+    "~~", "|", "|-|-|\n", "\\", "\\<", "$$", "\ue000", "\ue001", "\ud800", "\u202e", "\u2028", " word ",
+    "\u017fcript", "<\u0130mg>", "<a\nhref=x>", "<<script>>", "x" * 99,
+)  # fmt: skip
+
+
+def test_replies_are_inert_and_whole():
+    """Of six hundred mixtures of attacks no tag, attribute, comment or hidden sign comes out, and no word is lost."""
+    dice = random.Random(9)
+    mixtures = ("".join(dice.choices(PIECES, k=dice.randrange(1, 40))) for _ in range(600))
+    for text in (*ATTACKS.values(), *mixtures):
+        places = [dice.randrange(len(text) + 1) for _ in range(2)]
+        drawn = markdown_html(text, [(min(places), max(places))])
+        seen = Inert(drawn)
+        assert (seen.wrong, seen.open) == ([], []), text
+        assert drawn == visible(drawn)
+        assert [word for word in re.findall("[a-z]{4,}", text) if word not in seen.words] == [], text
+
+
+@pytest.mark.parametrize("lead", ["", "> ", "- ", "1. ", "> - "])
+def test_the_address_of_a_reference_can_be_read_wherever_it_stands(lead):
+    """Lists and quotations have rules of their own; Markdown would leave out the whole line."""
+    drawn = markdown_html(f'{lead}First.\n{lead}[mitre]: https://attack.example/T1566 "Phishing"\n')
+    assert '[mitre]: https://attack.example/T1566 "Phishing"' in html.unescape(drawn)
+
+
+def test_the_second_wall_stands_alone(monkeypatch):
+    """Were the renderer to let HTML through, the allow-list would not."""
+    monkeypatch.setattr(markdown, "_markdown", lambda: lambda source: source)
+    drawn = markdown_html(
+        ATTACKS["script"] + ATTACKS["handler"] + ATTACKS["svg"] + ATTACKS["style"] + "<p>b</p>"
+    )
+    assert ALLOWED.sub("", drawn).count("<") == 0
+    assert "<p>b</p>" in drawn
+
+
+def test_a_parser_that_fails_leaves_the_text(monkeypatch):
+    """A reply is readable whatever the parser does."""
+
+    def broken() -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(markdown, "_markdown", broken)
+    assert markdown_html("**a** <b>", [(0, 5)]) == "<pre><mark>**a**</mark> &lt;b&gt;</pre>"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("Isolate it. **Then** image it. Done.", "**Then** image it."),
+        ("1. First of all.\n2. **Second** one.\n", "2. **Second** one."),
+        ("- [ ] Open task here.\n- Other.", "- [ ] Open task here."),
+        ("> Quoted words here.\n> More.", "Quoted words here."),
+        ("| a | b |\n|---|---|\n| cell one | cell two |\n", "| cell one | cell two |"),
+        ("See `rm -rf` now. Then [go](http://a.example/b.c?d) on.", "Then [go](http://a.example/b.c?d) on."),
+        ("**Bold start. And end.** After.", "And end.**"),
+        ("_All of it._ Rest.", "_All of it._"),
+        ("# T\n\nLine one\ngoes on here. Next.", "Line one\ngoes on here."),
+        ("a <b>x</b>. Next & more.", "Next & more."),
+    ],
+)
+def test_a_sentence_is_marked_where_it_stands_and_its_markdown_still_drawn(text, sentence):
+    """The mark holds the words of the sentence and no others."""
+    start = text.index(sentence)
+    drawn = markdown_html(text, [(start, start + len(sentence))])
+    words = re.findall("[A-Za-z]+", sentence)
+    assert re.findall("[A-Za-z]+", html.unescape(marked_in(drawn))) == words
+    assert re.sub("</?mark>", "", drawn) == markdown_html(text)
+
+
+def test_a_mark_that_markdown_would_hide_shows_the_text_as_received():
+    """A place inside of an address has no place in what is drawn."""
+    text = "[go](http://a.example/word) on"
+    drawn = markdown_html(text, [(7, 12)])
+    assert drawn.startswith("<pre>")
+    assert text_of(drawn) == text
+
+
+@pytest.mark.parametrize("part", ["[", "*a ", "[a](", "> ", "<a ", "|a", "~~a", "`a", "![", "- ", "**a *b "])
+def test_no_text_takes_long(part):
+    """The longest text that is drawn, of one nasty piece, takes seconds at most; a longer one is as received."""
+    started = time.process_time()
+    markdown_html((part * LONGEST)[:LONGEST])
+    assert time.process_time() - started < 3
+    assert markdown_html("*a* " * LONGEST).startswith("<pre>*a*")
+
+
+TEXTS = st.text(st.sampled_from("ab \n.<"), max_size=30)
+
+
+@given(TEXTS, TEXTS)
+def test_the_pieces_are_the_whole_texts_and_what_is_unchanged_is_the_same(left, right):
+    """Nothing is lost, and the unchanged words of both are equal."""
+    found = differences(left, right)
+    assert "".join(piece.text for piece in found.left) == left
+    assert "".join(piece.text for piece in found.right) == right
+    same = ["".join(p.text for p in side if not p.changed).split() for side in (found.left, found.right)]
+    assert "".join(same[0]) == "".join(same[1])
+    assert 0 <= found.shared <= 1
+
+
+def test_equal_texts_share_everything_and_strangers_nothing():
+    """Also when there is no word at all; white space is no difference."""
+    assert differences("", "").shared == 1
+    assert differences("a  b", "a b").shared == 1
+    assert differences("a b", "c d").shared == 0
+    assert differences("a", "").shared == 0
+
+
+def test_a_changed_sentence_is_one_piece():
+    """Spaces between changed words belong to the change."""
+    found = differences("Stop. Block the port now. End.", "Stop. End.")
+    (changed,) = [piece.text for piece in found.left if piece.changed]
+    assert "Block the port now" in changed
+    assert not any(piece.changed for piece in found.right)
+
+
+WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
+
+
+def longest(left: list[str], right: list[str]) -> int:
+    """Return the length of the longest common subsequence by the table of every textbook."""
+    above = [0] * (len(right) + 1)
+    for word in left:
+        row = [0]
+        for place, other in enumerate(right):
+            row.append(above[place] + 1 if word == other else max(above[place + 1], row[place]))
+        above = row
+    return above[-1]
+
+
+@given(WORDS, WORDS)
+def test_the_words_that_are_shared_are_as_many_as_can_be(left, right):
+    """Held against the textbook; what is unchanged is in order, as the first test here says."""
+    found = differences(" ".join(left), " ".join(right))
+    total = len(left) + len(right)
+    assert found.shared == pytest.approx(2 * longest(left, right) / total if total else 1)
+
+
+def test_words_that_are_frequent_in_long_texts_count_like_others():
+    """Five words in seven of each step are the same, however many; `difflib` finds 3 %. It takes seconds at most."""
+    for steps in (10, 100, 2200):
+        left = " ".join(f"Step {n}: do thing {n * 7 % 300}." for n in range(steps))
+        right = " ".join(f"Step {n}: do item {n * 11 % 300}." for n in range(steps))
+        started = time.process_time()
+        assert 5 / 7 <= differences(left, right).shared < 0.75
+        assert time.process_time() - started < 3
+
+
+def test_signs_without_spaces_between_are_words_of_their_own():
+    """One sign that differs does not make a Japanese sentence differ."""
+    found = differences(
+        "\u30db\u30b9\u30c8\u3092\u9694\u96e2\u3059\u308b\u3002",
+        "\u30db\u30b9\u30c8\u3092\u5206\u96e2\u3059\u308b\u3002",
+    )
+    assert [piece.text for piece in found.left if piece.changed] == ["\u9694"]
+
+
+@pytest.mark.parametrize(
+    ("largest", "unit", "shared", "changed"),
+    [(49, "words", 3 / 4, "b"), (48, "lines", 2 / 3, "a b"), (24, "texts", 0, "one\n\na b\ntwo")],
+)
+def test_texts_too_long_for_words_are_compared_by_lines_and_then_as_wholes(
+    monkeypatch, largest, unit, shared, changed
+):
+    """The memory that it takes is bounded, nothing of the texts is lost, and it is said what was compared."""
+    monkeypatch.setattr(beside, "LARGEST", largest)
+    left, right = "one\n\na b\ntwo", "one\n\na c\ntwo"
+    found = differences(left, right)
+    assert found.unit == unit
+    assert found.shared == pytest.approx(shared)
+    assert "".join(piece.text for piece in found.left) == left
+    assert "".join(piece.text for piece in found.right) == right
+    assert "".join(piece.text for piece in found.left if piece.changed).strip() == changed

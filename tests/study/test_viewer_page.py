@@ -1,0 +1,324 @@
+"""A run with all that is known of it, opened from the store; and the page for the supervisor, which cannot act."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hostile_study import REPLY, hostile_study
+
+from toolkit.errors import InputError
+from toolkit.store import embedded
+from toolkit.study import Study
+from toolkit.viewer import page as page_module
+from toolkit.viewer.beside import beside_html
+from toolkit.viewer.model import OpenRun, open_runs, search_texts
+from toolkit.viewer.page import POLICY, page_html, write_page
+from toolkit.viewer.parts import cells, run_html
+from toolkit.viewer.people import with_people
+
+OURS = set(
+    re.findall(
+        r"\w+",
+        "html head meta title style body main script nav section article div span h1 h2 h3 h4 p a b em strong code pre "
+        "mark del ins ul li hr table thead tbody tr th td br details summary label input",
+    )
+)
+ATTRIBUTES = set(
+    re.findall(
+        r"[\w-]+",
+        "lang charset http-equiv content name class id href tabindex hidden open type size aria-live aria-label role "
+        "data-lm-suppress-shortcuts start scope dir",
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
+    """A finished study of four runs whose texts try to act; two judges answer and one cannot be read."""
+    with hostile_study(tmp_path_factory.mktemp("open")) as loaded:
+        yield loaded
+
+
+@pytest.fixture
+def text(study: Study) -> str:
+    """The page of all runs, with two side by side."""
+    runs = study.runs()
+    pair = tuple(runs["run_id"][[0, 3]])
+    return write_page(study.plan, study.store, runs, pair=pair, chosen="<i>all</i>").read_text()
+
+
+def opened(study: Study, place: int = 0) -> OpenRun:
+    """Return one run of the study."""
+    runs = study.runs()
+    (run,) = open_runs(study.plan, study.store, runs, [runs["run_id"].iloc[place]])
+    return run
+
+
+@pytest.fixture
+def changed(study: Study) -> Iterator[Any]:
+    """Change the first run in the store for one test."""
+    collection = study.store.database["runs"]
+    before = collection.find_one({"run_id": study.runs()["run_id"].iloc[0]})
+    yield lambda **fields: collection.update_one({"_id": before["_id"]}, {"$set": fields})
+    collection.replace_one({"_id": before["_id"]}, before)
+
+
+def test_a_run_has_its_prompt_its_reply_its_judges_and_their_calls(study):
+    """The texts are those of the store, and every call of every judge is there, repairs too."""
+    run = next(run for run in (opened(study, place) for place in range(4)) if run.reply == REPLY)
+    assert run.prompt == study.prompt(run.facts["prompt_id"])
+    assert run.reply == study.reply(run.run_id)
+    assert [one.judgement.label for one in run.judges] == ["primary", "secondary", "tertiary"]
+    assert all(one.complete for one in run.judges)
+    assert [len(one.calls) for one in run.judges] == [1, 1, 2]
+    assert json.loads(run.judges[0].calls[0].text)["clarity"] == 3.5
+    assert run.judges[2].judgement.reason.startswith("prose")
+    assert run.call.attempts[0][0] == "answered"
+    assert run.call.call_id == run.facts["call_id"]
+    assert len(run.marked) == 5
+    assert run.marked_as == "focus sentences (the judges were not told of them)"
+
+
+def test_texts_run_in_the_direction_of_their_script_and_an_empty_reply_says_so(study):
+    """Arabic begins at the right; a box with nothing in it would look like a fault of the viewer."""
+    run = opened(study)
+    assert (
+        run_html(run).count("dir='auto' class='tv-text") == 7
+    )  # prompt, reply twice, and four calls of judges
+    assert "nothing but white space" in run_html(replace(run, reply=" \n", marked=()))
+    assert beside_html(run, replace(run, prompt="other")).count("<pre dir='auto'") == 4
+
+
+def test_runs_come_in_the_order_of_the_ids_and_are_found_by_their_texts(study):
+    """None for none; one that is not there is named; a search looks in ids, prompts and replies."""
+    runs = study.runs()
+    ids = runs["run_id"].tolist()[::-1]
+    assert [run.run_id for run in open_runs(study.plan, study.store, runs, ids)] == ids
+    assert open_runs(study.plan, study.store, runs, []) == []
+    with pytest.raises(InputError, match=r"run '01X': not in study hostile; study.runs\(\) lists"):
+        open_runs(study.plan, study.store, runs, ["01X"])
+    texts = search_texts(study.plan, study.store, runs)
+    assert set(texts) == set(ids)
+    first = runs.iloc[0]
+    for part in (
+        first["run_id"].casefold(),
+        first["prompt_id"],
+        "nobody knows",
+        study.reply(ids[-1]).casefold(),
+    ):
+        assert part in texts[first["run_id"]]
+
+
+def test_differences_are_right_less_left_and_never_minus_nothing(study):
+    """A dash where a side is missing, and +0 where they are alike."""
+    one, other = opened(study, 0), opened(study, 1)
+    less = {"composite": 1.25, "judge_count": None, "latency_ms": other.facts["latency_ms"]}
+    shown = beside_html(replace(one, facts={**one.facts, "composite": 2.0, "latency_ms": less["latency_ms"] + 0.1}),
+                        replace(other, facts={**other.facts, **less}))  # fmt: skip
+    assert "<td>composite</td><td>2.00</td><td>1.25</td><td class='tv-number'>-0.75</td>" in shown
+    assert "<td>judges</td><td>2</td><td>–</td><td class='tv-number'>–</td>" in shown
+    assert "<td class='tv-number'>+0</td></tr></tbody>" in shown
+
+
+def test_a_failed_run_says_why_and_has_no_number(study, changed):
+    """A failure is missing, never zero."""
+    changed(status="failed", failure="timeout: <b>60 s</b>", output_blob_id=None, tokens=None)
+    run = opened(study)
+    assert (run.reply, run.judges, run.marked) == (None, (), ())
+    shown = run_html(run)
+    assert "No reply: timeout: &lt;b&gt;60 s&lt;/b&gt;" in shown
+    assert "<b>Composite</b> –" in shown
+    assert cells(run.facts)[4:7] == ("failed", "–", "–")
+    assert "No reply on the left: there is nothing to compare." in beside_html(run, opened(study, 1))
+
+
+def test_of_a_run_that_is_left_out_no_judgement_is_shown(study, changed):
+    """What judges said of a reply that counts for nothing would be taken for a score."""
+    changed(defect="truncated", reply_policy="exclude")
+    run = opened(study)
+    assert run.reply is not None
+    assert run.judges == ()
+    assert "is not whole (truncated) and is left out" in run_html(run)
+    assert cells(run.facts)[4] == "truncated"
+    assert "<td>status</td><td>truncated</td><td>judged</td>" in beside_html(run, opened(study, 1))
+    changed(defect="truncated", reply_policy="keep")
+    assert len(opened(study).judges) == 3
+    assert "the study counts it all the same" in run_html(opened(study))
+
+
+def test_the_calls_of_a_judgement_do_not_depend_on_how_judges_are_asked_now(study):
+    """A judgement names its calls, repairs too: nothing is judged again to find them."""
+    other = study.path.with_name("other.toml")
+    other.write_text(study.path.read_text().replace("[judges]", "[judges]\nmax_tokens = 77\n"))
+    again = Study.load(other)
+    try:
+        assert opened(again).judges == opened(study).judges
+    finally:
+        again.store.close()
+
+
+def test_of_a_judgement_from_before_the_call_that_it_names_is_shown(study):
+    """Stores of earlier versions kept one call of each judgement; that it may not be the only one is said."""
+    collection = study.store.database["judgements"]
+    kept = {one["_id"]: one["call_ids"] for one in collection.find({})}
+    collection.update_many({}, {"$unset": {"call_ids": ""}})
+    try:
+        run = opened(study)
+        assert [one.complete for one in run.judges] == [False] * 3
+        assert [[call.call_id for call in one.calls] for one in run.judges] == [
+            [one.judgement.call_id] for one in run.judges
+        ]
+        assert "and perhaps not its only one" in run_html(run)
+    finally:
+        for name, call_ids in kept.items():
+            collection.update_one({"_id": name}, {"$set": {"call_ids": call_ids}})
+
+
+@pytest.mark.parametrize(
+    ("mode", "marked_as"),
+    [
+        ("listed", "focus sentences (named to the judges)"),
+        ("per_sentence", "segments in which a judge found a fault"),
+    ],
+)
+def test_what_is_marked_is_what_the_judges_were_asked_about(tmp_path, mode, marked_as):
+    """Named sentences, or segments with a fault; every call of a judge per sentence is found."""
+    path = tmp_path / "small.toml"
+    path.write_text(
+        f'name = "small"\noutput = "results/small"\nscenarios = ["CTI_ANALYSIS"]\nlength_bins = ["S"]\n'
+        f'[bias_controls]\nfsp_enabled = true\nfsp_mode = "{mode}"\n'
+        '[[models]]\nname = "scripted"\nreplies = ["Block the port. Then tell the owner.\\n\\n- Keep the log."]\n'
+        + "".join(
+            f'[judges.{role}]\nname = "judge-{role}"\nprovider = "scripted"\nstructured = true\n'
+            for role in ("primary", "secondary", "tertiary")
+        )
+    )
+    study = Study.load(path)
+    try:
+        study.execute(progress=False)
+        run = opened(study)
+        assert run.marked_as == marked_as
+        found = [f for one in run.judges for f in (one.judgement.detail or {}).get("findings", ())]
+        if mode == "per_sentence":
+            assert all(len(one.calls) == 4 for one in run.judges)
+            assert set(run.marked) == {(f["start"], f["end"]) for f in found}
+            assert found[0]["what"] in run_html(run)
+        else:
+            assert [run.reply[start:end] for start, end in run.marked] == [
+                "Block the port.", "Then tell the owner.", "- Keep the log.",
+            ]  # fmt: skip
+        study.store.close()
+    finally:
+        embedded.stop(study.plan.store_folder)
+
+
+class Tags(HTMLParser):
+    """Collects every tag with its attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note a tag."""
+        self.found.append((tag, dict(attrs)))
+
+
+def test_every_tag_is_ours_and_none_loads_anything(text, study):
+    """One script, which the policy lets run and nothing else; links within the page only; an address for each run."""
+    tags = Tags(text).found
+    assert {tag for tag, _ in tags} <= OURS
+    assert [tag for tag, _ in tags].count("script") == [tag for tag, _ in tags].count("style") == 1
+    assert {name for _, attrs in tags for name in attrs} <= ATTRIBUTES
+    assert all(attrs["href"].startswith("#run-") for tag, attrs in tags if tag == "a")
+    (script,) = re.findall("<script>(.*?)</script>", text, flags=re.S)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'"
+    ) == POLICY
+    assert text.index(POLICY) < text.index("<style>")
+    for run_id in study.runs()["run_id"]:
+        assert text.count(f"id='run-{run_id}'") == 1
+        assert text.count(f"href='#run-{run_id}'") == 1
+    assert "4 runs (&lt;i&gt;all&lt;/i&gt;) of study hostile" in text
+    assert "Scripted models answer and judge." in text
+    assert text.count("<b>human:anna, version 1, from a file") == 4
+
+
+def test_the_same_runs_give_the_same_bytes_and_another_choice_another_file(study, tmp_path):
+    """Nothing of the moment or the machine is in it; a pair may be of runs that are not listed below."""
+    runs = study.runs()
+    one = write_page(study.plan, study.store, runs.iloc[:2])
+    first = one.read_bytes()
+    assert write_page(study.plan, study.store, runs.iloc[:2]) == one
+    assert one.read_bytes() == first
+    assert str(study.path.parent).encode() not in first
+    pair = tuple(runs["run_id"][:2])
+    fewer = write_page(study.plan, study.store, runs.iloc[:1])
+    assert len({one, fewer, write_page(study.plan, study.store, runs.iloc[:2], pair=pair)}) == 3
+    pair = tuple(runs["run_id"][2:4])
+    path = write_page(study.plan, study.store, runs.iloc[:1], path=tmp_path / "p.html", pair=pair)
+    text = path.read_text()
+    assert text.count("<article") == 1
+    assert all(run_id in text for run_id in pair)
+
+
+def test_none_and_too_many_runs_are_refused(study, monkeypatch):
+    """One line says how many a page takes."""
+    runs = study.runs()
+    monkeypatch.setattr(page_module, "LARGEST_PAGE", 3)
+    with pytest.raises(InputError, match="page of 4 runs: a page takes 1 to 3; filter"):
+        write_page(study.plan, study.store, runs)
+    with pytest.raises(InputError, match="page of 0 runs"):
+        write_page(study.plan, study.store, runs.iloc[:0])
+
+
+ATTACK = "'\"></td></article><img src=x onerror=1><script>1</script>\u202e"
+
+
+def spoilt(value: Any) -> Any:
+    """Return an object with the attack for every text in it, however deep."""
+    if isinstance(value, str):
+        return ATTACK
+    if isinstance(value, dict):
+        return {name: spoilt(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(spoilt(one) for one in value)
+    if is_dataclass(value):
+        kept = {"run_id", "scores", "version"}
+        texts = {
+            one.name: spoilt(getattr(value, one.name))
+            for one in fields(value)
+            if one.name not in kept and one.init
+        }
+        return replace(value, **texts)
+    return value
+
+
+def test_no_field_of_a_run_can_act_whatever_stands_in_it(study):
+    """Names of models, prompts, judges and raters, reasons, failures, statuses, notes: an attack in each is text."""
+    frame = with_people(study.plan, study.store, study.runs())
+    runs: list[OpenRun] = [
+        spoilt(run) for run in open_runs(study.plan, study.store, frame, frame["run_id"].tolist())
+    ]
+    failed = [replace(run, facts={**run.facts, "status": "failed", "failure": ATTACK}) for run in runs[:1]]
+    hidden = [replace(run, hidden_for=ATTACK, judges=(), people=()) for run in runs[1:2]]
+    shown = [*failed, *hidden, *runs[2:]]
+    text = page_html(shown, name=ATTACK, note=ATTACK, dataset=ATTACK, pair=(runs[2], runs[3]), chosen=ATTACK)
+    tags = Tags(text).found
+    assert {tag for tag, _ in tags} <= OURS
+    assert [tag for tag, _ in tags].count("script") == 1
+    assert not any(name.startswith("on") for _, attrs in tags for name in attrs)
+    assert "\u202e" not in text
+    assert text.count("&lt;img src=x onerror=1&gt;") > 50
