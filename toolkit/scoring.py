@@ -21,13 +21,7 @@ METHOD: Final = (
 
 
 def number_or_missing(value: Any, where: str = "score") -> float | None:
-    """Return a value as a float, or None where it is missing (None, NaN or pandas NA); never a silent zero.
-
-    Examples
-    --------
-    >>> number_or_missing(4), number_or_missing(float("nan"))
-    (4.0, None)
-    """
+    """Return a value as a float, or None where it is missing (None, NaN or pandas NA); never a silent zero."""
     if value is None:
         return None
     try:
@@ -66,10 +60,6 @@ def calculate_composite_score(dimension_scores: Mapping[str, Any]) -> float | No
     --------
     >>> calculate_composite_score({"clarity": 4.0, "relevance": 5.0, "completeness": 0.0})
     4.5
-    >>> calculate_composite_score({"clarity": 0.0, "relevance": None})
-    0.0
-    >>> calculate_composite_score({"clarity": None}) is None
-    True
     """
     scores = _present(dimension_scores)
     if not scores:
@@ -79,25 +69,13 @@ def calculate_composite_score(dimension_scores: Mapping[str, Any]) -> float | No
 
 
 def composite_strict(dimension_scores: Mapping[str, Any]) -> float | None:
-    """Return the mean of all dimension scores that exist, so that a true zero counts.
-
-    Examples
-    --------
-    >>> composite_strict({"clarity": 4.0, "relevance": 5.0, "completeness": 0.0})
-    3.0
-    """
+    """Return the mean of all dimension scores that exist, so that a true zero counts."""
     scores = _present(dimension_scores)
     return sum(scores) / len(scores) if scores else None
 
 
 def count_zeros(dimension_scores: Mapping[str, Any]) -> int:
-    """Return how many true zeros the composite of the seed leaves out; a missing score is not a zero.
-
-    Examples
-    --------
-    >>> count_zeros({"clarity": 0.0, "relevance": None, "completeness": 3.0})
-    1
-    """
+    """Return how many true zeros the composite of the seed leaves out; a missing score is not a zero."""
     return sum(score == 0 for score in _present(dimension_scores))
 
 
@@ -132,8 +110,6 @@ def calculate_ci(
     >>> low, high = calculate_ci([4.3, 4.1, 4.5])
     >>> round(low, 3), round(high, 3)
     (3.803, 4.797)
-    >>> calculate_ci([4.3]) is None
-    True
     """
     _check_confidence(confidence)
     present = [score for score in map(number_or_missing, scores) if score is not None]
@@ -188,8 +164,6 @@ def calculate_efficiency(quality_score: Any, cost: Any) -> float | None:
     --------
     >>> round(calculate_efficiency(4.3, 0.0052), 1)
     826.9
-    >>> calculate_efficiency(4.3, 0.0) is None
-    True
     """
     quality = number_or_missing(quality_score, "quality_score")
     if isinstance(cost, float) and math.isnan(cost):
@@ -217,8 +191,6 @@ def analyze_length_bias(
     --------
     >>> analyze_length_bias({"S": [3.0, 4.0, None]})["S"]["mean_score"]
     3.5
-    >>> analyze_length_bias({"L": []})["L"]["count"]
-    0
     """
     described: dict[str, dict[str, float | int | None]] = {}
     for length_bin, runs in runs_by_length.items():
@@ -294,8 +266,6 @@ def one_shot_score(
     >>> result = one_shot_score(6, 1, 3)
     >>> round(result.raw, 2), round(result.low, 3), round(result.high, 3)
     (0.45, -0.046, 0.835)
-    >>> one_shot_score(0, 0, 10).score
-    0.0
     """
     named = {"expected": expected, "unexpected": unexpected, "hallucinated": hallucinated}
     i1, i0, h = counts = [_count(name, value) for name, value in named.items()]

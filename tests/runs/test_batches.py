@@ -305,6 +305,23 @@ def test_replies_that_were_not_kept_are_there_for_the_next_process(
     assert (len(server.batches), states(store)) == (1, ["ended"])
 
 
+def test_a_batch_whose_last_reply_was_kept_is_ended_by_the_next_process(
+    store: Store, server: StubServer
+) -> None:
+    """It died after the ledger had the last reply; nobody will ever ask for one of these calls again."""
+    spec = spec_for("openai", server)
+    requests = requests_for(spec, 2)
+    at_desk(store, lambda desk: ask(desk, requests, spec, keep=False))
+    for request in requests:
+        store.writer.submit("calls", InsertOne({"_id": request.identity(), "state": "done"})).result()
+
+    async def work(desk: BatchDesk) -> bool:
+        return desk.holds(requests[0].identity())
+
+    assert at_desk(store, work) is False
+    assert states(store) == ["ended"]
+
+
 def test_results_of_calls_that_are_asked_later_wait_in_memory(store: Store, server: StubServer) -> None:
     """The batch is read once and stays open until all its replies are kept."""
     spec = spec_for("openai", server)

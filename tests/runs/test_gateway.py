@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.errors import BudgetReached, ModelError
+from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import Price
@@ -177,6 +177,26 @@ def test_a_slow_disk_lets_no_more_paid_replies_wait_than_a_kill_may_lose(
 
     assert len(in_gateway(store, model, work)) == 30
     assert model.asked == 30
+
+
+def test_a_key_that_is_missing_leaves_no_claim(store: Store) -> None:
+    """Nothing was sent: the next run finds nothing that a dead process may have paid for."""
+
+    async def main() -> None:
+        def open_model() -> Counted:
+            raise InputError("set OPENAI_API_KEY")
+
+        gateway = Gateway(
+            Ledger(store, "s"), [Endpoint(model_spec("scripted"), PRICE, open_model, concurrency=4)]
+        )
+        try:
+            with pytest.raises(InputError, match="OPENAI_API_KEY"):
+                await gateway.ask(REQUEST, purpose="run")
+        finally:
+            await gateway.close()
+
+    run_anywhere(main, threading.Event())
+    assert store.database["calls"].count_documents({}) == 0
 
 
 def test_retries_are_counted_and_recorded(store: Store) -> None:

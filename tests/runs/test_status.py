@@ -16,6 +16,7 @@ from waiting import wait_for
 
 from toolkit.runs.estimate import estimate_summary
 from toolkit.runs.leases import Owner
+from toolkit.runs.ledger import calls_by_state
 from toolkit.runs.status import status_summary, statuses
 from toolkit.store.documents import utc_now
 from toolkit.study import Study
@@ -115,6 +116,21 @@ def test_attempts_are_counted_by_outcome(study: Study) -> None:
     }
     assert (status["retried"], status["calls"]) == (3, {"done": 2, "failed": 2})
     assert "retried     3 attempts" in status_summary(status).text
+
+
+def test_one_failed_attempt_among_clean_calls_is_found(study: Study) -> None:
+    """Where every call was answered at once nothing is read; a retry or an attempt under a claim must not be missed."""
+    call(study, "a", attempts="answered")
+    call(study, "b", state="claimed", owner="host:1:2:dead")
+    no_attempts = {"$unset": {"attempts": ""}}  # a claim as the ledger writes it
+    study.store.database["calls"].update_one({"_id": "b".ljust(64, "0")}, no_attempts)
+    assert (study.status()["attempts"], study.status()["retried"]) == ({"answered": 1}, 0)
+    assert calls_by_state(study.store, study.name)["claimed"].most_attempts == 0
+    call(study, "c", attempts="timeout", state="claimed", owner="host:1:2:dead")
+    assert study.status()["attempts"] == {"answered": 1, "timeout": 1}
+    study.store.database["calls"].delete_many({"state": "claimed"})
+    call(study, "d", attempts="timeout answered")
+    assert (study.status()["attempts"], study.status()["retried"]) == ({"answered": 2, "timeout": 1}, 1)
 
 
 def test_the_rate_is_that_of_the_last_five_minutes(study: Study) -> None:

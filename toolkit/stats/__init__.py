@@ -50,9 +50,7 @@ _WHERE = {
     "toolkit.stats.power.answer": "PowerAnswer whole",
     "toolkit.stats.power.experiments": "experiments_needed",
     "toolkit.stats.power.icc": "answers_for_icc_width",
-    "toolkit.stats.power.paired": (
-        "bases_needed detectable_effect equivalence_bases paired_power paired_sample_size"
-    ),
+    "toolkit.stats.power.paired": ("bases_needed detectable_effect equivalence_bases paired_sample_size"),
     "toolkit.stats.power.pilot": "pilot_power PilotPower",
     "toolkit.stats.prompt_length.contrasts": "compare_lengths compare_lengths_by_model LengthComparison",
     "toolkit.stats.prompt_length.dimension_profile": "dimension_profile DimensionProfile",

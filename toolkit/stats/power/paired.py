@@ -72,42 +72,11 @@ def tost_power(margin: float, difference: float, error: float, degrees: float, a
     return over_spread(declared, degrees, [(above + below) / (2 * critical), *bends])
 
 
-def paired_power(effect: float, sd: float, n: float, *, alpha: float = 0.05) -> PowerAnswer:
-    r"""Return how likely a two-sided paired t test over n bases finds an effect.
+def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float = 0.05) -> PowerAnswer:
+    r"""Return how many bases a two-sided paired t test needs to find an effect.
 
     The statistic has a non-central t distribution with n - 1 degrees of freedom and non-centrality
     :math:`\delta = \sqrt n\, |\Delta| / \sigma_d`; power is :math:`P(|T| > t_{n-1, 1-\alpha/2})`.
-
-    References
-    ----------
-    Cohen (1988), Statistical Power Analysis for the Behavioral Sciences, 2nd edition, section 2.3.
-
-    Examples
-    --------
-    A d_z of 1.2 with 100 bases does not have the power of .98 that one reads; that takes 14 bases:
-
-    >>> paired_power(1.2, 1.0, 100).sentence()
-    'A two-sided paired t test (alpha = 0.05) over 100 bases finds d_z = 1.200 with a power of more than 99.9%.'
-    >>> bases_needed(1.2, 1.0, power=0.98).whole
-    14
-    """
-    _check(effect, sd, alpha)
-    check_size("n", n, 2)
-    power = t_power(n - 1, abs(effect) / sd * math.sqrt(n), alpha)
-    return PowerAnswer(
-        "power of the paired t test",
-        power,
-        method=EXACT,
-        unit="probability",
-        n={"bases": whole(n)},
-        note=f"effect {effect:g}, standard deviation of the differences {sd:g}, alpha {alpha:g}",
-        words=f"A two-sided paired t test (alpha = {alpha:.3g}) over {n:g} bases finds {_effect_words(effect, sd)} "
-        f"with a power of {percent(power)}.",
-    )
-
-
-def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float = 0.05) -> PowerAnswer:
-    """Return how many bases a two-sided paired t test needs to find an effect.
 
     Parameters
     ----------
@@ -127,11 +96,20 @@ def bases_needed(effect: float, sd: float, *, power: float = 0.8, alpha: float =
     InputError
         If a number cannot be used.
 
+    References
+    ----------
+    Cohen (1988), Statistical Power Analysis for the Behavioral Sciences, 2nd edition, section 2.3.
+
     Examples
     --------
     >>> needed = bases_needed(0.5, 1.0)
     >>> round(needed.estimate, 2), needed.whole
     (33.37, 34)
+
+    A d_z of 1.2 with 100 bases does not have the power of .98 that one reads; that takes 14 bases:
+
+    >>> bases_needed(1.2, 1.0, power=0.98).whole
+    14
     """
     _check(effect, sd, alpha, power)
     name, d_z = f"bases needed for power {power:g}", abs(effect) / sd
