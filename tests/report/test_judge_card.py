@@ -98,35 +98,27 @@ def test_the_data_beside_the_figure_hold_every_result(card: JudgeCard) -> None:
     assert len(data) == len(card.to_dict()["results"])
 
 
-def test_without_probes_the_card_says_so() -> None:
-    """The panels of the probes are left out."""
-    drawn = judge_card(judge_cards(*frames())[1])
-    assert "No probes were tried." in drawn.caption
-    assert not any(axes.get_title(loc="left").startswith("Probes") for axes in drawn.figure.axes)
-
-
 def test_a_judge_alone_that_gave_no_score_is_drawn_with_its_reasons() -> None:
-    """Nothing is estimable but the share that failed; no warning, no crash, no zero."""
+    """Nothing is estimable but the share that failed; no warning, no zero, and no panel of probes."""
     judgements, runs = frames(bases=2)
     own = judgements[judgements["judge"] == "primary"].copy()
     own[["composite_strict", "aud_cost", "latency_ms"]] = np.nan
     own["failed"] = True
     drawn = judge_card(judge_cards(own, runs)[0])
+    assert "No probes were tried." in drawn.caption
+    assert not any(axes.get_title(loc="left").startswith("Probes") for axes in drawn.figure.axes)
     texts = [text.get_text() for axes in drawn.figure.axes for text in axes.texts]
     assert sum(text.startswith("not estimable") for text in texts) >= 5
     assert "Not estimable: " in drawn.caption
     render(drawn, "pdf")
 
 
-def test_files_of_each_judge_are_written_and_the_same_each_time(tmp_path) -> None:
-    """Five files of the figure and two of the table for each; a second writing gives the same bytes."""
-    cards = judge_cards(*frames())
-    first = write_judge_cards(cards[1:], tmp_path / "a", end="Study s.")
-    second = write_judge_cards(cards[1:], tmp_path / "b", end="Study s.")
-    assert len(first) == 14
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    assert {path.parent.name for path in first} == {"figures", "tables"}
-    assert (tmp_path / "a" / "figures" / "judge_card_tertiary.png").is_file()
+def test_every_judge_gets_the_files_of_a_figure_and_of_a_table(tmp_path) -> None:
+    """Five of the figure and two of the table (the same bytes each time: test_figure_files)."""
+    files = write_judge_cards(judge_cards(*frames())[2:], tmp_path, end="Study s.")
+    assert len(files) == 7
+    assert {path.parent.name for path in files} == {"figures", "tables"}
+    assert (tmp_path / "figures" / "judge_card_tertiary.png").is_file()
 
 
 def test_the_table_prints_small_costs_and_hostile_names_as_they_are(card: JudgeCard) -> None:

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 from wording_rules import badly_worded
 
-from toolkit.report.figure import render, save_figure
+from toolkit.report.figure import render
 from toolkit.report.plots.one_shot import (
     MOST_ROWS,
     one_shot_comparison_table,
@@ -83,9 +83,12 @@ def test_the_bars_are_the_counts_and_add_up_to_one():
 
 
 def test_the_score_stands_beside_and_a_method_without_one_says_so():
-    """Printed is what the result holds: not below 0, and never 0 for what is missing."""
+    """Printed is what the result holds: not below 0, never 0 for what is missing; the same bytes twice."""
     methods = scored(FOUR)
     figure = one_shot_figure(methods)
+    assert [render(figure, kind) for kind in ("pdf", "svg")] == [
+        render(one_shot_figure(scored(FOUR)), kind) for kind in ("pdf", "svg")
+    ]
     assert texts(figure.figure.axes[1]) == ["1.00", "0.45", "0.00", "not scored", "score"]
     assert figure.data["raw"].tolist()[:3] == [one.score.raw for one in methods[:3]]
     assert figure.data["low"].tolist()[:3] == [one.score.low for one in methods[:3]]
@@ -207,12 +210,6 @@ def test_figures_and_tables_of_fewer_methods_leave_none_of_the_earlier(tmp_path)
     files = write_one_shot_figures(scored({"hosts": (3, 0, 0)}), folder=tmp_path)
     assert {path for path in tmp_path.rglob("*.*") if path.is_file()} == {*files, mine}
     assert figures / "one_shot_methods_1.pdf" in files
-
-
-def test_two_renders_are_the_same_bytes(tmp_path):
-    """The same results give the same files."""
-    first, second = (save_figure(one_shot_figure(scored(FOUR)), tmp_path / name) for name in "ab")
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
 
 
 def test_a_comparison_without_an_interval_leaves_no_question_out():
