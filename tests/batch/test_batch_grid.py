@@ -32,7 +32,6 @@ def test_a_list_alone_and_lists_as_values_are_kept_as_they_are() -> None:
 
 
 def test_an_exclusion_tells_true_from_one() -> None:
-    """Python counts true as 1; a grid does not."""
     cells = cells_of({"product": {"a": [1, True]}, "exclude": [{"a": True}]})
     assert cells == ({"a": 1},)
     assert cells[0]["a"] is not True
@@ -51,7 +50,6 @@ def test_an_exclusion_tells_true_from_one() -> None:
     ({"list": {"a": 1}}, "two brackets"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) -> None:
-    """Each fault is refused with its place."""
     with pytest.raises(InputError, match=says) as error:
         cells_of(grid, "g.toml")
     assert str(error.value).startswith("g.toml: ")
@@ -59,7 +57,6 @@ def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) 
 
 
 def test_a_file_that_is_missing_or_no_toml_is_refused(tmp_path: Path) -> None:
-    """The file is named."""
     with pytest.raises(InputError, match="no such grid file"):
         read_grid(tmp_path / "no.toml")
     (tmp_path / "bad.toml").write_text("[product\n")
@@ -85,7 +82,6 @@ def test_a_grid_that_is_too_large_or_too_deep_is_refused_before_it_is_written_ou
 
 
 def test_arrays_and_columns_are_lists_of_values() -> None:
-    """What somebody has in hand in a notebook."""
     import numpy as np
     import pandas as pd
 

@@ -96,7 +96,6 @@ UNCLEAR = [
 
 @pytest.mark.parametrize("answer", HELD)
 def test_what_the_sample_holds_or_what_follows_from_it_is_held(answer, facts):
-    """An answer that keeps to the sample makes claims, and every one of them is held."""
     claims = evidence(answer, facts)
     assert claims
     assert [claim for claim in claims if not claim.held] == []
@@ -125,7 +124,6 @@ def test_what_the_question_names_is_never_invented(facts):
 
 
 def test_what_the_key_holds_is_never_invented(facts):
-    """A key that knows more than the sample's columns is right."""
     assert evidence("/other", facts, "", "/other")[0].held
     assert not evidence("/other", facts)[0].held
 
@@ -167,7 +165,6 @@ def test_counts_follow_from_the_sample_by_hand(facts):
      "status 200, 201 and " * 2_000, "\0" * 30_000],
 )  # fmt: skip
 def test_hostile_answers_are_read_in_no_time(text, facts):
-    """The time grows with the length of the answer and not faster."""
     start = time.perf_counter()
     evidence(text, facts, HOW_MANY)
     assert time.perf_counter() - start < 10
@@ -181,7 +178,6 @@ def test_hostile_answers_are_read_in_no_time(text, facts):
     ("GET / HTTP/1.1", [("path", "/")]),
 ])  # fmt: skip
 def test_mentions_are_found_with_their_places(text, expected):
-    """Every mention stands where it says it does."""
     found = mentions(text)
     assert [(one.kind, one.value) for one in found] == expected
     assert all(text[one.start : one.end] == one.text for one in found)
@@ -193,5 +189,4 @@ def test_mentions_are_found_with_their_places(text, expected):
     ("one of 7", [7]), ("three-way", []), ("ninety-nine", [99]), ("50%", [50]),
 ])  # fmt: skip
 def test_numbers_are_read_as_they_are_written(text, values):
-    """Digits in names are no numbers, and a unit says what a number stands for."""
     assert [pytest.approx(number.values[0]) for number in numbers(text)] == values

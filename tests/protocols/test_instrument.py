@@ -66,7 +66,6 @@ def test_the_card_is_what_the_instrument_gives(labelled):
 
 
 def verdict(answer: Any, *, question: str = "login_post_refused") -> Verdict:
-    """Return the verdict on one reply in the evidence format."""
     test = OneShotTest(only=[question], answer_format="evidence")
     (item,) = test.make_test_items()
     text = answer if isinstance(answer, str) else json.dumps(answer)
