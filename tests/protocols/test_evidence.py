@@ -10,7 +10,7 @@ import pytest
 from toolkit.protocols.evidence import evidence
 from toolkit.protocols.mentions import mentions
 from toolkit.protocols.named_values import numbers
-from toolkit.protocols.sample_facts import Facts, sample_facts
+from toolkit.protocols.sample_facts import Facts
 
 A, B = "10.0.0.7", "198.51.100.30"
 ROWS = [
@@ -34,7 +34,7 @@ COLUMNS = ["source", "destination", "source_port", "destination_port", "tcp_flag
 def facts() -> Facts:
     frame = pd.DataFrame(ROWS, columns=COLUMNS)
     frame = frame.astype(dict.fromkeys(("source_port", "destination_port", "stream", "status"), "Int64"))
-    return sample_facts("shop", frame.to_csv(index=False), frame)
+    return Facts("shop", frame.to_csv(index=False), frame)
 
 
 HOW_MANY = "How many HTTP requests does the sample hold? Answer with the number only."
@@ -144,7 +144,7 @@ def test_a_bare_number_means_what_the_question_asks_for(answer, question, expect
 
 def test_a_sample_without_columns_holds_nothing_and_breaks_nothing():
     """Columns can be chosen, so every one of them may be absent; an empty sample has a count of 0."""
-    facts = sample_facts("empty", "number\n", pd.DataFrame({"number": []}))
+    facts = Facts("empty", "number\n", pd.DataFrame({"number": []}))
     assert (facts.addresses, facts.hosts, facts.paths, facts.ports) == (frozenset(),) * 4
     assert facts.counts == {0}
     assert not evidence("10.0.0.7", facts)[0].held

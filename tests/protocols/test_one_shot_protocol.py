@@ -304,7 +304,7 @@ QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nkey = { kind = "ex
     ("", "one or more"), ("[[question", "not valid TOML"), ("question = 3", "one or more"),
     ("question = [3]", "must be a table"), (QUESTION + "answer = 1\n", "unknown key 'answer'"),
     (QUESTION.replace('text = "t"\n', ""), "'text' is missing"),
-    (QUESTION.replace('"t"', '" "'), "text must be a text"),
+    (QUESTION.replace('"t"', '" "'), "text: must be a text"),
     (QUESTION.replace('"a"', '"a b"'), "letters, digits"),
     (QUESTION.replace("exact", "like"), r"question 1 \(a\)"), (QUESTION * 2, "used twice"),
     ("x = 1\n" + QUESTION, "nothing else"),

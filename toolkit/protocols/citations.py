@@ -35,9 +35,6 @@ def decide(match: Match, claims: Sequence[Claim]) -> Verdict:
 
     An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
     a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
-
-    >>> decide(Match(True, "80", "names it"), [Claim("host", "evil.example", 9, False)]).verdict
-    'hallucinated'
     """
     invented = [claim for claim in claims if not claim.held]
     verdict: str | None = None
@@ -62,14 +59,7 @@ sample does not hold."""
 
 
 def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, tuple[Claim, ...]]:
-    """Return the answer of such a reply as its key reads it, the prose around it, and its citations as claims.
-
-    >>> import pandas as pd
-    >>> facts = Facts("tiny", "", pd.DataFrame({"number": [1, 2], "status": [pd.NA, 404]}))
-    >>> reply = '{"answer": 404, "evidence": [{"packet": 2, "field": "status", "value": 500}]}'
-    >>> read_citations(reply, AnswerKey("number", 404), facts)
-    ('404', '', (Claim(kind='citation', text='packet 2 status 500', position=0, held=False),))
-    """
+    """Return the answer of such a reply as its key reads it, the prose around it, and its citations as claims."""
     found = [one for one in json_objects(reply) if "answer" in one and isinstance(one.get("evidence"), list)]
     if len(found) != 1:
         return "", "", ()

@@ -12,7 +12,8 @@ from toolkit.protocols.citations import Verdict
 from toolkit.protocols.questions import Question
 from toolkit.protocols.sample_facts import Facts
 
-_COLUMNS = "method variant question sample model repeat verdict matched found why invented run_id"
+_KEYS = "method variant question sample model repeat"
+_COLUMNS = f"{_KEYS} verdict matched found why invented run_id".split()
 
 
 @dataclass(frozen=True)
@@ -43,22 +44,15 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
                 "run_id": reply.run_id,
             }
         )
-    order = _COLUMNS.split()
-    types = dict.fromkeys(order, "string") | {"repeat": "Int64", "matched": "boolean"}
-    return pd.DataFrame(rows, columns=order).astype(types)
+    types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
+    return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
 
 
 def experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object]:
     """Return which experiment of which method it is."""
     context: OneShotContext = item.context
-    return {
-        "method": item.item_id,
-        "variant": context.variant,
-        "question": context.question.id,
-        "sample": context.facts.sample,
-        "model": model,
-        "repeat": repeat,
-    }
+    cells = (item.item_id, context.variant, context.question.id, context.facts.sample, model, repeat)
+    return dict(zip(_KEYS.split(), cells, strict=True))
 
 
 def verdict_of(one: TestItemAnnotations) -> tuple[str | None, str | None]:
