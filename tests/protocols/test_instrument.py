@@ -13,7 +13,7 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.prompt_test import PromptReply
-from toolkit.protocols.citations import Verdict
+from toolkit.protocols.experiments import Verdict
 from toolkit.protocols.one_shot import OneShotTest
 
 CARD = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "write_instrument_card.py"))

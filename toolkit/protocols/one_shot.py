@@ -28,9 +28,17 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
 )
 from toolkit.protocols.answers import matches
-from toolkit.protocols.citations import FORMATS, INSTRUCTION, Verdict, decide, read_citations
 from toolkit.protocols.evidence import Claim, evidence
-from toolkit.protocols.experiments import OneShotContext, experiment_row, verdict_of
+from toolkit.protocols.experiments import (
+    FORMATS,
+    INSTRUCTION,
+    OneShotContext,
+    Verdict,
+    decide,
+    experiment_row,
+    read_citations,
+    verdict_of,
+)
 from toolkit.protocols.hallucination_check import INVENTS, MEETS, Said, ask_judges, check_request
 from toolkit.protocols.questions import PromptVariant, Question, load_prompts, load_questions
 from toolkit.protocols.results import one_model
