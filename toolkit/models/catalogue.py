@@ -8,16 +8,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import date
 from functools import cache, cached_property
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from toolkit.errors import StudyError
 
+_CLASSES: Final = ("client", "batches")
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
-PROVIDERS = ("openai", "anthropic", "groq", "compatible", "local", "scripted")
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         # The weights stay what they are; what the server can do is another provider's business.
         own = ("model", "family", "encoding", "tokens_per_o200k", "context_tokens", "sampling_supported")
         entry = {key: entry[key] for key in own if key in entry}
-    known: dict[str, Any] = {"model": name, "family": name, **_tables()["providers"][provider], **entry}
+    row = {key: value for key, value in _tables()["providers"][provider].items() if key not in _CLASSES}
+    known: dict[str, Any] = {"model": name, "family": name, **row, **entry}
     if "base_url" in overrides:
         known.pop("api_key_env", None)
         known.pop("retired", None)
@@ -164,3 +166,19 @@ def _entry(name: str) -> dict[str, Any]:
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads((files("toolkit.models") / "catalogue.toml").read_text(encoding="utf-8"))
+
+
+PROVIDERS: Final = tuple(_tables()["providers"])
+
+
+def class_of(provider: str, kind: str) -> Any:
+    """Return the class that asks a provider (``client``), or that of its batch endpoint (``batches``), or ``None``."""
+    if provider not in PROVIDERS:
+        raise StudyError(f"unknown provider {provider!r}: use one of {', '.join(PROVIDERS)}")
+    where, _, name = _tables()["providers"][provider].get(kind, "").partition(":")
+    return getattr(import_module(f"toolkit.models.{where}"), name) if where else None
+
+
+def has_batches(provider: str) -> bool:
+    """Return whether a provider has a batch endpoint; the others are asked singly in batch mode too."""
+    return "batches" in _tables()["providers"][provider]
