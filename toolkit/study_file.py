@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -13,11 +13,15 @@ from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError, StudyError
 from toolkit.files import read_toml
+from toolkit.models.catalogue import PROVIDERS, model_spec
 from toolkit.words import JUDGE_ROLES, SCENARIOS
 
 LengthBin = Literal["S", "M", "L"]
 Scenario = Literal["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"]
-Provider = Literal["openai", "anthropic", "groq", "compatible", "local", "scripted"]
+if TYPE_CHECKING:
+    Provider = str
+else:
+    Provider = Literal[PROVIDERS]
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
 
 
@@ -294,7 +298,6 @@ def _at(entry: Entry, folder: Path) -> Entry:
 def _check_names(study: StudyFile, path: str | Path) -> None:
     """Refuse a model or rubric nobody knows now, not after an hour of calls."""
     from toolkit.judges.rubric import load_rubric
-    from toolkit.models.catalogue import model_spec
 
     entries: list[tuple[str, ModelEntry]] = [
         (f"models[{number}]", entry) for number, entry in enumerate(study.models)

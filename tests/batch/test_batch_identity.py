@@ -16,7 +16,8 @@ from toolkit.batch.plan import plan_batch
 from toolkit.errors import InputError, StoreError
 from toolkit.runs.provenance import held_of
 from toolkit.store.connection import Store
-from toolkit.store.documents import HumanRating, Judgement, Run, utc_now
+from toolkit.store.documents import HumanRating, Judgement, Run
+from toolkit.store.writer import utc_now
 from toolkit.study import Study
 
 

@@ -108,7 +108,7 @@ def fill(study: Study, runs: int) -> None:
             "prompt_length_bin": getattr(run.item.context, "length_bin", None),
             "bias_controls": {"fsp": True},
         }
-        blob, record = run_records(key, fields, answer)
+        blob, record = run_records(key, fields, [answer])
         run_id = record.document["run_id"]
         said = []
         for role, spec in plan.judges.items():

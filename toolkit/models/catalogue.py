@@ -7,17 +7,18 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import date
-from functools import cache
+from functools import cache, cached_property
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from toolkit.errors import StudyError
 
+_CLASSES: Final = ("client", "batches")
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
-PROVIDERS = ("openai", "anthropic", "groq", "compatible", "local", "scripted")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class ModelSpec:
     sampling_supported: bool = True
     tokens_per_o200k: float = 1.0
 
-    @property
+    @cached_property
     def endpoint(self) -> str | None:
         """What a request must carry, beside provider and model, to say whose reply this is.
 
@@ -57,17 +58,17 @@ class ModelSpec:
         default = _tables()["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
 
-    @property
+    @cached_property
     def room(self) -> tuple[str, str | None]:
         """What shares limits: one provider at one address."""
         return self.provider, self.endpoint
 
-    @property
+    @cached_property
     def doubt(self) -> float:
         """What a count of its tokens is multiplied by at worst."""
         return 1.0 if self.encoding else OTHER_TOKENIZER
 
-    @property
+    @cached_property
     def counted_by(self) -> tuple[str, float]:
         """Encoding to count its tokens with, and what its count is to be multiplied by."""
         return (self.encoding, 1.0) if self.encoding else ("o200k_base", self.tokens_per_o200k)
@@ -100,7 +101,8 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         # The weights stay what they are; what the server can do is another provider's business.
         own = ("model", "family", "encoding", "tokens_per_o200k", "context_tokens", "sampling_supported")
         entry = {key: entry[key] for key in own if key in entry}
-    known: dict[str, Any] = {"model": name, "family": name, **_tables()["providers"][provider], **entry}
+    row = {key: value for key, value in _tables()["providers"][provider].items() if key not in _CLASSES}
+    known: dict[str, Any] = {"model": name, "family": name, **row, **entry}
     if "base_url" in overrides:
         known.pop("api_key_env", None)
         known.pop("retired", None)
@@ -164,3 +166,19 @@ def _entry(name: str) -> dict[str, Any]:
 @cache
 def _tables() -> dict[str, Any]:
     return tomllib.loads((files("toolkit.models") / "catalogue.toml").read_text(encoding="utf-8"))
+
+
+PROVIDERS: Final = tuple(_tables()["providers"])
+
+
+def class_of(provider: str, kind: str) -> Any:
+    """Return the class that asks a provider (``client``), or that of its batch endpoint (``batches``), or ``None``."""
+    if provider not in PROVIDERS:
+        raise StudyError(f"unknown provider {provider!r}: use one of {', '.join(PROVIDERS)}")
+    where, _, name = _tables()["providers"][provider].get(kind, "").partition(":")
+    return getattr(import_module(f"toolkit.models.{where}"), name) if where else None
+
+
+def has_batches(provider: str) -> bool:
+    """Return whether a provider has a batch endpoint; the others are asked singly in batch mode too."""
+    return "batches" in _tables()["providers"][provider]

@@ -8,15 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from toolkit.errors import InputError, StudyError
+from toolkit.errors import InputError
 from toolkit.models.base import Model
-from toolkit.models.catalogue import ModelSpec
+from toolkit.models.catalogue import ModelSpec, class_of
 
 if TYPE_CHECKING:
     from toolkit.models.batches import BatchClient
-
-BATCH_PROVIDERS = ("openai", "anthropic")
-"""Providers with a batch endpoint; the others are asked singly in batch mode too."""
 
 
 def open_model(
@@ -27,41 +24,25 @@ def open_model(
     seconds: float | None = None,
 ) -> Model:
     """Return a model that can be asked; nothing is sent, and no server is started, before the first request."""
+    client = class_of(spec.provider, "client")
     if spec.provider == "scripted":
-        from toolkit.models.scripted import ScriptedModel
-
-        return ScriptedModel(spec.replies or None, spec=spec)
+        return client(spec.replies or None, spec=spec)
 
     from toolkit.models.transport import HTTP_LIMITS, LOCAL_LIMITS
 
     limits = LOCAL_LIMITS if spec.provider == "local" else HTTP_LIMITS
     limits = replace(limits, seconds=seconds or limits.seconds)
-    match spec.provider:
-        case "local":
-            from toolkit.models.local import LocalModel
-
-            return LocalModel(spec, limits=limits)
-        case "anthropic":
-            from toolkit.models.anthropic_client import AnthropicModel
-
-            return AnthropicModel(spec, key=api_key(spec, env, folder), limits=limits)
-        case "openai" | "groq" | "compatible":
-            from toolkit.models.openai_client import OpenAIModel
-
-            return OpenAIModel(spec, key=api_key(spec, env, folder), limits=limits)
-    raise StudyError(f"model {spec.name!r} has the unknown provider {spec.provider!r}")
+    if spec.provider == "local":
+        return client(spec, limits=limits)
+    return client(spec, key=api_key(spec, env, folder), limits=limits)
 
 
 def open_batch_client(
     spec: ModelSpec, *, env: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> BatchClient | None:
     """Return the batch endpoint of a model, or ``None`` where its provider has none; nothing is sent."""
-    if spec.provider not in BATCH_PROVIDERS:
-        return None
-    from toolkit.models.batches import AnthropicBatches, OpenAIBatches
-
-    batches = OpenAIBatches if spec.provider == "openai" else AnthropicBatches
-    return batches(spec, key=api_key(spec, env, folder))
+    batches = class_of(spec.provider, "batches")
+    return batches(spec, key=api_key(spec, env, folder)) if batches else None
 
 
 def default_concurrency(spec: ModelSpec, others: int = 10) -> int:

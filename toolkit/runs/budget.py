@@ -19,10 +19,10 @@ from pymongo.errors import DuplicateKeyError
 from toolkit.errors import BudgetReached, InputError
 from toolkit.plan import Plan
 from toolkit.runs.batches import open_batches
-from toolkit.runs.leases import Owner, living
-from toolkit.runs.ledger import calls_by_state, claimed_calls, was_sent
+from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, living, was_sent
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call, utc_now
+from toolkit.store.documents import Call
+from toolkit.store.writer import utc_now
 from toolkit.words import Summary, counted
 
 SHARE: Final = 0.02

@@ -6,14 +6,14 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.models.base import Model, ModelRequest, Usage
-from toolkit.models.catalogue import ModelSpec
+from toolkit.models.catalogue import ModelSpec, has_batches
 from toolkit.models.prices import Price, aud_cost, price_of
-from toolkit.models.registry import BATCH_PROVIDERS, default_concurrency, open_model
+from toolkit.models.registry import default_concurrency, open_model
 from toolkit.models.tokens import count_tokens
 from toolkit.plan import Plan
 from toolkit.runs.limits import Limiter
@@ -34,12 +34,12 @@ class Endpoint:
     tokens_per_minute: float | None = None
     batch: bool = False
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, str, str | None]:
         """What a request names this model by."""
         return self.spec.provider, self.spec.model, self.spec.endpoint
 
-    @property
+    @cached_property
     def room(self) -> tuple[str, str | None]:
         """What shares limits."""
         return self.spec.room
@@ -126,7 +126,7 @@ def endpoints_of(plan: Plan) -> list[Endpoint]:
                 price=price_of(spec),
                 open=partial(open_model, spec, folder=plan.folder, seconds=plan.study.timeout_seconds),
                 concurrency=int(share_of(at_once_of(plan, entry, spec), named if own else None)),
-                batch=plan.study.mode == "batch" and spec.provider in BATCH_PROVIDERS,
+                batch=plan.study.mode == "batch" and has_batches(spec.provider),
                 **rates,
             )
         )

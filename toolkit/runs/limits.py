@@ -7,6 +7,7 @@ billed. So `prepare` lets calls be claimed just in time: only as many more than 
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 import time
 from collections import deque
@@ -21,6 +22,25 @@ POLL_SECONDS: Final = 0.5
 """Between two looks at what another thread or process may have changed."""
 START: Final = 10
 """Requests at once in the beginning, or half the maximum where that is more; from there it grows by itself."""
+
+
+UNSURE: Final = ("timeout", "connection", "malformed_body", "cancelled")
+"""Reasons of attempts that were sent and brought nothing readable: the provider may have answered, and billed."""
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and how long a call is tried: exponential backoff with full jitter under one deadline."""
+
+    attempts: int = 6
+    first_wait: float = 0.5
+    longest_wait: float = 30.0
+    deadline: float = 600.0
+
+    def wait(self, attempt: int, retry_after: float | None, jitter: random.Random) -> float:
+        """Return the seconds to wait after attempt number ``attempt`` (1 is the first)."""
+        backoff = jitter.uniform(0, min(self.longest_wait, self.first_wait * 2 ** (attempt - 1)))
+        return max(backoff, retry_after or 0.0)
 
 
 @dataclass
@@ -42,16 +62,6 @@ class _Waiting:
 
 class _Paused(Exception):
     """The provider has asked for a pause."""
-
-
-@dataclass
-class _Mean:
-    """A mean that forgets: each new value counts for a tenth."""
-
-    value: float = 0.0
-
-    def add(self, value: float) -> None:
-        self.value += (value - self.value) / (10 if self.value else 1)
 
 
 class Limiter:
@@ -87,8 +97,9 @@ class Limiter:
         self._preparing: deque[_Waiting] = deque()
         self._prepared = 0
         self._prepared_tokens = 0.0
-        self._claiming_seconds = _Mean()
-        self._asking_seconds = _Mean()
+        # Means that forget: each new value counts for a tenth.
+        self._claiming_seconds = self._asking_seconds = 0.0
+        self.counts_tokens = tokens_per_minute is not None  # then requests must say how many they are
         self._sent: deque[Slot] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -96,11 +107,6 @@ class Limiter:
     def at_once(self) -> int:
         """Requests that may be under way at the same time now."""
         return int(self._window)
-
-    @property
-    def counts_tokens(self) -> bool:
-        """Whether requests must say how many tokens they are."""
-        return self._tokens is not None
 
     async def prepare(self, tokens: float = 0.0) -> Slot:
         """Wait until a request is soon to go, and may be claimed; `enter` or `unprepare` has to follow."""
@@ -118,8 +124,9 @@ class Limiter:
 
     async def enter_prepared(self, prepared: Slot) -> Slot | None:
         """Wait for the place of a request that was prepared; ``None`` when the provider asks for a pause meanwhile."""
-        self._claiming_seconds.add(self._clock() - prepared.at)
-        if self._clock() < self._paused_until:
+        now, mean = self._clock(), self._claiming_seconds
+        self._claiming_seconds += (now - prepared.at - mean) / (10 if mean else 1)
+        if now < self._paused_until:
             self.unprepare(prepared)
             return None
         try:
@@ -170,7 +177,8 @@ class Limiter:
             if self._paused_until > now:
                 self._turn_back(_Paused())
         elif answered:
-            self._asking_seconds.add(now - slot.at)
+            mean = self._asking_seconds
+            self._asking_seconds += (now - slot.at - mean) / (10 if mean else 1)
             grown = self._window + (1 / self._window if self._refused else 1.0)
             self._window = min(float(self._most), grown)
         self._let_go()
@@ -200,18 +208,14 @@ class Limiter:
         until_next = max((wait for wait in waits if wait != float("inf")), default=0.0)
         return f"limits.{provider} for {until_next:.0f} s" if until_next else ""
 
-    @property
-    def _ahead(self) -> int:
-        """Requests prepared beyond those that may be under way: what is answered while one is claimed, twice."""
-        claiming, asking = self._claiming_seconds.value, self._asking_seconds.value
-        if not (claiming and asking):
-            return 0
-        return round(self._window * min(2.0, 2 * claiming / asking))
-
     def _wait(self, tokens: float, *, ahead: bool) -> float:
         """Return the seconds until a request may go, or be prepared; infinity when another has to come back first."""
-        prepared, prepared_tokens = (self._prepared, self._prepared_tokens) if ahead else (0, 0.0)
-        room = int(self._window) + (self._ahead if ahead else 0)
+        room, prepared, prepared_tokens = int(self._window), 0, 0.0
+        if ahead:
+            prepared, prepared_tokens = self._prepared, self._prepared_tokens
+            claiming, asking = self._claiming_seconds, self._asking_seconds
+            if claiming and asking:  # room for what is answered while one is claimed, twice
+                room += round(self._window * min(2.0, 2 * claiming / asking))
         if self._active + prepared >= room or self._active + self._unkept >= 2 * self._most:
             return float("inf")
         now = self._clock()

@@ -39,7 +39,7 @@ def krippendorff_alpha(
     >>> ratings = [[1, 1, None], [2, 2, 3], [3, 3, 3], [1, None, None], [4, 4, 4], [2, 3, 2]]
     >>> found = krippendorff_alpha(ratings)
     >>> round(found.estimate, 3), found.n["ratings"], found.missing
-    (0.875, 14, 3)
+    (0.859, 14, 3)
     """
     x = np.array(scores, dtype=float)
     if x.ndim != 2 or (bases is not None and len(bases) != len(x)):

@@ -135,6 +135,7 @@ def generalizability_study(
 
     Examples
     --------
+    >>> import pandas as pd
     >>> from toolkit.stats.generalizability.components import variance_components
     >>> from toolkit.stats.generalizability.design import Design
     >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]

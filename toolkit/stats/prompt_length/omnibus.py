@@ -42,11 +42,11 @@ class RepeatedMeasures(Result):
 
     def as_estimate(self) -> Estimate:
         """Return the F ratio as a row for the tables, with its degrees of freedom and effect size in the note."""
-        note = (
-            f"df {self.df1} and {self.df2}, epsilon {self.epsilon_hf:.2f}, partial eta squared {self.eta:.2f}"
-        )
-        row = Estimate("F(bins)", self.f, method=ANOVA_METHOD, n=self.n, missing=self.missing)
-        return replace(row, p_value=self.p_hf, note=self.note if self.f is None else note)
+        row = Estimate("F(bins)", self.f, method=ANOVA_METHOD, n=self.n, missing=self.missing, note=self.note)
+        if self.f is None:
+            return row
+        how = f"epsilon {self.epsilon_hf:.2f}, partial eta squared {self.eta:.2f}"
+        return replace(row, p_value=self.p_hf, note=f"df {self.df1} and {self.df2}, {how}")
 
     def sentence(self) -> str:
         """Return the test in words ready for the thesis, rounded only here."""
