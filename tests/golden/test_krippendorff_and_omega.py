@@ -52,7 +52,7 @@ def test_alpha_with_gaps_is_that_of_the_krippendorff_package(seed):
 
 
 def test_the_interval_is_the_jackknife_of_the_package_over_bases():
-    from toolkit.stats.agreement.icc_forms import log_f
+    from toolkit.stats.agreement.icc import log_f
     from toolkit.stats.inference.jackknife import jackknife_interval
 
     scores, bases = gappy(3, answers=24), np.repeat(np.arange(8), 3)

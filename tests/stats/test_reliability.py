@@ -19,12 +19,13 @@ from toolkit.errors import InputError
 from toolkit.stats.agreement.icc import (
     CLUSTERED_METHOD,
     F_METHOD,
+    FORMS,
     NEW_JUDGES,
     THESE_JUDGES,
+    agreement_words,
     clustered_icc,
     icc_estimates,
 )
-from toolkit.stats.agreement.icc_forms import FORMS, agreement_words
 from toolkit.stats.agreement.ratings import rating_matrix
 from toolkit.stats.agreement.reliability import ROW_ORDER, Reliability, reliability
 from toolkit.stats.result import COLUMNS, Estimate

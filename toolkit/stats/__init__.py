@@ -16,7 +16,7 @@ _WHERE = {
     "toolkit.stats.agreement.probe_shift": "probe_shifts ProbeShift ProbeShifts",
     "toolkit.stats.agreement.ratings": "rating_matrix RatingMatrix read_ratings",
     "toolkit.stats.agreement.reliability": "Reliability reliability ReliabilityDetails",
-    "toolkit.stats.agreement.retest": "Retest retest retest_frame",
+    "toolkit.stats.agreement.retest": "Retest retest",
     "toolkit.stats.agreement.severity": "judge_severity Severity",
     "toolkit.stats.comparisons.ceiling": "ceiling Ceiling",
     "toolkit.stats.comparisons.cost_quality": "pareto Pareto",

@@ -18,8 +18,7 @@ from toolkit.stats.agreement.alpha import (
 )
 from toolkit.stats.agreement.bland_altman import BlandAltman, bland_altman_between_judges
 from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_between_judges
-from toolkit.stats.agreement.icc import IncompleteIcc, clustered_icc, icc_estimates, incomplete_icc
-from toolkit.stats.agreement.icc_forms import FORMS
+from toolkit.stats.agreement.icc import FORMS, IncompleteIcc, clustered_icc, icc_estimates, incomplete_icc
 from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
 from toolkit.stats.agreement.krippendorff import alpha_of_matrix
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix

@@ -132,6 +132,16 @@ def _finite(values: ArrayLike) -> np.ndarray:
     return x
 
 
+def refuse_unpaired(
+    what: str, x: np.ndarray, y: np.ndarray, clusters: Sequence[Hashable] | np.ndarray
+) -> None:
+    """Refuse two sides that are not of one length with their clusters, or not finite."""
+    if not len(x) == len(y) == len(clusters):
+        raise InputError(f"{what}: {len(x)}, {len(y)} values and {len(clusters)} bases; give as many")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise InputError(f"{what}: a value is missing or infinite; leave such answers out first")
+
+
 @dataclass(frozen=True)
 class Coefficient:
     """One linear combination of regression coefficients."""
@@ -178,10 +188,7 @@ def cluster_robust(
     (1.003, 1.24)
     """
     x, y = np.asarray(design, dtype=float), np.asarray(outcome, dtype=float)
-    if x.ndim != 2 or not len(x) == len(y) == len(clusters):
-        raise InputError(f"regression: {len(x)} rows, {len(y)} values, {len(clusters)} bases; give as many")
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise InputError("regression: a value is missing or infinite; leave such answers out first")
+    refuse_unpaired("regression", x, y, clusters)
     if not len(y):
         return dict.fromkeys(contrasts, Coefficient(None, reason="not estimable: no answers"))
     # Columns of one size, so that rank does not depend on whether length is in tokens or in thousands of them.
@@ -269,12 +276,7 @@ def clustered_slope(
     (1.04, {'answers': 4, 'bases': 2})
     """
     one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    if not len(one) == len(other) == len(clusters):
-        raise InputError(
-            f"slope {name}: {len(one)}, {len(other)} values and {len(clusters)} bases; give as many"
-        )
-    if not (np.isfinite(one).all() and np.isfinite(other).all()):
-        raise InputError(f"slope {name}: a value is missing or infinite; leave such answers out first")
+    refuse_unpaired(f"slope {name}", one, other, clusters)
     bases = len(set(clusters))
     empty = Estimate(
         name, None, None, None, CR2_METHOD, unit, {"answers": len(one), "bases": bases}, missing, confidence
