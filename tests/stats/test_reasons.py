@@ -92,7 +92,7 @@ def omega(scores):
 
 
 def gaps(scores):
-    return incomplete_icc(matrix(np.array(scores, dtype=float))).icc
+    return incomplete_icc(matrix(np.array(scores, dtype=float)))
 
 
 def repeats(scores):

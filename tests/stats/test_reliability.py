@@ -421,7 +421,7 @@ def test_gaps_bring_in_the_icc_of_all_ratings():
     ratings = clustered_table()
     ratings.loc[[4, 50], "score"] = np.nan
     result = reliability(ratings)
-    assert [one.n["ratings"] for one in result.details.all_ratings["score"].icc] == [106] * 4
+    assert [one.n["ratings"] for one in result.details.all_ratings["score"]] == [106] * 6
     assert result.icc["score"][0].n["answers"] == 34
     assert reliability(clustered_table()).details.all_ratings == {}
 
