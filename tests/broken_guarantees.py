@@ -75,7 +75,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a dead owner's claims are free",
-        "toolkit/runs/leases.py",
+        "toolkit/runs/ledger.py",
         'return "gone" if state in "ZX" else fields[18]',
         "return str(os.getpid() and fields[18])",
         f"{KILLED}test_a_killed_process_that_nobody_waited_for_is_dead",
@@ -89,14 +89,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a living process of this host is alive",
-        "toolkit/runs/leases.py",
+        "toolkit/runs/ledger.py",
         "if host in (this_host(), socket.gethostname())",
         "if host in ()",
         f"{KILLED}test_a_living_process_is_alive_whatever_its_lease_says",
     ),
     Mutation(
         "one owner document for all threads of a process",
-        "toolkit/runs/leases.py",
+        "toolkit/runs/ledger.py",
         "with self._starting:",
         "if True:",
         f"{KILLED}test_a_paid_call_and_a_free_model_are_resumed_with_a_budget",
@@ -104,7 +104,7 @@ MUTATIONS = (
     Mutation(
         "only what is about to be sent is claimed",
         "toolkit/runs/gateway.py",
-        "if not in_batches:",
+        "if desk is None:",
         "if False:",
         f"{KILLED}test_only_what_was_sent_may_have_been_billed_by_two_kills",
     ),
@@ -118,7 +118,7 @@ MUTATIONS = (
     Mutation(
         "what is gathered for a batch was not sent",
         "toolkit/runs/gateway.py",
-        "sending.sent = not in_batches or self._in_held_batch(sending)",
+        "sending.sent = desk is None or held",
         "sending.sent = True",
         "tests/hard/test_batch_mode.py::test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_nothing",
     ),

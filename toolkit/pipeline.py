@@ -10,11 +10,10 @@ import threading
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.judges.judgement import Judgement
 from toolkit.measure import Outcome, annotated_by, measure, reply_of
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.registry import open_batch_client
@@ -27,7 +26,6 @@ from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.progress import Progress
-from toolkit.runs.retries import ask_whole
 from toolkit.runs.run_state import is_answered
 from toolkit.store.connection import Store
 from toolkit.store.records import (
@@ -88,12 +86,19 @@ class _Work:
 
     def post(self, record: Record) -> None:
         """Write a record, unless it is there as it is."""
-        known = self.kept.of(record)
+        known = self.kept.of(record) if self.replay else None
         if known is None or record.changes(known):
             self.store.writer.post(record, known)
             self.wrote = True
 
-    @property
+    def change(self, run: Stored, fields: dict[str, Any]) -> None:
+        """Change a run behind what was posted before, unless it is so already."""
+        known = self.kept.by_id[run.document_id] if self.kept.runs else None
+        if not known or any(known.get(name) != value for name, value in fields.items()):
+            self.store.writer.post_change("runs", run.document_id, fields)
+            self.wrote = True
+
+    @cached_property
     def at_once(self) -> int:
         # More than the gateway lets out: claims are made ahead and replies written while others are under way.
         if self.plan.study.mode == "batch":
@@ -143,37 +148,46 @@ def run_plan(
 
 async def ask_runs(work: _Work) -> BudgetReached | None:
     """Ask every run that is not answered yet; a failed one is recorded with its reason."""
-    replies = work.plan.study.replies
-    policies = replies.model_dump(exclude={"retries"})
+    plan, study = work.plan, work.plan.study
+    retries, policies = study.replies.retries, study.replies.model_dump(exclude={"retries"})
     missing = [run for run in work.runs if work.replay or not is_answered(work.stored.get(run.key), policies)]
     if not missing:
         return None
     if not work.replay:  # a replay has read them all
         await work.gateway.prefetch(run.request for run in missing)
     bar = _progress("runs", len(missing), work.progress, work.gateway)
-    writer = work.store.writer
-    ask_gateway = partial(work.gateway.ask, purpose="run")
+    writer, send = work.store.writer, partial(work.gateway.ask, purpose="run")
+    same = {"study": study.name, "test": plan.test.name}
+    known = {"dataset_version": plan.dataset.version, "bias_controls": study.bias_controls.model_dump()}
 
     async def ask(run: PlannedRun) -> None:
-        key, fields = _run_fields(work.plan, run)
+        key = {
+            **same,
+            "prompt_id": run.prompt.prompt_id,
+            "model": run.model,
+            "repeat": run.repeat,
+            "call_id": run.call_id,
+        }
+        length_bin = getattr(run.item.context, "length_bin", None)
+        about = {"prompt_length_bin": length_bin, "test_item": run.item.item_id, **known}
+        request = run.request
         try:
-            whole = await ask_whole(run.request, ask_gateway, policies=policies, retries=replies.retries)
+            answers = [await send(request)]
+            while (
+                (defect := answers[-1].reply.defect)
+                and policies[defect] == "retry"
+                and len(answers) <= retries
+            ):
+                request = replace(request, max_tokens=2 * request.max_tokens)
+                answers.append(await send(request))
         except ModelError as error:
             if error.reason == "stopped":
                 return  # still to be asked, so neither failed nor one of those that the progress counts
             if not work.replay:
-                work.post(failed_run_record(key, fields, f"{error.reason}: {error}"))
+                work.post(failed_run_record(key, about, f"{error.reason}: {error}"))
         else:
-            records = run_records(
-                key,
-                fields,
-                whole.answer,
-                aud_cost=whole.aud_cost,
-                attempts=whole.attempts,
-                defect=whole.defect,
-                policy=whole.policy,
-                texts=work.texts,
-            )
+            policy = policies[defect] if defect else None
+            records = run_records(key, about, answers, defect=defect, policy=policy, texts=work.texts)
             for record in records:
                 work.post(record)
             work.texts.add(records[-1].document["output_blob_id"])
@@ -193,34 +207,37 @@ async def ask_runs(work: _Work) -> BudgetReached | None:
 
 async def judge_runs(work: _Work) -> BudgetReached | None:
     """Have every answered run annotated; judges of the study judge what they have not judged yet."""
-    plan = work.plan
+    plan, writer = work.plan, work.store.writer
     missing = [
         run
         for run in work.runs
-        if plan.test.annotators()
-        and (stored := work.stored.get(run.key))
+        if (stored := work.stored.get(run.key))
         and not (stored.failure or stored.excluded)
         and (work.replay or not plan.test.judged or stored.ensemble_key != plan.ensemble_key)
     ]
-    if not missing:
+    if not (missing and plan.test.annotators()):
         return None
     texts = reply_texts(work.store, (work.stored[run.key] for run in missing))
     label = "judged runs" if plan.test.judged else "read runs"
     bar = _progress(label, len(missing), work.progress, work.gateway)
-
-    async def ask(request: ModelRequest) -> Answer:
-        return await work.gateway.ask(request, purpose="judge")
+    ask, controls = partial(work.gateway.ask, purpose="judge"), plan.study.bias_controls.model_dump()
 
     async def judge(run: PlannedRun) -> None:
-        stored = work.stored[run.key]
+        stored, whole = work.stored[run.key], True
         item = replace(run.item, prompts=(run.prompt,))
         found = await annotated_by(plan.test, item, (reply_of(run, stored, texts),), ask, work.stop)
-        judgements = []
         if plan.test.judged:
-            judgements = [said for (said,) in found.annotations.values() if said is not None]
-            _keep(work, stored, judgements)
-        work.store.writer.check()
-        if not work.stop.is_set() or all(judgement.answered for judgement in judgements):
+            said = [judgement for (judgement,) in found.annotations.values() if judgement is not None]
+            answered = [judgement.answered for judgement in said]
+            # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
+            whole = all(answered)
+            if not work.replay or any(answered):
+                for judgement in said:
+                    work.post(judgement_record(stored.run_id, plan.study.name, judgement))
+                key = plan.ensemble_key if whole else None
+                work.change(stored, evaluation_fields(said, key, stored.blob_id, controls))
+        writer.check()
+        if whole or not work.stop.is_set():
             bar.step(work.gateway.counters)
 
     try:
@@ -228,42 +245,6 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
     finally:
         bar.close()
         await work.settle()
-
-
-def _keep(work: _Work, run: Stored, judgements: list[Judgement]) -> None:
-    """Write the judgements of one run, and behind them what the ensemble makes of them."""
-    if work.replay and not any(judgement.answered for judgement in judgements):
-        return
-    for judgement in judgements:
-        work.post(judgement_record(run.run_id, work.plan.study.name, judgement))
-    # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
-    whole = all(judgement.answered for judgement in judgements)
-    key = work.plan.ensemble_key if whole else None
-    controls = work.plan.study.bias_controls.model_dump()
-    changes = evaluation_fields(judgements, key, run.blob_id, controls)
-    known = work.kept.runs and work.kept.by_id[run.document_id]
-    if not known or any(known.get(name) != value for name, value in changes.items()):
-        work.store.writer.post_change("runs", run.document_id, changes)
-        work.wrote = True
-
-
-def _run_fields(plan: Plan, run: PlannedRun) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what makes a run the same run, and what else the plan knows of it."""
-    key = {
-        "study": plan.study.name,
-        "test": plan.test.name,
-        "prompt_id": run.prompt.prompt_id,
-        "model": run.model,
-        "repeat": run.repeat,
-        "call_id": run.call_id,
-    }
-    fields = {
-        "prompt_length_bin": getattr(run.item.context, "length_bin", None),
-        "test_item": run.item.item_id,
-        "dataset_version": plan.dataset.version,
-        "bias_controls": plan.study.bias_controls.model_dump(),
-    }
-    return key, fields
 
 
 def ask_study(
@@ -281,7 +262,7 @@ def ask_study(
     """
     if not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
-    asked = {_model_of(request) for request in unpaid(plan, store, requests)}
+    asked = {(one.provider, one.model, one.endpoint) for one in _unpaid(plan, store, requests)}
     refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in asked), plan.folder)
     stop = threading.Event()
 
@@ -317,8 +298,10 @@ def _progress(label: str, total: int, shown: bool, gateway: Gateway) -> Progress
 
 def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
     """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
-    left = unpaid(plan, store, requests)
-    worst = worst_of(plan, store, left)
+    left = _unpaid(plan, store, requests)
+    endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
+    worst = sum(worst_aud(one, endpoints[one.provider, one.model, one.endpoint]) for one in left)
+    worst = min(worst, budget_left(plan, store))
     threshold = plan.study.budget.confirm_above_aud
     if worst > threshold:
         raise InputError(
@@ -327,19 +310,8 @@ def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -
         )
 
 
-def unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
+def _unpaid(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> list[ModelRequest]:
     """Return those of some requests that are not answered in the ledger yet, each once."""
     wanted = {request.identity(): request for request in requests}
     paid = Ledger(store, plan.study.name).prefetch(list(wanted))
     return [request for call_id, request in wanted.items() if call_id not in paid]
-
-
-def worst_of(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> float:
-    """Return what requests that are not paid for cost at worst, in AUD, and never more than the budget lets out."""
-    endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    worst = sum(worst_aud(request, endpoints[_model_of(request)]) for request in requests)
-    return min(worst, budget_left(plan, store))
-
-
-def _model_of(request: ModelRequest) -> tuple[str, str, str | None]:
-    return request.provider, request.model, request.endpoint

@@ -43,7 +43,7 @@ class PlannedRun:
     repeat: int
     request: ModelRequest
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, str, int]:
         """What names this run within its study: prompt, model and repeat."""
         return self.prompt.prompt_id, self.model, self.repeat

@@ -21,7 +21,7 @@ from stub_server import DrawnFaults, Fault, StubServer
 from waiting import wait_for
 
 from toolkit.runs import gateway
-from toolkit.runs.retries import RetryPolicy
+from toolkit.runs.limits import RetryPolicy
 from toolkit.store.documents import Call
 from toolkit.study import Study
 from toolkit.study_file import Budget, Sampling

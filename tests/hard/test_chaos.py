@@ -14,7 +14,7 @@ from processes import billed, unjudged_study
 from stub_server import DrawnFaults, Fault, StubServer
 
 from toolkit.runs import gateway
-from toolkit.runs.retries import UNSURE, RetryPolicy
+from toolkit.runs.limits import UNSURE, RetryPolicy
 from toolkit.store.documents import Call, Run
 
 ENDPOINTS = 4

@@ -12,7 +12,7 @@ from stub_server import DrawnFaults, Fault, StubServer
 from toolkit.cli import main
 from toolkit.errors import InputError
 from toolkit.runs import gateway
-from toolkit.runs.retries import RetryPolicy
+from toolkit.runs.limits import RetryPolicy
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.study import Study

@@ -24,15 +24,16 @@ from processes import (
     unjudged_study,
 )
 from stub_server import DrawnFaults, Fault, StubServer
+from stub_study import plain, stub_study
 from waiting import is_heard_out, wait_for
 
 from toolkit.cli import main
-from toolkit.runs.leases import is_living
+from toolkit.runs.ledger import is_living
 from toolkit.runs.status import status_summary
 from toolkit.store import embedded
 from toolkit.store.archive import add_archive, check_archive, write_archive
 from toolkit.store.connection import Store, open_store
-from toolkit.store.documents import Call, Run
+from toolkit.store.documents import Call, Judgement, Run
 from toolkit.study import Study
 from toolkit.study_file import Budget, Limit, ModelEntry
 
@@ -84,6 +85,27 @@ def test_a_study_killed_again_and_again_is_done_once(
         assert len(stored) == len({run.call_id for run in stored}) == runs
         assert {run.status for run in stored} == {"succeeded"}
         study.store.close()
+
+
+def test_a_study_killed_while_judges_are_asked_is_done_once(tmp_path: Path, store_folder: Path) -> None:
+    """SIGKILL in the middle of the runs and again in the middle of the judging: only what was in flight is repeated."""
+    with StubServer(answer=plain, latency=0.05) as server:
+        path = stub_study(tmp_path, server.openai_url, runs="repeats = 2\nconcurrency = 2", bins='["S"]')
+        with Study.load(path) as study:
+            calls, lost = study.store.database["calls"], 0
+            for purpose, planned, moment in (("run", 4, 2), ("judge", 12, 9)):
+                before = server.count, calls.count_documents({"state": "done"})
+                process = in_a_process(study)
+                kill_when_seen(process, server, moment)
+                wait_for(lambda: is_heard_out(store_folder))
+                lost += (server.count - before[0]) - (calls.count_documents({"state": "done"}) - before[1])
+                assert {call["purpose"] for call in calls.find({"state": "claimed"})} <= {purpose}
+                assert 0 < calls.count_documents({"purpose": purpose, "state": "done"}) < planned
+            outcome = study.execute(progress=False)
+            assert (outcome.succeeded, outcome.failed, outcome.judged) == (4, 0, 4)
+            assert calls.count_documents({"state": "done"}) == 16
+            assert (study.store.objects(Run).count(), study.store.objects(Judgement).count()) == (4, 12)
+            assert server.count == 16 + lost
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.registry import open_batch_client, open_model
 from toolkit.runs import gateway
 from toolkit.runs.batches import BatchDesk
-from toolkit.runs.retries import RetryPolicy
+from toolkit.runs.limits import RetryPolicy
 from toolkit.words import JUDGE_ROLES
 
 # Not in the form of any provider's key: nothing but knowing it can black it out.

@@ -28,9 +28,9 @@ from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
 from toolkit.store import documents, embedded, writer
 from toolkit.store.connection import Store, open_store
-from toolkit.store.documents import Call, OutputBlob, Prompt, Run, utc_now
+from toolkit.store.documents import Call, OutputBlob, Prompt, Run
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
-from toolkit.store.writer import LARGEST_BULK, TOUCH, Duplicate, Record
+from toolkit.store.writer import LARGEST_BULK, TOUCH, Duplicate, Record, utc_now
 
 KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
 ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
@@ -287,12 +287,12 @@ def test_a_run_written_again_keeps_what_its_judges_found(store: Store) -> None:
         asyncio.run(store.writer.settled())
 
     keep(failed_run_record(KEY, about, "timeout: no reply"))
-    keep(*run_records(KEY, about, ANSWER))
+    keep(*run_records(KEY, about, [ANSWER]))
     (before,) = store.objects(Run)
     assert (before.status, before.failure) == ("succeeded", None)
     evaluation = ensemble_evaluation([])
     store.writer.post_change("runs", before.id, evaluation_fields([], "k", before.output_blob_id, {}))
-    keep(*run_records(KEY, about, ANSWER))
+    keep(*run_records(KEY, about, [ANSWER]))
     (after,) = store.objects(Run)
     assert (after.run_id, after.ensemble_evaluation) == (before.run_id, evaluation)
     assert store.objects(OutputBlob).count() == 1
@@ -301,7 +301,7 @@ def test_a_run_written_again_keeps_what_its_judges_found(store: Store) -> None:
 def test_records_built_by_hand_are_what_the_document_classes_say() -> None:
     """Runs, texts and judgements pass their own class's checks, and hold no field that it does not know."""
     about = {"test_item": "p", "dataset_version": "v", "bias_controls": {}, "prompt_length_bin": "S"}
-    blob, run = run_records(KEY, about, ANSWER, defect="truncated", policy="keep")
+    blob, run = run_records(KEY, about, [ANSWER], defect="truncated", policy="keep")
     failed = failed_run_record(KEY, {**about, "prompt_length_bin": None}, "timeout: no reply")
     bad = Judgement("primary", "m", "default", "h", reason="prose: no numbers", zeros=0, call_id="c")
     good = replace(bad, reason=None, scores={"clarity": 4.0}, composite=4.0, composite_strict=4.0)

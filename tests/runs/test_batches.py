@@ -17,7 +17,7 @@ from toolkit.models.base import Message, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.registry import open_batch_client
 from toolkit.runs.batches import STILL_OPEN, BatchDesk
-from toolkit.runs.retries import RetryPolicy
+from toolkit.runs.limits import RetryPolicy
 from toolkit.store.connection import Store
 
 KEY = "sk-canary-0123456789"

@@ -10,7 +10,7 @@ import pytest
 
 from toolkit.errors import BudgetReached
 from toolkit.runs.budget import Account
-from toolkit.runs.leases import Owner
+from toolkit.runs.ledger import Owner
 from toolkit.store.connection import Store
 
 

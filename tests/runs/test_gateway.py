@@ -20,7 +20,7 @@ from toolkit.runs.endpoints import Endpoint
 from toolkit.runs.execution import each, run_anywhere
 from toolkit.runs.gateway import Gateway
 from toolkit.runs.ledger import Busy, Claim, Ledger
-from toolkit.runs.retries import RetryPolicy, ask_whole, defect_of
+from toolkit.runs.limits import RetryPolicy
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 
@@ -66,7 +66,7 @@ def in_gateway(
             return await work(gateway)
         finally:
             await gateway.close()
-            ledger.close()
+            ledger.owner.close()
 
     return run_anywhere(main, threading.Event())
 
@@ -139,7 +139,7 @@ def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(
     if lost:
         dead = Ledger(store, "s")
         run_anywhere(lambda: claim(dead, REQUEST, purpose="run", worst_aud=0.5), threading.Event())
-        dead.close()
+        dead.owner.close()
     in_gateway(store, model, work, budget_aud=9.0)
     assert model.asked == 0
     kept = [(c.state, [a["outcome"] for a in c.attempts], c.unsure_aud) for c in store.objects(Call)]
@@ -295,8 +295,8 @@ def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store: 
         assert (len(again.earlier), again.inherited_aud) == (2, 1.0)
 
     run_anywhere(work, threading.Event())
-    ledger.close()
-    other.close()
+    ledger.owner.close()
+    other.owner.close()
 
 
 def test_run_anywhere_works_where_a_loop_is_running() -> None:
@@ -345,10 +345,6 @@ def test_each_begins_in_order_and_stops_when_told() -> None:
     assert begun[-1] < 56
 
 
-TEN = replace(REQUEST, max_tokens=10)
-EXCLUDE = dict.fromkeys(("truncated", "empty", "refused", "filtered"), "exclude")
-
-
 @pytest.mark.parametrize(
     ("finish", "text", "defect"),
     [
@@ -364,46 +360,4 @@ EXCLUDE = dict.fromkeys(("truncated", "empty", "refused", "filtered"), "exclude"
 )
 def test_what_keeps_a_reply_from_being_whole(finish: str, text: str, defect: str | None) -> None:
     """The reason is the provider's own where it gives one; no text at all is empty."""
-    assert defect_of(ModelReply(text, finish, Usage(1, 1), "m")) == defect
-
-
-def asked(enough: int, **policies: str) -> tuple[list[int], object]:
-    """Ask a model that needs ``enough`` tokens, and return the ``max_tokens`` it was asked with and the end."""
-    limits: list[int] = []
-
-    async def ask(request: ModelRequest) -> Answer:
-        limits.append(request.max_tokens)
-        whole = request.max_tokens >= enough
-        reply = ModelReply(
-            "Port 22." if whole else "Por", "stop" if whole else "length", Usage(5, request.max_tokens), "m"
-        )
-        return Answer(request.identity(), reply, 0.5, 1.0, 2, from_ledger=False)
-
-    whole = asyncio.run(ask_whole(TEN, ask, policies={**EXCLUDE, **policies}, retries=2))
-    return limits, whole
-
-
-def test_a_whole_reply_is_asked_once() -> None:
-    """Nothing is retried, nothing is marked."""
-    limits, whole = asked(1, truncated="retry")
-    assert (limits, whole.defect, whole.policy, whole.aud_cost, whole.attempts) == ([10], None, None, 0.5, 2)
-
-
-@pytest.mark.parametrize("policy", ["keep", "exclude"])
-def test_keep_and_exclude_ask_once_and_mark(policy: str) -> None:
-    """The reply stays as it is, with its defect and what the study says of it."""
-    limits, whole = asked(40, truncated=policy)
-    assert (limits, whole.defect, whole.policy, whole.answer.reply.text) == ([10], "truncated", policy, "Por")
-
-
-def test_retry_doubles_the_tokens_until_it_is_whole_and_counts_every_call() -> None:
-    """10, 20, 40: the third is whole; the money and the attempts of all three are the run's."""
-    limits, whole = asked(40, truncated="retry")
-    assert (limits, whole.defect, whole.policy) == ([10, 20, 40], None, None)
-    assert (whole.aud_cost, whole.attempts, whole.answer.reply.text) == (1.5, 6, "Port 22.")
-
-
-def test_retry_ends_and_the_reply_is_still_marked() -> None:
-    """After two retries a reply that is still cut off is not taken for a whole one."""
-    limits, whole = asked(1000, truncated="retry")
-    assert (limits, whole.defect, whole.policy) == ([10, 20, 40], "truncated", "retry")
+    assert ModelReply(text, finish, Usage(1, 1), "m").defect == defect

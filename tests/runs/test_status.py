@@ -15,10 +15,9 @@ from stub_server import StubServer
 from waiting import wait_for
 
 from toolkit.runs.estimate import estimate_summary
-from toolkit.runs.leases import Owner
-from toolkit.runs.ledger import calls_by_state
+from toolkit.runs.ledger import Owner, calls_by_state
 from toolkit.runs.status import status_summary, statuses
-from toolkit.store.documents import utc_now
+from toolkit.store.writer import utc_now
 from toolkit.study import Study
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,11 +10,9 @@ from typing import Any
 import pytest
 from stub_server import Fault, StubServer
 from stub_study import REASONED, is_judge, plain, stub_study
-from waiting import is_heard_out, wait_for
 
 from toolkit.errors import PriceError
 from toolkit.store import records
-from toolkit.store.connection import open_store
 from toolkit.store.documents import Judgement, OutputBlob, Run
 from toolkit.study import Study
 
@@ -219,34 +213,6 @@ def test_the_budget_stops_a_study_and_a_larger_one_resumes_it(served: Callable[.
         assert server.count > seen
         assert study.status()["runs"]["succeeded"] == 6
         study.close()
-
-
-@pytest.mark.full  # tests/hard kills while runs are asked; here while judges are, too
-def test_a_killed_study_resumes_and_no_finished_run_is_asked_again(
-    served: Callable[..., Any], store_folder: Path
-) -> None:
-    """SIGKILL in the middle of the runs and again in the middle of the judging: all is done once in the end."""
-    with served(latency=0.05, runs="repeats = 4\nconcurrency = 2") as (server, study):
-        command = [sys.executable, "-m", "toolkit.cli", "run", str(study.path), "--yes"]
-        lost, store = 0, open_store(store_folder)
-        calls = store.database["calls"]
-        for moment in (6, 40):
-            before = server.count, calls.count_documents({"state": "done"})
-            child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            wait_for(lambda moment=moment: server.count >= moment)
-            os.kill(child.pid, signal.SIGKILL)
-            child.wait()
-            server.settle()  # what had left the process arrives, at the server and in the store
-            wait_for(lambda: is_heard_out(store_folder))
-            lost += (server.count - before[0]) - (calls.count_documents({"state": "done"}) - before[1])
-        store.close()
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.failed, outcome.judged) == (24, 0, 24)
-        assert study.store.database["calls"].count_documents({"state": "done"}) == 96
-        assert study.store.objects(Run).count() == 24
-        assert study.store.objects(Judgement).count() == 72
-        # Sent and not yet kept when the process died: that alone was asked again, each once.
-        assert server.count == 96 + lost
 
 
 def test_replay_makes_everything_again_without_a_network(served: Callable[..., Any]) -> None:

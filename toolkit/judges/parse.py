@@ -73,7 +73,8 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
     What changes nothing about which object is meant is taken off: one code fence around the whole reply, a byte order
     mark, and a thought before it. A complete object counts even when the reply stopped at its token limit.
     """
-    refuse_refusal(finish_reason, quoted(text))
+    if finish_reason != "stop":
+        refuse_refusal(finish_reason, quoted(text))
     body = without_thought(text.strip().strip(_MARKS).strip()).strip()
     if body.startswith(_FENCE) and body.endswith(_FENCE) and len(body) >= 2 * len(_FENCE):
         body = body[len(_FENCE) : -len(_FENCE)].strip()

@@ -90,7 +90,7 @@ def per_sentence_requests(
     fixed = {
         "nonce": fence_code(task if rubric.shows_task else "", response, judge.seed),
         "local": "\n".join(f"{d.name}: {words['faults'][d.name]} ({d.question})" for d in local.dimensions),
-        "whole": "\n".join(dimension.line() for dimension in whole.dimensions),
+        "whole": whole.criteria,
         "names": ", ".join(whole.names),
         "any_local": "|".join(local.names),
         "any_severity": "|".join(SEVERITY_WEIGHTS),

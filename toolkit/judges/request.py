@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final, Generic, Literal, TypeVar
 
 from toolkit.errors import ModelError
@@ -116,7 +117,7 @@ def judge_request(
     nonce = fence_code(task if rubric.shows_task else "", response, judge.seed)
     key_sentences = focus_lines(response, manner.focus_sentences) if listed else FSP_DISABLED
     static = {
-        "criteria": "\n".join(dimension.line() for dimension in rubric.dimensions),
+        "criteria": rubric.criteria,
         "step": "1" if manner.expected else "0.5",
     }
     values = {
@@ -168,12 +169,17 @@ def answer_schema(rubric: Rubric, *, whole: bool = False) -> str:
     Scores are an enumeration in half steps: in llama.cpp ``number`` with bounds lets 8 and 12 through, as we
     measured, while an enumeration holds. The order of the keys is the order in which the judge writes them.
     """
+    return _answer_schema(rubric.names, rubric.scale, rubric.asks_reasons, whole)
+
+
+@cache
+def _answer_schema(names: tuple[str, ...], scale: tuple[float, float], reasons: bool, whole: bool) -> str:
     per_point = 1 if whole else 2
-    low, high = (int(per_point * end) for end in rubric.scale)
+    low, high = (int(per_point * end) for end in scale)
     steps = [step / per_point for step in range(low, high + 1)]
     score = {"type": "number", "enum": [int(step) if step.is_integer() else step for step in steps]}
-    reasons = {"reasons": {"type": "string", "maxLength": REASONS_LENGTH}} if rubric.asks_reasons else {}
-    return compact_json(object_schema({**reasons, **dict.fromkeys(rubric.names, score)}))
+    first = {"reasons": {"type": "string", "maxLength": REASONS_LENGTH}} if reasons else {}
+    return compact_json(object_schema({**first, **dict.fromkeys(names, score)}))
 
 
 def object_schema(properties: dict[str, object]) -> dict[str, object]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -70,10 +70,19 @@ class Rubric(Strict):
     asks_reasons: bool = False
     focus: str = ""
 
-    @property
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Rubric:
+        """Return it with other fields, and without what is remembered of this one: its names and its digest."""
+        return Rubric.model_construct(**{**dict(self), **(update or {})})
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the dimensions, in order."""
         return tuple(dimension.name for dimension in self.dimensions)
+
+    @cached_property
+    def criteria(self) -> str:
+        """The dimensions as they stand in a prompt, one a line."""
+        return "\n".join(dimension.line() for dimension in self.dimensions)
 
     @property
     def lists_focus(self) -> bool:
@@ -90,7 +99,7 @@ class Rubric(Strict):
         """The whole content as JSON text."""
         return json.dumps(self.model_dump(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the content: two rubrics with one digest ask exactly the same."""
         return hashlib.sha256(self.content.encode("utf-8", "surrogatepass")).hexdigest()

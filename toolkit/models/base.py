@@ -93,6 +93,9 @@ class Usage:
         return self.input + self.output
 
 
+_DEFECTS: Final = {"length": "truncated", "filter": "filtered", "refusal": "refused"}
+
+
 @dataclass(frozen=True)
 class ModelReply:
     """What came back: the text, why it ended, the tokens, and the raw reply as received.
@@ -105,6 +108,11 @@ class ModelReply:
     usage: Usage
     model: str
     raw: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def defect(self) -> str | None:
+        """What keeps it from being whole: truncated, filtered, refused or empty; ``None`` when nothing does."""
+        return _DEFECTS.get(self.finish_reason) or (None if self.text.strip() else "empty")
 
 
 class Model(Protocol):

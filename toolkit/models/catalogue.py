@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import date
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
@@ -44,7 +44,7 @@ class ModelSpec:
     sampling_supported: bool = True
     tokens_per_o200k: float = 1.0
 
-    @property
+    @cached_property
     def endpoint(self) -> str | None:
         """What a request must carry, beside provider and model, to say whose reply this is.
 
@@ -58,17 +58,17 @@ class ModelSpec:
         default = _tables()["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
 
-    @property
+    @cached_property
     def room(self) -> tuple[str, str | None]:
         """What shares limits: one provider at one address."""
         return self.provider, self.endpoint
 
-    @property
+    @cached_property
     def doubt(self) -> float:
         """What a count of its tokens is multiplied by at worst."""
         return 1.0 if self.encoding else OTHER_TOKENIZER
 
-    @property
+    @cached_property
     def counted_by(self) -> tuple[str, float]:
         """Encoding to count its tokens with, and what its count is to be multiplied by."""
         return (self.encoding, 1.0) if self.encoding else ("o200k_base", self.tokens_per_o200k)

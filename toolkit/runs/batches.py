@@ -23,7 +23,7 @@ from ulid import ULID
 from toolkit.errors import ModelError
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
-from toolkit.runs.retries import RetryPolicy
+from toolkit.runs.limits import RetryPolicy
 from toolkit.store.connection import CHUNK, Store
 from toolkit.store.documents import Batch, Call
 from toolkit.store.writer import TOUCH

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Final
 
 from toolkit.errors import InputError
@@ -34,12 +34,12 @@ class Endpoint:
     tokens_per_minute: float | None = None
     batch: bool = False
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, str, str | None]:
         """What a request names this model by."""
         return self.spec.provider, self.spec.model, self.spec.endpoint
 
-    @property
+    @cached_property
     def room(self) -> tuple[str, str | None]:
         """What shares limits."""
         return self.spec.room

@@ -19,9 +19,8 @@ from toolkit.runs.batches import STILL_OPEN, BatchDesk
 from toolkit.runs.budget import Account
 from toolkit.runs.endpoints import Endpoint, limiters, most_tokens, worst_aud
 from toolkit.runs.ledger import Busy, Claim, Ledger
-from toolkit.runs.limits import POLL_SECONDS, Limiter, Slot, turn_away_when
-from toolkit.runs.retries import UNSURE, RetryPolicy
-from toolkit.store.documents import utc_now
+from toolkit.runs.limits import POLL_SECONDS, UNSURE, RetryPolicy, Slot, turn_away_when
+from toolkit.store.writer import utc_now
 
 REFUSED_FOR_RATE = ("rate_limited", "overloaded")
 
@@ -41,13 +40,15 @@ class Counters:
 class Sending:
     """One call on its way: its attempts so far, what is set aside for it and what it may have cost already.
 
-    ``sent`` is whether its claim says that it is being sent, ``prepared`` the limiter's word that it soon may be;
-    ``out`` whether a request is out, or its reply is not in the ledger yet.
+    ``desk`` is where its batch is made, if its provider has batches; ``sent`` is whether its claim says that it is
+    being sent, ``prepared`` the limiter's word that it soon may be; ``out`` whether a request is out, or its reply is
+    not in the ledger yet.
     """
 
     request: ModelRequest
     endpoint: Endpoint
     worst_aud: float
+    desk: BatchDesk | None
     attempts: list[dict[str, Any]] = field(default_factory=list)
     reserved_aud: float = 0.0
     unsure_aud: float = 0.0
@@ -127,9 +128,10 @@ class Gateway:
         if self._replay:
             raise ModelError("not in the ledger, and a replay asks nobody", reason="not_in_ledger")
         endpoint = self._endpoints[request.provider, request.model, request.endpoint]
-        self._refuse_stopped(endpoint)
+        self._refuse(endpoint)
         # Of every claim, and not only with a budget: if we die, the store alone knows what it may have cost.
-        sending = Sending(request, endpoint, worst_aud(request, endpoint))
+        desk = self._desk if endpoint.batch else None
+        sending = Sending(request, endpoint, worst_aud(request, endpoint), desk)
         task = asyncio.ensure_future(self._ask(sending, purpose))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -149,7 +151,7 @@ class Gateway:
                 own = claimed.owner == self._ledger.owner.name
                 with self._waiting("for an equal one under way" if own else "for another process"):
                     await self._sleep(POLL_SECONDS)
-                    self._refuse_after_stop()
+                    self._refuse(sending.endpoint)
                     claimed = await self._claim(sending, purpose)
             if isinstance(claimed, Answer):
                 self.counters.from_ledger += 1
@@ -185,7 +187,7 @@ class Gateway:
             await model.close()
         self._models.clear()
         self._known.clear()  # a replay knows every answer of its study, and others still have work to do
-        self._ledger.close()
+        self._ledger.owner.close()
         if self._account:
             self._account.close()
 
@@ -194,36 +196,35 @@ class Gateway:
 
         A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
         """
-        in_batches = self._desk is not None and sending.endpoint.batch
-        if not in_batches:
+        desk, call_id = sending.desk, sending.request.identity()
+        if desk is None:
             await self._prepare(sending)
+        held = desk is not None and desk.holds(call_id)
         # Of a batch its record in the store says that it is being sent, and marks its calls.
-        sending.sent = not in_batches or self._in_held_batch(sending)
+        sending.sent = desk is None or held
         asking = self._ledger.claim(
             sending.request,
             purpose=purpose,
             worst_aud=sending.worst_aud,
             sent=sending.sent,
-            goes_on=self._in_held_batch(sending),  # only of a batch it is known
+            goes_on=held,  # only of a batch it is known
         )
         claiming = asyncio.ensure_future(asking)
         try:
             claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             claimed = await claiming
-            if isinstance(claimed, Claim) and not self._in_held_batch(sending):
+            if isinstance(claimed, Claim) and not (desk and desk.holds(call_id)):
                 await asyncio.shield(self._ledger.withdraw(claimed))
             raise
         if not isinstance(claimed, Claim):
             self._unprepare(sending)
         return claimed
 
-    def _in_held_batch(self, sending: Sending) -> bool:
-        return self._desk is not None and self._desk.holds(sending.request.identity())
-
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
         try:
-            reply = await self._in_batch(sending) or await self._attempts(claim, sending)
+            reply = await self._in_batch(sending.desk, sending) if sending.desk else None
+            reply = reply or await self._attempts(claim, sending)
         except (ModelError, BudgetReached, InputError, asyncio.CancelledError) as error:
             reason = getattr(error, "reason", "stopped")
             if sending.in_batch and reason in STILL_OPEN:
@@ -262,21 +263,19 @@ class Gateway:
         finally:
             if not sending.in_batch:
                 self._limiters[sending.endpoint.room].kept()
-        if sending.in_batch and self._desk:
-            await self._desk.kept(claim.call_id)
+        if sending.in_batch and sending.desk:
+            await sending.desk.kept(claim.call_id)
         return answer
 
-    async def _in_batch(self, sending: Sending) -> ModelReply | None:
-        """Return the reply of a batch; ``None`` when there is no batch, or it brought none and never will."""
-        if self._desk is None or not sending.endpoint.batch:
-            return None
-        self._refuse_stopped(sending.endpoint)
+    async def _in_batch(self, desk: BatchDesk, sending: Sending) -> ModelReply | None:
+        """Return the reply of a batch; ``None`` when it brought none and never will."""
+        self._refuse(sending.endpoint, after_stop=False)
         attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True}
         started = time.monotonic()
         sending.in_batch = True
         try:
             with self._waiting("for a batch of its provider"):
-                return await self._desk.ask(sending.request, sending.endpoint.spec)
+                return await desk.ask(sending.request, sending.endpoint.spec)
         except ModelError as error:
             attempt["outcome"] = error.reason
             if error.fatal_for_provider:
@@ -316,16 +315,20 @@ class Gateway:
     async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
         """Send a request once, when its provider has a place for it; every request that is sent is noted."""
         request, endpoint = sending.request, sending.endpoint
-        self._refuse_after_stop()
-        limiter = self._limiters[endpoint.room]
-        while (slot := await self._enter(claim, sending, limiter)) is None:
-            # A pause may last minutes; who dies in it has sent nothing.
-            await self._note(claim, sending, sent=False)
+        self._refuse(endpoint)
+        limiter, slot = self._limiters[endpoint.room], None
+        while slot is None:
+            prepared = await self._prepare(sending)
+            if not sending.sent:
+                await self._note(claim, sending, sent=True)
+            sending.prepared = None
+            slot = await limiter.enter(prepared)
+            if slot is None:  # a pause may last minutes; who dies in it has sent nothing
+                await self._note(claim, sending, sent=False)
         came: dict[str, Any] = {}
         started = time.monotonic()
         try:
-            self._refuse_after_stop()
-            self._refuse_stopped(endpoint)
+            self._refuse(endpoint)
             attempt = {"at": utc_now(), "outcome": "cancelled"}
             # Per model and not per room: a client knows what its model can do.
             if endpoint.key not in self._models:
@@ -353,29 +356,21 @@ class Gateway:
         finally:
             limiter.leave(slot, **came)
 
-    async def _enter(self, claim: Claim, sending: Sending, limiter: Limiter) -> Slot | None:
-        """Wait for a place with a claim that says it is being sent; ``None`` when the provider asks for a pause."""
-        await self._prepare(sending)
-        if not sending.sent:
-            await self._note(claim, sending, sent=True)
-        prepared, sending.prepared = sending.prepared, None
-        return await limiter.enter_prepared(prepared) if prepared else None
-
     async def _note(self, claim: Claim, sending: Sending, *, sent: bool) -> None:
         await self._ledger.note(claim, sending.attempts, sending.unsure_aud, sent=sent)
         sending.sent = sent
 
-    async def _prepare(self, sending: Sending) -> None:
+    async def _prepare(self, sending: Sending) -> Slot:
         """Wait until a call is soon to be sent, and may be claimed for it."""
         if sending.prepared is not None:
-            return
+            return sending.prepared
         if self._turning_away is None:
             self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
         limiter = self._limiters[sending.endpoint.room]
         tokens = most_tokens(sending.request, sending.endpoint) if limiter.counts_tokens else 0.0
-        sending.prepared = await limiter.prepare(tokens)
-        self._refuse_after_stop()
-        self._refuse_stopped(sending.endpoint)
+        prepared = sending.prepared = await limiter.prepare(tokens)
+        self._refuse(sending.endpoint)
+        return prepared
 
     def _unprepare(self, sending: Sending) -> None:
         if sending.prepared is not None:
@@ -399,11 +394,9 @@ class Gateway:
         while (left := until - time.monotonic()) > 0 and not self._stop.is_set():
             await asyncio.sleep(min(left, POLL_SECONDS))
 
-    def _refuse_after_stop(self) -> None:
-        if self._stop.is_set():
+    def _refuse(self, endpoint: Endpoint, *, after_stop: bool = True) -> None:
+        """Refuse to send what nobody waits for any more, or a provider would refuse like the one before it."""
+        if after_stop and self._stop.is_set():
             raise ModelError("stopped before it was sent", reason="stopped")
-
-    def _refuse_stopped(self, endpoint: Endpoint) -> None:
-        stopped = self._stopped.get(endpoint.room)
-        if stopped is not None:
+        if (stopped := self._stopped.get(endpoint.room)) is not None:
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)

@@ -1,28 +1,43 @@
 """The ledger: a call is claimed before it is sent, its reply is durable before anyone hears of it, and it stays.
 
 A claim is an insert under the call's identity, which is a unique key, so of two processes one wins. It belongs to an
-owner (`toolkit.runs.leases`); a claim of a dead owner is taken over, and what it may have cost is not forgotten.
+owner, a process at work, by a lease; a claim of a dead owner is taken over, and what it may have cost is not forgotten.
+Whether a process of this host lives is seen by its pid and when it began, whatever its lease and the clock say. A host
+is one name, one boot and one pid namespace: a container that shares the name, or this machine before it was started
+anew, is another one, of which only the lease tells.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import socket
+import threading
+import time
+import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
+from pymongo.errors import PyMongoError
 
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
-from toolkit.runs.leases import Owner, is_living
 from toolkit.store.connection import Store
-from toolkit.store.documents import Call, utc_now
-from toolkit.store.writer import TOUCH, Duplicate
+from toolkit.store.documents import Call
+from toolkit.store.writer import TOUCH, Duplicate, utc_now
 
 _PART: Final = 1000
 """Calls that are read at once where all of a study are."""
+
+LEASE_SECONDS = 120.0
+HEARTBEAT_SECONDS = 30.0
+_ALIVE = "alive"
 
 
 @dataclass(frozen=True)
@@ -202,10 +217,6 @@ class Ledger:
         operation = DeleteMany({"_id": claim.call_id, "owner": self.owner.name})
         await self.store.writer.write("calls", operation)
 
-    def close(self) -> None:
-        """End the heartbeat; claims that are still open become free at once."""
-        self.owner.close()
-
     def _document(self, claim: Claim, state: str, **fields: Any) -> dict[str, Any]:
         """Return a call as `toolkit.store.documents.Call` describes it; built by hand because there are so many."""
         request = claim.request
@@ -227,6 +238,91 @@ class Ledger:
         if claim.inherited_aud:
             document.setdefault("inherited_aud", claim.inherited_aud)
         return document
+
+
+class Owner:
+    """One process at work on one study; the lease of all its claims is one document, renewed by a heartbeat."""
+
+    def __init__(self, store: Store, study: str) -> None:
+        self.name = f"{this_host()}:{os.getpid()}:{_birth(os.getpid())}:{uuid.uuid4().hex[:8]}"
+        self._owners = store.database["owners"]
+        self._study = study
+        self._stop = threading.Event()
+        self._beat: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def start(self) -> None:
+        """Make this owner known and keep it so; a second call, of whichever thread, does nothing."""
+        with self._starting:
+            if self._beat is None:
+                lease = time.time() + LEASE_SECONDS
+                self._owners.insert_one({"_id": self.name, "study": self._study, "lease_until": lease})
+                self._beat = threading.Thread(target=self._renew, name="owner-heartbeat", daemon=True)
+                self._beat.start()
+
+    def close(self) -> None:
+        """End the heartbeat; claims that are still open become free at once."""
+        self._stop.set()
+        if self._beat is not None:
+            self._beat.join()
+            self._owners.delete_one({"_id": self.name})
+
+    def _renew(self) -> None:
+        while not self._stop.wait(HEARTBEAT_SECONDS):
+            try:
+                self._owners.update_one(
+                    {"_id": self.name}, {"$set": {"lease_until": time.time() + LEASE_SECONDS}}
+                )
+            except PyMongoError:
+                continue  # a store that is away for a moment; the lease outlasts several beats
+
+
+def living(store: Store, study: str) -> set[str]:
+    """Return the owners that are at work on a study."""
+    return {known["_id"] for known in store.database["owners"].find({"study": study}) if _is_alive(known)}
+
+
+def is_living(store: Store, owner: str) -> bool:
+    """Return whether an owner is at work; on this host that is seen, elsewhere its lease says it."""
+    known = store.database["owners"].find_one({"_id": owner})
+    return known is not None and _is_alive(known)
+
+
+def _is_alive(known: dict[str, Any]) -> bool:
+    host, pid, birth, _ = known["_id"].rsplit(":", 3)
+    if host in (this_host(), socket.gethostname()) and (seen := _birth(int(pid))) != _ALIVE:
+        return seen == birth
+    return bool(known["lease_until"] >= time.time())
+
+
+@cache
+def this_host() -> str:
+    """Return what the pids of this process are unique in: host, boot and pid namespace, as far as the system tells."""
+    parts = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    return "/".join(parts)
+
+
+def _birth(pid: int) -> str:
+    """Return when a process of this machine started, or a word when it is gone.
+
+    A pid alone is not enough: pids are used again.
+    """
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        # A killed process stays listed until its parent asks for it, in a container without an init for ever.
+        return "gone" if state in "ZX" else fields[18]
+    except (OSError, IndexError):
+        pass
+    try:  # no /proc on this system: a living pid is all that can be seen
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return "gone"
+    except PermissionError:
+        return _ALIVE
+    return _ALIVE
 
 
 @dataclass(frozen=True)

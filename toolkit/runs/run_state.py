@@ -12,7 +12,6 @@ from toolkit.judges.per_sentence import estimate_segments
 from toolkit.models.base import ModelRequest
 from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.ledger import Ledger
-from toolkit.runs.retries import defect_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Judgement, OutputBlob, Run
 from toolkit.store.records import Stored, stored_runs
@@ -111,7 +110,7 @@ def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
         for state, request in asked:
             if (answer := answers.get(request.identity())) is None:
                 continue
-            defect = defect_of(answer.reply)
+            defect = answer.reply.defect
             policy = policies[defect] if defect else "keep"
             if policy == "retry" and state.retries:
                 state.request = replace(request, max_tokens=2 * request.max_tokens)

@@ -11,13 +11,12 @@ from typing import Any, Final
 from toolkit.plan import Plan
 from toolkit.runs.budget import settled_aud, settled_words, settlements, unsure_calls
 from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS
-from toolkit.runs.leases import living
-from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, was_sent
+from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, living, was_sent
 from toolkit.runs.progress import duration
 from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.runs.run_state import RunState, calls_of_judge, run_states
 from toolkit.store.connection import Store
-from toolkit.store.documents import utc_now
+from toolkit.store.writer import utc_now
 from toolkit.words import Summary, counted
 
 RATE_SECONDS: Final = 300.0

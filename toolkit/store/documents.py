@@ -6,18 +6,12 @@ Nothing outside ``toolkit.store`` handles these objects: plain frozen objects an
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import mongoengine as me
 
+from toolkit.store.writer import utc_now
 from toolkit.words import LENGTH_BINS, SCENARIOS
-
-
-def utc_now() -> datetime:
-    """Return the present moment in UTC, to the millisecond that MongoDB keeps."""
-    now = datetime.now(UTC)
-    return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
 
 class _Document(me.Document):

@@ -20,9 +20,9 @@ from toolkit.judges.judgement import Judgement
 from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
 from toolkit.store import documents
 from toolkit.store.connection import Store
-from toolkit.store.documents import HumanRating, RatingRound, utc_now
+from toolkit.store.documents import HumanRating, RatingRound
 from toolkit.store.records import judgement_record
-from toolkit.store.writer import Duplicate
+from toolkit.store.writer import Duplicate, utc_now
 from toolkit.words import DIMENSIONS
 
 HUMAN: Final = "human"

@@ -18,8 +18,7 @@ from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
 from toolkit.store import documents
 from toolkit.store.connection import Store
-from toolkit.store.documents import utc_now
-from toolkit.store.writer import TOUCH, Record
+from toolkit.store.writer import TOUCH, Record, utc_now
 from toolkit.words import DIMENSIONS
 
 _OPTIONAL: Final = (
@@ -39,19 +38,21 @@ _CHUNK: Final = 1000  # calls
 def run_records(
     key: Mapping[str, Any],
     about: Mapping[str, Any],
-    answer: Answer,
+    answers: Sequence[Answer],
     *,
-    aud_cost: float | None = None,
-    attempts: int | None = None,
     defect: str | None = None,
     policy: str | None = None,
     texts: Container[str] = (),
 ) -> tuple[Record, ...]:
-    """Return the records of a run that was answered: its text, unless it is one of ``texts``, then the run."""
+    """Return the records of a run that was answered: its text, unless it is one of ``texts``, then the run.
+
+    The last answer is the run's; those before it were not whole, and were paid for too.
+    """
+    answer = answers[-1]
     text, usage = answer.reply.text, answer.reply.usage
     blob_id = hashlib.sha256(text.encode()).hexdigest()
     tokens = {name: getattr(usage, name) for name in ("input", "output", "total", "estimated")}
-    cost = answer.aud_cost if aud_cost is None else aud_cost
+    cost = sum(one.aud_cost for one in answers)
     run = {
         **about,
         "status": "succeeded",
@@ -59,7 +60,7 @@ def run_records(
         "economics": {"aud_cost": cost, "latency_ms": answer.latency_ms},
         "output_blob_id": blob_id,
         "finish_reason": answer.reply.finish_reason,
-        "attempts": answer.attempts if attempts is None else attempts,
+        "attempts": sum(one.attempts for one in answers),
         "defect": defect,
         "reply_policy": policy,
     }
@@ -82,7 +83,8 @@ def failed_run_record(key: Mapping[str, Any], about: Mapping[str, Any], failure:
 
 def judgement_record(run_id: str, study: str, judgement: Judgement) -> Record:
     """Return the record of one judgement."""
-    said = {name: _plain(getattr(judgement, name)) for name in _OF_JUDGEMENT}
+    said = {name: getattr(judgement, name) for name in _OF_JUDGEMENT}
+    said["call_ids"] = list(judgement.call_ids)
     key = {"run_id": run_id, "judge": said.pop("judge"), "call_id": said.pop("call_id")}
     computed = {"failed": judgement.failed, "answered": judgement.answered}
     return _record(
@@ -125,12 +127,6 @@ def _record(collection: str, key: Mapping[str, Any], about: Mapping[str, Any], *
     if absent:
         change["$unset"] = dict.fromkeys(absent, "")
     return Record(collection, {**key, **given, **first, "created_at": now, "updated_at": now}, key, change)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne
@@ -32,6 +33,14 @@ Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteMany
 DUPLICATE_KEY = 11000
 TOUCH = {"$currentDate": {"updated_at": True}}
 """Part of every update: the moment of the change by the server's own clock."""
+
+
+def utc_now() -> datetime:
+    """Return the present moment in UTC, to the millisecond that MongoDB keeps."""
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
 LARGEST_BULK = 500
 BETWEEN_BULKS = 0.02
 """Seconds from the beginning of one bulk to the next, at least. Nobody notices, because claims are made ahead and
@@ -176,7 +185,8 @@ class BulkWriter:
             entries = [entry for entry in entries if entry.future is not None]
         failures = self._write(name, flush, [entry.operation for entry in entries if entry.operation])
         there = [place for place, failure in failures.items() if isinstance(failure, Duplicate)]
-        self._change(name, [record for place in there if (record := entries[place].record)])
+        if there:
+            self._change(name, [record for place in there if (record := entries[place].record)])
         for place, failure in failures.items():
             if entries[place].future is None and not isinstance(failure, Duplicate):
                 self._broken = self._broken or failure

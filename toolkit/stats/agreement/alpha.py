@@ -12,9 +12,9 @@ import pingouin as pg
 from scipy import stats
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.icc_forms import FORMS, base_sums, forms_of_sums, mean_squares
+from toolkit.stats.agreement.icc import FORMS, base_sums, forms_of_sums, mean_squares
 from toolkit.stats.agreement.ratings import RatingMatrix
-from toolkit.stats.inference.jackknife import EachLeftOut, Weights, numbered, sums_by, with_jackknife
+from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
@@ -28,6 +28,8 @@ OMEGA_METHOD: Final = "one-factor model by bounded minres; jackknife over bases,
 _COMPOSITES: Final = ("composite", "composite_strict")
 _SWEEPS: Final = 5000
 _SETTLED: Final = 1e-10
+_LOG_SCALE: Final = (lambda a: -np.log1p(-a), lambda z: -np.expm1(-z))
+"""There and back: of alpha it is ln F, since alpha is 1 - 1/F."""
 
 
 def alpha_over_judges(matrix: RatingMatrix) -> Estimate:
@@ -48,16 +50,15 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
     where no base is known, because several judges score one answer.
     """
-    items = _dimensions(ratings, Estimate(OVER_DIMENSIONS, None, method=FELDT))
-    if items is None or len(items[1]) == 0:
-        return items[0] if items else None
-    return _alpha(*items)
+    return _over_dimensions(ratings, Estimate(OVER_DIMENSIONS, None, method=FELDT), _alpha)
 
 
-def _dimensions(
-    ratings: pd.DataFrame, empty: Estimate
-) -> tuple[Estimate, np.ndarray, tuple[Any, ...]] | None:
-    """Return an estimate with its n, every judgement as a row of its dimensions, and bases; no rows where it says why.
+def _over_dimensions(
+    ratings: pd.DataFrame,
+    empty: Estimate,
+    statistic: Callable[[Estimate, np.ndarray, tuple[Any, ...]], Estimate],
+) -> Estimate | None:
+    """Return a statistic of an estimate with its n, every judgement as a row of its dimensions, and their bases.
 
     Composites are no items. Judgements that lack a dimension are left out and counted; None where there are fewer than
     two dimensions.
@@ -71,8 +72,8 @@ def _dimensions(
         "dimensions": items["dimension"].nunique(),
     }
 
-    def none(problem: str, missing: int = 0) -> tuple[Estimate, np.ndarray, tuple[Any, ...]]:
-        return replace(empty, n=counts, missing=missing).not_estimable(problem), np.empty((0, 0)), ()
+    def none(problem: str, missing: int = 0) -> Estimate:
+        return replace(empty, n=counts, missing=missing).not_estimable(problem)
 
     duplicated = items.duplicated(keys)
     if duplicated.any():
@@ -99,7 +100,7 @@ def _dimensions(
     bases = tuple(targets) if known is None or of_answers else tuple(known.first().reindex(targets))
     n = {"answers" if of_answers else "bases": len(set(bases)), **counts}
     note = f"{left_out} of {len(wide)} judgements left out for a missing dimension" if left_out else ""
-    return replace(empty, n=n, missing=missing, note=note), values, bases
+    return statistic(replace(empty, n=n, missing=missing, note=note), values, bases)
 
 
 def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -> Estimate:
@@ -115,14 +116,8 @@ def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -
         return replace(empty, estimate=1.0).no_interval(why)
     alpha = float(pg.cronbach_alpha(pd.DataFrame(values))[0])
     if bases is not None:
-        sums = base_sums(values, bases)
-        return with_jackknife(
-            replace(empty, estimate=alpha, method=JACKKNIFE),
-            lambda weights: forms_of_sums(weights @ sums)[:, FORMS.index("ICC(C,k)")],
-            len(sums),
-            lambda a: -np.log1p(-a),  # ln F, since alpha is 1 - 1/F
-            lambda z: -np.expm1(-z),
-        )
+        without = forms_of_sums(all_and_without(base_sums(values, bases))[1])[:, FORMS.index("ICC(C,k)")]
+        return with_jackknife(replace(empty, estimate=alpha, method=JACKKNIFE), without, *_LOG_SCALE)
     rows, items = values.shape
     quantiles = stats.f.ppf((0.975, 0.025), rows - 1, (rows - 1) * (items - 1))
     low, high = (1 - (1 - alpha) * float(quantile) for quantile in quantiles)
@@ -164,7 +159,7 @@ def omega_total(
     if not np.isfinite(x).all():
         raise InputError(f"{name}: a score is missing or infinite; leave such rows out first")
     codes = numbered(bases)
-    count = int(codes.max()) + 1 if len(codes) else 0
+    count = int(codes.max(initial=-1)) + 1
     empty = Estimate(
         name, None, method=OMEGA_METHOD, n={"bases": count, "rows": len(x)}, confidence=confidence
     )
@@ -178,8 +173,8 @@ def omega_total(
     flat = np.flatnonzero(np.ptp(x, axis=0) <= ROUNDING * size)
     if len(flat):
         return empty.not_estimable(f"item {flat[0] + 1} has the same score in every row")
-    covariances = _covariances(x / size, codes)
-    (omega, *_), (bound, *_) = (part.tolist() for part in _omega(covariances(np.ones((1, count)))))
+    whole, without = map(_omega, all_and_without(_sums(x / size, codes)))
+    omega, bound = (part[0].item() for part in whole)
     if not np.isfinite(omega):
         return empty.not_estimable("the items do not share a factor that can be found")
     note = "Heywood case: an item's own variance is estimated as 0, its bound" if bound else ""
@@ -187,13 +182,9 @@ def omega_total(
     if omega >= 1 - ROUNDING:
         why = "no interval: the items differ by a constant and a factor only"
         return replace(found, estimate=1.0, note=why)
-
-    def statistic(weights: Weights) -> np.ndarray:
-        return _omega(covariances(weights))[0]
-
-    if bound or (count > 1 and _omega(covariances(EachLeftOut(count)))[1].any()):
+    if bound or (count > 1 and without[1].any()):
         return found.no_interval("with or without one of the bases an item's own variance is at its bound, 0")
-    return with_jackknife(found, statistic, count, lambda w: -np.log1p(-w), lambda z: -np.expm1(-z))
+    return with_jackknife(found, without[0], *_LOG_SCALE)
 
 
 def omega_over_judges(matrix: RatingMatrix) -> Estimate:
@@ -202,40 +193,31 @@ def omega_over_judges(matrix: RatingMatrix) -> Estimate:
     if matrix.problem:
         return empty.not_estimable(matrix.problem)
     bases: Sequence[Hashable] = range(len(matrix.values)) if matrix.bases is None else matrix.bases
-    found = omega_total(matrix.values, bases, OMEGA_OVER_JUDGES)
-    return replace(found, n=matrix.n, missing=matrix.missing)
+    return _omega_as(empty, matrix.values, bases)
 
 
 def omega_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     """Return omega with the dimensions as items and every judgement (answer x judge) as a row."""
-    items = _dimensions(ratings, Estimate(OMEGA_OVER_DIMENSIONS, None, method=OMEGA_METHOD))
-    if items is None or len(items[1]) == 0:
-        return items[0] if items else None
-    empty, values, bases = items
-    found = omega_total(values, bases, OMEGA_OVER_DIMENSIONS)
+    return _over_dimensions(ratings, Estimate(OMEGA_OVER_DIMENSIONS, None, method=OMEGA_METHOD), _omega_as)
+
+
+def _omega_as(empty: Estimate, values: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
+    found = omega_total(values, bases, empty.name)
     return replace(found, n=empty.n, missing=empty.missing, note=empty.note).noted(found.note)
 
 
-def _covariances(x: np.ndarray, codes: np.ndarray) -> Callable[[Weights], np.ndarray]:
-    """Return the covariances of the items as a function of how often each base counts."""
-    centred = x - x.mean(axis=0)
-    items = x.shape[1]
-    products = (centred[:, :, None] * centred[:, None, :]).reshape(len(x), -1)
-    sums = sums_by(codes, np.hstack([np.ones((len(x), 1)), centred, products]))
-
-    def covariances(weights: Weights) -> np.ndarray:
-        drawn = weights @ sums
-        n, totals, squares = drawn[:, 0], drawn[:, 1 : items + 1], drawn[:, items + 1 :]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            means = totals / n[:, None]
-            found = squares.reshape(-1, items, items) / n[:, None, None]
-        return found - means[:, :, None] * means[:, None, :]
-
-    return covariances
+def _sums(x: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return per base the rows, the sum of each item and the sums of products, an items x (items + 2) matrix."""
+    centred = (x - x.mean(axis=0))[:, :, None]
+    parts = [np.ones_like(centred), centred, centred * centred.swapaxes(1, 2)]
+    return sums_by(codes, np.concatenate(parts, axis=2))
 
 
-def _omega(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return omega of each covariance matrix, NaN where there is none, and whether a loading is at its bound."""
+def _omega(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return omega of each matrix of sums, NaN where there is none, and whether a loading is at its bound."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means, squares = sums[:, :, 1] / sums[:, :, 0], sums[:, :, 2:] / sums[:, :, :1]
+    covariance = squares - means[:, :, None] * means[:, None, :]
     variances = np.diagonal(covariance, axis1=1, axis2=2)
     usable = np.isfinite(covariance).all(axis=(1, 2)) & (variances > ROUNDING**1.5).all(axis=1)
     spreads = np.sqrt(np.where(usable[:, None], variances, 1.0))

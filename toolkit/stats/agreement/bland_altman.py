@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -13,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.stats.agreement.ratings import RatingMatrix, scored_by_both
+from toolkit.stats.agreement.ratings import RatingMatrix, pairs_of_judges, scored_by_both
 from toolkit.stats.inference.jackknife import FEWEST_BASES, numbered
 from toolkit.stats.inference.means import CR2_METHOD as SLOPE_METHOD
 from toolkit.stats.inference.means import MeanInterval, cluster_robust, clustered_mean
@@ -117,13 +116,9 @@ def bland_altman_between_judges(
     matrix: RatingMatrix, scale: tuple[float, float] | None = None
 ) -> dict[tuple[str, str], BlandAltman]:
     """Return the Bland-Altman analysis of each pair of judges, in score points; ``scale`` is that of the scores."""
-    bases = None if matrix.pair_bases is None else list(matrix.pair_bases)
-    scores = matrix.pairs * matrix.scale
     return {
-        (str(one), str(other)): bland_altman(
-            scores[one], scores[other], bases, judges=(str(one), str(other)), scale=scale
-        )
-        for one, other in combinations(scores.columns, 2)
+        judges: bland_altman(x * matrix.scale, y * matrix.scale, bases, judges=judges, scale=scale)
+        for judges, x, y, bases in pairs_of_judges(matrix)
     }
 
 

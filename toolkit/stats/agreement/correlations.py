@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from toolkit.errors import InputError
-from toolkit.stats.agreement.ratings import RatingMatrix
-from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife_interval, numbered, sums_by
+from toolkit.stats.agreement.ratings import RatingMatrix, pairs_of_judges, scored_by_both
+from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
+from toolkit.stats.inference.means import refuse_unpaired
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
 FISHER: Final = "Fisher z, answers independent"
 JACKKNIFE: Final = "jackknife over bases, Fisher z scale"
 SYMBOLS: Final = {"pearson": "r", "spearman": "rho", "kendall": "tau"}
+_Sums = tuple[np.ndarray, np.ndarray, np.ndarray]
 _CELLS: Final = 4_000_000
 """Numbers of a block of signs, so that memory does not grow with the square of the answers."""
 
@@ -69,27 +70,15 @@ def clustered_pearson(
     (0.984, True)
     """
     one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    if not len(one) == len(other) == len(clusters):
-        raise InputError(
-            f"correlation {name}: {len(one)}, {len(other)} values and {len(clusters)} bases; give as many"
-        )
-    if not (np.isfinite(one).all() and np.isfinite(other).all()):
-        raise InputError(f"correlation {name}: a value is missing or infinite; leave such answers out first")
+    refuse_unpaired(f"correlation {name}", one, other, clusters)
     empty = Estimate(name, None, n={"answers": len(one)}, missing=missing, confidence=confidence)
-    labels = np.array([str(cluster) for cluster in clusters])
-    return _one(empty, np.column_stack([one, other]), None, "pearson", labels)
+    return _one(empty, np.column_stack([one, other]), None, "pearson", clusters)
 
 
 def correlation(
     x: np.ndarray, y: np.ndarray, kind: str, bases: Sequence[Hashable]
 ) -> tuple[float | None, np.ndarray]:
-    """Return a correlation and its values without each base; None and NaN where a side does not vary.
-
-    Examples
-    --------
-    >>> round(correlation(np.array([1.0, 2, 3, 4]), np.array([1.0, 3, 2, 4]), "kendall", "abcd")[0], 3)
-    0.667
-    """
+    """Return a correlation and its values without each base; None and NaN where a side does not vary."""
     sums = {"pearson": _pearson_sums, "spearman": _spearman_sums, "kendall": _kendall_sums}[kind]
     parts = sums(x, y, numbered(bases))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -99,20 +88,16 @@ def correlation(
     return (float(found[0]) if np.isfinite(found[0]) else None), found[1:]
 
 
-def _pearson_sums(
-    x: np.ndarray, y: np.ndarray, codes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _pearson_sums(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> _Sums:
     """Return sums of products about the means: of all answers, then without each base."""
     x, y = x - x.mean(), y - y.mean()
     sums = sums_by(codes, np.stack([np.ones(len(x)), x, y, x * y, x * x, y * y], axis=1))
-    n, sx, sy, xy, xx, yy = np.vstack([sums.sum(axis=0), sums.sum(axis=0) - sums]).T
+    n, sx, sy, xy, xx, yy = np.vstack(all_and_without(sums)).T
     with np.errstate(divide="ignore", invalid="ignore"):
         return xy - sx * sy / n, xx - sx * sx / n, yy - sy * sy / n
 
 
-def _spearman_sums(
-    x: np.ndarray, y: np.ndarray, codes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _spearman_sums(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> _Sums:
     """Return sums of products of centred mid-ranks; without a base the ranks are those of the other answers.
 
     The centred mid-rank of answer i is half the sum of sign(x_i - x_j) over j, so leaving a base out subtracts its
@@ -134,9 +119,7 @@ def _spearman_sums(
     return xy, xx, yy
 
 
-def _kendall_sums(
-    x: np.ndarray, y: np.ndarray, codes: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _kendall_sums(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> _Sums:
     """Return sums of products of signs over ordered pairs of answers: of all answers, then without each base.
 
     A pair is lost with either of its answers, so a base takes away twice what its answers have with all, less what they
@@ -188,27 +171,26 @@ def _signs(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _of_pairs(matrix: RatingMatrix, kinds: tuple[str, ...]) -> tuple[Estimate, ...]:
+    if matrix.pairs.empty:
+        n = {"answers": len(matrix.values), "judges": 2}
+        names = [f"{SYMBOLS[kind]}({a}, {b})" for a, b in combinations(matrix.judges, 2) for kind in kinds]
+        return tuple(Estimate(name, None, method=FISHER, n=n).not_estimable(matrix.problem) for name in names)
     results = []
-    for first, second in combinations(matrix.judges if matrix.pairs.empty else matrix.pairs.columns, 2):
-        names = [f"{SYMBOLS[kind]}({first}, {second})" for kind in kinds]
-        if matrix.pairs.empty:
-            n = {"answers": len(matrix.values), "judges": 2}
-            results += [
-                Estimate(name, None, method=FISHER, n=n).not_estimable(matrix.problem) for name in names
-            ]
-            continue
-        scored = matrix.pairs[[first, second]].notna().all(axis=1).to_numpy()
-        both = matrix.pairs.loc[scored, [first, second]].to_numpy()
-        bases = None if matrix.pair_bases is None else matrix.pair_bases[scored]
-        n, missing = {"answers": len(both), "judges": 2}, len(matrix.pairs) - len(both)
-        for name, kind in zip(names, kinds, strict=True):
-            empty = Estimate(name, None, n=n, missing=missing)
-            results.append(_one(empty, both, (str(first), str(second)), kind, bases))
+    for judges, x, y, bases in pairs_of_judges(matrix):
+        first, second, labels, missing = scored_by_both("correlation", x, y, bases)
+        both, n = np.column_stack([first, second]), {"answers": len(first), "judges": 2}
+        for kind in kinds:
+            empty = Estimate(f"{SYMBOLS[kind]}({', '.join(judges)})", None, n=n, missing=missing)
+            results.append(_one(empty, both, judges, kind, None if bases is None else labels))
     return tuple(results)
 
 
 def _one(
-    empty: Estimate, both: np.ndarray, judges: tuple[str, str] | None, kind: str, bases: np.ndarray | None
+    empty: Estimate,
+    both: np.ndarray,
+    judges: tuple[str, str] | None,
+    kind: str,
+    bases: Sequence[Hashable] | None,
 ) -> Estimate:
     answers = len(both)
     independent = kind == "pearson" and bases is None
@@ -225,7 +207,7 @@ def _one(
         constant = judges[int(spreads.argmin())]
         return empty.not_estimable(f"judge {constant} gave the same score to every answer")
     x, y = ((both - both.mean(axis=0)) / spreads).T
-    r, without = correlation(x, y, kind, list(range(answers)) if bases is None else list(bases))
+    r, without = correlation(x, y, kind, range(answers) if bases is None else bases)
     if r is None:
         return empty.not_estimable("the scores of a judge do not vary")
     if abs(r) >= 1 - ROUNDING:
@@ -238,11 +220,6 @@ def _one(
             return found.no_interval("Fisher's z needs four answers")
         half = float(special.ndtri((1 + empty.confidence) / 2)) / math.sqrt(answers - 3)
         return replace(found, low=math.tanh(math.atanh(r) - half), high=math.tanh(math.atanh(r) + half))
-    if len(without) < FEWEST_BASES:
-        what = "answers" if bases is None else "bases"
-        return found.no_interval(f"{counted(len(without), what)}, and {FEWEST_BASES} are needed")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        low, high, degrees = jackknife_interval(math.atanh(r), np.arctanh(without), empty.confidence)
-    if not np.isfinite(low):
-        return found.no_interval("one base alone makes or unmakes the correlation")
-    return replace(found, low=math.tanh(float(low)), high=math.tanh(float(high)), degrees=float(degrees))
+    what = "answers" if bases is None else "bases"
+    why = "one base alone makes or unmakes the correlation"
+    return with_jackknife(found, without, np.arctanh, np.tanh, what=what, useless=why)

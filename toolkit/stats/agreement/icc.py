@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -12,20 +13,13 @@ import pandas as pd
 import pingouin as pg
 from scipy import special
 
-from toolkit.stats.agreement.icc_forms import (
-    FORMS,
-    base_sums,
-    forms_of_sums,
-    from_log_f,
-    log_f,
-    mean_squares,
-    with_interval,
-)
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, jackknife_interval, numbered, sums_by
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
+FORMS: Final = ("ICC(1,1)", "ICC(A,1)", "ICC(C,1)", "ICC(1,k)", "ICC(A,k)", "ICC(C,k)")
+_GRADES: Final = ((0.5, "poor"), (0.75, "moderate"), (0.9, "good"), (np.inf, "excellent"))
 F_METHOD: Final = "F distribution, answers independent (McGraw & Wong 1996, by pingouin)"
 CLOSED_FORM: Final = "mean squares (McGraw & Wong 1996)"
 CLUSTERED_METHOD: Final = "jackknife over bases, ln F scale, for these judges"
@@ -40,6 +34,90 @@ _PLACES: Final = np.sin(np.pi / 4 * np.arange(161) / 80) ** 2
 _CHANCES, _SHARES = _PLACES[1::2], np.diff(_PLACES[::2])
 """Chances between 0 and 1, closer together towards the ends where an interval ends, and the share each stands for."""
 _FARTHEST: Final = 1e6
+
+
+def base_sums(values: np.ndarray, bases: Sequence[Hashable]) -> np.ndarray:
+    """Return what each base adds to the mean squares of a table of answers x judges, bases x (judges + 3)."""
+    centred = values - values.mean()
+    squares, rows = (centred**2).sum(axis=1), centred.shape[1] * centred.mean(axis=1) ** 2
+    return sums_by(numbered(bases), np.column_stack([np.ones(len(values)), centred, squares, rows]))
+
+
+def mean_squares(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    r"""Return the mean squares between answers, within them, between judges and of the residual.
+
+    With n answers, k judges, judge sums :math:`C_j`, squares :math:`Q` and :math:`R = k \sum_i \bar x_i^2`, the sums
+    of squares are :math:`R - (\sum C_j)^2 / kn` between answers,
+    :math:`\sum C_j^2 / n - (\sum C_j)^2 / kn` between judges and :math:`Q - R` within answers. One
+    that is only rounding is exactly 0.
+    """
+    k = sums.shape[-1] - 3
+    n, columns, squares, rows = sums[..., 0], sums[..., 1 : k + 1], sums[..., k + 1], sums[..., k + 2]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grand = columns.sum(axis=-1) ** 2 / (k * n)
+        judges = (columns**2).sum(axis=-1) / n - grand
+        between, within = rows - grand, squares - rows
+        floor = ROUNDING * (between + within)
+        between, judges, error = (
+            np.where(part > floor, part, 0.0) for part in (between, judges, within - judges)
+        )
+        residual = error / ((n - 1) * (k - 1))
+        return between / (n - 1), (judges + error) / (n * (k - 1)), judges / (k - 1), residual
+
+
+def forms_of_sums(sums: np.ndarray) -> np.ndarray:
+    """Return the six forms of McGraw & Wong (1996), table 4, that sums over answers give, in the order of ``FORMS``.
+
+    A form is NaN where there is one answer, or where its denominator, an estimate of a total variance, is not
+    positive; the formula would then give a number that is no correlation.
+    """
+    n, k = sums[..., 0], sums.shape[-1] - 3
+    b, w, j, e = mean_squares(sums)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fractions = (
+            (b - w, b + (k - 1) * w),
+            (b - e, b + (k - 1) * e + k * (j - e) / n),
+            (b - e, b + (k - 1) * e),
+            (b - w, b),
+            (b - e, b + (j - e) / n),
+            (b - e, b),
+        )
+        floor = ROUNDING * np.maximum.reduce([b, w, j, e])
+        forms = [np.where((low > floor) & (n > 1), top / low, np.nan) for top, low in fractions]
+    return np.stack(forms, axis=-1)
+
+
+def log_f(single: np.ndarray, k: float) -> np.ndarray:
+    r"""Return :math:`\ln F` with :math:`F = (1 + (k-1)\rho) / (1 - \rho)` of a single form, NaN where F is none."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.log((1 + (k - 1) * single) / (1 - single))
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def from_log_f(log: np.ndarray, k: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the single and the average form that belong to ln F (Spearman-Brown)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        inverse = np.exp(-log)  # 1 / F, which underflows to 0 where F would overflow
+    return (1 - inverse) / (1 + (k - 1) * inverse), 1 - inverse
+
+
+def agreement_words(low: float, high: float) -> str:
+    """Return the words of Koo & Li (2016) for both ends of the interval of a reliability.
+
+    Examples
+    --------
+    >>> agreement_words(0.31, 0.68), agreement_words(0.92, 0.97)
+    ('poor to moderate (Koo & Li 2016)', 'excellent (Koo & Li 2016)')
+    """
+    words = (next(word for limit, word in _GRADES if not value >= limit) for value in (low, high))
+    return f"{' to '.join(dict.fromkeys(words))} (Koo & Li 2016)"
+
+
+def with_interval(result: Estimate, low: float, high: float) -> Estimate:
+    """Return a result with its interval and the words for it, or without where the ends are no interval."""
+    if result.estimate is None or not low <= result.estimate <= high or max(-low, high) == np.inf:
+        return replace(result, note="no interval: a variance estimate is not positive")
+    return replace(result, low=low, high=high, note=agreement_words(low, high))
 
 
 def icc_estimates(matrix: RatingMatrix, *, intervals: bool = True) -> tuple[Estimate, ...]:
@@ -149,19 +227,7 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
     )
 
 
-@dataclass(frozen=True)
-class IncompleteIcc(Result):
-    """Agreement and variance components of ratings with gaps."""
-
-    icc: tuple[Estimate, ...]
-    answers: float | None
-    judges: float | None
-    residual: float | None
-    ratings_per_answer: float
-    these_judges: tuple[Estimate, ...] = ()
-
-
-def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
+def incomplete_icc(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     r"""Return ICC(A,1), ICC(C,1) and their average forms from all ratings, also of answers that a judge left out.
 
     The components of :math:`x_{ij} = \mu + a_i + b_j + e_{ij}` come from the reductions in sums of squares of the
@@ -173,7 +239,8 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
     and an average form divides what is not the answers' by m. For a table without gaps all are those of McGraw & Wong
     (1996) exactly. The gaps must not depend on the missing score itself.
 
-    The interval holds for these judges; the first one of ICC(A,.) is that of ``interval_for_new_judges``.
+    The interval holds for these judges; that of ICC(A,.) is the one of ``interval_for_new_judges``, and both
+    forms stand again at the end with the interval for these judges.
 
     References
     ----------
@@ -186,7 +253,7 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
     >>> rows = [(t, f"j{j}", x) for t, row in table.items() for j, x in enumerate(row)]
     >>> frame = pd.DataFrame(rows, columns=["target", "judge", "score"])
     >>> found = incomplete_icc(rating_matrix(frame, list(table), ["j0", "j1", "j2"]))
-    >>> round(found.icc[0].estimate, 3), round(found.icc[1].estimate, 3)
+    >>> round(found[0].estimate, 3), round(found[1].estimate, 3)
     (0.254, 0.88)
     """
     scored = matrix.pairs.notna().any(axis=1).to_numpy() if len(matrix.pairs) else np.zeros(0, dtype=bool)
@@ -202,11 +269,10 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
     empty = [Estimate(name, None, method=METHOD, n=counts, missing=matrix.missing) for name in names]
     problem = _problem(values, given) if len(scored) else matrix.problem
     if problem:
-        return IncompleteIcc(tuple(one.not_estimable(problem) for one in empty), None, None, None, m)
+        return tuple(one.not_estimable(problem) for one in empty)
     sums = sums_by_base(np.where(given, values - np.nanmean(values), 0.0), given, numbered(list(bases)))
     whole = sums.sum(axis=0)
-    components = _components(whole[None], values.shape[1])[0]
-    both = _single_forms(components[None])
+    both = _single_forms(_components(whole[None], values.shape[1]))
     k = max(m, 2.0)
     left_out = log_f(_single_forms(_components(whole - sums, values.shape[1])), k)
     lows, highs, degrees = jackknife_interval(log_f(both, k)[0], left_out)
@@ -220,8 +286,7 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
             these.append(replace(found, name=f"{found.name}{THESE_JUDGES}"))
             found = _finish(replace(one, method=f"{HENDERSON}; {NEW_JUDGES}"), single, drawn, average, m, k)
         icc.append(found)
-    answers, judges, residual = (float(part) * matrix.scale**2 for part in components)
-    return IncompleteIcc(tuple(icc), answers, judges, residual, m, tuple(these))
+    return (*icc, *these)
 
 
 def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[float, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -13,8 +12,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.ratings import RatingMatrix, scored_by_both
-from toolkit.stats.inference.jackknife import Weights, numbered, sums_by, with_jackknife
+from toolkit.stats.agreement.ratings import RatingMatrix, pairs_of_judges, scored_by_both
+from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
@@ -52,7 +51,7 @@ def weighted_kappa(
     """
     x, y, labels, missing = scored_by_both(name, first, second, bases)
     codes = numbered(labels)
-    count = int(codes.max()) + 1 if len(codes) else 0
+    count = int(codes.max(initial=-1)) + 1
     n = {"bases": count, "answers": len(x), "judges": 2}
     empty = Estimate(name, None, method=JACKKNIFE, n=n, missing=missing, confidence=confidence)
     if len(x) < 2:
@@ -64,25 +63,25 @@ def weighted_kappa(
     x, y = x / size, y / size
     x, y = x - x.mean(), y - x.mean()
     sums = sums_by(codes, np.stack([np.ones(len(x)), x, y, x * x + y * y, (x - y) ** 2], axis=1))
+    whole, without = all_and_without(sums)
 
-    def statistic(weights: Weights) -> np.ndarray:
-        n, one, other, squares, observed = (weights @ sums).T
+    def statistic(sums: np.ndarray) -> np.ndarray:
+        n, one, other, squares, observed = sums.T
         expected = n * squares - 2 * one * other
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(expected > ROUNDING * n**2, 1 - n * observed / expected, np.nan)
 
-    kappa = float(statistic(np.ones((1, count)))[0])
+    kappa = float(statistic(whole)[0])
     if kappa >= 1 - ROUNDING:
         return replace(empty, estimate=1.0).no_interval("they agree on all answers")
-    return with_jackknife(replace(empty, estimate=kappa), statistic, count, np.arctanh, np.tanh)
+    return with_jackknife(replace(empty, estimate=kappa), statistic(without), np.arctanh, np.tanh)
 
 
 def weighted_kappa_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     """Return weighted kappa of each pair of judges, clustered by base (by answer where no base is known)."""
-    bases = None if matrix.pair_bases is None else list(matrix.pair_bases)
     return tuple(
-        weighted_kappa(matrix.pairs[one], matrix.pairs[other], bases, name=f"weighted kappa({one}, {other})")
-        for one, other in combinations(matrix.pairs.columns, 2)
+        weighted_kappa(x, y, bases, name=f"weighted kappa({one}, {other})")
+        for (one, other), x, y, bases in pairs_of_judges(matrix)
     )
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.icc_forms import from_log_f, log_f
+from toolkit.stats.agreement.icc import from_log_f, log_f
 from toolkit.stats.agreement.ratings import RatingMatrix
-from toolkit.stats.inference.jackknife import Weights, numbered, sums_by, with_jackknife
+from toolkit.stats.inference.jackknife import all_and_without, numbered, sums_by, with_jackknife
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
@@ -50,7 +50,7 @@ def krippendorff_alpha(
     paired = x[per_answer > 1]
     labels = [base for base, many in zip(bases or range(len(x)), per_answer > 1, strict=True) if many]
     codes = numbered(labels)
-    count = int(codes.max()) + 1 if len(codes) else 0
+    count = int(codes.max(initial=-1)) + 1
     n = {"answers": len(paired), "judges": x.shape[1], "ratings": int(np.isfinite(paired).sum())}
     n = n if bases is None else {"bases": count, **n}
     missing = int(np.isnan(x).sum())
@@ -61,20 +61,15 @@ def krippendorff_alpha(
     if np.nanmax(paired) - np.nanmin(paired) <= ROUNDING * size:
         return empty.not_estimable("every score is the same, so chance agreement is perfect")
     sums = _sums(paired / size, codes)
-    alpha = float(_alpha(np.ones((1, count)) @ sums)[0])
+    whole, without = all_and_without(sums)
+    alpha = float(_alpha(whole)[0])
     single = int((per_answer == 1).sum())
     note = f"{counted(single, 'answers')} with a single rating left out" if single else ""
     found = replace(empty, estimate=alpha, note=note)
     if alpha >= 1 - ROUNDING:
         return replace(found, estimate=1.0).no_interval("the judges agree on all")
     k = n["ratings"] / len(paired)
-
-    def statistic(weights: Weights) -> np.ndarray:
-        return _alpha(weights @ sums)
-
-    return with_jackknife(
-        found, statistic, count, lambda a: log_f(a, k), lambda z: from_log_f(np.asarray(z), k)[0]
-    )
+    return with_jackknife(found, _alpha(without), lambda a: log_f(a, k), lambda z: from_log_f(z, k)[0])
 
 
 def alpha_of_matrix(matrix: RatingMatrix) -> Estimate:

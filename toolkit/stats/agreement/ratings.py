@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,15 @@ def scored_by_both(
     both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
     labels: list[Hashable] = [place if bases is None else bases[place] for place in both.tolist()]
     return x[both], y[both], labels, len(x) - len(both)
+
+
+def pairs_of_judges(
+    matrix: RatingMatrix,
+) -> Iterator[tuple[tuple[str, str], np.ndarray, np.ndarray, list[Hashable] | None]]:
+    """Yield the names of each two judges, all that each of them scored, and the base of each answer where known."""
+    bases = None if matrix.pair_bases is None else list(matrix.pair_bases)
+    for one, other in combinations(matrix.pairs.columns, 2):
+        yield (str(one), str(other)), matrix.pairs[one].to_numpy(), matrix.pairs[other].to_numpy(), bases
 
 
 def submatrix(matrix: RatingMatrix, judges: list[Any]) -> RatingMatrix:

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.agreement.icc_forms import from_log_f, log_f, with_interval
+from toolkit.stats.agreement.icc import from_log_f, log_f, with_interval
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.jackknife import FEWEST_BASES, Weights, with_jackknife
+from toolkit.stats.inference.jackknife import all_and_without, with_jackknife
 from toolkit.stats.inference.run_table import need_columns, numbers_of
-from toolkit.stats.result import ROUNDING, Estimate, Result, estimates_frame
+from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
 ICC_METHOD: Final = "one-way analysis of variance; jackknife over bases, ln F scale"
@@ -23,6 +23,7 @@ SD_METHOD: Final = "one-way analysis of variance; jackknife over bases, log scal
 UNIT: Final = "score points"
 _DETECTABLE: Final = "smallest detectable difference"
 _KEYS: Final = ("target", "judge", "repeat")
+_Squares = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,6 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
     return {about: _of_judge(rows) for about, rows in _families(checked)}
 
 
-def retest_frame(found: Mapping[tuple[str, str], Retest]) -> pd.DataFrame:
-    """Return one row per result of ``retest``, with its dimension and judge."""
-    parts = [
-        estimates_frame(((dimension, one) for one in result.estimates()), "dimension").assign(judge=judge)
-        for (dimension, judge), result in found.items()
-    ]
-    return pd.concat(parts, ignore_index=True) if parts else estimates_frame([], "dimension").assign(judge="")
-
-
 def _families(ratings: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
     named = ratings if "dimension" in ratings else ratings.assign(dimension="score")
     for dimension, of_dimension in named.groupby("dimension", sort=False, observed=True):
@@ -109,7 +101,8 @@ def _of_judge(rows: pd.DataFrame) -> Retest:
         return Retest(empty.not_estimable(why), sd, replace(sd, name=_DETECTABLE))
     scale = float(repeated["score"].abs().max()) or 1.0
     table = _sums((repeated["score"] - repeated["score"].mean()) / scale, repeated["target"], codes)
-    within, between, per_answer = (float(part[0]) for part in _mean_squares(np.ones((1, bases)) @ table))
+    whole, without = map(_mean_squares, all_and_without(table))
+    within, between = float(whole[0][0]), float(whole[1][0])
     sd = replace(sd, estimate=scale * math.sqrt(within))
     if max(within, between) <= ROUNDING**2:
         icc = empty.not_estimable("every score is the same")
@@ -118,31 +111,25 @@ def _of_judge(rows: pd.DataFrame) -> Retest:
         icc = replace(empty, estimate=1.0).no_interval("the judge repeated itself exactly")
         sd = replace(sd, estimate=0.0, note=icc.note)
     else:
-        icc = _icc(empty, table, within, between, per_answer)
-        sd = with_jackknife(sd, lambda w: scale * np.sqrt(_mean_squares(w @ table)[0]), bases, np.log, np.exp)
+        icc = _icc(empty, whole, without)
+        sd = with_jackknife(sd, scale * np.sqrt(without[0]), np.log, np.exp)
     icc, sd = (replace(one, note=note).noted(one.note) for one in (icc, sd))
     factor = 1.959963984540054 * math.sqrt(2)
     middle, low, high = (None if end is None else factor * end for end in (sd.estimate, sd.low, sd.high))
     return Retest(icc, sd, replace(sd, name=_DETECTABLE, estimate=middle, low=low, high=high))
 
 
-def _icc(empty: Estimate, table: np.ndarray, within: float, between: float, per_answer: float) -> Estimate:
+def _icc(empty: Estimate, whole: _Squares, without: _Squares) -> Estimate:
     """Return ICC(1,1), whose F is b/w where every answer has as many repeats."""
 
-    def icc(weights: Weights) -> np.ndarray:
-        w, b, m = _mean_squares(weights @ table)
+    def icc(w: np.ndarray, b: np.ndarray, m: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray((b - w) / (b + (m - 1) * w))
 
-    found = replace(empty, estimate=(between - within) / (between + (per_answer - 1) * within))
-    bound = with_jackknife(
-        found,
-        icc,
-        len(table),
-        lambda rho: log_f(rho, per_answer),
-        lambda z: from_log_f(np.asarray(z), per_answer)[0],
-    )
-    if bound.low is None or bound.high is None or len(table) < FEWEST_BASES:
+    k = float(whole[2][0])
+    found = replace(empty, estimate=float(icc(*whole)[0]))
+    bound = with_jackknife(found, icc(*without), lambda rho: log_f(rho, k), lambda z: from_log_f(z, k)[0])
+    if bound.low is None or bound.high is None:
         return bound
     return with_interval(replace(found, degrees=bound.degrees), bound.low, bound.high)
 
@@ -166,7 +153,7 @@ def _sums(x: pd.Series, targets: pd.Series, codes: np.ndarray) -> np.ndarray:
     return np.asarray(answers.groupby("b")[["u", "m", "mm", "s", "q", "r"]].sum().sort_index(), dtype=float)
 
 
-def _mean_squares(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _mean_squares(sums: np.ndarray) -> _Squares:
     """Return the mean squares within and between answers, and the mean number of repeats m_0."""
     answers, ratings, squared, total, squares, rows = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.stats.generalizability.design import ComponentsTable, Design, components_table
-from toolkit.stats.generalizability.reml import blocks, reml
+from toolkit.stats.generalizability.reml import NoMaximumError, blocks, reml
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
@@ -215,12 +215,15 @@ def reml_fit(table: ComponentsTable) -> Fit:
     """
     design = table.design
     axes = [tuple(i for i, name in enumerate(design.factors) if name in effect) for effect in design.effects]
-    found = reml(blocks(table.values, axes), [design.name(effect) for effect in design.effects])
-    if found.problem:
-        return Fit(REML, problem=found.problem)
-    lower = np.linalg.cholesky(found.covariance[::-1, ::-1])[::-1, ::-1]
+    try:
+        components, covariance = reml(
+            blocks(table.values, axes), [design.name(effect) for effect in design.effects]
+        )
+    except NoMaximumError as error:
+        return Fit(REML, problem=str(error))
+    lower = np.linalg.cholesky(covariance[::-1, ::-1])[::-1, ::-1]
     coefficients = np.linalg.inv(lower / np.diag(lower))
-    forms = coefficients @ found.components
+    forms = coefficients @ components
     degrees = 2 * forms**2 / np.diag(lower) ** 2
     whole = []
     for effect in design.effects:
@@ -230,7 +233,7 @@ def reml_fit(table: ComponentsTable) -> Fit:
     # (judges) rest on level means that gaps hardly touch: they keep the degrees of the design.
     over_all = np.array([design.factors[0] not in effect for effect in design.effects])
     degrees = np.where(over_all, whole, np.minimum(degrees, whole))
-    return Fit(REML, found.components, forms, degrees, coefficients)
+    return Fit(REML, components, forms, degrees, coefficients)
 
 
 def generalized_draws(fit: Fit, draws: int = DRAWS, seed: int = 0) -> np.ndarray:

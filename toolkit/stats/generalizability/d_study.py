@@ -83,7 +83,7 @@ class DecisionStudy(Result):
         return {"curves": curves.to_dict("records"), "plans": plain(self.plans)}
 
 
-DEFAULT_LIMITS: Final = {"judge": 10, "repeat": 10, "base": 500}
+_LIMITS: Final = {"judge": 10, "repeat": 10, "base": 500}
 """Most levels that are looked at."""
 _OTHER_LIMIT: Final = 10
 _LONGEST_CURVE: Final = 20
@@ -95,7 +95,6 @@ def decision_study(
     target: float = 0.90,
     *,
     costs: Costs | None = None,
-    limits: Mapping[str, int] | None = None,
 ) -> DecisionStudy:
     """Return the coefficients of other designs, and the cheapest one that reaches the target.
 
@@ -124,38 +123,19 @@ def decision_study(
     if not 0 < target < 1:
         raise InputError(f"target {target}: a coefficient lies between 0 and 1")
     paid = costs or Costs()
-    most = dict(limits or {})
     facets = [name for name in result.counts if name not in result.fixed]
-    for name, limit in most.items():
-        if name not in facets or limit < 1:
-            raise InputError(f"limit of {name}: {limit} is no limit of {', '.join(facets) or 'any facet'}")
     if result.phi.estimate is None:
         plans = tuple(DecisionPlan(name, target, note=result.phi.note) for name in (PHI, E_RHO2))
         return DecisionStudy(pd.DataFrame(columns=list(_COLUMNS)), plans)
-    ranges = [np.arange(1, most.get(name, DEFAULT_LIMITS.get(name, _OTHER_LIMIT)) + 1) for name in facets]
+    ranges = [np.arange(1, _LIMITS.get(name, _OTHER_LIMIT) + 1) for name in facets]
     if np.prod([float(len(one)) for one in ranges]) > _MOST_DESIGNS:
-        raise InputError(f"limits: more than {_MOST_DESIGNS} designs to look at; lower one of them")
+        raise InputError(f"decision study: more than {_MOST_DESIGNS} designs; study fewer factors")
     grid = np.array(list(product(*ranges)))
     plans = tuple(_plan(result, name, target, facets, grid, paid) for name in (PHI, E_RHO2))
     return DecisionStudy(_curves(result, facets, ranges, paid), plans)
 
 
 _COLUMNS: Final = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
-
-
-def figure_frame(result: Generalizability, study: DecisionStudy) -> pd.DataFrame:
-    """Return what the figure of variance components and decision-study curves draws."""
-    bars = result.components.frame()
-    bars = bars.assign(part="component", name=bars["effect"], present=True)
-    lines = study.curves.assign(part="curve", name=study.curves["coefficient"])
-    lines["present"] = [
-        result.counts.get(facet) == count for facet, count in zip(lines["facet"], lines["count"], strict=True)
-    ]
-    columns = ["part", "name", "facet", "count", "estimate", "low", "high", "raw", "share", "aud", "present"]
-    parts = [part.reindex(columns=columns).astype(object) for part in (bars, lines) if len(part)]
-    frame = pd.concat(parts, ignore_index=True)
-    numbers = ["estimate", "low", "high", "raw", "share", "aud"]
-    return frame.astype({**dict.fromkeys(numbers, "float64"), "count": "Int64", "present": "bool"})
 
 
 def _plan(

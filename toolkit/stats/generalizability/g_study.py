@@ -120,7 +120,6 @@ def generalizability_study(
     of: str | Sequence[str],
     *,
     fixed: Sequence[str] = (),
-    counts: Mapping[str, int] | None = None,
 ) -> Generalizability:
     r"""Return E-rho2, Phi, error variances and standard errors of measurement of a mean score.
 
@@ -149,7 +148,8 @@ def generalizability_study(
     unsampled = _known_factors(components, fixed)
     if set(objects) & set(unsampled):
         raise InputError(f"generalizability of {', '.join(objects)}: the object cannot be fixed as well")
-    over = _counts(components, objects, unsampled, counts or {})
+    levels = {} if components.problem else components.table.levels
+    over = {name: count for name, count in levels.items() if name not in objects}
     reason = _reason(components, objects, unsampled)
     if reason:
         table = components.table
@@ -191,22 +191,6 @@ def _known_factors(components: VarianceComponents, names: Sequence[str]) -> tupl
         raise InputError(f"factor {unknown[0]!r}: not in the design; it has {', '.join(known)}")
     whole = components.asked.closure(names)
     return tuple(name for name in known if name in whole)
-
-
-def _counts(
-    components: VarianceComponents, objects: tuple[str, ...], fixed: tuple[str, ...], asked: Mapping[str, int]
-) -> dict[str, int]:
-    levels = {} if components.problem else components.table.levels
-    for name, count in asked.items():
-        if name not in components.asked.factors or name in objects:
-            raise InputError(f"count of {name}: not a factor that scores are averaged over")
-        if count < 1:
-            raise InputError(f"count of {name}: {count} is below 1")
-        if count > 1 and levels and name not in levels:
-            raise InputError(f"count of {name}: the study has one only, so what it adds is not known")
-        if name in fixed and count != levels.get(name, count):
-            raise InputError(f"count of {name}: it is fixed, so it keeps its {levels[name]} levels")
-    return {name: int(asked.get(name, n)) for name, n in levels.items() if name not in objects}
 
 
 def _reason(components: VarianceComponents, objects: tuple[str, ...], fixed: tuple[str, ...]) -> str:

@@ -40,35 +40,24 @@ class State:
     observed: np.ndarray
 
 
-@dataclass(frozen=True)
-class Reml:
-    """REML components, their covariance, those held at 0, and why there are none."""
-
-    components: np.ndarray
-    covariance: np.ndarray
-    held: tuple[int, ...] = ()
-    problem: str = ""
+class NoMaximumError(ValueError):
+    """The restricted likelihood has no maximum, or the design cannot tell its components apart."""
 
 
-def reml(data: Blocks, names: Sequence[str]) -> Reml:
-    """Return the components that maximise the restricted likelihood, by Newton and Fisher scoring with step halving.
+def reml(data: Blocks, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the components that maximise the restricted likelihood, and their covariance.
+
+    They are found by Newton and Fisher scoring with step halving.
 
     The covariance of the scores is one block per level of the first factor, plus few columns for the effects
     without it, so that a step costs little more than one small matrix per pattern of gaps. Components may turn
     negative as long as the covariance stays positive definite, so on balanced data they are the ANOVA estimates.
-    Where the likelihood has no maximum there, negative ones are held at 0, and the result names them.
+    Where the likelihood has no maximum there, negative ones are held at 0.
 
     References
     ----------
     Patterson & Thompson (1971), Biometrika 58, 545-554. Searle, Casella & McCulloch (1992), Variance Components,
     section 6.6. Gilmour, Thompson & Cullis (1995), Biometrics 51, 1440-1450, for the observed information.
-
-    Examples
-    --------
-    >>> scores = np.array([[9.0, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
-    >>> found = reml(blocks(scores, [(0,), (1,), (0, 1)]), ["target", "judge", "residual"])
-    >>> [round(float(one), 3) for one in found.components]
-    [2.556, 5.244, 1.019]
     """
     there = data.masks[data.pattern]
     mean = float((there * data.values).sum() / there.sum())
@@ -76,10 +65,8 @@ def reml(data: Blocks, names: Sequence[str]) -> Reml:
     point = even = np.full(len(data.spans), total / len(data.spans))
     state = _state(data, even)
     if state is None:
-        return _failed("the scores leave no variance to share out")
-    confounded = _confounded(state.information, names)
-    if confounded:
-        return _failed(confounded)
+        raise NoMaximumError("the scores leave no variance to share out")
+    _refuse_confounded(state.information, names)
     free = np.ones(len(even), dtype=bool)
     # With gaps the likelihood may grow without end where a negative component makes the covariance singular;
     # then the most negative one is held at 0, which is REML with that constraint.
@@ -89,10 +76,10 @@ def reml(data: Blocks, names: Sequence[str]) -> Reml:
             point, state, converged = found
             covariance = _inverse(state.information) if converged else None
             if covariance is not None:
-                return Reml(point, covariance, tuple(int(one) for one in np.flatnonzero(~free)))
+                return point, covariance
         below = [int(one) for one in np.flatnonzero(free[:-1] & (point[:-1] <= 0))] if found else []
         if not below:
-            return _failed("REML ends where the covariance is singular: no residual variance is left")
+            raise NoMaximumError("REML ends where the covariance is singular: no residual variance is left")
         free[below[int(np.argmin(point[below]))]] = False
         point = np.where(free, even, 0.0)
 
@@ -142,20 +129,15 @@ def _inverse(matrix: np.ndarray) -> np.ndarray | None:
     return np.asarray(np.linalg.inv(scaled) / np.outer(size, size))
 
 
-def _confounded(information: np.ndarray, names: Sequence[str]) -> str:
-    """Name the components that the data cannot tell apart; empty where they can."""
+def _refuse_confounded(information: np.ndarray, names: Sequence[str]) -> None:
+    """Name the components that the data cannot tell apart."""
     size = np.sqrt(np.diag(information))
     if not (np.isfinite(information).all() and size.min() > 0):
-        return "the design holds no information on a component"
+        raise NoMaximumError("the design holds no information on a component")
     values, vectors = np.linalg.eigh(information / np.outer(size, size))
-    if values[0] > _UNIDENTIFIED:
-        return ""
-    mixed = [name for name, share in zip(names, np.abs(vectors[:, 0]), strict=True) if share > 0.1]
-    return f"the design cannot tell these components apart: {'; '.join(mixed)}"
-
-
-def _failed(problem: str) -> Reml:
-    return Reml(np.empty(0), np.empty((0, 0)), (), problem)
+    if values[0] <= _UNIDENTIFIED:
+        mixed = [name for name, share in zip(names, np.abs(vectors[:, 0]), strict=True) if share > 0.1]
+        raise NoMaximumError(f"the design cannot tell these components apart: {'; '.join(mixed)}")
 
 
 def blocks(values: np.ndarray, effects: Sequence[tuple[int, ...]]) -> Blocks:

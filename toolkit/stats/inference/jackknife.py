@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,30 +17,6 @@ FEWEST_BASES: Final = 4
 """The kurtosis that sets the degrees of freedom needs four."""
 
 
-@dataclass(frozen=True)
-class EachLeftOut:
-    """The weights that leave out each base in turn, 1 - I, as products: the matrix itself is bases x bases."""
-
-    bases: int
-
-    def __matmul__(self, table: np.ndarray) -> np.ndarray:
-        """Return the sums over all bases less those of each."""
-        return np.asarray(table.sum(axis=0) - table)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        """Yield a row at a time."""
-        for base in range(self.bases):
-            yield 1.0 * (np.arange(self.bases) != base)
-
-    def sum(self, axis: int) -> np.ndarray:
-        """Return how many bases are left."""
-        return np.full(self.bases, self.bases - 1.0)
-
-
-Weights = np.ndarray | EachLeftOut
-"""How often each base counts, a row a resample: what a statistic multiplies sums over bases by, from the left."""
-
-
 def numbered(labels: Sequence[Hashable]) -> np.ndarray:
     """Return the number of each label in the order they come; a missing one is a label too."""
     return pd.factorize(pd.Series(list(labels), dtype="object"), use_na_sentinel=False)[0]
@@ -48,9 +24,15 @@ def numbered(labels: Sequence[Hashable]) -> np.ndarray:
 
 def sums_by(codes: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return the sums of the rows of each base, one row a base."""
-    sums = np.zeros((codes.max() + 1, *rows.shape[1:]))
+    sums = np.zeros((codes.max(initial=-1) + 1, *rows.shape[1:]))
     np.add.at(sums, codes, rows)
     return sums
+
+
+def all_and_without(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sums over all bases, one row, and those without each base, one row a base."""
+    whole = sums.sum(axis=0, keepdims=True)
+    return whole, whole - sums
 
 
 def jackknife_interval(
@@ -105,22 +87,24 @@ def jackknife(whole: np.ndarray | float, left_out: np.ndarray) -> tuple[np.ndarr
 
 def with_jackknife(
     found: Estimate,
-    statistic: Callable[[Weights], np.ndarray],
-    bases: int,
+    without: np.ndarray,
     forward: Callable[[np.ndarray], np.ndarray],
     back: Callable[[np.ndarray], np.ndarray],
+    *,
+    what: str = "bases",
+    useless: str = "leaving out one base at a time gives no usable spread",
 ) -> Estimate:
-    """Return a result with its jackknife interval on the scale of ``forward``, or without one and why."""
+    """Return a result with the interval that its values without each base give, on the scale of ``forward``."""
     if found.estimate is None:
         return found
-    if bases < FEWEST_BASES:
-        return found.no_interval(f"{counted(bases, 'bases')}, and {FEWEST_BASES} are needed")
+    if len(without) < FEWEST_BASES:
+        return found.no_interval(f"{counted(len(without), what)}, and {FEWEST_BASES} are needed")
     with np.errstate(all="ignore"):  # what is not finite is caught below
-        left_out = forward(statistic(EachLeftOut(bases)))
-        *ends, degrees = jackknife_interval(forward(np.array(found.estimate)), left_out, found.confidence)
+        whole = forward(np.array(found.estimate))
+        *ends, degrees = jackknife_interval(whole, forward(without), found.confidence)
         low, high = (float(back(end)) for end in ends)
     if not (np.isfinite(low) and np.isfinite(high)):
-        return found.no_interval("leaving out one base at a time gives no usable spread")
+        return found.no_interval(useless)
     # The way there and back may round the estimate itself out of its interval.
     low, high = min(low, found.estimate), max(high, found.estimate)
     return replace(found, low=low, high=high, degrees=float(degrees))
