@@ -17,11 +17,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from toolkit.batch.plan import cells_of, plan_batch
+from toolkit.batch.plan import cells_of, check_parameters, plan_batch
 from toolkit.batch.pool import Cluster, Processes, connected
 from toolkit.batch.records import AT_ONCE, DONE, FAILED, LOOK_SECONDS, Order, is_called_for
 from toolkit.batch.result import BatchResult, CellResult
-from toolkit.batch.template import check_parameters
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import write_atomically
 from toolkit.runs.progress import Progress

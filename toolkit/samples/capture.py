@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from toolkit.errors import InputError
-from toolkit.samples.tables import staging_for
+from toolkit.samples.convert import staging_for
 from toolkit.samples.tshark import one_line, running
 from toolkit.words import Summary
 
