@@ -31,7 +31,6 @@ def reading(path: Path, said: object = None) -> Path:
 
 
 def identity_of(template: Path, study: Path) -> str:
-    """Return the identity that a batch begun now gives the one notebook of a study."""
     (cell,) = plan_batch(template, [{"study": study.name}], study.parent, "grid").cells
     return cell.identity
 
@@ -166,7 +165,6 @@ def test_every_part_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_study_counts_with_its_rubric(study_file: Callable[..., Path], tmp_path: Path) -> None:
-    """The study file names a rubric of its own; a change of that is a change of the study."""
     shipped = Path(toolkit.__file__).parent / "judges" / "data" / "default.toml"
     rubric = tmp_path / "mine.toml"
     rubric.write_text(shipped.read_text())

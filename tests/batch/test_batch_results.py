@@ -35,7 +35,6 @@ def test_bad_input_is_one_line(
     arguments: list[str],
     says: str,
 ) -> None:
-    """Before anything is started."""
     monkeypatch.chdir(tmp_path)
     write_notebook(tmp_path / "t.ipynb", "x = 0")
     (tmp_path / "grid.toml").write_text("[product]\ny = [0, 1]\n")
@@ -61,7 +60,6 @@ def test_bad_input_is_one_line(
 def test_nothing_starts_when_a_cell_does_not_fit(
     tmp_path: Path, grid: dict, options: dict, says: str
 ) -> None:
-    """The cell of the grid is named, and no folder is made."""
     template = write_notebook(tmp_path / "t.ipynb", "k: int\nx = 0")
     with pytest.raises(InputError, match=says):
         run_batch(template, grid, out=tmp_path / "out", progress=False, **options)

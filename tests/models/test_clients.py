@@ -16,7 +16,7 @@ from toolkit.judges.rubric import load_rubric
 from toolkit.models.base import Message, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import default_concurrency, open_model
-from toolkit.models.schemas import REFUSED, accepted_schema
+from toolkit.models.transport import REFUSED, accepted_schema
 
 OPENAI_LIKE = ("openai", "groq", "compatible")
 PROVIDERS = ("openai", "anthropic")

@@ -53,7 +53,6 @@ def saying(text, finish_reason="stop"):
 
 
 def expected(question: Question) -> str:
-    """Return what a perfect model answers."""
     key = question.key
     if key.kind == "regex":
         return PATTERNS[question.id]
@@ -88,7 +87,6 @@ def annotation(test, text, ask=nobody):
 
 
 def test_known_shares_over_the_shipped_questions_come_back_as_exact_counts():
-    """A scripted model gives each question its own shares of right, useless and invented answers."""
     test = OneShotTest(variants=("plain", "careful"))
     assert len(test.questions) >= 20
     for item in test.make_test_items():
@@ -226,7 +224,6 @@ def test_a_judge_that_does_not_answer_is_missing_and_a_reached_budget_is_raised(
 
 
 def test_more_than_half_of_the_judges_decide_and_a_split_is_missing():
-    """Two judges that differ decide nothing; one readable of two decides alone."""
     test = OneShotTest(questions=[OPEN], judges=[JUDGE, SECOND])
     differ = annotation(test, "x", saying(lambda request: "yes" if request.model == "judge-a" else "no"))
     alone = annotation(test, "x", saying(lambda request: "yes" if request.model == "judge-a" else "?"))
@@ -263,7 +260,6 @@ def test_open_questions_that_ship_are_left_out_without_a_judge_and_the_results_s
     ({"confidence": 2}, "confidence"), ({"hallucination_judge": True}, "needs a judge"),
 ])  # fmt: skip
 def test_options_that_cannot_be_used_are_refused_before_any_call(options, said):
-    """In one line that names what to do."""
     with pytest.raises(InputError, match=said) as caught:
         OneShotTest(**options)
     assert "\n" not in str(caught.value)
@@ -293,7 +289,6 @@ def test_samples_and_questions_of_ones_own_are_found_beside_the_study(tmp_path):
 
 
 def test_an_answer_without_an_annotation_is_incomplete():
-    """A test that was stopped between asking and annotating has no verdict yet."""
     test = OneShotTest(questions=[HOST])
     (item,) = test.make_test_items()
     bare = TestItemAnnotations(item, (PromptReply(item.prompts[0], "x", "r", "m"),), {})
@@ -309,13 +304,12 @@ QUESTION = '[[question]]\nid = "a"\nsample = "s"\ntext = "t"\nkey = { kind = "ex
     ("", "one or more"), ("[[question", "not valid TOML"), ("question = 3", "one or more"),
     ("question = [3]", "must be a table"), (QUESTION + "answer = 1\n", "unknown key 'answer'"),
     (QUESTION.replace('text = "t"\n', ""), "'text' is missing"),
-    (QUESTION.replace('"t"', '" "'), "text must be a text"),
+    (QUESTION.replace('"t"', '" "'), "text: must be a text"),
     (QUESTION.replace('"a"', '"a b"'), "letters, digits"),
     (QUESTION.replace("exact", "like"), r"question 1 \(a\)"), (QUESTION * 2, "used twice"),
     ("x = 1\n" + QUESTION, "nothing else"),
 ])  # fmt: skip
 def test_a_question_file_that_cannot_be_used_is_refused_in_one_line(content, said, tmp_path):
-    """The error says which file and which question."""
     path = tmp_path / "q.toml"
     path.write_text(content, "utf-8")
     with pytest.raises(InputError, match=said) as caught:
@@ -325,7 +319,6 @@ def test_a_question_file_that_cannot_be_used_is_refused_in_one_line(content, sai
 
 
 def test_a_prompt_must_have_both_places_once(tmp_path):
-    """A prompt without the sample would test nothing."""
     path = tmp_path / "p.toml"
     path.write_text('[[prompt]]\nid = "a"\ntext = "{question}"\n', "utf-8")
     with pytest.raises(InputError, match=r"\{csv\} once"):
@@ -340,5 +333,4 @@ def test_a_prompt_must_have_both_places_once(tmp_path):
      ("Not at all", None), ("maybe yes", None)],
 )  # fmt: skip
 def test_only_the_first_word_of_a_judge_counts(text, said):
-    """Anything else is unreadable."""
     assert yes_or_no(text) is said

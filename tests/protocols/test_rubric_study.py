@@ -21,8 +21,6 @@ BY_BIN = {"S": 2.0, "M": 3.0, "L": 4.0}
 
 @dataclass(frozen=True)
 class FakePrompt:
-    """What the study needs of a prompt of the dataset."""
-
     prompt_id: str
     text: str
     base: str
@@ -64,8 +62,6 @@ def study(prompts=PROMPTS, judges=JUDGES) -> RubricStudy:
 def measured(
     test: RubricStudy, ask: Script, *, repeats: int = 1, failed: tuple[str, ...] = ()
 ) -> list[MeasuredTestItem]:
-    """Answer, judge and measure every item."""
-
     async def main():
         found = []
         for repeat in range(repeats):

@@ -190,7 +190,6 @@ def test_what_a_judge_looks_for_stands_in_the_sample(name: str) -> None:
 
 
 def reply(question: dict[str, Any]) -> str:
-    """Return the true answer in the form that the question asks for."""
     answer = ANSWERS[question["id"]](frame(question["sample"]))
     key = question["key"]
     if key["kind"] == "set":

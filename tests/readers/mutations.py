@@ -32,7 +32,6 @@ def captures_to_break() -> dict[str, bytes]:
 
 
 def every_kind() -> list[bytes]:
-    """Return one of each kind of packet that must be kept."""
     frames = handmade.flow(handmade.get(b'/a\tb,"c"'), handmade.answer())
     frames += handmade.flow(handmade.get(), handmade.answer(), version=6, vlan=7, port=40001)
     frames += handmade.flow(handmade.client_hello(), b"\x16\x03\x03\x00\x04abcd", server_port=443, port=40002)
@@ -41,7 +40,6 @@ def every_kind() -> list[bytes]:
 
 
 def mutated(content: bytes, numbers: random.Random) -> tuple[bytes, str]:
-    """Return a broken copy of a capture and how it was broken."""
     ways: list[Callable[[bytearray, random.Random], None]] = [_flip, _cut, _double, _zero]
     way = numbers.choice(ways)
     broken = bytearray(content)

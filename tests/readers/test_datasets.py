@@ -180,28 +180,22 @@ HEADER = "prompt_id,text,scenario,category,length_bin"
 ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a", "length_bin": "S"'
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "pieces"),
-    [
-        ("a.csv", "", ("no prompt in it",)),
-        ("a.csv", f"{HEADER}\n", ("no prompt in it",)),
-        ("a.csv", f"{HEADER},colour\na,b,c,d,S,e\n", ("line 2", "unknown key 'colour'", "dataset_version")),
-        ("a.csv", "prompt_id,text,scenario,category\na,b,SOC_INCIDENT,d\n", ("'length_bin' is missing",)),
-        ("a.csv", f"{HEADER},text\n", ("'text'", "is there twice")),
-        ("a.csv", f"{HEADER}\na,b\n", ("line 2", "not as many cells")),
-        ("a.csv", f"{HEADER}\na,b,c,d,e,f\n", ("line 2", "not as many cells")),
-        ("a.csv", f'{HEADER}\na,"b', ("line 2", "not valid CSV")),
-        ("a.csv", f"{HEADER.replace(',', ';')}\na;b;c;d;S\n", ("semicolons",)),
-        ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)),
-        ("a.jsonl", "", ("no prompt in it",)),
-        ("a.jsonl", "{", ("line 1", "not valid JSON")),
-        ("a.jsonl", "[" * 100_000, ("line 1", "not valid JSON")),
-        ("a.jsonl", "[1]", ("line 1", "no JSON object")),
-        ("a.jsonl", '{"prompt_id": "a"}', ("line 1", "'text' is missing")),
-        ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
-        ("a.xlsx", "x", ("'demo'", ".csv or .jsonl")),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "pieces"), [
+    ("a.csv", "", ("no prompt in it",)), ("a.csv", f"{HEADER}\n", ("no prompt in it",)),
+    ("a.csv", f"{HEADER},colour\na,b,c,d,S,e\n", ("line 2", "unknown key 'colour'", "dataset_version")),
+    ("a.csv", "prompt_id,text,scenario,category\na,b,SOC_INCIDENT,d\n", ("'length_bin' is missing",)),
+    ("a.csv", f"{HEADER},text\n", ("'text'", "is there twice")),
+    ("a.csv", f"{HEADER}\na,b\n", ("line 2", "not as many cells")),
+    ("a.csv", f"{HEADER}\na,b,c,d,e,f\n", ("line 2", "not as many cells")),
+    ("a.csv", f'{HEADER}\na,"b', ("line 2", "not valid CSV")),
+    ("a.csv", f"{HEADER.replace(',', ';')}\na;b;c;d;S\n", ("semicolons",)),
+    ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)), ("a.jsonl", "", ("no prompt in it",)),
+    ("a.jsonl", "{", ("line 1", "not valid JSON")), ("a.jsonl", "[" * 100_000, ("line 1", "not valid JSON")),
+    ("a.jsonl", "[1]", ("line 1", "no JSON object")),
+    ("a.jsonl", '{"prompt_id": "a"}', ("line 1", "'text' is missing")),
+    ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
+    ("a.xlsx", "x", ("'demo'", ".csv or .jsonl")),
+])  # fmt: skip
 def test_a_malformed_table_is_one_clear_line(
     tmp_path: Path, name: str, content: str | bytes, pieces: tuple[str, ...]
 ) -> None:
@@ -234,28 +228,23 @@ def flaws(dataset: Dataset, kind: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("text", "way"), [("Isolate the host.", "longer"), ("Isolate it. " * 90, "shorter")])
 def test_a_text_out_of_range_is_named_for_both_encodings(demo: Dataset, text: str, way: str) -> None:
-    dataset = changed(demo, "academic_soc_001_s", text=text)
-    counts = [count_tokens(text, encoding) for encoding in ENCODINGS]
-    assert flaws(dataset, "range") == [
+    found = flaws(changed(demo, "academic_soc_001_s", text=text), "range")
+    assert found == [
         (
             "academic_soc_001_s",
-            f"{count} {encoding} tokens, length bin S has 150 to 250",
+            f"{count_tokens(text, encoding)} {encoding} tokens, length bin S has 150 to 250",
             f"make it {way}; a study {takes} it as it is",
         )
-        for count, encoding, takes in zip(counts, ENCODINGS, ("refuses", "takes"), strict=True)
+        for encoding, takes in zip(ENCODINGS, ("refuses", "takes"), strict=True)
     ]
 
 
 def test_a_length_that_lacks_or_stands_twice_is_named(demo: Dataset) -> None:
     fewer = replace(demo, prompts=tuple(p for p in demo.prompts if p.prompt_id != "academic_grc_002_m"))
-    ((prompt_id, what, _),) = flaws(fewer, "length_bins")
-    assert (prompt_id, what) == (
-        "academic_grc_002_s",
-        "base academic_grc_002 has no prompt in length bin M",
-    )
-    again = replace(demo.prompts[0], prompt_id="again", text="Other text.")
-    ((prompt_id, what, _),) = flaws(replace(demo, prompts=(*demo.prompts, again)), "length_bins")
-    assert (prompt_id, what) == ("again", "base academic_soc_001 has 2 prompts in length bin S")
+    again = replace(demo, prompts=(*demo.prompts, replace(demo.prompts[0], prompt_id="again", text="Other.")))
+    lacks = ("academic_grc_002_s", "base academic_grc_002 has no prompt in length bin M")
+    twice = ("again", "base academic_soc_001 has 2 prompts in length bin S")
+    assert [flaws(dataset, "length_bins")[0][:2] for dataset in (fewer, again)] == [lacks, twice]
 
 
 @pytest.mark.parametrize(("shorter", "longer"), [("s", "m"), ("m", "l")])
@@ -263,10 +252,8 @@ def test_a_line_that_the_longer_prompt_lacks_is_named(demo: Dataset, shorter: st
     name = f"academic_cti_001_{longer}"
     text = next(p.text for p in demo.prompts if p.prompt_id == f"academic_cti_001_{shorter}")
     fact = [line for line in text.splitlines() if line.startswith("- ")][-1]
-    ((prompt_id, what, _),) = flaws(changed(demo, name, lambda t: t.replace(fact + "\n", "")), "containment")[
-        :1
-    ]
-    assert (prompt_id, what) == (name, f"lacks this line of academic_cti_001_{shorter}: {fact}")
+    found = flaws(changed(demo, name, lambda t: t.replace(fact + "\n", "")), "containment")
+    assert found[0][:2] == (name, f"lacks this line of academic_cti_001_{shorter}: {fact}")
 
 
 @pytest.mark.parametrize("key", ["scenario", "category"])
@@ -292,40 +279,28 @@ def test_texts_that_stand_twice_are_named_once(demo: Dataset) -> None:
     assert [what for _, what, _ in one] == ["has the same text as academic_soc_001_s"]
 
 
-@pytest.mark.parametrize(
-    ("said", "kind"),
-    [
-        ("Patch CVE-CVE-2024-3094 first.", "doubled_token"),
-        ("Isolate the the host.", "doubled_token"),
-        ("Analyse the findings below.", "nothing_below"),
-        ("Rank the following indicators.", "nothing_below"),
-        ("Rank the following indicators: one domain, two hashes.", None),
-        ("Rank the events below:\n- a login\n- a copy", None),
-        ("The address 10.0.0.1 10.0.0.1 had had no owner.", None),
-        ("The host is still online. The HOST is  still online!", "repeated_sentence"),
-        ("Note:\nNote:", None),
-    ],
-)
+@pytest.mark.parametrize(("said", "kind"), [
+    ("Patch CVE-CVE-2024-3094 first.", "doubled_token"), ("Isolate the the host.", "doubled_token"),
+    ("Analyse the findings below.", "nothing_below"), ("Rank the following indicators.", "nothing_below"),
+    ("Rank the following indicators: one domain, two hashes.", None),
+    ("Rank the events below:\n- a login\n- a copy", None),
+    ("The address 10.0.0.1 10.0.0.1 had had no owner.", None),
+    ("The host is still online. The HOST is  still online!", "repeated_sentence"), ("Note:\nNote:", None),
+])  # fmt: skip
 def test_filler_and_scars_of_templates_are_named(demo: Dataset, said: str, kind: str | None) -> None:
     """What a template leaves behind: a prefix, word or sentence twice, a list that is announced and not there."""
     found = check_dataset(changed(demo, "academic_soc_001_s", text=said))
     kinds = [p.kind for p in found if p.kind in ("doubled_token", "nothing_below", "repeated_sentence")]
     assert kinds == ([kind] if kind else [])
-
-
-def test_problems_come_in_the_order_of_the_prompts(demo: Dataset) -> None:
-    broken = changed(changed(demo, "academic_cti_002_l", text="a"), "academic_soc_001_l", text="a")
-    found = [p.prompt_id for p in check_dataset(broken)]
-    assert found == sorted(found, key=[p.prompt_id for p in demo.prompts].index)
-    assert set(found) == {"academic_cti_002_l", "academic_soc_001_l"}
-    assert check_dataset(Dataset("none", "1", (), "")) == ()
+    order = [p.prompt_id for p in demo.prompts].index
+    assert found == tuple(sorted(found, key=lambda problem: order(problem.prompt_id)))
 
 
 # --- the dataset that ships -----------------------------------------------------------------------------------------
 
 
 def test_the_shipped_dataset_is_fit_for_its_study(demo: Dataset) -> None:
-    assert check_dataset(demo) == ()
+    assert check_dataset(demo) == check_dataset(Dataset("none", "1", (), "")) == ()
     assert (demo.name, demo.version) == ("demo", "20261121_demo_v1")
     bases = {p.base: p.scenario for p in demo.prompts}
     assert Counter(bases.values()) == {"SOC_INCIDENT": 6, "GRC_MAPPING": 4, "CTI_ANALYSIS": 2}

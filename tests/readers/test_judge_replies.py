@@ -152,23 +152,13 @@ def test_reasons_are_kept_when_they_were_asked_for_and_refused_when_not(key):
     assert read('{"reasons": "bad \\ud800 half",' + GOOD[1:]).reasons == "bad ? half"
 
 
-@pytest.mark.parametrize(
-    ("text", "finish", "word"),
-    [
-        (GOOD[:-8], "length", "truncated"),
-        ("The reply is", "length", "truncated"),
-        ("", "length", "truncated"),
-        (f"```json\n{GOOD[:-8]}", "length", "truncated"),
-        ("<think>First, the port", "length", "truncated"),
-        (f"{GOOD}\n\nThe reply", "length", "trailing text"),
-        (GOOD, "refusal", "refusal"),
-        ("", "refusal", "refusal"),
-        (GOOD, "filter", "filtered"),
-        ("", "filter", "filtered"),
-        ("", "other", "empty"),
-        ("I cannot help with that.", "other", "prose"),
-    ],
-)
+@pytest.mark.parametrize(("text", "finish", "word"), [
+    (GOOD[:-8], "length", "truncated"), ("The reply is", "length", "truncated"), ("", "length", "truncated"),
+    (f"```json\n{GOOD[:-8]}", "length", "truncated"), ("<think>First, the port", "length", "truncated"),
+    (f"{GOOD}\n\nThe reply", "length", "trailing text"), (GOOD, "refusal", "refusal"),
+    ("", "refusal", "refusal"), (GOOD, "filter", "filtered"), ("", "filter", "filtered"),
+    ("", "other", "empty"), ("I cannot help with that.", "other", "prose"),
+])  # fmt: skip
 def test_how_the_reply_ended_decides_the_reason(text, finish, word):
     assert why(text, finish).split(":")[0] == word
 
@@ -219,43 +209,30 @@ def said(*items: object) -> str:
     return json.dumps({"findings": items})
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (said(), ()),
-        (said(ONE, ONE), (FOUND, FOUND)),
-        (f"```json\n{said(ONE)}\n```", (FOUND,)),
-        (said(ONE | {"severity": " Critical", "what": ""}), (Finding("technical_accuracy", "critical", ""),)),
-        (said(*[ONE] * MOST_FINDINGS), (FOUND,) * 8),
-        (said(ONE).replace("Port 23", "\\ud800"), (Finding("technical_accuracy", "major", "? is telnet."),)),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    (said(), ()), (said(ONE, ONE), (FOUND, FOUND)), (f"```json\n{said(ONE)}\n```", (FOUND,)),
+    (said(ONE | {"severity": " Critical", "what": ""}), (Finding("technical_accuracy", "critical", ""),)),
+    (said(*[ONE] * MOST_FINDINGS), (FOUND,) * 8),
+    (said(ONE).replace("Port 23", "\\ud800"), (Finding("technical_accuracy", "major", "? is telnet."),)),
+])  # fmt: skip
 def test_a_list_of_findings_is_read(text, expected):
     assert parse_findings(text, NAMES) == expected
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "empty"),
-        ("No faults.", "prose: 'No faults.'"),
-        ("[]", "not an object"),
-        ("{}", "missing key: findings"),
-        (said() + said(), "two objects"),
-        ('{"findings": [{"what": "x", ', "truncated"),
-        ('{"findings": [], "findings": []}', "duplicate key: 'findings'"),
-        ('{"findings": [], "score": 5}', "extra key: 'score'"),
-        ('{"findings": null}', "not a list: 'null'"),
-        (said("vague"), "not a finding: '\"vague\"'"),
-        (said(ONE | {"weight": 3}), "extra key: 'weight'"),
-        (said({"what": "x", "dimension": "clarity"}), "missing key: severity"),
-        (said(ONE | {"severity": 3}), "not text: severity is '3.0'"),
-        (said(ONE | {"severity": "high"}), "unknown severity: 'high'"),
-        (said(ONE | {"dimension": "completeness"}), "unknown dimension: 'completeness'"),
-        (said(*[ONE] * (MOST_FINDINGS + 1)), "too many findings: 9, at most 8 of one segment"),
-        (said(ONE, "vague"), "not a finding"),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), [
+    ("", "empty"), ("No faults.", "prose: 'No faults.'"), ("[]", "not an object"),
+    ("{}", "missing key: findings"), (said() + said(), "two objects"),
+    ('{"findings": [{"what": "x", ', "truncated"),
+    ('{"findings": [], "findings": []}', "duplicate key: 'findings'"),
+    ('{"findings": [], "score": 5}', "extra key: 'score'"), ('{"findings": null}', "not a list: 'null'"),
+    (said("vague"), "not a finding: '\"vague\"'"), (said(ONE | {"weight": 3}), "extra key: 'weight'"),
+    (said({"what": "x", "dimension": "clarity"}), "missing key: severity"),
+    (said(ONE | {"severity": 3}), "not text: severity is '3.0'"),
+    (said(ONE | {"severity": "high"}), "unknown severity: 'high'"),
+    (said(ONE | {"dimension": "completeness"}), "unknown dimension: 'completeness'"),
+    (said(*[ONE] * (MOST_FINDINGS + 1)), "too many findings: 9, at most 8 of one segment"),
+    (said(ONE, "vague"), "not a finding"),
+])  # fmt: skip
 def test_what_is_no_list_of_findings_has_a_reason_and_no_finding(text, reason):
     with pytest.raises(Unreadable) as caught:
         parse_findings(text, NAMES)

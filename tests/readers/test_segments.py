@@ -90,17 +90,12 @@ def test_a_fenced_block_is_one_segment_and_what_is_in_it_is_not_read():
     assert cut(f"Run this:\n{code}\nThen stop.") == ["Run this:", code, "Then stop."]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("```\nrm -rf /", ["code"]),
-        ("````\n```\na\n```\n````\nDone.", ["code", "sentence"]),
-        ("~~~\n```\na\n~~~\nDone.", ["code", "sentence"]),
-        ("```not a fence``` but inline code. Done.", ["sentence", "sentence"]),
-        ("```\n```\nDone.", ["sentence"]),
-        ("Run ps | grep x.\nThen stop.", ["sentence", "sentence"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("```\nrm -rf /", ["code"]), ("````\n```\na\n```\n````\nDone.", ["code", "sentence"]),
+    ("~~~\n```\na\n~~~\nDone.", ["code", "sentence"]),
+    ("```not a fence``` but inline code. Done.", ["sentence", "sentence"]), ("```\n```\nDone.", ["sentence"]),
+    ("Run ps | grep x.\nThen stop.", ["sentence", "sentence"]),
+])  # fmt: skip
 def test_a_fence_is_closed_by_its_like_only_and_a_pipe_in_prose_makes_no_table(text, expected):
     assert kinds(text) == expected
 

@@ -42,7 +42,6 @@ EXPECTED = ["done", "failed", "exited", "exited", "dead kernel", "timeout"]
 
 
 def record_of(path: Path) -> dict:
-    """Return the record of a notebook as it stands in its file."""
     return json.loads(path.read_text())
 
 
@@ -62,7 +61,6 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[[], 
 
 
 def test_every_end_has_its_own_status(batch: tuple[Path, Callable, BatchResult]) -> None:
-    """Done, failed, exited, dead kernel, timeout: with the cell and the reason in one line."""
     _, _, result = batch
     assert [cell.status for cell in result.cells] == EXPECTED
     errors = dict(zip(KINDS, (cell.error for cell in result.cells), strict=True))
@@ -77,7 +75,6 @@ def test_every_end_has_its_own_status(batch: tuple[Path, Callable, BatchResult])
 
 
 def test_no_kernel_is_left(batch: tuple[Path, Callable, BatchResult]) -> None:
-    """The one that never ends was ended too."""
     folder, _, _ = batch
     pids = [int(line) for line in (folder / "kernels.txt").read_text().split()]
     assert len(pids) == 6

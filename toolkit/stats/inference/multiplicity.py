@@ -46,8 +46,8 @@ def false_discovery(p_values: Sequence[float | None], dependent: bool = False) -
     """
     from scipy.stats import false_discovery_control
 
-    method = "by" if dependent else "bh"
-    return _corrected("false discovery", p_values, partial(false_discovery_control, method=method))
+    by = partial(false_discovery_control, method="by" if dependent else "bh")
+    return _corrected("false discovery", p_values, by)
 
 
 def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ...]:
@@ -61,11 +61,12 @@ def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ..
     )
 
 
-def _step_down(p: np.ndarray) -> np.ndarray:
-    """Correct by Holm, as `multipletests` of statsmodels does after collecting all garbage, 0.1 s a call."""
-    order = np.argsort(p)
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
+def _step_down(p_values: np.ndarray) -> np.ndarray:
+    # statsmodels' multipletests collects garbage at each call, which took two fifths of the figures of a study.
+    order = np.argsort(p_values)
+    steps = (len(order) - np.arange(len(order))) * p_values[order]
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
     return corrected
 
 
