@@ -112,12 +112,7 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
     """
     model, leniency = model_of(made), LENIENCY[: made["judges"]]
     ratings = draw_ratings(
-        rng,
-        model,
-        bases=made["bases"],
-        answers=3,
-        leniency=np.array(leniency),
-        missing=made["missing"],
+        rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency), missing=made["missing"]
     )
     truth, found = draw.icc_of_these_judges(model, leniency), _clustered_forms(ratings)
     fixed = {name: f"{name}{THESE_JUDGES}" if name.startswith("ICC(A") else name for name in truth}
@@ -227,10 +222,7 @@ def _kappas(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check(
-    "area under the ROC curve",
-    "interval",
-    "auc",
-    at(items=(36, 100), apart=1.0) + at(items=100, apart=2.0),
+    "area under the ROC curve", "interval", "auc", at(items=(36, 100), apart=1.0) + at(items=100, apart=2.0)
 )
 def _area(rng: np.random.Generator, made: Setting) -> Outcome:
     """Normal scores of cases and non-cases, half of each."""
@@ -342,10 +334,7 @@ def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
     scores = ratings.rename(columns={"target": "answer"})
     components = variance_components(scores, _DESIGN, seed=int(rng.integers(2**31)))
     found, truth = generalizability_study(components, "answer"), draw.icc_of_drawn_judges(model, k)
-    outcome = {
-        "Phi": (found.phi, truth["ICC(A,k)"]),
-        "E-rho2": (found.e_rho2, truth["ICC(C,k)"]),
-    }
+    outcome = {"Phi": (found.phi, truth["ICC(A,k)"]), "E-rho2": (found.e_rho2, truth["ICC(C,k)"])}
     names = ("component of answers", "component of judges", "component of the rest")
     parts = zip(names, components.components, draw.components_of_drawn_judges(model), strict=True)
     return outcome | {name: (one, value) for name, one, value in parts}
@@ -416,10 +405,7 @@ def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
 
 
 @check(
-    "terms of the mixed model, none",
-    "test",
-    "mixed_model",
-    at(bases=(12, 30)) + at(bases=30, missing=0.1),
+    "terms of the mixed model, none", "test", "mixed_model", at(bases=(12, 30)) + at(bases=30, missing=0.1)
 )
 def _terms(rng: np.random.Generator, made: Setting) -> Outcome:
     """Two models, three scenarios and three length bins without any effect; bases differ, and react to models

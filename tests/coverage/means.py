@@ -170,10 +170,7 @@ def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
     """One run of each base and length bin, no difference between the bins."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=0.0)
     scores = runs["composite"].to_numpy().reshape(-1, 3)
-    return {
-        "repeated-measures ANOVA": repeated_measures(scores).as_estimate(),
-        "Friedman": friedman(scores),
-    }
+    return {"repeated-measures ANOVA": repeated_measures(scores).as_estimate(), "Friedman": friedman(scores)}
 
 
 @check("equivalence, at the margin", "test", "equivalence", BASES)

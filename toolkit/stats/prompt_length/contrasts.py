@@ -92,11 +92,7 @@ def compare_lengths(
 
 @over_clusters
 def compare_lengths_by_model(
-    runs: pd.DataFrame,
-    score: str = "composite",
-    *,
-    margin: float | None = None,
-    primary: str | None = None,
+    runs: pd.DataFrame, score: str = "composite", *, margin: float | None = None, primary: str | None = None
 ) -> dict[str, LengthComparison]:
     """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
     return {
