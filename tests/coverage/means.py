@@ -32,8 +32,7 @@ from toolkit.stats.inference.means import clustered_mean, clustered_slope, mean_
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.power.answer import smallest
 from toolkit.stats.power.paired import detectable_effect, tost_power
-from toolkit.stats.prompt_length.contrasts import compare_lengths
-from toolkit.stats.prompt_length.equivalence import equivalence
+from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence
 from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 from toolkit.stats.prompt_length.reply_length import length_bias

@@ -7,8 +7,7 @@ from scipy import stats
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.multiplicity import holm
-from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model
-from toolkit.stats.prompt_length.equivalence import equivalence
+from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model, equivalence
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 from toolkit.stats.result import COLUMNS
 
