@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 from small_study import CTI_ONLY, STUDY
+from stub_server import StubServer
+from stub_study import plain, stub_study
 
 from toolkit.cli import main
 from toolkit.store import embedded
@@ -85,6 +88,20 @@ def study_file(tmp_path: Path, store_folder: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def server() -> Iterator[StubServer]:
+    """A loopback server that answers as a model and as judges who give four points."""
+    with StubServer(answer=plain) as started:
+        yield started
+
+
+@pytest.fixture
+def open_study(server: StubServer, tmp_path: Path, store_folder: Path) -> Iterator[Callable[..., Study]]:
+    """Write and open a study that asks the server everything, with what `stub_study` takes; closed at the end."""
+    with contextlib.ExitStack() as opened:
+        yield lambda **more: opened.enter_context(Study.load(stub_study(tmp_path, server.openai_url, **more)))
 
 
 @pytest.fixture

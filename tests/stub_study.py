@@ -14,15 +14,24 @@ SCORES = "{" + ", ".join(f'"{name}": 4.0' for name in DIMENSIONS) + "}"
 REASONED = '{"reasons": "Sound.", ' + SCORES[1:]
 
 
-def stub_study(folder: Path, address: str, *, runs: str = "", bins: str = '["S", "M", "L"]') -> Path:
-    """Write a study of the CTI prompts that asks one server everything, through the openai client."""
-    price = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
-    server = f'provider = "compatible", base_url = "{address}", {price}'
-    judges = "\n".join(f'{role} = {{ name = "{role}", {server} }}' for role in JUDGE_ROLES)
-    path = folder / "stub.toml"
+def stub_study(
+    folder: Path, address: str, *, name: str = "stub", provider: str = "compatible", also: str = "",
+    runs: str = "", bins: str = '["S", "M", "L"]', model: str = "", judges: str = "", more: str = "",
+) -> Path:  # fmt: skip
+    """Write a study of the CTI prompts that asks one server everything, through a provider's client.
+
+    ``runs`` are lines of the file, ``judges`` of its judges and ``more`` of tables after them; ``also`` is what each
+    entry has besides, ``model`` that of the model alone.
+    """
+    server = f'provider = "{provider}", base_url = "{address}", usd_per_million_input = 1.0, '
+    server += f"usd_per_million_output = 2.0{also}"
+    roles = "\n".join(
+        f'{role} = {{ name = "{role}", {server}, family = "family-{role}" }}' for role in JUDGE_ROLES
+    )
+    path = folder / f"{name}.toml"
     path.write_text(
-        f'name = "stub"\noutput = "results/stub"\nscenarios = ["CTI_ANALYSIS"]\nlength_bins = {bins}\n{runs}\n'
-        f'models = [{{ name = "answerer", {server} }}]\n[judges]\n{judges}\n'
+        f'name = "{name}"\noutput = "results/{name}"\nscenarios = ["CTI_ANALYSIS"]\nlength_bins = {bins}\n'
+        f'models = [{{ name = "answerer", {server}{model} }}]\n{runs}\n[judges]\n{judges}\n{roles}\n{more}'
     )
     return path
 
@@ -40,14 +49,7 @@ def plain(body: dict) -> str:
 def batch_study(folder: Path, server: StubServer, *, provider: str, settings: str = "") -> Path:
     """Write a study of the six CTI prompts and three judges, all asked through batches of one provider."""
     address = server.url if provider == "anthropic" else server.openai_url
-    who = (
-        f'provider = "{provider}", base_url = "{address}", api_key_env = "BATCH_KEY", '
-        "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
+    runs = f'mode = "batch"\nbatch_poll_seconds = 0.05\n{settings}'
+    return stub_study(
+        folder, address, name="batch", provider=provider, also=', api_key_env = "BATCH_KEY"', runs=runs
     )
-    judges = "\n".join(f'{role} = {{ name = "{role}", {who} }}' for role in JUDGE_ROLES)
-    path = folder / "batch.toml"
-    path.write_text(
-        f'name = "batch"\noutput = "results/batch"\nscenarios = ["CTI_ANALYSIS"]\nmode = "batch"\n'
-        f'batch_poll_seconds = 0.05\n{settings}\nmodels = [{{ name = "answerer", {who} }}]\n[judges]\n{judges}\n'
-    )
-    return path

@@ -161,6 +161,8 @@ def checked(model: type[M], data: Any, where: str) -> M:
         elif first["type"] == "extra_forbidden":
             allowed = "" if len(loc) > 1 else f", allowed are {', '.join(model.model_fields)}"
             loc, said = loc[:-1], f"unknown key {loc[-1]!r}{allowed}"
+        elif first["type"] == "model_type":
+            said = "must be a table"
         place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)
         raise InputError(f"{where}{', ' if place else ''}{place}: {said}") from None
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
-from toolkit.batch.plan import cells_of, read_grid
+from toolkit.batch.plan import cells_of
 from toolkit.errors import InputError
 
 
@@ -18,21 +20,19 @@ def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path: Pa
         'product = {a = [1, 2], b = ["x", "y"]}\nzip = {m = ["p", "q"], n = [0.1, 0.2]}\n'
         'list = [{a = 9}]\nexclude = [{a = 2, b = "x"}]\n'
     )
-    cells = read_grid(path)
+    cells = cells_of(path)
     assert len(cells) == 8 - 2 + 1
     assert cells[:2] == ({"a": 1, "b": "x", "m": "p", "n": 0.1}, {"a": 1, "b": "x", "m": "q", "n": 0.2})
     assert cells[-1] == {"a": 9}
     assert not any(cell["a"] == 2 and cell["b"] == "x" for cell in cells[:-1])
 
 
-def test_a_list_alone_and_lists_as_values_are_kept_as_they_are() -> None:
-    """An explicit cell needs no product, and an empty one is all defaults."""
+def test_values_are_kept_as_they_are_and_an_exclusion_tells_true_from_one() -> None:
+    """An explicit cell needs no product, an empty one is all defaults; lists, arrays and columns are values."""
     assert cells_of({"list": [{"modes": ["cot"]}, {}]}) == ({"modes": ["cot"]}, {})
     assert cells_of({"product": {"modes": [["cot"], []]}}) == ({"modes": ["cot"]}, {"modes": []})
-
-
-def test_an_exclusion_tells_true_from_one() -> None:
-    """Python counts true as 1; a grid does not."""
+    grid = {"product": {"x": np.arange(2), "y": pd.Series(["a"])}}
+    assert cells_of(grid) == ({"x": 0, "y": "a"}, {"x": 1, "y": "a"})
     cells = cells_of({"product": {"a": [1, True]}, "exclude": [{"a": True}]})
     assert cells == ({"a": 1},)
     assert cells[0]["a"] is not True
@@ -48,23 +48,14 @@ def test_an_exclusion_tells_true_from_one() -> None:
     ({"produkt": {"a": [1]}}, "unknown table 'produkt'"),
     ({"product": {"a": [1]}, "exclude": [{"a": 3}]}, "leaves out no cell"),
     ({"product": {"a": [1]}, "exclude": [{}]}, "would leave out everything"),
-    ({"list": {"a": 1}}, "two brackets"),
+    ({"list": {"a": 1}}, "two brackets"), ({"list": 3}, "two brackets"),
+    ({"product": {"a": [1]}, "exclude": 3}, "two brackets"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) -> None:
-    """Each fault is refused with its place."""
     with pytest.raises(InputError, match=says) as error:
         cells_of(grid, "g.toml")
     assert str(error.value).startswith("g.toml: ")
     assert "\n" not in str(error.value)
-
-
-def test_a_file_that_is_missing_or_no_toml_is_refused(tmp_path: Path) -> None:
-    """The file is named."""
-    with pytest.raises(InputError, match="no such grid file"):
-        read_grid(tmp_path / "no.toml")
-    (tmp_path / "bad.toml").write_text("[product\n")
-    with pytest.raises(InputError, match=r"bad.toml: not valid TOML"):
-        read_grid(tmp_path / "bad.toml")
 
 
 def test_a_grid_that_is_too_large_or_too_deep_is_refused_before_it_is_written_out(tmp_path: Path) -> None:
@@ -72,22 +63,16 @@ def test_a_grid_that_is_too_large_or_too_deep_is_refused_before_it_is_written_ou
     with pytest.raises(InputError, match=r"the product has 10,000,000,000 cells, more than the 100,000"):
         cells_of({"product": {f"x{n}": list(range(10)) for n in range(10)}})
     path = tmp_path / "grid.toml"
-    for text in ("[product]\nx = [" + "[" * 5000 + "]" * 5000 + "]", "[product]\nx = [" + "9" * 5000 + "]"):
+    with pytest.raises(InputError, match="no such grid file"):
+        cells_of(path)
+    for text in (
+        "[product\n",
+        "[product]\nx = [" + "[" * 5000 + "]" * 5000 + "]",
+        "[product]\nx = [" + "9" * 5000 + "]",
+    ):
         path.write_text(text)
         with pytest.raises(InputError, match="not valid TOML") as error:
-            read_grid(path)
+            cells_of(path)
         assert len(str(error.value)) < 400
-    for grid in ({"list": 3}, {"product": {"x": [1]}, "exclude": 3}):
-        with pytest.raises(InputError, match="two brackets"):
-            cells_of(grid)
     path.write_text("\ufeff[product]\nx = [1]\n")  # as an editor of Windows writes it
-    assert read_grid(path) == ({"x": 1},)
-
-
-def test_arrays_and_columns_are_lists_of_values() -> None:
-    """What somebody has in hand in a notebook."""
-    import numpy as np
-    import pandas as pd
-
-    grid = {"product": {"x": np.arange(2), "y": pd.Series(["a"])}}
-    assert cells_of(grid) == ({"x": 0, "y": "a"}, {"x": 1, "y": "a"})
+    assert cells_of(path) == ({"x": 1},)

@@ -47,7 +47,6 @@ def template(tmp_path: Path) -> Path:
     ({"k": 1, "table": {1: 2}}, "table: keys of a table must be text, got 1"),
 ])  # fmt: skip
 def test_what_does_not_fit_is_one_line(template: Path, given: dict[str, Any], says: str) -> None:
-    """Unknown, missing, of another type, or nothing that papermill can write."""
     with pytest.raises(InputError, match=says):
         check_parameters(template, given)
 
@@ -72,20 +71,19 @@ def test_values_become_what_papermill_can_write(template: Path) -> None:
 def test_a_template_without_usable_parameters_is_refused(
     tmp_path: Path, source: str, tag: str | None, says: str
 ) -> None:
-    """No tag, nothing in the cell, or a cell that cannot be read."""
     path = write_notebook(tmp_path / "t.ipynb", source, tag=tag)
     with pytest.raises(InputError, match=says):
         check_parameters(path, {})
 
 
 def test_a_template_that_is_none_or_in_another_language_is_refused(tmp_path: Path) -> None:
-    """Not there, no notebook, or one that would be run as Python and called done."""
-    with pytest.raises(InputError, match="no such template"):
-        check_parameters(tmp_path / "no.ipynb", {})
+    julia = write_notebook(tmp_path / "t.ipynb", "x = ''")
+    julia.write_text(julia.read_text().replace('"language": "python"', '"language": "julia"'))
     (tmp_path / "text.ipynb").write_text("hello")
-    with pytest.raises(InputError, match="is no notebook"):
-        check_parameters(tmp_path / "text.ipynb", {})
-    path = write_notebook(tmp_path / "t.ipynb", "x = ''")
-    path.write_text(path.read_text().replace('"language": "python"', '"language": "julia"'))
-    with pytest.raises(InputError, match="is a notebook in julia"):
-        check_parameters(path, {})
+    for name, says in (
+        ("no", "no such template"),
+        ("text", "is no notebook"),
+        ("t", "is a notebook in julia"),
+    ):
+        with pytest.raises(InputError, match=says):
+            check_parameters(tmp_path / f"{name}.ipynb", {})

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,7 +17,7 @@ from typing import Any
 
 from frames import filled
 from gateway import Limit, surroundings
-from server import own_cost
+from server import fresh, own_cost
 
 ASKED_PEAK_MB: Mapping[str, float | None] = {"export": None, "import": 250.0, "import again": 250.0}
 
@@ -46,11 +44,7 @@ def child(what: str, home: Path, place: Path) -> None:
 
 def taken(what: str, home: Path, place: Path) -> dict[str, Any]:
     """Do one job in a fresh process and return what it took."""
-    command = [sys.executable, __file__, "--child", what, "--keep", str(home), "--place", str(place)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise SystemExit(f"{what}: ended with {done.returncode}; what it said is above")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = fresh(__file__, "--child", what, "--keep", str(home), "--place", str(place))
     print(f"{what:<14}{found['wall']:>8.1f}{found['cpu']:>8.1f}{found['peak']:>9.0f}", flush=True)
     return found
 
@@ -74,28 +68,19 @@ def main() -> None:
         try:
             found = {what: taken(what, home, place) for what in ASKED_PEAK_MB}
         finally:
-            _stop(place)
+            # Not before: what this process has in memory its children are charged with.
+            from toolkit.plan import STORE
+            from toolkit.store import embedded
+
+            embedded.stop(place / "results" / STORE)
         size = (place / "frames.zip").stat().st_size / 1e6
-    if len({json.dumps(one["documents"]) for one in found.values()}) > 1:
+    counts = [{name: count for name, count in one["documents"].items() if count} for one in found.values()]
+    if any(one != counts[0] for one in counts):
         raise SystemExit(f"what was exported was not imported: {found}")
     print(f"the archive has {size:.0f} MB")
-    print(
-        *(
-            Limit(f"peak memory, {what}", one["peak"], ASKED_PEAK_MB[what], "MB")
-            for what, one in found.items()
-        ),
-        sep="\n",
-    )
+    for what, one in found.items():
+        print(Limit(f"peak memory, {what}", one["peak"], ASKED_PEAK_MB[what], "MB"))
     return None
-
-
-def _stop(place: Path) -> None:
-    """End the server of the store that was imported into."""
-    from toolkit.plan import STORE
-    from toolkit.store import embedded
-
-    if (place / "results" / STORE).is_dir():
-        embedded.stop(place / "results" / STORE)
 
 
 if __name__ == "__main__":

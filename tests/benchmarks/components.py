@@ -10,12 +10,17 @@ and with gaps.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 import pandas as pd
+from whole_study import make_study
 
 from toolkit.stats.generalizability.components import fit_components
 from toolkit.stats.generalizability.design import Design, components_table
@@ -37,16 +42,6 @@ def scores(answers: int, missing: float, seed: int = 1) -> pd.DataFrame:
     index = np.indices(values.shape).reshape(3, -1)
     answer = pd.Series([f"a{one}" for one in index[0]], dtype="string")
     return pd.DataFrame({"answer": answer, "judge": index[1], "repeat": index[2], "score": values.ravel()})
-
-
-def study(missing: float, seed: int = 1) -> pd.DataFrame:
-    """Return judgements of 100 bases x 3 bins x 4 models by 3 judges."""
-    rng = np.random.default_rng(seed)
-    values = rng.normal(3, 1, (100, 1, 1, 1)) + rng.normal(0, 0.7, (100, 3, 4, 3))
-    values[rng.random(values.shape) < missing] = np.nan
-    base, length, model, judge = np.indices(values.shape).reshape(4, -1)
-    frame = pd.DataFrame({"base": base, "length_bin": length, "model": model, "judge": judge, "repeat": 0})
-    return frame.assign(composite=values.ravel())
 
 
 def seconds(call: Callable[[], object], rounds: int) -> float:
@@ -73,7 +68,8 @@ def main() -> int:
     reml = seconds(lambda: fit_components(components_table(gaps, DESIGN)), rounds)
     print(f"REML, 300 x 3 x 2 with a tenth missing: {reml * 1000:.0f} ms")
     for missing in (0.0, 0.03):
-        frame = study(missing)
+        models = [f"model-{number}" for number in range(4)]
+        frame = make_study(models, bases=100, missing=missing)[0].judgements
         for of in ("answer", "model"):
             taken = seconds(lambda of=of, frame=frame: study_generalizability(frame, of=of), 1)
             print(

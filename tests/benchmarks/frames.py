@@ -13,8 +13,6 @@ import contextlib
 import importlib
 import json
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +22,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gateway import Limit, surroundings
-from server import own_cost, store_cost
+from server import fresh, own_cost, store_cost
 
 if TYPE_CHECKING:
     from toolkit.study import Study
@@ -82,27 +80,13 @@ def fill(study: Study, runs: int) -> None:
         usage = Usage(400, len(text) // 4)
         claim = Claim(request, purpose, 0.01)
         reply = ModelReply(text, "stop", usage, request.model, {"id": "x", "text": text})
-        bulk["calls"].append(
-            InsertOne(
-                ledger._document(
-                    claim,
-                    "done",
-                    text=text,
-                    finish_reason="stop",
-                    answered_by=request.model,
-                    raw=json.dumps(reply.raw),
-                    input_tokens=usage.input,
-                    output_tokens=usage.output,
-                    tokens_estimated=False,
-                    cache_read_tokens=0,
-                    cache_written_tokens=0,
-                    aud_cost=0.001,
-                    latency_ms=812.5,
-                    attempts=[{"at": claim.at, "outcome": "answered", "seconds": 0.8}],
-                    unsure_aud=0.0,
-                )
-            )
-        )
+        about = {
+            "text": text, "finish_reason": "stop", "answered_by": request.model, "raw": json.dumps(reply.raw),
+            "input_tokens": usage.input, "output_tokens": usage.output, "tokens_estimated": False,
+            "cache_read_tokens": 0, "cache_written_tokens": 0, "aud_cost": 0.001, "latency_ms": 812.5,
+            "attempts": [{"at": claim.at, "outcome": "answered", "seconds": 0.8}], "unsure_aud": 0.0,
+        }  # fmt: skip
+        bulk["calls"].append(InsertOne(ledger._document(claim, "done", **about)))
         return Answer(request.identity(), reply, dice.random() / 1000, 812.5 + dice.random(), 1, False)
 
     def flush() -> None:
@@ -115,13 +99,9 @@ def fill(study: Study, runs: int) -> None:
         text = f"{number} {_REPLY}"
         answer = paid(run.request, "run", text)
         key = {
-            "study": study.name,
-            "test": plan.test.name,
-            "prompt_id": run.prompt.prompt_id,
-            "model": run.model,
-            "repeat": run.repeat,
-            "call_id": run.call_id,
-        }
+            "study": study.name, "test": plan.test.name, "prompt_id": run.prompt.prompt_id, "model": run.model,
+            "repeat": run.repeat, "call_id": run.call_id,
+        }  # fmt: skip
         fields = {
             "test_item": run.item.item_id,
             "dataset_version": plan.dataset.version,
@@ -163,17 +143,8 @@ def child(what: str, folder: Path, runs: int) -> None:
     wall, cpu = time.perf_counter() - started, _cpu(plan.store_folder) - before
     store.close()
     server = store_cost(plan.store_folder)
-    print(
-        json.dumps(
-            {
-                "wall": wall,
-                "cpu": cpu,
-                "rows": len(found),
-                "peak": own_cost().peak,
-                "server": server and server.peak,
-            }
-        )
-    )
+    took = {"wall": wall, "cpu": cpu, "rows": len(found), "peak": own_cost().peak}
+    print(json.dumps({**took, "server": server and server.peak}))
 
 
 def _cpu(folder: Path) -> float:
@@ -184,11 +155,7 @@ def _cpu(folder: Path) -> float:
 
 def taken(what: str, folder: Path, runs: int) -> Mapping[str, Any]:
     """Make one frame in a fresh process and return what it took."""
-    command = [sys.executable, __file__, "--child", what, "--keep", str(folder), "--runs", str(runs)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise SystemExit(f"{what}: ended with {done.returncode}; what it said is above")
-    found: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: Mapping[str, Any] = fresh(__file__, "--child", what, "--keep", str(folder), "--runs", str(runs))
     return found
 
 
@@ -236,10 +203,8 @@ def main() -> None:
             last = rounds[-1]
             cpu = median(one["cpu"] for one in rounds)
             server = f"{last['server']:.0f}" if last["server"] else "?"
-            row = (
-                f"{what:<26}{last['rows']:>7}{medians[what]:>8.2f}{cpu:>8.2f}{last['peak']:>9.0f}{server:>11}"
-            )
-            print(row, flush=True)
+            took = f"{medians[what]:>8.2f}{cpu:>8.2f}{last['peak']:>9.0f}{server:>11}"
+            print(f"{what:<26}{last['rows']:>7}{took}", flush=True)
     if "runs" in medians:
         print("", Limit(f"frame of {options.runs} runs", medians["runs"], ASKED_FRAME, "s"), sep="\n")
     return None

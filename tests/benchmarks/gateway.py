@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import importlib
 import os
 import platform
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -93,46 +93,27 @@ def texts(runs: int) -> list[str]:
     return [run.request.messages[0].content for run in study.plan.runs[:runs]]
 
 
-async def bare_openai(url: str, prompts: Sequence[str], connections: int, *, aiohttp: bool) -> None:
-    """Ask with the openai client alone: nothing is kept."""
-    import openai
-
-    transport = openai.DefaultAioHttpClient() if aiohttp else None
-    client = openai.AsyncOpenAI(api_key="none", base_url=f"{url}/v1", max_retries=0, http_client=transport)
-
-    async def ask(prompt: str) -> None:
-        await client.chat.completions.create(
-            model="bench", messages=[{"role": "user", "content": prompt}], max_tokens=2000
-        )
-
-    await _all(ask, prompts, connections)
-    await client.close()
-
-
-async def bare_anthropic(url: str, prompts: Sequence[str], connections: int, *, aiohttp: bool) -> None:
-    """Ask with the anthropic client alone: nothing is kept."""
-    import anthropic
-
-    transport = anthropic.DefaultAioHttpClient() if aiohttp else None
-    client = anthropic.AsyncAnthropic(api_key="none", base_url=url, max_retries=0, http_client=transport)
-
-    async def ask(prompt: str) -> None:
-        await client.messages.create(
-            model="bench", messages=[{"role": "user", "content": prompt}], max_tokens=2000
-        )
-
-    await _all(ask, prompts, connections)
-    await client.close()
-
-
-async def _all(ask: Callable[[str], Any], prompts: Sequence[str], connections: int) -> None:
+async def bare(
+    url: str, client: str, prompts: Sequence[str], connections: int, *, aiohttp: bool = False
+) -> None:
+    """Ask with a provider's client alone: nothing is kept."""
+    module = importlib.import_module(client)
+    transport = module.DefaultAioHttpClient() if aiohttp else None
+    how: dict[str, Any] = {"api_key": "none", "max_retries": 0, "http_client": transport}
+    if client == "openai":
+        asking = module.AsyncOpenAI(base_url=f"{url}/v1", **how)
+        create = asking.chat.completions.create
+    else:
+        asking = module.AsyncAnthropic(base_url=url, **how)
+        create = asking.messages.create
     room = asyncio.Semaphore(connections)
 
-    async def one(prompt: str) -> None:
+    async def ask(prompt: str) -> None:
         async with room:
-            await ask(prompt)
+            await create(model="bench", messages=[{"role": "user", "content": prompt}], max_tokens=2000)
 
-    await asyncio.gather(*map(one, prompts))
+    await asyncio.gather(*map(ask, prompts))
+    await asking.close()
 
 
 def ours(study: Study, runs: int) -> float:
@@ -153,7 +134,6 @@ def ours(study: Study, runs: int) -> float:
 
 def taken(url: str, contender: str, client: str, prompts: Sequence[str], connections: int) -> Taken:
     """Let one contender ask every prompt, and return what it took; the server must have seen each once."""
-    bare = bare_openai if client == "openai" else bare_anthropic
     with tempfile.TemporaryDirectory() as name:
         folder, runs, before = Path(name), len(prompts), seen(url)
         cost, started = own_cost(), time.perf_counter()
@@ -161,7 +141,7 @@ def taken(url: str, contender: str, client: str, prompts: Sequence[str], connect
             study = bench_study(url, folder, runs=runs, connections=connections, client=client)
             asking = ours(study, runs)
         else:
-            asyncio.run(bare(url, prompts, connections, aiohttp=contender == AIOHTTP))
+            asyncio.run(bare(url, client, prompts, connections, aiohttp=contender == AIOHTTP))
             asking = time.perf_counter() - started
         wall, cpu = time.perf_counter() - started, own_cost().cpu - cost.cpu
         if contender == OURS:
@@ -210,10 +190,9 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.05, help="seconds")
     parser.add_argument("--connections", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write every number to this file")
     options = parser.parse_args()
     clients = ("openai", "anthropic") if options.client == "both" else (options.client,)
-    prompts, table, found, raw = texts(options.runs), [], [], []
+    prompts, table, found = texts(options.runs), [], []
     with loopback(options.latency) as url:
         for client in clients:
             for contender in (DEFAULT, AIOHTTP, OURS):  # imports and warm-up
@@ -233,10 +212,6 @@ def main() -> None:
                     )
                     row = f"{client:<10}{connections:>12}  {contender:<24}"
                     table.append(f"{row}{wall:>7.2f}{asking:>8.2f}{cpu:>13.2f}")
-                    raw += [
-                        {"client": client, "connections": connections, "contender": contender, **asdict(r)}
-                        for r in results
-                    ]
                 found += limits(f"{client}, {connections} connections", connections, rounds)
     print(
         f"\n{options.runs} runs, {options.latency * 1000:.0f} ms, median of {options.rounds}; {surroundings()}"
@@ -245,10 +220,6 @@ def main() -> None:
         f"{'client':<10}{'connections':>12}  {'contender':<24}{'wall s':>7}{'asking':>8}{'CPU ms a run':>13}"
     )
     print(*table, "", *found, sep="\n")
-    if options.json:
-        kept = {**surroundings(), "runs": options.runs, "latency": options.latency}
-        limited = [asdict(limit) for limit in found]
-        options.json.write_text(json.dumps({**kept, "rounds": raw, "limits": limited}, indent=1))
 
 
 if __name__ == "__main__":

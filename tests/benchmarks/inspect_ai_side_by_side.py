@@ -25,8 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gateway import WARM_UP, bare_openai, bench_study, ours, surroundings, texts
-from server import loopback, own_cost, seen, store_cost
+from gateway import WARM_UP, bare, bench_study, ours, surroundings, texts
+from server import fresh, loopback, own_cost, seen, store_cost
 
 BARE, INSPECT, OURS = "bare openai client", "inspect_ai", "toolkit"
 FACTS = """
@@ -72,7 +72,7 @@ class Taken:
 
 def ask_bare(job: Job, prompts: Sequence[str], folder: Path) -> str:
     """Ask with the client alone."""
-    asyncio.run(bare_openai(job.url, prompts, job.connections, aiohttp=False))
+    asyncio.run(bare(job.url, "openai", prompts, job.connections))
     return "nothing"
 
 
@@ -106,11 +106,6 @@ def ask_ours(job: Job, prompts: Sequence[str], folder: Path) -> str:
     return str(study.plan.store_folder)
 
 
-def nothing(where: str, folder: Path) -> str:
-    """Say that the bare client keeps nothing."""
-    return "nothing"
-
-
 def kept_by_inspect(where: str, folder: Path) -> str:
     """Count what stands in the log file."""
     from inspect_ai.log import read_eval_log  # type: ignore[import-not-found]
@@ -134,7 +129,7 @@ def kept_by_us(where: str, folder: Path) -> str:
 
 
 CONTENDERS: Mapping[str, tuple[Callable[[Job, Sequence[str], Path], str], Callable[[str, Path], str]]] = {
-    BARE: (ask_bare, nothing),
+    BARE: (ask_bare, lambda where, folder: where),
     INSPECT: (ask_inspect, kept_by_inspect),
     OURS: (ask_ours, kept_by_us),
 }
@@ -156,21 +151,17 @@ def child(job: Job) -> dict[str, Any]:
     wall, after = time.perf_counter() - started, own_cost()
     server = store_cost(Path(where)) if job.contender == OURS else None
     share = 1000 / len(prompts)
-    return {
-        "wall": wall,
-        "cpu_ms": (after.cpu - cost.cpu) * share,
-        "peak": after.peak,
-        "kept": look(where, folder),
-        "store_cpu_ms": server.cpu * share if server else None,
-        "store_peak": server.peak if server else None,
-    }
+    took = {"wall": wall, "cpu_ms": (after.cpu - cost.cpu) * share, "peak": after.peak}
+    if server:
+        took |= {"store_cpu_ms": server.cpu * share, "store_peak": server.peak}
+    return {**took, "kept": look(where, folder)}
 
 
 def taken(python: Path, job: Job, samples: int) -> Taken:
     """Let one contender ask in a fresh process; the server must have seen each sample once."""
     before = seen(job.url)
     home = dict.fromkeys(("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"), job.folder)
-    said = json.loads(_python(python, "--child", json.dumps(asdict(job)), folder=job.folder, **home))
+    said = _python(python, "--child", json.dumps(asdict(job)), folder=job.folder, **home)
     asked = seen(job.url) - before - min(WARM_UP, samples)
     if asked != samples:
         raise SystemExit(f"{job.contender}: the server saw {asked} requests for {samples} samples")
@@ -179,17 +170,9 @@ def taken(python: Path, job: Job, samples: int) -> Taken:
     return result
 
 
-def _python(python: Path, *arguments: str, folder: str, **environment: str) -> str:
-    """Run this script with another interpreter and return its last line."""
-    done = subprocess.run(
-        [str(python), __file__, *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        cwd=folder,  # where no .env of anybody lies
-        env={**os.environ, **environment},
-    )
-    return done.stdout.splitlines()[-1]
+def _python(python: Path, *arguments: str, folder: str, **environment: str) -> Any:
+    """Run this script with another interpreter, in a folder where no .env of anybody lies."""
+    return fresh(__file__, *arguments, python=python, cwd=folder, env={**os.environ, **environment})
 
 
 def environment(folder: Path) -> Path:
@@ -232,7 +215,6 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.05, help="seconds")
     parser.add_argument("--connections", type=int, nargs="+", default=[10, 100])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write every number to this file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--texts", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--versions", action="store_true", help=argparse.SUPPRESS)
@@ -246,10 +228,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, loopback(options.latency) as url:
         other = environment(options.venv or Path(name, "venv"))
         here = Path(sys.executable)
-        versions = json.loads(_python(other, "--versions", folder=name))
+        versions = _python(other, "--versions", folder=name)
         prompts = Path(name, "prompts.json")
         # Made in a process of its own: what this one has in memory its children are charged with.
-        prompts.write_text(_python(here, "--texts", str(options.samples), folder=name))
+        prompts.write_text(json.dumps(_python(here, "--texts", str(options.samples), folder=name)))
         results: list[Taken] = []
         for connections in options.connections:
             for number in range(options.rounds):
@@ -264,10 +246,6 @@ def main() -> None:
         f"{options.samples} samples, {latency}, median of {options.rounds}; here {surroundings()}, ", end=""
     )
     print(f"there {versions}\n\n{markdown(results)}\n{FACTS}")
-    if options.json:
-        kept = {"here": surroundings(), "there": versions, "latency": options.latency}
-        rows = [asdict(one) for one in results]
-        options.json.write_text(json.dumps({**kept, "samples": options.samples, "rounds": rows}, indent=1))
     return None
 
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from gateway import Limit, bench_study, surroundings
-from server import loopback, own_cost, seen, store_cost
+from server import fresh, loopback, own_cost, seen, store_cost
 
 if TYPE_CHECKING:
     from toolkit.study import Study
@@ -58,19 +56,12 @@ class Taken:
     store_peak: float | None
 
 
-def asked(study: Study, job: Job) -> Mapping[str, Any]:
-    """Ask every run, and judge it where there is a judge."""
-    return _executed(study, job)
+def executed(study: Study, job: Job) -> Mapping[str, Any]:
+    """Ask every run and judge it where there is a judge; of a finished study nothing is asked, or all is replayed."""
+    from toolkit.pipeline import run_plan
 
-
-def found_done(study: Study, job: Job) -> Mapping[str, Any]:
-    """Run the finished study again: nothing is to be asked."""
-    return _executed(study, job)
-
-
-def replayed(study: Study, job: Job) -> Mapping[str, Any]:
-    """Make every run again from the ledger."""
-    return _executed(study, job, replay=True)
+    replay = job.what.startswith("replay")
+    return run_plan(study.plan, study.store, progress=False, limit=job.runs, replay=replay).to_dict()
 
 
 def framed(study: Study, job: Job) -> Mapping[str, Any]:
@@ -80,17 +71,8 @@ def framed(study: Study, job: Job) -> Mapping[str, Any]:
     return {"succeeded": int(whole.sum()), "new_calls": 0}
 
 
-def _executed(study: Study, job: Job, **how: bool) -> Mapping[str, Any]:
-    from toolkit.pipeline import run_plan
-
-    return run_plan(study.plan, study.store, progress=False, limit=job.runs, **how).to_dict()
-
-
 WORK: Mapping[str, Callable[[Study, Job], Mapping[str, Any]]] = {
-    "ask": asked,
-    "find all done": found_done,
-    "replay": replayed,
-    "replay, runs and texts emptied": replayed,
+    **dict.fromkeys(("ask", "find all done", "replay", "replay, runs and texts emptied"), executed),
     "frame": framed,
 }
 
@@ -119,31 +101,16 @@ def child(job: Job) -> None:
     texts = store.database["output_blobs"].count_documents({})
     store.close()
     server = store_cost(plan.store_folder)
-    result = {
-        "wall": wall,
-        "peak": own_cost().peak,
-        "store_peak": server.peak if server else None,
-        "succeeded": facts["succeeded"],
-        "new_calls": facts["new_calls"],
-        "kept": kept,
-        "calls": calls,
-        "texts": texts,
-    }
-    print(json.dumps(result))
+    took = {"wall": wall, "peak": own_cost().peak, "store_peak": server.peak if server else None}
+    took |= {name: facts[name] for name in ("succeeded", "new_calls")}
+    print(json.dumps({**took, "kept": kept, "calls": calls, "texts": texts}))
 
 
 def taken(job: Job) -> Taken:
     """Do one job in a fresh process, and refuse numbers of work that was not done."""
     before, started = seen(job.url), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, __file__, "--child", json.dumps(asdict(job))],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    said = fresh(__file__, "--child", json.dumps(asdict(job)))
     whole = time.perf_counter() - started
-    if done.returncode:
-        raise SystemExit(f"{job.what}, {job.runs} runs: ended with {done.returncode}; what it said is above")
-    said = json.loads(done.stdout.splitlines()[-1])
     calls = job.runs * (2 if job.judge else 1)
     new = calls if job.what == "ask" else 0
     expected = {"succeeded": job.runs, "new_calls": new, "kept": job.runs, "calls": calls}
@@ -154,18 +121,16 @@ def taken(job: Job) -> Taken:
             f"the server saw {seen(job.url) - before} requests, {new} are right"
         )
     result = Taken(job.what, job.runs, said["wall"], whole, said["peak"], said["store_peak"])
-    print(line(result), flush=True)
+    server = f"{result.store_peak:.0f}" if result.store_peak is not None else "?"
+    print(
+        f"{job.what:<32}{job.runs:>7}{result.wall:>9.2f}{whole:>9.2f}{result.peak:>9.0f}{server:>11}",
+        flush=True,
+    )
     return result
 
 
-def line(one: Taken) -> str:
-    """Return one row of the table."""
-    server = f"{one.store_peak:.0f}" if one.store_peak is not None else "?"
-    return f"{one.what:<32}{one.runs:>7}{one.wall:>9.2f}{one.whole:>9.2f}{one.peak:>9.0f}{server:>11}"
-
-
-def measure(url: str, options: argparse.Namespace) -> tuple[list[Taken], list[Limit]]:
-    """Do every job and return what each took, and what issues 3 and 7 limit."""
+def measure(url: str, options: argparse.Namespace) -> list[Limit]:
+    """Do every job and return what issues 3 and 7 limit."""
     with tempfile.TemporaryDirectory() as name:
 
         def job(what: str, runs: int, folder: str, *, judge: bool = False) -> Taken:
@@ -180,39 +145,27 @@ def measure(url: str, options: argparse.Namespace) -> tuple[list[Taken], list[Li
             again = {what: job(what, options.large, finished) for what in WORK if what != "ask"}
             judged = job("ask", options.small, "judged", judge=True)
         finally:
-            _stop_stores(Path(name))
+            # Not before: what this process has in memory its children are charged with.
+            from toolkit.store import embedded
+
+            for record in Path(name).glob("*/results/.store/server.json"):  # they would wait for users
+                embedded.stop(record.parent)
     growth = median(large.wall / small.wall for small, large in pairs)
     large = f"{options.large} runs"
     # Ten times the runs in ten times the time; another pair of sizes is held to the same 10 %.
     most = ASKED_GROWTH / 10 * options.large / options.small
-    return [one for pair in pairs for one in pair] + [*again.values(), judged], [
+    emptied = "replay, runs and texts emptied"
+    a_call = judged.wall / options.small / 2 * 1000
+    return [
         Limit(f"wall of {large} / of {options.small}, median of {options.rounds}", growth, most),
         Limit(f"peak memory, {large}", max(pair[1].peak for pair in pairs), ASKED_PEAK_MB, "MB"),
         Limit("peak memory, replay", again["replay"].peak, ASKED_PEAK_MB, "MB"),
         Limit(f"finding {large} done", again["find all done"].wall, ASKED_DONE, "s"),
         Limit(f"replay of {large}", again["replay"].wall, ASKED_REPLAY, "s"),
-        Limit(
-            f"replay of {large}, runs and texts emptied",
-            again["replay, runs and texts emptied"].wall,
-            ASKED_REPLAY,
-            "s",
-        ),
+        Limit(f"replay of {large}, runs and texts emptied", again[emptied].wall, ASKED_REPLAY, "s"),
         Limit(f"frame of {large}", again["frame"].wall, ASKED_FRAME, "s"),
-        Limit(
-            f"one judge, wall a call, {options.small} runs",
-            judged.wall / options.small / 2 * 1000,
-            None,
-            "ms",
-        ),
+        Limit(f"one judge, wall a call, {options.small} runs", a_call, None, "ms"),
     ]
-
-
-def _stop_stores(folder: Path) -> None:
-    """End the servers of all stores below a folder: they would wait for users of a folder that is gone."""
-    from toolkit.store import embedded
-
-    for record in folder.glob("*/results/.store/server.json"):
-        embedded.stop(record.parent)
 
 
 def main() -> None:
@@ -225,7 +178,6 @@ def main() -> None:
     parser.add_argument("--latency", type=float, default=0.01, help="seconds")
     parser.add_argument("--connections", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write every number to this file")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -233,12 +185,7 @@ def main() -> None:
     print(f"{options.latency * 1000:.0f} ms, {options.connections} connections; {surroundings()}")
     print(f"{'what':<32}{'runs':>7}{'s':>9}{'whole s':>9}{'peak MB':>9}{'server MB':>11}", flush=True)
     with loopback(options.latency) as url:
-        rows, found = measure(url, options)
-    print("", *found, sep="\n")
-    if options.json:
-        kept = {**surroundings(), "latency": options.latency, "connections": options.connections}
-        rest = {"jobs": [asdict(row) for row in rows], "limits": [asdict(limit) for limit in found]}
-        options.json.write_text(json.dumps({**kept, **rest}, indent=1))
+        print("", *measure(url, options), sep="\n")
     return None
 
 

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import resource
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -20,7 +21,6 @@ JUDGE = "bench-judge"
 """A request to a model of this name is answered with scores, every other one with prose."""
 _REPLY = "Reply 0000000: isolate the host. " + "Isolate the host. " * 19
 """The number is that of the request: models seldom say the same twice, and equal replies are kept once."""
-_PAID = {"input": 200, "output": 80}  # tokens the server says a reply took
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,14 @@ class Cost:
 
     cpu: float
     peak: float
+
+
+def fresh(script: str, *arguments: str, python: Path | str = sys.executable, **how: Any) -> Any:
+    """Run a benchmark in a fresh process and return what it printed last, which is JSON."""
+    done = subprocess.run([str(python), script, *arguments], stdout=subprocess.PIPE, text=True, **how)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(arguments)}: ended with {done.returncode}; what it said is above")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @contextlib.contextmanager
@@ -115,24 +123,13 @@ def _serve(ready: Any, latency: float) -> None:
 
 def _chat(text: str) -> bytes:
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-    usage = {
-        "prompt_tokens": _PAID["input"],
-        "completion_tokens": _PAID["output"],
-        "total_tokens": sum(_PAID.values()),
-    }
+    usage = {"prompt_tokens": 200, "completion_tokens": 80, "total_tokens": 280}
     reply = {"id": "x", "object": "chat.completion", "created": int(time.time()), "model": "bench"}
     return json.dumps({**reply, "choices": [choice], "usage": usage}).encode()
 
 
 def _message(text: str) -> bytes:
-    reply = {
-        "id": "x",
-        "type": "message",
-        "role": "assistant",
-        "model": "bench",
-        "content": [{"type": "text", "text": text}],
-        "stop_reason": "end_turn",
-        "stop_sequence": None,
-        "usage": {"input_tokens": _PAID["input"], "output_tokens": _PAID["output"]},
-    }
-    return json.dumps(reply).encode()
+    usage = {"input_tokens": 200, "output_tokens": 80}
+    reply = {"id": "x", "type": "message", "role": "assistant", "model": "bench", "stop_reason": "end_turn"}
+    content = [{"type": "text", "text": text}]
+    return json.dumps({**reply, "stop_sequence": None, "content": content, "usage": usage}).encode()

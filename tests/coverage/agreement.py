@@ -34,7 +34,6 @@ from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.agreement.correlations import clustered_pearson, pearson_between_judges
 from toolkit.stats.agreement.icc import (
     THESE_JUDGES,
-    IncompleteIcc,
     clustered_icc,
     icc_estimates,
     incomplete_icc,
@@ -241,8 +240,8 @@ def _three_of_five(rng: np.random.Generator, made: Setting) -> Outcome:
     found = _incomplete(rng, made, np.array(LENIENCY))
     truth = draw.icc_of_these_judges(model_of(made), LENIENCY)
     return {
-        "ICC(A,1)": (found.these_judges[0], truth["ICC(A,1)"]),
-        "ICC(C,1)": (found.icc[1], truth["ICC(C,1)"]),
+        "ICC(A,1)": (found[4], truth["ICC(A,1)"]),
+        "ICC(C,1)": (found[1], truth["ICC(C,1)"]),
     }
 
 
@@ -256,10 +255,10 @@ def _three_of_new_five(rng: np.random.Generator, made: Setting) -> Outcome:
     """The same, and the five judges are drawn anew for every study."""
     model = model_of(made)
     found = _incomplete(rng, made, rng.normal(0, model.judge, len(LENIENCY)))
-    return {"ICC(A,1)": (found.icc[0], draw.icc_of_drawn_judges(model, len(LENIENCY))["ICC(A,1)"])}
+    return {"ICC(A,1)": (found[0], draw.icc_of_drawn_judges(model, len(LENIENCY))["ICC(A,1)"])}
 
 
-def _incomplete(rng: np.random.Generator, made: Setting, leniency: np.ndarray) -> IncompleteIcc:
+def _incomplete(rng: np.random.Generator, made: Setting, leniency: np.ndarray) -> tuple[Estimate, ...]:
     ratings = draw_ratings(rng, model_of(made), bases=made["bases"], answers=3, leniency=leniency)
     order = rng.random((ratings["target"].nunique(), len(leniency))).argsort(axis=1).argsort(axis=1)
     return incomplete_icc(matrix_of(ratings[(order < 3).ravel()]))

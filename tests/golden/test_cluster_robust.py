@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg, stats
 
-from toolkit.errors import InputError
-from toolkit.stats.inference.means import cluster_robust
+from toolkit.stats import cluster_robust, clustered_mean, clustered_pearson, clustered_slope
 
 
 def written_out(
@@ -110,9 +109,20 @@ def test_what_the_design_does_not_hold_says_why() -> None:
     assert "no answers" in cluster_robust(np.empty((0, 2)), [], [], {"b": [0, 1]})["b"].reason
 
 
-def test_what_cannot_be_used_is_refused() -> None:
-    """Unequal lengths and values that are no numbers."""
-    with pytest.raises(InputError, match="give as many"):
-        cluster_robust(np.ones((3, 1)), [1.0, 2.0], "abc", {"b": [1]})
-    with pytest.raises(InputError, match="missing or infinite"):
-        cluster_robust(np.ones((2, 1)), [1.0, np.nan], "ab", {"b": [1]})
+def test_a_mean_and_a_slope_are_the_regressions_that_they_are() -> None:
+    """A mean is a regression on a constant; a correlation beside the slope is that of numpy."""
+    x, y, clusters = sample()
+    mean, by_constant = (
+        clustered_mean(y, list(clusters)),
+        cluster_robust(x[:, :1], y, clusters, {"m": [1]})["m"],
+    )
+    parts = [(one.error, one.degrees, one.low, one.high, one.p_value) for one in (mean, by_constant)]
+    assert parts[0] == pytest.approx(parts[1])
+    slope = clustered_slope("s", x[:, 1], y, list(clusters))
+    by_line = cluster_robust(x[:, :2], y, clusters, {"s": [0, 1]})["s"]
+    assert (slope.estimate, slope.low, slope.high) == pytest.approx(
+        (by_line.estimate, by_line.low, by_line.high)
+    )
+    r = clustered_pearson("r", x[:, 1], y, list(clusters))
+    assert r.estimate == pytest.approx(np.corrcoef(x[:, 1], y)[0, 1])
+    assert r.low < r.estimate < r.high

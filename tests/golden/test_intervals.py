@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.errors import InputError
+from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import clustered_mean, mean_interval
+from toolkit.stats.inference.proportions import CLUSTERED_METHOD, METHOD, share, wilson
 
 GOLDEN = json.loads(
     (Path(__file__).parents[1] / "golden" / "clustered_error_miller_2024.json").read_text("utf-8")
@@ -44,22 +46,58 @@ def test_the_interval_and_p_value_are_those_of_scipy(values):
     assert found.p_value == pytest.approx(oracle.pvalue, abs=1e-9)
 
 
-@pytest.mark.parametrize(("values", "reason"), [([2.0], "two are needed"), ([0.1 + 0.2, 0.3], "are equal")])
-def test_values_that_do_not_vary_have_a_mean_and_no_interval(values, reason):
-    found = mean_interval(values)
-    assert found.mean == pytest.approx(values[0])
-    assert found.low is None
-    assert found.error is None
-    assert reason in found.reason
+def test_cases_that_stand_alone_have_the_plain_interval() -> None:
+    """Without clusters, and with one case in each."""
+    hits = [True, False, True, True]
+    plain, single = share("s", hits), share("s", hits, list("abcd"))
+    assert (plain.low, plain.high) == (single.low, single.high) == wilson(3, 4)
+    assert (plain.method, single.method, plain.n, single.n) == (
+        METHOD,
+        METHOD,
+        {"pairs": 4},
+        {"pairs": 4, "bases": 4},
+    )
 
 
-@pytest.mark.parametrize("values", [[], [1.0, float("nan")], [float("inf"), 1.0]])
-def test_missing_and_infinite_values_are_refused(values):
-    with pytest.raises(InputError, match="mean"):
-        mean_interval(values)
+def test_cases_of_one_cluster_that_agree_count_as_one() -> None:
+    """Three alike cases in each of forty bases are forty cases, with Student t for the normal; where all agree, too."""
+    many = [name for name in range(40) for _ in range(3)]
+    alike = share("s", [name < 20 for name in many], many)
+    doubt = (2.0226909 / 1.9599640) ** 2
+    assert (alike.low, alike.high) == pytest.approx(wilson(20 / doubt, 40 / doubt))
+    assert alike.method == CLUSTERED_METHOD
+    bases = [name for name in "abcd" for _ in range(3)]
+    none = share("s", [False] * 12, bases)
+    assert (none.low, none.high) == pytest.approx(wilson(0, 4))
+    within = share("s", [True, False] * 40, [n // 2 for n in range(80)])
+    assert within.low < wilson(40, 80)[0], "never narrower than independent cases"
+    assert share("s", [True, False, True], ["a"] * 3).low == wilson(2 / 3, 1)[0]
 
 
-def test_each_value_needs_a_cluster():
-    with pytest.raises(InputError, match="cluster for each value"):
-        clustered_mean([1.0, 2.0], ["a"])
-    assert clustered_mean([1.0, 2.0], ["a", "a"]).low is None
+def test_the_interval_is_bias_corrected_with_the_degrees_that_the_kurtosis_leaves():
+    """The oracle takes the unbiased kurtosis of scipy."""
+    rng = np.random.default_rng(4)
+    parts = rng.exponential(size=15)
+    whole = 1.1
+    variance = parts.var() * 14
+    excess = stats.kurtosis(parts, bias=False)
+    assert excess > 0
+    degrees = 2 / (2 / 14 + excess / 15)
+    centre = whole - 14 * (parts.mean() - whole)
+    half = stats.t.ppf(0.975, degrees) * math.sqrt(variance)
+    low, high, _ = jackknife_interval(whole, parts)
+    assert (float(low), float(high)) == pytest.approx((centre - half, centre + half))
+
+
+def test_of_a_mean_of_light_tails_it_is_the_t_interval():
+    x = np.arange(10.0)
+    low, high, _ = jackknife_interval(x.mean(), (x.sum() - x) / 9)
+    assert (float(low), float(high)) == pytest.approx(stats.t.interval(0.95, 9, x.mean(), stats.sem(x)))
+
+
+@pytest.mark.parametrize(
+    "parts", [[1.0, 2.0, 3.0], [1.0] * 6, [1.0, 2.0, 3.0, 4.0, math.nan], [math.inf] * 5]
+)
+def test_there_is_none_of_three_bases_nor_where_bases_make_no_or_an_infinite_difference(parts):
+    low, high, _ = jackknife_interval(1.0, np.array(parts))
+    assert np.isnan([low, high]).all()

@@ -13,7 +13,6 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.inter_rater import fleiss_kappa as fleiss_of_statsmodels
 
-from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
 from toolkit.stats.result import Estimate
 
@@ -90,62 +89,3 @@ def test_missing_items_are_left_out_and_counted() -> None:
     assert (found.n["items"], found.missing) == (5, 2)
     assert found.estimate == cohen_kappa(first[:5], second[:5]).estimate
     assert found.estimate == pytest.approx(cohen_kappa(second, first).estimate)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "says"),
-    [
-        ([], [], "the first gave one category at most"),
-        ([1], [1], "the first gave one category at most"),
-        ([1, 1, 1], [1, 0, 1], "the first gave one category at most"),
-        ([1, 0, 1], [0, 0, 0], "the second gave one category at most"),
-        ([None, None], [1, 0], "the first gave one category at most"),
-    ],
-)
-def test_constant_marginals_are_not_estimable(first: list, second: list, says: str) -> None:
-    """Who always says the same cannot agree beyond chance, and kappa is no number."""
-    found = cohen_kappa(first, second)
-    assert not found.estimable
-    assert found.note == f"not estimable: {says}"
-
-
-def test_full_agreement_has_no_interval() -> None:
-    """Kappa is 1, or -1, and its standard error 0: an interval of no width would be a lie."""
-    assert cohen_kappa([1, 0, 1], [1, 0, 1]) == Estimate(
-        "Cohen's kappa",
-        1.0,
-        method="Fisher z, standard error of Fleiss, Cohen & Everitt (1969)",
-        n={"items": 3},
-        note="no interval: they agree on all items",
-    )
-    assert cohen_kappa([1, 0], [0, 1]).low is None
-    full = fleiss_kappa([[1, 1], [0, 0]])
-    assert (full.estimate, full.low) == (1.0, None)
-
-
-@pytest.mark.parametrize(
-    ("votes", "says"),
-    [
-        ([], "no item has two votes"),
-        ([[1], [0]], "no item has two votes"),
-        ([[None, None], [1, None]], "no item has two votes"),
-        ([[1, 1], [1, 1]], "every vote is the same"),
-    ],
-)
-def test_fleiss_says_why_there_is_nothing(votes: list, says: str) -> None:
-    """One vote an item, or one kind of vote, is no agreement."""
-    found = fleiss_kappa(votes)
-    assert (found.estimate, found.note) == (None, f"not estimable: {says}")
-
-
-def test_one_item_has_no_interval() -> None:
-    """With one item there is no spread between items."""
-    found = fleiss_kappa([[1, 0, 1]])
-    assert found.estimate is not None
-    assert found.low is None
-
-
-def test_different_numbers_are_refused() -> None:
-    """Two raters of different items are an error, never cut to the shorter."""
-    with pytest.raises(InputError, match="3 and 2 categories"):
-        cohen_kappa([1, 0, 1], [1, 0])

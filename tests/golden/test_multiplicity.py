@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.errors import InputError
 from toolkit.stats.inference.multiplicity import false_discovery, holm
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "holm_1979.json").read_text("utf-8"))
@@ -18,12 +17,6 @@ def test_a_test_that_was_not_made_stays_missing_and_is_not_counted():
     assert holm([]) == ()
 
 
-@pytest.mark.parametrize("wrong", [-0.1, 1.1])
-def test_a_p_value_that_cannot_be_is_refused(wrong):
-    with pytest.raises(InputError, match="p value"):
-        holm([0.5, wrong])
-
-
 def test_benjamini_and_hochberg_give_the_golden_values():
     golden = json.loads(
         (Path(__file__).parents[1] / "golden" / "benjamini_hochberg_1995.json").read_text("utf-8")
@@ -31,7 +24,5 @@ def test_benjamini_and_hochberg_give_the_golden_values():
     assert false_discovery(golden["p"]) == pytest.approx(golden["bh"])
 
 
-def test_false_discovery_leaves_out_a_test_that_was_not_made_and_refuses_what_is_no_p_value():
+def test_false_discovery_leaves_out_a_test_that_was_not_made():
     assert false_discovery([0.01, None, float("nan"), 0.04]) == (0.02, None, None, 0.04)
-    with pytest.raises(InputError, match="p value"):
-        false_discovery([0.5, 1.2])

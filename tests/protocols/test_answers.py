@@ -114,48 +114,32 @@ REPLY_ROWS = [(key, text, expected) for key, expected, texts in REPLIES for text
     ("key", "text", "expected"), REPLY_ROWS, ids=[f"{k.kind}-{t[:40]!r}" for k, t, _ in REPLY_ROWS]
 )
 def test_a_reply_gives_the_expected_answer_or_not(key, text, expected):
-    """Every row is a reply as a model may write it, with what a reader would say of it."""
     question = Q_HOST if key is HOST else Q_COUNT if key in (TWELVE, ZERO) else ""
     match = matches(key, text, question)
     assert match.matched is expected, match
     assert match.why
 
 
-def test_a_unit_that_the_question_asks_for_is_not_converted():
-    """350 ms is 350 when milliseconds are asked for, and 0.35 when seconds are."""
+def test_a_unit_is_what_the_question_asks_for_and_a_kilobyte_may_be_1000_or_1024_bytes():
     key = AnswerKey("number", 350, 1)
     assert matches(key, "350 ms", "How many ms?").matched
     assert not matches(key, "350 ms", "How many seconds?").matched
-
-
-def test_kilobytes_are_a_thousand_or_1024_bytes():
-    """Both readings of KB are common, and a reply in KB may mean either."""
     for value in (2000, 2048):
         assert matches(AnswerKey("number", value), "2 KB", "How many bytes?").matched
 
 
-def test_what_a_judge_must_decide_stays_undecided():
-    """A key of kind judge gives no verdict of its own, except on an empty reply."""
+def test_what_a_judge_must_decide_or_no_pattern_can_stays_undecided(monkeypatch):
+    """A pattern that never ends or a reply too long for it is neither a match nor a miss; an empty reply is none."""
     key = AnswerKey("judge", "It says that this is a beacon.")
     assert matches(key, "A beacon.").matched is None
     assert matches(key, " ").matched is False
-
-
-def test_a_pattern_that_never_ends_leaves_the_answer_undecided(monkeypatch):
-    """A timeout is missing with its reason; it is neither a match nor a miss."""
     monkeypatch.setattr("toolkit.protocols.answers.REGEX_SECONDS", 0.05)
-    match = matches(AnswerKey("regex", r"^(a|aa)+(b|bb)+\1+$(c)"), "a" * 5000 + "!")
     slow = matches(AnswerKey("regex", r"(x+x+)+y"), "x" * 5000)
-    assert slow.matched is None
+    long = matches(PARAMETER, "id " * 10_000)
+    assert slow.matched is long.matched is None
     assert "longer than" in slow.why
-    assert match.matched is not True
-
-
-def test_a_reply_too_long_for_a_pattern_is_undecided_and_says_so():
-    """Nothing is cut off silently."""
-    match = matches(PARAMETER, "id " * 10_000)
-    assert match.matched is None
-    assert "20000 characters" in match.why
+    assert "20000 characters" in long.why
+    assert matches(AnswerKey("regex", r"^(a|aa)+(b|bb)+\1+$(c)"), "a" * 5000 + "!").matched is not True
 
 
 @pytest.mark.parametrize(
@@ -164,7 +148,6 @@ def test_a_reply_too_long_for_a_pattern_is_undecided_and_says_so():
      "answer is " * 3_000, "- " * 15_000, "not " * 10_000, "**a" * 10_000, ":" * 30_000, "\0" * 30_000],
 )  # fmt: skip
 def test_hostile_replies_are_read_in_no_time(text):
-    """A reply that was made to be slow does not hang the test."""
     start = time.perf_counter()
     for key in (HOST, PATH, AGENT, BROWSER, TWELVE, CODES, PATHS, METHODS, PORT, WORD):
         assert matches(key, text, Q_HOST).matched is False
@@ -172,7 +155,6 @@ def test_hostile_replies_are_read_in_no_time(text):
 
 
 def test_a_key_of_a_question_file_is_checked_and_frozen():
-    """Lists become tuples, and what is left out gets its default."""
     assert answer_key({"kind": "set", "value": ["/a"]}, "q") == AnswerKey("set", ("/a",))
     assert answer_key({"kind": "number", "value": 3, "tolerance": 1}, "q") == AnswerKey("number", 3, 1.0)
     assert answer_key({"kind": "set", "value": [1, 2]}, "q").texts() == ("1", "2")
@@ -193,7 +175,6 @@ def test_a_key_of_a_question_file_is_checked_and_frozen():
     ({"kind": "regex", "value": "("}, "does not compile"),
 ])  # fmt: skip
 def test_a_key_that_cannot_be_used_is_refused_in_one_line(data, said):
-    """The error names the question and says what to do."""
     with pytest.raises(InputError, match=said) as caught:
         answer_key(data, "question q1")
     assert str(caught.value).startswith("question q1")

@@ -10,7 +10,7 @@ import pytest
 from toolkit.protocols.evidence import evidence
 from toolkit.protocols.mentions import mentions
 from toolkit.protocols.named_values import numbers
-from toolkit.protocols.sample_facts import Facts, sample_facts
+from toolkit.protocols.sample_facts import Facts
 
 A, B = "10.0.0.7", "198.51.100.30"
 ROWS = [
@@ -34,7 +34,7 @@ COLUMNS = ["source", "destination", "source_port", "destination_port", "tcp_flag
 def facts() -> Facts:
     frame = pd.DataFrame(ROWS, columns=COLUMNS)
     frame = frame.astype(dict.fromkeys(("source_port", "destination_port", "stream", "status"), "Int64"))
-    return sample_facts("shop", frame.to_csv(index=False), frame)
+    return Facts("shop", frame.to_csv(index=False), frame)
 
 
 HOW_MANY = "How many HTTP requests does the sample hold? Answer with the number only."
@@ -96,7 +96,6 @@ UNCLEAR = [
 
 @pytest.mark.parametrize("answer", HELD)
 def test_what_the_sample_holds_or_what_follows_from_it_is_held(answer, facts):
-    """An answer that keeps to the sample makes claims, and every one of them is held."""
     claims = evidence(answer, facts)
     assert claims
     assert [claim for claim in claims if not claim.held] == []
@@ -122,12 +121,8 @@ def test_what_the_question_names_is_never_invented(facts):
     answer = "Yes: 8.8.8.8 asked evil.example for /admin on port 443 with status 418 in 99 requests."
     assert all(claim.held for claim in evidence(answer, facts, question))
     assert len([claim for claim in evidence(answer, facts) if not claim.held]) == 6
-
-
-def test_what_the_key_holds_is_never_invented(facts):
-    """A key that knows more than the sample's columns is right."""
-    assert evidence("/other", facts, "", "/other")[0].held
-    assert not evidence("/other", facts)[0].held
+    # A key that knows more than the sample's columns is right.
+    assert [evidence("/other", facts, "", known)[0].held for known in ("/other", "")] == [True, False]
 
 
 @pytest.mark.parametrize(("answer", "question", "expected"), [
@@ -146,7 +141,7 @@ def test_a_bare_number_means_what_the_question_asks_for(answer, question, expect
 
 def test_a_sample_without_columns_holds_nothing_and_breaks_nothing():
     """Columns can be chosen, so every one of them may be absent; an empty sample has a count of 0."""
-    facts = sample_facts("empty", "number\n", pd.DataFrame({"number": []}))
+    facts = Facts("empty", "number\n", pd.DataFrame({"number": []}))
     assert (facts.addresses, facts.hosts, facts.paths, facts.ports) == (frozenset(),) * 4
     assert facts.counts == {0}
     assert not evidence("10.0.0.7", facts)[0].held
@@ -167,7 +162,6 @@ def test_counts_follow_from_the_sample_by_hand(facts):
      "status 200, 201 and " * 2_000, "\0" * 30_000],
 )  # fmt: skip
 def test_hostile_answers_are_read_in_no_time(text, facts):
-    """The time grows with the length of the answer and not faster."""
     start = time.perf_counter()
     evidence(text, facts, HOW_MANY)
     assert time.perf_counter() - start < 10
@@ -181,7 +175,6 @@ def test_hostile_answers_are_read_in_no_time(text, facts):
     ("GET / HTTP/1.1", [("path", "/")]),
 ])  # fmt: skip
 def test_mentions_are_found_with_their_places(text, expected):
-    """Every mention stands where it says it does."""
     found = mentions(text)
     assert [(one.kind, one.value) for one in found] == expected
     assert all(text[one.start : one.end] == one.text for one in found)
@@ -193,5 +186,4 @@ def test_mentions_are_found_with_their_places(text, expected):
     ("one of 7", [7]), ("three-way", []), ("ninety-nine", [99]), ("50%", [50]),
 ])  # fmt: skip
 def test_numbers_are_read_as_they_are_written(text, values):
-    """Digits in names are no numbers, and a unit says what a number stands for."""
     assert [pytest.approx(number.values[0]) for number in numbers(text)] == values

@@ -13,7 +13,7 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.prompt_test import PromptReply
-from toolkit.protocols.citations import Verdict
+from toolkit.protocols.experiments import Verdict
 from toolkit.protocols.one_shot import OneShotTest
 
 CARD = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "write_instrument_card.py"))
@@ -66,7 +66,6 @@ def test_the_card_is_what_the_instrument_gives(labelled):
 
 
 def verdict(answer: Any, *, question: str = "login_post_refused") -> Verdict:
-    """Return the verdict on one reply in the evidence format."""
     test = OneShotTest(only=[question], answer_format="evidence")
     (item,) = test.make_test_items()
     text = answer if isinstance(answer, str) else json.dumps(answer)

@@ -13,7 +13,6 @@ SYN, ACK, PSH, FIN = 0x02, 0x10, 0x08, 0x01
 
 
 def pcap(frames: Iterable[bytes], *, step: float = 0.001, link: int = 1) -> bytes:
-    """Return a classic pcap file (microseconds, Ethernet) with one frame every ``step`` seconds."""
     parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, link)]
     for index, frame in enumerate(frames):
         seconds, rest = divmod(round(index * step * 1_000_000), 1_000_000)
@@ -22,8 +21,6 @@ def pcap(frames: Iterable[bytes], *, step: float = 0.001, link: int = 1) -> byte
 
 
 def pcapng(frames: Sequence[bytes], *, step: float = 0.001) -> bytes:
-    """Return the same as a pcapng file: a section, an interface, one enhanced packet block a frame."""
-
     def block(kind: int, body: bytes) -> bytes:
         size = len(body) + 12
         return struct.pack("<II", kind, size) + body + struct.pack("<I", size)
@@ -40,19 +37,16 @@ def pcapng(frames: Sequence[bytes], *, step: float = 0.001) -> bytes:
 
 
 def mac(text: str) -> bytes:
-    """Return the six bytes of a MAC address."""
     return bytes.fromhex(text.replace(":", ""))
 
 
 def ethernet(payload: bytes, kind: int, *, vlan: int | None = None, back: bool = False) -> bytes:
-    """Return an Ethernet frame, tagged with a VLAN number when one is given."""
     ends = (CLIENT_MAC, SERVER_MAC) if back else (SERVER_MAC, CLIENT_MAC)
     tag = b"" if vlan is None else struct.pack("!HH", 0x8100, vlan)
     return mac(ends[0]) + mac(ends[1]) + tag + struct.pack("!H", kind) + payload
 
 
 def checksum(data: bytes) -> int:
-    """Return the Internet checksum."""
     total = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -62,14 +56,12 @@ def checksum(data: bytes) -> int:
 def ipv4(
     payload: bytes, protocol: int, source: str, destination: str, *, fragment: int = 0, number: int = 1
 ) -> bytes:
-    """Return an IPv4 packet; ``fragment`` is the flags-and-offset word."""
     addresses = ipaddress.IPv4Address(source).packed + ipaddress.IPv4Address(destination).packed
     head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(payload), number, fragment, 64, protocol, 0)
     return head[:10] + struct.pack("!H", checksum(head + addresses)) + addresses + payload
 
 
 def ipv6(payload: bytes, protocol: int, source: str, destination: str) -> bytes:
-    """Return an IPv6 packet."""
     addresses = ipaddress.IPv6Address(source).packed + ipaddress.IPv6Address(destination).packed
     return struct.pack("!IHBB", 6 << 28, len(payload), protocol, 64) + addresses + payload
 
@@ -82,12 +74,10 @@ def tcp(
 
 
 def udp(payload: bytes, source: int, destination: int) -> bytes:
-    """Return a UDP datagram (no checksum)."""
     return struct.pack("!HHHH", source, destination, 8 + len(payload), 0) + payload
 
 
 def arp() -> bytes:
-    """Return an ARP request on Ethernet: a packet without an IP header."""
     body = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + mac(CLIENT_MAC) + ipaddress.IPv4Address(CLIENT).packed
     return ethernet(body + bytes(6) + ipaddress.IPv4Address(SERVER).packed, 0x0806)
 
@@ -101,8 +91,6 @@ def flow(
     vlan: int | None = None,
     version: int = 4,
 ) -> list[bytes]:
-    """Return one TCP connection: three-way handshake, a request, its reply, and the end."""
-
     def frame(payload: bytes, flags: int, seq: int, ack: int, back: bool = False) -> bytes:
         ports = (server_port, port) if back else (port, server_port)
         segment = tcp(payload, *ports, seq=seq, ack=ack, flags=flags)
@@ -126,27 +114,19 @@ def flow(
 
 
 def get(uri: bytes = b"/", host: bytes = b"shop.example", agent: bytes = b"probe/1.0") -> bytes:
-    """Return an HTTP request as bytes, so that it can hold what no client would send."""
     return b"GET " + uri + b" HTTP/1.1\r\nHost: " + host + b"\r\nUser-Agent: " + agent + b"\r\n\r\n"
 
 
 def answer(status: bytes = b"200 OK", body: bytes = b"hello", kind: bytes = b"text/plain") -> bytes:
-    """Return an HTTP reply as bytes."""
-    size = str(len(body)).encode()
-    return (
-        b"HTTP/1.1 "
-        + status
-        + b"\r\nContent-Type: "
-        + kind
-        + b"\r\nContent-Length: "
-        + size
-        + b"\r\n\r\n"
-        + body
+    return b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+        status,
+        kind,
+        len(body),
+        body,
     )
 
 
 def dns(source: int = 53000) -> bytes:
-    """Return a DNS question in UDP."""
     question = (
         struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + b"\x04shop\x07example\x00" + struct.pack("!HH", 1, 1)
     )
@@ -154,7 +134,6 @@ def dns(source: int = 53000) -> bytes:
 
 
 def fragments() -> list[bytes]:
-    """Return one UDP datagram of 2,000 bytes in two IPv4 fragments."""
     whole = udp(bytes(2000), 5000, 6000)
     return [
         ethernet(ipv4(whole[:1480], 17, CLIENT, SERVER, fragment=0x2000, number=9), 0x0800),
@@ -181,14 +160,7 @@ def tunnels() -> dict[str, bytes]:
     }
 
 
-def four_in_six() -> bytes:
-    """Return TCP over IPv4 carried inside IPv6; the row of the packet shows the inner one."""
-    inner = ipv4(tcp(b"", 40001, 80, flags=SYN), 6, CLIENT, SERVER)
-    return ethernet(ipv6(inner, 4, CLIENT6, SERVER6), 0x86DD)
-
-
 def client_hello(name: bytes = b"shop.example") -> bytes:
-    """Return a TLS 1.2 client hello with a server name."""
     entry = struct.pack("!BH", 0, len(name)) + name
     listed = struct.pack("!H", len(entry)) + entry
     extension = struct.pack("!HH", 0, len(listed)) + listed

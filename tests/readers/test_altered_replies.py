@@ -52,7 +52,6 @@ def one(kind: str, text: str, seed: int = 1):
 
 
 def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None:
-    """Padded, planted, shuffled, attacked; the same arguments give the same probes, another seed gives others."""
     attacks = shipped_attacks()[:3]
     probes = probes_of(REPLY, 5, attacks=attacks)
     assert [probe.kind for probe in probes] == [*list(KINDS)[:3], *["attacked"] * 3]
@@ -63,7 +62,6 @@ def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None
 
 @pytest.mark.parametrize("text", ["", "   \n\n "])
 def test_an_empty_reply_has_no_probe_and_says_why(text: str) -> None:
-    """Every probe is there, without a text and with the reason."""
     probes = probes_of(text, 1, attacks=shipped_attacks()[:1])
     assert [(probe.text, probe.reason) for probe in probes] == [(None, EMPTY)] * 4
     with pytest.raises(InputError, match="probe 'louder' is unknown; use padded"):
@@ -80,49 +78,35 @@ def test_padding_adds_about_half_the_tokens_and_keeps_every_line(seed: int) -> N
     assert all(line in left for line in lines(REPLY))
 
 
-def test_padding_comes_in_several_variants_and_does_not_repeat_itself() -> None:
-    """Three fillers in three places; a reply of 1,000 tokens is padded without saying one sentence twice."""
+def test_padding_comes_in_several_variants_and_says_nothing_twice_or_that_could_be_scored() -> None:
+    """Three fillers in three places; no sentence twice in 1,000 tokens, no number, standard or word of the work."""
     assert {one("padded", REPLY, seed).variant for seed in range(30)} == {"preamble", "closing", "between"}
     long = "\n\n".join(
         f"Paragraph {n} names host {n} and says what to do with it in detail." for n in range(70)
     )
+    scored = r"[0-9]|risk|secur|incident|complian|step[s ]*:|ISO|NIST|attack|host"
     for seed in range(6):
         added = lines(one("padded", long, seed).text)
         said = [s for line in added if line not in lines(long) for s in re.split(r"(?<=\.) ", line)]
         assert len(said) == len(set(said)) > 10
-
-
-def test_fillers_say_nothing_that_can_be_scored() -> None:
-    """No number, no name of a standard, no word of security work."""
     for filler in DATA["fillers"]:
-        for sentence in filler["sentences"]:
-            assert not re.search(
-                r"[0-9]|risk|secur|incident|complian|step[s ]*:|ISO|NIST|attack|host", sentence
-            )
+        assert not [sentence for sentence in filler["sentences"] if re.search(scored, sentence)]
 
 
-@pytest.mark.parametrize(
-    ("text", "variant", "was", "now"),
-    [
-        ("Close port 443 now.", "port", "443", r"69|179|5060|6667|9100"),
-        ("Allow 22/tcp only.", "port", "22", r"69|179|5060|6667|9100"),
-        ("It is CVE-2021-44228.", "vulnerability", "2021", r"201[4-7]"),
-        ("Filed as T1566.001.", "technique", "T1566", r"T1123|T1200|T1498"),
-        ("See NIST SP 800-61.", "standard", "NIST SP 800-61", r"NIST SP 800-88"),
-        ("See ISO 9001.", "standard", "ISO 9001", r"ISO 14001"),
-        ("Under the GDPR.", "regulation", "GDPR", "SOX"),
-        ("Under Article 33.", "clause", "33", r"6[4-9]|7\d|80"),
-        ("Critical severity.", "severity", "Critical", "Negligible"),
-        ("severity: low", "severity", "low", "critical"),
-        ("Never share it.", "negation", "Never", "Always"),
-        ("Do not share it.", "negation", "Do not", "Do"),
-        ("Wait 24 hours.", "deadline", "hours", "months"),
-        ("Use TLS 1.3.", "protection", "TLS 1.3", "SSL 2.0"),
-        ("Isolate it.", "action", "Isolate", "Reconnect"),
-    ],
-)
+@pytest.mark.parametrize(("text", "variant", "was", "now"), [
+    ("Close port 443 now.", "port", "443", r"69|179|5060|6667|9100"),
+    ("Allow 22/tcp only.", "port", "22", r"69|179|5060|6667|9100"),
+    ("It is CVE-2021-44228.", "vulnerability", "2021", r"201[4-7]"),
+    ("Filed as T1566.001.", "technique", "T1566", r"T1123|T1200|T1498"),
+    ("See NIST SP 800-61.", "standard", "NIST SP 800-61", r"NIST SP 800-88"),
+    ("See ISO 9001.", "standard", "ISO 9001", r"ISO 14001"), ("Under the GDPR.", "regulation", "GDPR", "SOX"),
+    ("Under Article 33.", "clause", "33", r"6[4-9]|7\d|80"),
+    ("Critical severity.", "severity", "Critical", "Negligible"),
+    ("severity: low", "severity", "low", "critical"), ("Never share it.", "negation", "Never", "Always"),
+    ("Do not share it.", "negation", "Do not", "Do"), ("Wait 24 hours.", "deadline", "hours", "months"),
+    ("Use TLS 1.3.", "protection", "TLS 1.3", "SSL 2.0"), ("Isolate it.", "action", "Isolate", "Reconnect"),
+])  # fmt: skip
 def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: str, now: str) -> None:
-    """The fact is replaced by a wrong one in its own case, and everything else stays."""
     for seed in range(8):
         found = one("planted", text, seed)
         before, after = re.fullmatch("'(.*)' became '(.*)'", found.detail).groups()
@@ -132,7 +116,6 @@ def test_a_planted_error_swaps_exactly_one_fact(text: str, variant: str, was: st
 
 
 def test_the_kind_of_error_is_drawn_from_what_the_reply_holds() -> None:
-    """Over many seeds each kind of fact of the reply is swapped at some time, and no other kind."""
     kinds = "port deadline negation action standard technique vulnerability severity"
     assert {one("planted", REPLY, seed).variant for seed in range(200)} == set(kinds.split())
 
@@ -163,10 +146,6 @@ def test_paragraphs_move_and_nothing_is_lost_or_cut() -> None:
         assert re.search(r"Steps:\n\n[123]\. ", text)
         orders.add(text)
     assert len(orders) > 10
-
-
-def test_a_bare_list_is_shuffled_with_its_numbers() -> None:
-    """Two items have one other order."""
     assert one("shuffled", "1. Isolate.\n2. Report.").text == "2. Report.\n1. Isolate."
 
 

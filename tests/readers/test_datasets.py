@@ -97,9 +97,10 @@ def test_a_table_gives_the_same_texts_as_the_bases(
 ) -> None:
     table = load_dataset(write_table(tmp_path / f"mine.{kind}", rows))
     assert (table.name, table.version) == ("mine", demo.version)
-    assert [(p.prompt_id, p.text, p.base, p.token_count) for p in table.prompts] == [
-        (p.prompt_id, p.text, p.base, p.token_count) for p in demo.prompts[:3]
+    said = [
+        [(p.prompt_id, p.text, p.base, p.token_count) for p in which.prompts[:3]] for which in (table, demo)
     ]
+    assert said[0] == said[1]
     expected = {"data_sources": [], "academic_grade": False, "base_scenario": "academic_soc_001"}
     assert table.prompts[0].metadata == expected
     bare = [{name: row[name] for name in COLUMNS[:5]} for row in rows]
@@ -107,35 +108,26 @@ def test_a_table_gives_the_same_texts_as_the_bases(
     assert ({p.base for p in table.prompts}, table.version) == ({"academic_soc_001"}, "bare")
     empty = load_dataset(write_table(tmp_path / f"empty.{kind}", [row | {"base": ""} for row in rows]))
     assert {p.base for p in empty.prompts} == {"academic_soc_001"}
-
-
-def test_texts_stay_as_they_were_written(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
-    """Line breaks, a line separator inside a text, and a byte order mark that is part of no name."""
+    # Line breaks, a line separator inside a text, and a byte order mark that is part of no name.
     text = rows[0]["text"].replace("\n", "\r\n") + "\u2028Go on."
-    for kind in ("csv", "jsonl"):
-        path = write_table(tmp_path / f"mine.{kind}", [rows[0] | {"text": text}])
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + b"\n\n")
-        assert [p.text for p in load_dataset(path).prompts] == [text]
+    path = write_table(tmp_path / f"mine.{kind}", [rows[0] | {"text": text}])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes() + b"\n\n")
+    assert [p.text for p in load_dataset(path).prompts] == [text]
 
 
 # --- what cannot be read --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "pieces"),
-    [
-        ("category =", "colour =", ("unknown key 'colour'", "category")),
-        ('category = "Ransomware Incident"\n', "", ("'category' is missing",)),
-        ('"SOC_INCIDENT"', '"SOC"', ("scenario", "'SOC'", "GRC_MAPPING")),
-        ('"Ransomware Incident"', '" "', ("category: must be a text that is not empty",)),
-        ('"Ransomware Incident"', "7", ("category", "string")),
-        ('["defender:endpoint:alert"', '[""', ("data_sources.1: must be a text",)),
-        ("facts_m = [", "facts_m = []\nfacts_x = [", ("unknown key 'facts_x'", "facts_m")),
-        ("facts_m = [", "facts_m = []\n[x]\nfacts_m = [", ("unknown key 'x'",)),
-        ("facts_l = [", "facts_l = [,", ("not valid TOML",)),
-        ("From 23:50", "From " + "23:50 " * 30, ("length bin S", "'text'", "150 to 250")),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "pieces"), [
+    ("category =", "colour =", ("unknown key 'colour'", "category")),
+    ('category = "Ransomware Incident"\n', "", ("'category' is missing",)),
+    ('"SOC_INCIDENT"', '"SOC"', ("scenario", "'SOC'", "GRC_MAPPING")),
+    ('"Ransomware Incident"', '" "', ("category: must be a text that is not empty",)),
+    ('["defender:endpoint:alert"', '[""', ("data_sources.1: must be a text",)),
+    ("facts_m = [", "facts_m = []\nfacts_x = [", ("unknown key 'facts_x'", "facts_m")),
+    ("facts_l = [", "facts_l = [,", ("not valid TOML",)),
+    ("From 23:50", "From " + "23:50 " * 30, ("length bin S", "'text'", "150 to 250")),
+])  # fmt: skip
 def test_a_flawed_base_is_one_clear_line(tmp_path: Path, old: str, new: str, pieces: tuple[str, ...]) -> None:
     refused(one_base(tmp_path / "d", (old, new)), "base.toml", *pieces)
 
@@ -180,28 +172,19 @@ HEADER = "prompt_id,text,scenario,category,length_bin"
 ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a", "length_bin": "S"'
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "pieces"),
-    [
-        ("a.csv", "", ("no prompt in it",)),
-        ("a.csv", f"{HEADER}\n", ("no prompt in it",)),
-        ("a.csv", f"{HEADER},colour\na,b,c,d,S,e\n", ("line 2", "unknown key 'colour'", "dataset_version")),
-        ("a.csv", "prompt_id,text,scenario,category\na,b,SOC_INCIDENT,d\n", ("'length_bin' is missing",)),
-        ("a.csv", f"{HEADER},text\n", ("'text'", "is there twice")),
-        ("a.csv", f"{HEADER}\na,b\n", ("line 2", "not as many cells")),
-        ("a.csv", f"{HEADER}\na,b,c,d,e,f\n", ("line 2", "not as many cells")),
-        ("a.csv", f'{HEADER}\na,"b', ("line 2", "not valid CSV")),
-        ("a.csv", f"{HEADER.replace(',', ';')}\na;b;c;d;S\n", ("semicolons",)),
-        ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)),
-        ("a.jsonl", "", ("no prompt in it",)),
-        ("a.jsonl", "{", ("line 1", "not valid JSON")),
-        ("a.jsonl", "[" * 100_000, ("line 1", "not valid JSON")),
-        ("a.jsonl", "[1]", ("line 1", "no JSON object")),
-        ("a.jsonl", '{"prompt_id": "a"}', ("line 1", "'text' is missing")),
-        ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
-        ("a.xlsx", "x", ("'demo'", ".csv or .jsonl")),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "pieces"), [
+    ("a.csv", "", ("no prompt in it",)), ("a.csv", f"{HEADER}\n", ("no prompt in it",)),
+    ("a.csv", f"{HEADER},colour\na,b,c,d,S,e\n", ("line 2", "unknown key 'colour'", "dataset_version")),
+    ("a.csv", "prompt_id,text,scenario,category\na,b,SOC_INCIDENT,d\n", ("'length_bin' is missing",)),
+    ("a.csv", f"{HEADER},text\n", ("'text'", "is there twice")),
+    ("a.csv", f"{HEADER}\na,b\n", ("line 2", "not as many cells")),
+    ("a.csv", f"{HEADER.replace(',', ';')}\na;b;c;d;S\n", ("semicolons",)),
+    ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)), ("a.jsonl", "", ("no prompt in it",)),
+    ("a.jsonl", "{", ("line 1", "not valid JSON")),
+    ("a.jsonl", '{"prompt_id": "a"}', ("line 1", "'text' is missing")),
+    ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
+    ("a.xlsx", "x", ("'demo'", ".csv or .jsonl")),
+])  # fmt: skip
 def test_a_malformed_table_is_one_clear_line(
     tmp_path: Path, name: str, content: str | bytes, pieces: tuple[str, ...]
 ) -> None:
@@ -234,28 +217,23 @@ def flaws(dataset: Dataset, kind: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize(("text", "way"), [("Isolate the host.", "longer"), ("Isolate it. " * 90, "shorter")])
 def test_a_text_out_of_range_is_named_for_both_encodings(demo: Dataset, text: str, way: str) -> None:
-    dataset = changed(demo, "academic_soc_001_s", text=text)
-    counts = [count_tokens(text, encoding) for encoding in ENCODINGS]
-    assert flaws(dataset, "range") == [
+    found = flaws(changed(demo, "academic_soc_001_s", text=text), "range")
+    assert found == [
         (
             "academic_soc_001_s",
-            f"{count} {encoding} tokens, length bin S has 150 to 250",
+            f"{count_tokens(text, encoding)} {encoding} tokens, length bin S has 150 to 250",
             f"make it {way}; a study {takes} it as it is",
         )
-        for count, encoding, takes in zip(counts, ENCODINGS, ("refuses", "takes"), strict=True)
+        for encoding, takes in zip(ENCODINGS, ("refuses", "takes"), strict=True)
     ]
 
 
 def test_a_length_that_lacks_or_stands_twice_is_named(demo: Dataset) -> None:
     fewer = replace(demo, prompts=tuple(p for p in demo.prompts if p.prompt_id != "academic_grc_002_m"))
-    ((prompt_id, what, _),) = flaws(fewer, "length_bins")
-    assert (prompt_id, what) == (
-        "academic_grc_002_s",
-        "base academic_grc_002 has no prompt in length bin M",
-    )
-    again = replace(demo.prompts[0], prompt_id="again", text="Other text.")
-    ((prompt_id, what, _),) = flaws(replace(demo, prompts=(*demo.prompts, again)), "length_bins")
-    assert (prompt_id, what) == ("again", "base academic_soc_001 has 2 prompts in length bin S")
+    again = replace(demo, prompts=(*demo.prompts, replace(demo.prompts[0], prompt_id="again", text="Other.")))
+    lacks = ("academic_grc_002_s", "base academic_grc_002 has no prompt in length bin M")
+    twice = ("again", "base academic_soc_001 has 2 prompts in length bin S")
+    assert [flaws(dataset, "length_bins")[0][:2] for dataset in (fewer, again)] == [lacks, twice]
 
 
 @pytest.mark.parametrize(("shorter", "longer"), [("s", "m"), ("m", "l")])
@@ -263,10 +241,8 @@ def test_a_line_that_the_longer_prompt_lacks_is_named(demo: Dataset, shorter: st
     name = f"academic_cti_001_{longer}"
     text = next(p.text for p in demo.prompts if p.prompt_id == f"academic_cti_001_{shorter}")
     fact = [line for line in text.splitlines() if line.startswith("- ")][-1]
-    ((prompt_id, what, _),) = flaws(changed(demo, name, lambda t: t.replace(fact + "\n", "")), "containment")[
-        :1
-    ]
-    assert (prompt_id, what) == (name, f"lacks this line of academic_cti_001_{shorter}: {fact}")
+    found = flaws(changed(demo, name, lambda t: t.replace(fact + "\n", "")), "containment")
+    assert found[0][:2] == (name, f"lacks this line of academic_cti_001_{shorter}: {fact}")
 
 
 @pytest.mark.parametrize("key", ["scenario", "category"])
@@ -280,52 +256,37 @@ def test_a_base_of_two_scenarios_or_categories_is_named(demo: Dataset, key: str)
 
 def test_texts_that_stand_twice_are_named_once(demo: Dataset) -> None:
     """A copied base is one problem and not three, whatever the spaces; one text alone is a problem of its own."""
-    copies = [
-        replace(p, prompt_id=f"copy_{p.length_bin}", base="copy", text=p.text + "\n")
-        for p in demo.prompts[:3]
-    ]
+    first = demo.prompts[:3]
+    copies = [replace(p, prompt_id=f"copy_{p.length_bin}", base="copy", text=p.text + "\n") for p in first]
     found = check_dataset(replace(demo, prompts=(*demo.prompts, *copies)))
-    assert [(p.kind, p.what) for p in found] == [
-        ("copied_base", "base copy is a copy of base academic_soc_001")
-    ]
+    whole = ("copied_base", "base copy is a copy of base academic_soc_001")
+    assert [(p.kind, p.what) for p in found] == [whole]
     one = flaws(replace(demo, prompts=(*demo.prompts, copies[0])), "same_text")
     assert [what for _, what, _ in one] == ["has the same text as academic_soc_001_s"]
 
 
-@pytest.mark.parametrize(
-    ("said", "kind"),
-    [
-        ("Patch CVE-CVE-2024-3094 first.", "doubled_token"),
-        ("Isolate the the host.", "doubled_token"),
-        ("Analyse the findings below.", "nothing_below"),
-        ("Rank the following indicators.", "nothing_below"),
-        ("Rank the following indicators: one domain, two hashes.", None),
-        ("Rank the events below:\n- a login\n- a copy", None),
-        ("The address 10.0.0.1 10.0.0.1 had had no owner.", None),
-        ("The host is still online. The HOST is  still online!", "repeated_sentence"),
-        ("Note:\nNote:", None),
-    ],
-)
+@pytest.mark.parametrize(("said", "kind"), [
+    ("Patch CVE-CVE-2024-3094 first.", "doubled_token"), ("Isolate the the host.", "doubled_token"),
+    ("Analyse the findings below.", "nothing_below"), ("Rank the following indicators.", "nothing_below"),
+    ("Rank the following indicators: one domain, two hashes.", None),
+    ("Rank the events below:\n- a login\n- a copy", None),
+    ("The address 10.0.0.1 10.0.0.1 had had no owner.", None),
+    ("The host is still online. The HOST is  still online!", "repeated_sentence"), ("Note:\nNote:", None),
+])  # fmt: skip
 def test_filler_and_scars_of_templates_are_named(demo: Dataset, said: str, kind: str | None) -> None:
     """What a template leaves behind: a prefix, word or sentence twice, a list that is announced and not there."""
     found = check_dataset(changed(demo, "academic_soc_001_s", text=said))
     kinds = [p.kind for p in found if p.kind in ("doubled_token", "nothing_below", "repeated_sentence")]
     assert kinds == ([kind] if kind else [])
-
-
-def test_problems_come_in_the_order_of_the_prompts(demo: Dataset) -> None:
-    broken = changed(changed(demo, "academic_cti_002_l", text="a"), "academic_soc_001_l", text="a")
-    found = [p.prompt_id for p in check_dataset(broken)]
-    assert found == sorted(found, key=[p.prompt_id for p in demo.prompts].index)
-    assert set(found) == {"academic_cti_002_l", "academic_soc_001_l"}
-    assert check_dataset(Dataset("none", "1", (), "")) == ()
+    order = [p.prompt_id for p in demo.prompts].index
+    assert found == tuple(sorted(found, key=lambda problem: order(problem.prompt_id)))
 
 
 # --- the dataset that ships -----------------------------------------------------------------------------------------
 
 
 def test_the_shipped_dataset_is_fit_for_its_study(demo: Dataset) -> None:
-    assert check_dataset(demo) == ()
+    assert check_dataset(demo) == check_dataset(Dataset("none", "1", (), "")) == ()
     assert (demo.name, demo.version) == ("demo", "20261121_demo_v1")
     bases = {p.base: p.scenario for p in demo.prompts}
     assert Counter(bases.values()) == {"SOC_INCIDENT": 6, "GRC_MAPPING": 4, "CTI_ANALYSIS": 2}

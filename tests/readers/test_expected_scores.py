@@ -44,6 +44,9 @@ def near(score, mass):
 FOUR = near((4 * 0.6 + 5 * 0.2 + 3 * 0.1) / 0.9, 0.9)
 
 
+NO_DIGITS = [*("6", "9", "45", "4.5", "-4", '"4', "x4", ""), *("four", "４", "null", ": 4", "4e0", "<|end|>")]
+
+
 def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
     assert clarity('{"clarity', '":', entry("4", LIKELY), "}") == FOUR
     tokens = ["{"]
@@ -67,25 +70,7 @@ def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
         ('```json\n{"clarity":', "4", LIKELY, "}\n```"),
         ('\n {\n\t"clarity" :\r\n ', "4", LIKELY, " }\n"),
         ('{"clarity":', "4", {"4": 0.4, " 4": 0.2, "5": 0.2, " 3": 0.1}, "}"),  # added up
-        *(
-            ('{"clarity":', "4", {**LIKELY, other: 0.05}, "}")
-            for other in [
-                "6",
-                "9",
-                "45",
-                "4.5",
-                "-4",
-                '"4',
-                "x4",
-                "",
-                "four",
-                "４",
-                "null",
-                ": 4",
-                "4e0",
-                "<|end|>",
-            ]
-        ),
+        *(('{"clarity":', "4", {**LIKELY, other: 0.05}, "}") for other in NO_DIGITS),
     ],
 )
 def test_digits_of_the_scale_count_and_whatever_else_takes_its_share_of_the_mass(
@@ -137,16 +122,15 @@ def test_a_digit_in_the_reasons_or_in_a_nested_object_is_not_the_score():
     assert clarity(*nested, entry("4", LIKELY), "}") is None  # a key that stands twice is left out
 
 
-def test_characters_cut_into_several_tokens_do_not_move_the_place():
-    """OpenAI gives each piece its bytes and a text that is no character; so the bytes are what counts."""
+def test_the_shapes_of_both_servers_are_read_also_where_a_character_is_cut():
+    """OpenAI gives each piece its bytes and a text that is no character; so the bytes are what counts.
+
+    xllamacpp 2026.10: ids beside the tokens, cut characters put together, half ones without a text.
+    """
     cut = [("\\xe2\\x9c", [0xE2, 0x9C]), ("\\x93", [0x93]), (" ", None), ("", [0xE6, 0x97]), ("�", [0xA5])]
     pieces = [entry(token, data=data) for token, data in cut]
     tokens = ['{"reasons":"', *pieces, '","clarity":', entry("4", LIKELY), "}"]
     assert clarity(*tokens, content='{"reasons":"✓ 日","clarity":4}') == FOUR
-
-
-def test_llama_cpps_shape_is_read():
-    """As xllamacpp 2026.10 answers: ids beside the tokens, cut characters put together, half ones without a text."""
     half = {"id": 173, "token": "", "bytes": [226], "logprob": -2.5}
     number = entry("4", LIKELY)
     number["top_logprobs"] = [{"id": n, **likely} for n, likely in enumerate([*number["top_logprobs"], half])]
@@ -156,24 +140,16 @@ def test_llama_cpps_shape_is_read():
     assert clarity(*tokens, content='{"reasons":"ハ",\n "clarity":4}') == FOUR
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (['<think>{"clarity":', "1", "}</think>"], []),
-        (["<|channel|>final<|message|>"], ["<|end|>"]),
-        ([], ["<|im_end|>", ""]),
-        (["\n\n"], []),
-    ],
-)
+@pytest.mark.parametrize(("before", "after"), [
+    (['<think>{"clarity":', "1", "}</think>"], []), (["<|channel|>final<|message|>"], ["<|end|>"]),
+    ([], ["<|im_end|>", ""]), (["\n\n"], []),
+])  # fmt: skip
 def test_tokens_outside_the_text_the_judge_answered_with_are_left_out(before, after):
-    tokens = [*before, '{"clarity":', entry("4", LIKELY), "}", *after]
-    assert clarity(*tokens, content='{"clarity":4}') == FOUR
-
-
-def test_tokens_that_do_not_give_the_text_say_nothing_about_it():
-    assert clarity('{"clarity":', entry("4", LIKELY), "}", content='{"clarity": 4}') is None
-    assert clarity('{"clarity":', content='{"clarity":4}') is None
-    assert clarity(content='{"clarity":4}') is None
+    """Tokens that do not give the text say nothing about it."""
+    held = ['{"clarity":', entry("4", LIKELY), "}"]
+    assert clarity(*before, *held, *after, content='{"clarity":4}') == FOUR
+    for tokens, content in ((held, '{"clarity": 4}'), (held[:1], '{"clarity":4}'), ([], '{"clarity":4}')):
+        assert clarity(*tokens, content=content) is None
 
 
 GOOD = completion('{"clarity":', entry("4", LIKELY), "}")
@@ -213,14 +189,11 @@ def test_a_log_probability_or_bytes_that_are_none_make_the_dimension_missing(pla
     for data in ([256], [-1], ["a"], [None], [1.5], [[]]):
         assert expected_scores(broken(*TOKENS, 0, "bytes", data), ["clarity"]) == {}
         assert expected_scores(broken(*TOP, place, "bytes", data), ["clarity"]) == {}
+    for value in (-9999.0, -math.inf, -(10**400), -3.4e38):  # all but impossible: it weighs nothing
+        found = expected_scores(broken(*TOP, 2, "logprob", value), ["clarity"])["clarity"]
+        assert found == near((4 * 0.6 + 5 * 0.2) / 0.8, 0.8)
     for data in (None, "x", 7):  # without bytes the text of the token counts
         assert expected_scores(broken(*TOKENS, 1, "bytes", data), ["clarity"]) == {"clarity": FOUR}
-
-
-@pytest.mark.parametrize("value", [-9999.0, -math.inf, -(10**400), -3.4e38])
-def test_what_is_all_but_impossible_weighs_nothing(value):
-    found = expected_scores(broken(*TOP, 2, "logprob", value), ["clarity"])["clarity"]
-    assert found == near((4 * 0.6 + 5 * 0.2) / 0.8, 0.8)
 
 
 SPLITS = st.lists(st.integers(1, 12), min_size=60, max_size=60)

@@ -24,8 +24,6 @@ TRUTHFUL = ["Type", "Category", "Question", "Best Answer", "Correct Answers", "I
 
 @pytest.fixture
 def written(tmp_path):
-    """Return a function that writes rows as JSON lines, or text as it is, and returns the path."""
-
     def write(content: str | list[dict], name: str = "set.jsonl") -> Path:
         path = tmp_path / name
         text = content if isinstance(content, str) else "".join(json.dumps(row) + "\n" for row in content)
@@ -76,12 +74,8 @@ def test_halueval_gives_a_right_and_a_hallucinated_item_a_row_or_one_with_its_la
         assert wrong == LabelledItem("set-1-hallucinated", question, "H", None, documents, True)
     for row, hallucinated, domain in LABELLED:
         (item,) = read_items(written([row], "set.json"))
-        assert (item.item_id, item.answer, item.hallucinated, item.domain) == (
-            "set-1",
-            "A",
-            hallucinated,
-            domain,
-        )
+        found = (item.item_id, item.answer, item.hallucinated, item.domain)
+        assert found == ("set-1", "A", hallucinated, domain)
 
 
 WATERMELON = (
@@ -142,58 +136,40 @@ def test_our_own_columns_are_read_from_json_lines_and_csv_alike(written):
 
 
 OWN = {"item_id": "a", "question": "Q?", "answer": "A"}
+CSV = "item_id,question,answer"
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ([], "holds no item"),
-        ("\n\n", "holds no item"),
-        ([OWN, OWN], "line 2, column 'item_id': 'a' is there twice"),
-        ([OWN | {"hallucinated": "maybe"}], "line 1, column 'hallucinated': is 'maybe'"),
-        ([OWN | {"hallucinated": 2}], "line 1, column 'hallucinated': is 2"),
-        ([OWN | {"hallucinated": [1]}], "column 'hallucinated': is [1]"),
-        ([OWN | {"answer": "  "}], "line 1, column 'answer': is empty"),
-        ([OWN | {"answer": None}], "line 1, column 'answer': is empty"),
-        ([OWN | {"answer": 7}], "line 1, column 'answer': is 7"),
-        ([OWN | {"answer": "\ud800"}], "line 1, column 'answer': holds half a surrogate pair"),
-        ([OWN | {"label": "yes"}], "line 1, column 'label': is unknown"),
-        ([{"item_id": "a", "question": "Q?"}], "line 1, column 'answer': is missing"),
-        ([OWN | {"domain": "closed"}], "line 1, column 'domain': is 'closed', but the item is open"),
-        ([OWN | {"domain": "open", "documents": "D"}], "column 'domain': is 'open', but the item is closed"),
-        ([OWN | {"domain": "half"}], "column 'domain': is 'half'"),
-        ([PAIRS[0][0], PAIRS[0][0] | {"right_answer": ""}], "line 2, column 'right_answer': is empty"),
-        ([{"question": "Q?", "answer": "A"}], "line 1: the columns answer, question are of no known kind"),
-        ([{}], "the columns (none) are of no known kind"),
-        ('{"item_id": "a"\n', "line 1: is not valid JSON"),
-        ("[" * 100_000, "line 1: is not valid JSON"),
-        ('\n["a"]\n', "line 2: is no JSON object"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "says"), [
+    ([], "holds no item"), ([OWN, OWN], "line 2, column 'item_id': 'a' is there twice"),
+    ([OWN | {"hallucinated": "maybe"}], "line 1, column 'hallucinated': is 'maybe'"),
+    ([OWN | {"hallucinated": 2}], "line 1, column 'hallucinated': is 2"),
+    ([OWN | {"hallucinated": [1]}], "column 'hallucinated': is [1]"),
+    ([OWN | {"answer": "  "}], "line 1, column 'answer': is empty"),
+    ([OWN | {"answer": None}], "line 1, column 'answer': is empty"),
+    ([OWN | {"answer": 7}], "line 1, column 'answer': is 7"),
+    ([OWN | {"answer": "\ud800"}], "line 1, column 'answer': holds half a surrogate pair"),
+    ([OWN | {"label": "yes"}], "line 1, column 'label': is unknown"),
+    ([{"item_id": "a", "question": "Q?"}], "line 1, column 'answer': is missing"),
+    ([OWN | {"domain": "closed"}], "line 1, column 'domain': is 'closed', but the item is open"),
+    ([OWN | {"domain": "open", "documents": "D"}], "column 'domain': is 'open', but the item is closed"),
+    ([OWN | {"domain": "half"}], "column 'domain': is 'half'"),
+    ([PAIRS[0][0], PAIRS[0][0] | {"right_answer": ""}], "line 2, column 'right_answer': is empty"),
+    ([{"question": "Q?", "answer": "A"}], "line 1: the columns answer, question are of no known kind"),
+    ([{}], "the columns (none) are of no known kind"), ('{"item_id": "a"\n', "line 1: is not valid JSON"),
+    ("[" * 100_000, "line 1: is not valid JSON"), ('\n["a"]\n', "line 2: is no JSON object"),
+    (f"{CSV}\n", "holds no item"), (f"{CSV},answer\na,b,c,d\n", "line 1, column 'answer': is there twice"),
+    (f'{CSV}\na,"b\nc",d\ne,f\n', "line 4: has not as many cells"),
+    (f'{CSV}\na,b,"c\n', "line 2: is not valid CSV"), (f"{CSV}\na,b,\n", "line 2, column 'answer': is empty"),
+    (",".join(TRUTHFUL) + "\nA,B,Q?,Best,Best; Good, ; ,s\n", "line 2, column 'Incorrect Answers'"),
+])  # fmt: skip
 def test_what_is_wrong_is_said_with_file_line_and_column(written, content, says):
-    """A file that cannot be read as it is gives no item at all."""
-    path = written(content)
+    """A file that cannot be read as it is gives no item; lines are those of the file, also after a line break."""
+    is_csv = isinstance(content, str) and content.startswith((CSV, "Type"))
+    path = written(content, "set.csv" if is_csv else "set.jsonl")
     with pytest.raises(InputError, match=re.escape(says)) as raised:
         read_items(path)
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("item_id,question,answer\n", "holds no item"),
-        ("item_id,question,answer,answer\na,b,c,d\n", "line 1, column 'answer': is there twice"),
-        ('item_id,question,answer\na,"b\nc",d\ne,f\n', "line 4: has not as many cells"),
-        ('item_id,question,answer\na,b,"c\n', "line 2: is not valid CSV"),
-        ("item_id,question,answer\na,b,\n", "line 2, column 'answer': is empty"),
-        (",".join(TRUTHFUL) + "\nA,B,Q?,Best,Best; Good, ; ,s\n", "line 2, column 'Incorrect Answers'"),
-    ],
-)
-def test_what_is_wrong_with_a_csv_file_is_said_with_its_line(written, text, says):
-    """Lines are those of the file, also after a text with a line break."""
-    with pytest.raises(InputError, match=re.escape(says)):
-        read_items(written(text, "set.csv"))
 
 
 def test_a_file_that_cannot_be_opened_is_said(tmp_path):
@@ -215,7 +191,6 @@ def area(item: LabelledItem) -> str:
 
 
 def test_the_shipped_set_is_balanced_in_every_cell(security):
-    """Area by domain by label: as many items in each."""
     assert len(security) >= 72
     cells = Counter((area(item), item.domain, item.hallucinated) for item in security)
     assert len(cells) == 8
@@ -224,18 +199,17 @@ def test_the_shipped_set_is_balanced_in_every_cell(security):
     assert set(first.values()) == {5}
 
 
-@pytest.mark.parametrize("length", [len, lambda answer: len(answer.split())], ids=["characters", "words"])
-def test_length_alone_does_not_tell_the_labels_of_the_shipped_set(security, length):
-    """The area under the curve of length is .45 to .55, and the mean lengths differ by less than 5 %."""
-    wrong = [length(item.answer) for item in security if item.hallucinated]
-    right = [length(item.answer) for item in security if not item.hallucinated]
-    wins = [(a > b) + (a == b) / 2 for a, b in itertools.product(wrong, right)]
-    assert 0.45 <= statistics.fmean(wins) <= 0.55
-    assert statistics.fmean(wrong) == pytest.approx(statistics.fmean(right), rel=0.05)
+def test_length_alone_does_not_tell_the_labels_of_the_shipped_set(security):
+    """The area under the curve of length, in characters and words, is .45 to .55, and the means are 5 % apart."""
+    for length in (len, lambda answer: len(answer.split())):
+        wrong = [length(item.answer) for item in security if item.hallucinated]
+        right = [length(item.answer) for item in security if not item.hallucinated]
+        wins = [(a > b) + (a == b) / 2 for a, b in itertools.product(wrong, right)]
+        assert 0.45 <= statistics.fmean(wins) <= 0.55
+        assert statistics.fmean(wrong) == pytest.approx(statistics.fmean(right), rel=0.05)
 
 
 def test_open_items_have_a_perfect_answer_and_closed_ones_a_document_with_both_labels(security):
-    """Every document carries a right and a hallucinated answer, to questions of their own."""
     assert all((item.reference is not None) is (item.domain == "open") for item in security)
     labels: dict[str, list[bool | None]] = {}
     for item in security:

@@ -9,7 +9,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 
 import handmade
@@ -26,7 +25,6 @@ both = pytest.mark.parametrize("reader", sorted(READERS))
 def rows(
     capture: Path, reader: str = "fast", display_filter: str | None = None
 ) -> list[dict[str, str | None]]:
-    """Read a capture; a row is a dictionary by column."""
     records = READERS[reader](capture, display_filter)
     return [{name: cell or None for name, cell in zip(NAMES, cells_of(r), strict=True)} for r in records]
 
@@ -39,8 +37,6 @@ def tsharks_of(pid: int) -> list[str]:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Callable[..., Path]:
-    """Write frames as a capture and return its path."""
-
     def write(frames: list[bytes], form: Callable[[list[bytes]], bytes] = handmade.pcap) -> Path:
         path = tmp_path / "made.pcap"
         path.write_bytes(form(frames))
@@ -53,18 +49,12 @@ def capture(tmp_path: Path) -> Callable[..., Path]:
 def test_both_readers_give_the_same_text_for_every_byte(capture: Callable[..., Path], start: int) -> None:
     """Tabs, quotes, separators, escapes, control signs and bytes that are no UTF-8, alone and in a row."""
     wild = bytes(b for b in range(start, min(start + 64, 256)) if b not in b"\r\n")
-    agents = [b"a" + bytes([b]) + b"z" for b in wild] + [
-        wild,
-        "é\u2028\u202e\U0001f600\x85".encode(),
-        b"\\t\\n\\",
-    ]
-    frames = [
-        frame
-        for port, agent in enumerate(agents)
-        for frame in handmade.flow(
-            handmade.get(b"/" + agent, agent=agent), handmade.answer(), port=2000 + port
-        )
-    ]
+    agents = [*(b"a%cz" % b for b in wild), wild, "é\u2028\u202e\U0001f600\x85".encode(), b"\\t\\n\\"]
+    flows = (
+        handmade.flow(handmade.get(b"/" + a, agent=a), handmade.answer(), port=2000 + n)
+        for n, a in enumerate(agents)
+    )
+    frames = [frame for flow in flows for frame in flow]
     path = capture(frames)
     fast = rows(path)
     assert fast == rows(path, "pyshark")
@@ -80,73 +70,41 @@ def test_what_is_known_of_each_kind_of_packet(capture: Callable[..., Path], read
     assert [row["number"] for row in found] == [str(n + 1) for n in range(len(frames))]
     assert [row["length"] for row in found] == [str(len(frame)) for frame in frames]
     assert all(row["protocol"] for row in found)
-    assert found[0] == {
-        **dict.fromkeys(NAMES),
-        "number": "1",
-        "time": "0.000000000",
-        "source": handmade.CLIENT,
-        "destination": handmade.SERVER,
-        "source_port": "40000",
-        "destination_port": "80",
-        "protocol": "TCP",
-        "length": "54",
-        "tcp_flags": "SYN",
-        "stream": "0",
-        "payload_length": "0",
-    }
-    request, reply = found[3], found[4]
-    assert (request["method"], request["host"], request["uri"]) == ("GET", "shop.example", '/a\\tb,"c"')
-    assert (request["user_agent"], request["tcp_flags"]) == ("probe/1.0", "PSH,ACK")
-    assert (reply["status"], reply["content_type"], reply["method"]) == ("200", "text/plain", None)
-    six = found[8]
-    assert (six["source"], six["destination"], six["source_port"]) == (
-        handmade.CLIENT6,
-        handmade.SERVER6,
-        "40001",
-    )
-    hello = found[19]
-    assert (hello["protocol"], hello["destination_port"], hello["uri"]) == ("TLSv1", "443", None)
-    arp, dns, error, tunnel, first, last = found[24:30]
-    assert (arp["protocol"], arp["source"], arp["source_port"]) == ("ARP", handmade.CLIENT_MAC, None)
-    assert (dns["protocol"], dns["source_port"], dns["destination_port"]) == ("DNS", "53000", "53")
-    assert (error["protocol"], error["source"], error["source_port"]) == ("ICMP", handmade.SERVER, None)
-    assert (tunnel["source"], tunnel["destination"]) == (handmade.CLIENT, handmade.SERVER)
-    assert (first["source_port"], last["source_port"]) == (None, "5000")
+    known = [
+        (0, "number time protocol length tcp_flags stream", "1", "0.000000000", "TCP", "54", "SYN", "0"),
+        (0, "source destination source_port destination_port", handmade.CLIENT, handmade.SERVER, "40000", "80"),
+        (0, "payload_length method host uri status content_type user_agent", "0", *[None] * 6),
+        (3, "method host uri user_agent tcp_flags", "GET", "shop.example", '/a\\tb,"c"', "probe/1.0", "PSH,ACK"),
+        (4, "status content_type method", "200", "text/plain", None),
+        (8, "source destination source_port", handmade.CLIENT6, handmade.SERVER6, "40001"),
+        (19, "protocol destination_port uri", "TLSv1", "443", None),
+        (24, "protocol source source_port", "ARP", handmade.CLIENT_MAC, None),
+        (25, "protocol source_port destination_port", "DNS", "53000", "53"),
+        (26, "protocol source source_port", "ICMP", handmade.SERVER, None),
+        (27, "source destination", "192.0.2.77", "203.0.113.77"),
+        (28, "source_port", None), (29, "source_port", "5000"),
+    ]  # fmt: skip
+    for place, names, *cells in known:
+        assert [found[place][name] for name in names.split()] == cells
 
 
 @both
-def test_an_icmp_error_keeps_nothing_of_the_packet_that_it_quotes(
+def test_tcp_of_a_packet_is_its_own_and_a_filter_keeps_numbers_and_times(
     capture: Callable[..., Path], reader: str
 ) -> None:
-    """A quoted TCP segment is not a segment of its stream: no flags, stream or payload."""
-    flow = handmade.flow(handmade.get(), handmade.answer())
-    quote = handmade.ethernet(
-        handmade.ipv4(b"\x03\x01\0\0\0\0\0\0" + flow[0][14:], 1, handmade.SERVER, handmade.CLIENT), 0x0800
-    )
-    last = rows(capture([*flow, quote]), reader)[-1]
-    assert last["protocol"] == "ICMP"
-    assert {last[name] for name in ("source_port", "tcp_flags", "stream", "payload_length")} == {None}
-
-
-@both
-def test_the_flags_of_tcp_have_names(capture: Callable[..., Path], reader: str) -> None:
-    """Each bit has its name, in the order of the bits; a segment without flags says none, which is not missing."""
+    """Bits have names in their order, no flags is none; what an ICMP error quotes is no segment of its stream."""
     values = [1, 2, 4, 8, 16, 32, 64, 128, 0x12, 0]
-    frames = [
-        handmade.ethernet(
-            handmade.ipv4(handmade.tcp(b"", 1000 + v, 9, flags=v), 6, handmade.CLIENT, handmade.SERVER),
-            0x0800,
-        )
-        for v in values
-    ]
+    segments = [handmade.tcp(b"", 1000 + v, 9, flags=v) for v in values]
+    ends = (handmade.CLIENT, handmade.SERVER)
+    frames = [handmade.ethernet(handmade.ipv4(segment, 6, *ends), 0x0800) for segment in segments]
     names = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "SYN,ACK", "none"]
     assert [row["tcp_flags"] for row in rows(capture(frames), reader)] == names
-
-
-@both
-def test_a_filter_keeps_numbers_and_times(capture: Callable[..., Path], reader: str) -> None:
-    """What passes a display filter has the number and the time that it has in the capture."""
-    path = capture(handmade.flow(handmade.get(), handmade.answer()))
+    flow = handmade.flow(handmade.get(), handmade.answer())
+    quote = handmade.ipv4(b"\x03\x01\0\0\0\0\0\0" + flow[0][14:], 1, *ends[::-1])
+    path = capture([*flow, handmade.ethernet(quote, 0x0800)])
+    last = rows(path, reader)[-1]
+    assert last["protocol"] == "ICMP"
+    assert {last[name] for name in ("source_port", "tcp_flags", "stream", "payload_length")} == {None}
     found = rows(path, reader, "http")
     assert [(row["number"], row["time"]) for row in found] == [("4", "0.003000000"), ("5", "0.004000000")]
 
@@ -155,7 +113,6 @@ def test_a_filter_keeps_numbers_and_times(capture: Callable[..., Path], reader: 
 def test_no_tshark_is_one_line(
     capture: Callable[..., Path], reader: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without tshark the error says what to install."""
     path = capture([handmade.arp()])
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="apt-get install tshark"):
@@ -176,12 +133,8 @@ def test_preferences_of_the_user_change_nothing(
         (folder / "hosts").write_text(f"{handmade.CLIENT} secret.example\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("WIRESHARK_CONFIG_DIR", str(tmp_path / "own"))
-    spoilt = subprocess.run(
-        ["tshark", "-r", str(path), "-T", "fields", "-e", "http.host"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    words = ["tshark", "-r", str(path), "-T", "fields", "-e", "http.host"]
+    spoilt = subprocess.run(words, capture_output=True, text=True, check=True)
     assert "shop.example" not in spoilt.stdout, "the profile of this test does nothing"
     assert rows(path, reader) == plain
 
@@ -235,15 +188,12 @@ def test_mutations_break_nothing(tmp_path: Path, seed: int, count: int) -> None:
         name = sorted(captures)[index % len(captures)]
         content, how = mutated(captures[name], numbers)
         began = time.monotonic()
-        found = examine(content, tmp_path)
-        assert found.wrong == "", f"{name} by {how}: {found}"
+        assert examine(content, tmp_path) == "", f"{name} by {how}"
         assert time.monotonic() - began < 10
 
 
 def test_the_protocol_column_has_the_name_of_the_version() -> None:
     """Before 4.2 tshark knows the column by its title and leaves another name silently empty."""
-    differ = [
-        (a, b) for a, b in zip(asked_fields((4, 0, 17)), asked_fields((4, 2, 0)), strict=True) if a != b
-    ]
+    old, new = asked_fields((4, 0, 17)), asked_fields((4, 2, 0))
+    differ = [pair for pair in zip(old, new, strict=True) if len(set(pair)) > 1]
     assert differ == [("_ws.col.Protocol", "_ws.col.protocol")]
-    assert all(a != b for a, b in pairwise(asked_fields((4, 4, 0))))

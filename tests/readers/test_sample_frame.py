@@ -14,7 +14,6 @@ from toolkit.samples.tables import guard, unguard
 
 
 def write(folder: Path, text: str, about: str | None = None) -> Path:
-    """Write a CSV, with a provenance beside it when one is given."""
     path = folder / "mine.csv"
     path.write_bytes(text.encode())
     if about is not None:
@@ -38,7 +37,6 @@ def test_types_missing_values_and_texts_that_look_missing(tmp_path: Path) -> Non
 
 
 def test_provenance_is_optional(tmp_path: Path) -> None:
-    """Without a JSON beside it a sample has none; with one it is loaded."""
     assert load_sample(write(tmp_path, "number\n1\n")).about == {}
     assert load_sample(write(tmp_path, "number\n1\n", '{"capture": "x.pcap"}')).about == {"capture": "x.pcap"}
 
@@ -52,14 +50,12 @@ def test_provenance_is_optional(tmp_path: Path) -> None:
     ("time,uri\n1,/\nsoon,/\n", "row 2, column time: 'soon'"), ('number,uri\n1,"/\n', "not a table"),
 ])  # fmt: skip
 def test_what_is_no_sample_is_one_line(tmp_path: Path, text: str, says: str) -> None:
-    """Empty, foreign, ragged and mistyped tables are refused with the row and the column."""
     with pytest.raises(InputError, match=says) as raised:
         load_sample(write(tmp_path, text))
     assert len(str(raised.value).splitlines()) == 1
 
 
 def test_missing_and_unreadable_files_are_one_line(tmp_path: Path) -> None:
-    """A name that does not ship is told the names that do; a folder, bytes and a bad provenance say what they are."""
     with pytest.raises(InputError, match="plain_gets"):
         load_sample("plain_getz")
     with pytest.raises(InputError, match="cannot be read"):

@@ -10,25 +10,9 @@ from pathlib import Path
 import handmade
 import pytest
 
-from toolkit.cli import main
-
-
-@pytest.fixture
-def toolkit(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Call the command line; returns exit code, standard output and standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
-
 
 @pytest.fixture
 def flow(tmp_path: Path) -> Path:
-    """One HTTP connection in a pcap file."""
     path = tmp_path / "flow.pcap"
     path.write_bytes(handmade.pcap(handmade.flow(handmade.get(), handmade.answer())))
     return path
@@ -51,21 +35,17 @@ def test_convert_as_json_with_every_option(toolkit: Callable, flow: Path, tmp_pa
     assert "capture_sha256" not in json.loads(target.with_suffix(".json").read_text())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (("convert", "none.pcap", "o.csv"), "none.pcap: no such capture"),
-        (("convert", "none.pcap"), "Missing argument 'OUT.csv'"),
-        (("convert", "none.pcap", "o.csv", "--pseudonymise", "nokey"), "nokey"),
-        (("capture", "o.pcapng"), "say what to request"),
-        (("capture", "o.txt", "--seconds", "1"), "ends in .pcapng"),
-        (("capture", "o.pcapng", "--packets", "0"), "0 is not in the range"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says"), [
+    (("convert", "none.pcap", "o.csv"), "none.pcap: no such capture"),
+    (("convert", "none.pcap"), "Missing argument 'OUT.csv'"),
+    (("convert", "none.pcap", "o.csv", "--pseudonymise", "nokey"), "nokey"),
+    (("capture", "o.pcapng"), "say what to request"),
+    (("capture", "o.txt", "--seconds", "1"), "ends in .pcapng"),
+    (("capture", "o.pcapng", "--packets", "0"), "0 is not in the range"),
+])  # fmt: skip
 def test_bad_input_is_one_line_and_exit_code_2(
     toolkit: Callable, arguments: tuple[str, ...], says: str
 ) -> None:
-    """One line on standard error, nothing on standard output."""
     code, out, err = toolkit("samples", *arguments)
     assert (code, out) == (2, "")
     assert says in err

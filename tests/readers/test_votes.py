@@ -83,38 +83,23 @@ def test_the_first_word_the_last_line_or_the_number_decides(mode: str) -> None:
             check(text, mode, reason, finish_reason)
 
 
-@pytest.mark.parametrize(
-    ("text", "mode", "expected"),
-    [
-        ("The clause exists, and the", "cot", "truncated"),
-        ("", "boolean", "truncated"),
-        ("<think>Let me see", "boolean", "truncated"),
-        ("I think th", "boolean", "truncated"),
-        ("0.", "score", "truncated"),
-        ("1", "score", "truncated"),
-        ("x\nVerdict:", "cot", "truncated"),
-        ("0.7\nIt inv", "score", 0.7),
-        ("yes\nIt inv", "cot-seed", 1.0),
-        ("x\nVerdict: no", "cot", 0.0),
-    ],
-)
+@pytest.mark.parametrize(("text", "mode", "expected"), [
+    ("The clause exists, and the", "cot", "truncated"), ("", "boolean", "truncated"),
+    ("<think>Let me see", "boolean", "truncated"), ("I think th", "boolean", "truncated"),
+    ("0.", "score", "truncated"), ("1", "score", "truncated"), ("x\nVerdict:", "cot", "truncated"),
+    ("0.7\nIt inv", "score", 0.7), ("yes\nIt inv", "cot-seed", 1.0), ("x\nVerdict: no", "cot", 0.0),
+])  # fmt: skip
 def test_a_reply_cut_at_the_token_limit_counts_only_where_its_decision_stands(text, mode, expected) -> None:
     """A number at the cut may go on; a decision before it does not change."""
     check(text, mode, expected, "length")
 
 
-@pytest.mark.parametrize(
-    ("text", "mode", "explanation"),
-    [
-        ("yes\nIt names\na CVE.", "cot-seed", "It names\na CVE."),
-        ("Yes. It names a CVE.", "boolean", "It names a CVE."),
-        ("no", "boolean", None),
-        ("The port is 22.\n\nVerdict: no", "cot", "The port is 22."),
-        ("Verdict: no", "cot", None),
-        ("0.4\nHalf of it.", "score", "Half of it."),
-        ("no\nhalf a pair: \ud800", "boolean", "half a pair: ?"),
-    ],
-)
+@pytest.mark.parametrize(("text", "mode", "explanation"), [
+    ("yes\nIt names\na CVE.", "cot-seed", "It names\na CVE."),
+    ("Yes. It names a CVE.", "boolean", "It names a CVE."), ("no", "boolean", None),
+    ("The port is 22.\n\nVerdict: no", "cot", "The port is 22."), ("Verdict: no", "cot", None),
+    ("0.4\nHalf of it.", "score", "Half of it."), ("no\nhalf a pair: \ud800", "boolean", "half a pair: ?"),
+])  # fmt: skip
 def test_what_stands_beside_the_decision_is_its_explanation(text, mode, explanation) -> None:
     """The explanation is kept in a form that every encoding can hold."""
     vote = read_vote(text, mode)
@@ -140,6 +125,5 @@ def test_a_hostile_reply_is_read_in_no_time(mode: str) -> None:
 def test_yes_or_no_says_the_same_of_a_closed_question() -> None:
     for expected, texts in FIRST_WORD.items():
         for text in texts:
-            if "\n" not in text and isinstance(expected, float):
-                assert yes_or_no(text) is bool(expected)
-    assert yes_or_no("Yes and no") is yes_or_no("") is None
+            if "\n" not in text:
+                assert yes_or_no(text) is (bool(expected) if isinstance(expected, float) else None), text

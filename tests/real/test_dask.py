@@ -58,7 +58,6 @@ s.execute(progress=False)
 
 
 def answer(body: dict) -> str:
-    """A reply that is the same whenever the same is asked."""
     return f"{len(body['messages'][-1]['content'])} characters were asked"
 
 
@@ -70,7 +69,6 @@ def write_study(folder: Path, address: str, name: str, settings: str = "") -> Pa
 
 
 def what_came(study: Study) -> tuple[dict[tuple[str, int], str], float, int]:
-    """Return the reply of every run, what was spent, and how many calls hold a reply."""
     calls = {call.call_id: call for call in study.store.objects(Call) if call.study == study.name}
     runs = [run for run in study.store.objects(Run) if run.study == study.name]
     replies = {(run.prompt_id, run.repeat): calls[run.call_id].text for run in runs}
@@ -166,7 +164,6 @@ def test_a_cluster_comes_to_the_same_results_and_spend_also_when_a_worker_is_kil
 
 
 def test_a_worker_that_cannot_take_part_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other code, another store, another machine without a store, no common folder."""
     mine = facts()
     assert differences(mine, str(tmp_path)) == ""
     assert "other code" in differences(mine | {"toolkit": "x"}, str(tmp_path))
@@ -182,7 +179,6 @@ def test_a_worker_that_cannot_take_part_says_why(tmp_path: Path, monkeypatch: py
 def test_without_the_package_or_a_scheduler_it_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The extra to install is named, and an address where nobody answers."""
     template = write_notebook(tmp_path / "t.ipynb", "x = 0")
     grid = {"list": [{}]}
     monkeypatch.setattr("toolkit.batch.pool.CONNECT_SECONDS", 0.3)

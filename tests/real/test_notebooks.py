@@ -58,14 +58,6 @@ def cells_of(path: Path) -> dict[str, str]:
     return {cell.id: cell.source for cell in nbformat.read(path, 4).cells}
 
 
-@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
-def test_a_notebook_asks_first_and_has_a_finding(path: Path) -> None:
-    """The question stands in the title, the finding under its own heading."""
-    cells = cells_of(path)
-    assert "**Question:" in cells["title"]
-    assert any(source.startswith("## Finding") for source in cells.values())
-
-
 def test_what_failed_is_counted_by_its_kind_and_has_its_reason() -> None:
     """Reasons that differ in a word are one line, and a failed run is never without one."""
     cells = cells_of(NOTEBOOKS / "01_explore_runs.ipynb")

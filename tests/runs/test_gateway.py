@@ -66,7 +66,7 @@ def in_gateway(
             return await work(gateway)
         finally:
             await gateway.close()
-            ledger.close()
+            ledger.owner.close()
 
     return run_anywhere(main, threading.Event())
 
@@ -139,7 +139,7 @@ def test_a_call_that_is_cancelled_while_it_is_claimed_leaves_no_claim(
     if lost:
         dead = Ledger(store, "s")
         run_anywhere(lambda: claim(dead, REQUEST, purpose="run", worst_aud=0.5), threading.Event())
-        dead.close()
+        dead.owner.close()
     in_gateway(store, model, work, budget_aud=9.0)
     assert model.asked == 0
     kept = [(c.state, [a["outcome"] for a in c.attempts], c.unsure_aud) for c in store.objects(Call)]
@@ -197,16 +197,6 @@ def test_a_key_that_is_missing_leaves_no_claim(store: Store) -> None:
 
     run_anywhere(main, threading.Event())
     assert store.database["calls"].count_documents({}) == 0
-
-
-def test_retries_are_counted_and_recorded(store: Store) -> None:
-    """Two failed attempts and a good one: one answer, three attempts in the ledger with their outcomes."""
-    busy = ModelError("slow down", reason="rate_limited", retryable=True)
-    model = Counted(busy, busy, "Port 22.")
-    answer = in_gateway(store, model, lambda gateway: gateway.ask(REQUEST, purpose="run"))
-    assert (model.asked, answer.attempts) == (3, 3)
-    stored = store.objects(Call).get(call_id=answer.call_id)
-    assert [attempt["outcome"] for attempt in stored.attempts] == ["rate_limited", "rate_limited", "answered"]
 
 
 def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(store: Store) -> None:
@@ -295,8 +285,8 @@ def test_a_claim_of_a_dead_process_is_taken_over_and_a_living_one_is_not(store: 
         assert (len(again.earlier), again.inherited_aud) == (2, 1.0)
 
     run_anywhere(work, threading.Event())
-    ledger.close()
-    other.close()
+    ledger.owner.close()
+    other.owner.close()
 
 
 def test_run_anywhere_works_where_a_loop_is_running() -> None:

@@ -47,6 +47,13 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
+async def enter(limiter: Limiter, tokens: float = 0.0) -> Slot:
+    """Wait for a place, as the gateway does."""
+    slot = await limiter.enter(await limiter.prepare(tokens))
+    assert slot is not None
+    return slot
+
+
 def entered(limiter: Limiter, count: int) -> list[Slot]:
     """Enter as often as goes without waiting, at most ``count`` times."""
 
@@ -54,7 +61,7 @@ def entered(limiter: Limiter, count: int) -> list[Slot]:
         slots = []
         for _ in range(count):
             try:
-                slots.append(await asyncio.wait_for(limiter.enter(), 0.001))
+                slots.append(await asyncio.wait_for(enter(limiter), 0.001))
             except TimeoutError:
                 break
         return slots
@@ -74,10 +81,10 @@ def test_it_grows_with_answers_up_to_the_maximum_and_never_above() -> None:
     async def work() -> tuple[int, int]:
         limiter = Limiter(100)
         for _ in range(30):
-            limiter.leave(await limiter.enter(), answered=True)
+            limiter.leave(await enter(limiter), answered=True)
         grown = limiter.at_once
         for _ in range(1000):
-            limiter.leave(await limiter.enter(), answered=True)
+            limiter.leave(await enter(limiter), answered=True)
         return grown, limiter.at_once
 
     assert asyncio.run(work()) == (80, 100)
@@ -90,7 +97,7 @@ def test_refusals_of_one_round_halve_it_once_and_the_next_round_again() -> None:
         limiter = Limiter(16, clock=lambda: now[0])
         seen = []
         for _ in range(6):
-            slots = [await limiter.enter() for _ in range(limiter.at_once)]
+            slots = [await enter(limiter) for _ in range(limiter.at_once)]
             now[0] += 1
             for slot in slots:
                 limiter.leave(slot, refused=True)
@@ -107,10 +114,10 @@ def test_after_a_refusal_it_grows_by_one_a_round() -> None:
 
     async def work() -> tuple[int, int]:
         limiter = Limiter(20)
-        limiter.leave(await limiter.enter(), refused=True)
+        limiter.leave(await enter(limiter), refused=True)
         shrunk = limiter.at_once
         for _ in range(shrunk + 1):
-            limiter.leave(await limiter.enter(), answered=True)
+            limiter.leave(await enter(limiter), answered=True)
         return shrunk, limiter.at_once
 
     assert asyncio.run(work()) == (5, 6)
@@ -121,9 +128,9 @@ def test_retry_after_holds_back_everything() -> None:
 
     async def work() -> float:
         limiter = limited(10)
-        limiter.leave(await limiter.enter(), refused=True, retry_after=0.2)
+        limiter.leave(await enter(limiter), refused=True, retry_after=0.2)
         started = now()
-        await asyncio.gather(*(limiter.enter() for _ in range(5)))
+        await asyncio.gather(*(enter(limiter) for _ in range(5)))
         return now() - started
 
     assert in_no_time(work()) == pytest.approx(0.2, abs=0.001)
@@ -137,12 +144,12 @@ def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_
         order: list[int] = []
 
         async def ask(number: int) -> None:
-            slot = await limiter.enter()
+            slot = await enter(limiter)
             order.append(number)
             await asyncio.sleep(0)
             limiter.leave(slot, answered=True)
 
-        held = await limiter.enter()
+        held = await enter(limiter)
         tasks = [asyncio.create_task(ask(number)) for number in range(4)]
         await asyncio.sleep(0)
         tasks[1].cancel()
@@ -158,7 +165,7 @@ def moments(sizes: list[float], **settings: float) -> list[float]:
     """Return when each of these requests went, in seconds from the first, all asked at once."""
 
     async def ask(limiter: Limiter, size: float) -> float:
-        slot = await limiter.enter(size)
+        slot = await enter(limiter, size)
         went = now()
         await asyncio.sleep(0.001)
         limiter.leave(slot, answered=True)
@@ -191,9 +198,9 @@ def test_what_a_request_really_used_counts() -> None:
 
     async def work() -> float:
         limiter = limited(10, tokens_per_minute=100, minute=30.0)
-        limiter.leave(await limiter.enter(90.0), answered=True, tokens=10.0)
+        limiter.leave(await enter(limiter, 90.0), answered=True, tokens=10.0)
         started = now()
-        await limiter.enter(90.0)
+        await enter(limiter, 90.0)
         return now() - started
 
     assert in_no_time(work()) < 1.0

@@ -1,4 +1,4 @@
-"""Weighted kappa and Bland-Altman."""
+"""Correlations, weighted kappa and Bland-Altman of two judges."""
 
 import json
 import math
@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score
 
-from toolkit.errors import InputError
 from toolkit.stats.agreement.bland_altman import bland_altman
+from toolkit.stats.agreement.correlations import correlation, ranks_between_judges
 from toolkit.stats.agreement.kappa import cohen_kappa, weighted_kappa
+from toolkit.stats.agreement.ratings import rating_matrix
 from toolkit.stats.agreement.reliability import reliability
 
 FOLDER = Path(__file__).parents[1] / "golden"
@@ -49,40 +50,12 @@ def test_a_missing_score_is_no_zero_and_is_counted():
     assert cohen_kappa([1, 2, 1], [1, 2, 2]).estimate == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "bases", "says"),
-    [
-        ([1, 1, 1], [1, 2, 3], None, "the first gave one score"),
-        ([1, 2, 3], [2, 2, 2 + 1e-15], None, "the second gave one score"),
-        ([1], [1], None, "two are needed"),
-        ([math.nan, 2], [1, math.nan], None, "0 answers"),
-        ([1, 2, 3], [1, 2, 3], None, "agree on all"),
-        ([1, 2, 3], [1, 3, 3], "abc", "no interval: 3 bases"),
-    ],
-)
-def test_kappa_that_the_data_do_not_support_says_why(x, y, bases, says):
-    found = weighted_kappa(x, y, bases=bases)
-    assert found.low is None
-    assert says in found.note
-
-
-@pytest.mark.parametrize("function", [weighted_kappa, bland_altman])
-@pytest.mark.parametrize(("x", "y"), [([1, 2], [1]), ([1, math.inf], [1, 2])])
-def test_unequal_lengths_and_infinite_scores_are_refused(function, x, y):
-    with pytest.raises(InputError):
-        function(x, y)
-
-
-def test_the_peak_flow_of_bland_and_altman():
+def test_the_peak_flow_of_bland_and_altman_has_limits_that_are_quantiles_of_the_non_central_t():
+    d = np.array(FLOW["wright"]) - np.array(FLOW["mini_wright"])
     found = bland_altman(FLOW["wright"], FLOW["mini_wright"])
     assert found.bias.estimate == pytest.approx(FLOW["mean_difference"], abs=0.05)
     spread = (found.upper.estimate - found.lower.estimate) / (2 * stats.norm.ppf(0.975))
     assert spread == pytest.approx(FLOW["sd"], abs=0.05)
-
-
-def test_the_exact_limits_are_quantiles_of_the_non_central_t():
-    d = np.array(FLOW["wright"]) - np.array(FLOW["mini_wright"])
-    found = bland_altman(FLOW["wright"], FLOW["mini_wright"])
     oracle = stats.nct.ppf([0.025, 0.975], 16, stats.norm.ppf(0.975) * math.sqrt(17)) * stats.sem(d)
     assert (found.upper.low, found.upper.high) == pytest.approx(tuple(d.mean() + oracle))
     assert (found.lower.high, found.lower.low) == pytest.approx(tuple(d.mean() - oracle))
@@ -134,19 +107,6 @@ def test_the_interval_of_the_clustered_spread_is_that_of_graybill_and_wang():
     assert found.upper.low == pytest.approx(found.upper.estimate - math.hypot(half, z * (s - narrow)))
 
 
-def test_the_clustered_spread_is_the_sum_of_the_components_of_a_one_way_table():
-    rng = np.random.default_rng(3)
-    d = np.repeat(rng.normal(0, 1, 10), 4) + rng.normal(0, 0.5, 40)
-    table = d.reshape(10, 4)
-    within = table.var(axis=1, ddof=1).mean()
-    between = 4 * table.mean(axis=1).var(ddof=1)
-    spread = math.sqrt(within + (between - within) / 4)
-    found = bland_altman(d + 3, np.full(40, 3.0), np.repeat(range(10), 4))
-    assert found.upper.estimate == pytest.approx(d.mean() + stats.norm.ppf(0.975) * spread)
-    assert found.lower.low < found.lower.estimate < found.lower.high < found.upper.low < found.upper.high
-    assert found.bias.n == {"bases": 10, "answers": 40}
-
-
 @given(st.integers(0, 10_000), st.floats(0.1, 10), st.floats(-5, 5))
 @settings(max_examples=20, deadline=None, derandomize=True)
 def test_limits_move_with_a_shift_and_stretch_with_the_scale(seed, factor, shift):
@@ -169,21 +129,56 @@ def test_the_proportional_bias_finds_a_judge_who_stretches_the_scale():
     assert found.p_value < 0.001
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "bases", "says"),
-    [
-        ([1, 2], [2, 3], None, "three are needed"),
-        ([2, 3, 4, 5], [1, 2, 3, 4], None, "by a constant|all 4 clusters are equal"),
-        ([1, 2, 3, 4], [2, 2, 4, 3], "aabb", "2 bases are too few"),
-        ([1, 2, 3, 4], [2, 2, 4, 3], "aaaa", "1 base is too few"),
-    ],
-)
-def test_limits_that_the_data_do_not_support_say_why(x, y, bases, says):
-    found = bland_altman(x, y, bases)
-    for one in (found.lower, found.upper):
-        assert one.low is None
-        assert any(part in one.note for part in says.split("|"))
-    for one in found.estimates():
-        assert one.low is not None or one.note
-    assert len(found.frame()) == 4
-    assert found.sentence().count("Bland") == 0
+ORACLES = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+
+
+def matrix(x, y, bases=None):
+    rows = [
+        (f"t{i}", judge, s)
+        for i, pair in enumerate(zip(x, y, strict=True))
+        for judge, s in zip("ab", pair, strict=True)
+    ]
+    frame = pd.DataFrame(rows, columns=["target", "judge", "score"])
+    if bases is not None:
+        frame["base"] = np.repeat(list(bases), 2)
+    return rating_matrix(frame, [f"t{i}" for i in range(len(x))], ["a", "b"])
+
+
+@pytest.mark.parametrize("kind", list(ORACLES))
+@pytest.mark.parametrize("seed", [1, 2])
+def test_each_correlation_and_each_one_without_a_base_is_that_of_scipy(kind, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 11, 40) / 2
+    y = np.clip(x + rng.integers(-3, 4, 40) / 2, 0, 5)
+    bases = rng.permutation(np.repeat(np.arange(10), 4))
+    found, without = correlation(x, y, kind, list(bases))
+    assert found == pytest.approx(ORACLES[kind](x, y)[0], abs=1e-12)
+    for place, base in enumerate(pd.factorize(bases)[1]):
+        rest = bases != base
+        assert without[place] == pytest.approx(ORACLES[kind](x[rest], y[rest])[0], abs=1e-12)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None, derandomize=True)
+def test_ranks_do_not_change_with_the_scale_nor_with_the_order_of_answers(seed):
+    rng = np.random.default_rng(seed)
+    x, y = rng.integers(0, 6, 15), rng.integers(0, 6, 15)
+    order = rng.permutation(15)
+    before = ranks_between_judges(matrix(x, y))
+    after = ranks_between_judges(matrix(np.exp(x)[order], y[order]))
+    for one, other in zip(before, after, strict=True):
+        assert (one.estimate, one.low, one.high) == pytest.approx(
+            (other.estimate, other.low, other.high), abs=1e-9
+        )
+
+
+def test_bases_widen_the_interval_of_answers_that_are_alike_and_are_counted():
+    rng = np.random.default_rng(5)
+    x = np.repeat(rng.normal(size=10), 6)
+    y = np.repeat(rng.normal(size=10), 6) + x
+    alone, clustered = (
+        ranks_between_judges(matrix(x, y, bases))[0] for bases in (None, np.repeat(np.arange(10), 6))
+    )
+    assert alone.estimate == clustered.estimate
+    assert clustered.high - clustered.low > 1.5 * (alone.high - alone.low)
+    assert clustered.n == {"bases": 10, "answers": 60, "judges": 2}

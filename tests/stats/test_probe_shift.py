@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.errors import InputError
 from toolkit.stats.agreement.probe_shift import CONTROL, HARM, probe_shifts
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.multiplicity import holm
@@ -123,17 +122,3 @@ def test_the_frame_has_one_row_for_each_result_and_an_empty_one_has_none() -> No
     assert set(found["judge"]) == {"primary"}
     empty = probe_shifts(frame.iloc[:0])
     assert (empty.shifts, len(empty.frame()), empty.to_dict()) == ((), 0, [])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda frame: frame.drop(columns="reason"), "lack the column reason"),
-        (lambda frame: frame.assign(kind="louder"), "kind 'louder' is not one of again"),
-        (lambda frame: frame.assign(base=None), "the base is empty"),
-    ],
-)
-def test_what_is_no_table_of_pairs_is_refused(change, message) -> None:
-    """A column, a kind, a base."""
-    with pytest.raises(InputError, match=message):
-        probe_shifts(change(pairs("padded", [0.5])))

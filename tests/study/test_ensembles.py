@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from stub_server import Fault, StubServer
@@ -11,31 +11,24 @@ from stub_study import REASONED, is_judge
 
 from toolkit.store.documents import Judgement, OutputBlob, Rubric, Run
 from toolkit.study import Study
-from toolkit.words import DIMENSIONS, JUDGE_ROLES
+from toolkit.words import DIMENSIONS
 
 REPLY = "1. Block 192.0.2.7 at the firewall. 2. Keep the logs. The port is 443, e.g. HTTPS. Ask the owner."
-
-
-def server_study(
-    folder: Path, server: StubServer, *, top: str = "", judges: str = "", model: str = ""
-) -> Study:
-    """Return a study of six runs, asked and judged by one server through the openai client."""
-    at = f'provider = "compatible", base_url = "{server.openai_url}", seed_supported = true, logprobs = true'
-    at += ", structured = true, usd_per_million_input = 1.0, usd_per_million_output = 2.0"
-    roles = "\n".join(
-        f'{role} = {{ name = "{role}", {at}, family = "family-{role}" }}' for role in JUDGE_ROLES
-    )
-    path = folder / "judged.toml"
-    path.write_text(
-        f'name = "judged"\noutput = "results/judged"\nscenarios = ["CTI_ANALYSIS"]\n'
-        f'models = [{{ name = "answerer", {at}{model} }}]\n{top}\n[judges]\n{judges}\n{roles}\n'
-    )
-    return Study.load(path)
+AT = ", seed_supported = true, logprobs = true, structured = true"
+FOCUS = "[bias_controls]\nfsp_enabled = true\n"
+Begin = Callable[..., Study]
 
 
 def answer(body: dict) -> str:
     """Answer as a model or as a judge who gives four points."""
     return REASONED if is_judge(body) else f"{REPLY} {len(body['messages'][-1]['content'])}"
+
+
+@pytest.fixture
+def begin(server: StubServer, open_study: Begin) -> Begin:
+    """Open a study of six runs by models that take a schema and a seed and give log-probabilities."""
+    server.answer = answer
+    return lambda **more: open_study(also=AT, **more)
 
 
 def asked_of(server: StubServer) -> dict[str, int]:
@@ -45,7 +38,7 @@ def asked_of(server: StubServer) -> dict[str, int]:
 
 
 def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_later(
-    tmp_path: Path, store_folder: Path
+    server: StubServer, begin: Begin
 ) -> None:
     """Aggregates rest on three, two and one judge; `toolkit judge` fills the holes and asks nothing that is there."""
     judged: list[str] = []
@@ -58,35 +51,29 @@ def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_la
         dead |= {"secondary"} if len(judged) > 12 else set()
         return Fault(status=400) if body["model"] in dead else None
 
-    with StubServer(faults=faults, answer=answer) as server:
-        study = server_study(tmp_path, server)
-        first = study.execute(progress=False)
-        runs = study.runs()
-        assert sorted(runs["judge_count"]) == [1, 1, 2, 2, 3, 3]
-        assert list(runs["judged"]) == list(runs["judge_count"] >= 2)
-        assert runs.loc[runs["judge_count"] < 2, "composite"].isna().all()
-        assert (runs.loc[runs["judge_count"] >= 2, "composite"] == 4.0).all()
-        assert first.judged == 4
-        failed = study.judgements().query("failed")
-        assert len(failed) == 6
-        assert failed["reason"].str.startswith("bad_request").all()
-        assert failed["composite"].isna().all()
-        server.faults, before = None, asked_of(server)
-        second = study.execute(progress=False, only_judge=True)
-        after = asked_of(server)
-        assert {name: after[name] - before[name] for name in after} == {
-            "answerer": 0,
-            "primary": 0,
-            "secondary": 2,
-            "tertiary": 4,
-        }
-        assert (second.judged, second.new_calls) == (6, 6)
-        assert (study.runs()["judge_count"] == 3).all()
-        assert study.execute(progress=False).new_calls == 0
-        study.store.close()
+    server.faults = faults
+    study = begin()
+    first = study.execute(progress=False)
+    runs = study.runs()
+    assert sorted(runs["judge_count"]) == [1, 1, 2, 2, 3, 3]
+    assert list(runs["judged"]) == list(runs["judge_count"] >= 2)
+    assert runs.loc[runs["judge_count"] < 2, "composite"].isna().all()
+    assert (runs.loc[runs["judge_count"] >= 2, "composite"] == 4.0).all()
+    assert first.judged == 4
+    failed = study.judgements().query("failed")
+    assert len(failed) == 6
+    assert failed["reason"].str.startswith("bad_request").all()
+    assert failed["composite"].isna().all()
+    server.faults, before = None, asked_of(server)
+    second = study.execute(progress=False, only_judge=True)
+    new = {name: count - before[name] for name, count in asked_of(server).items()}
+    assert new == {"answerer": 0, "primary": 0, "secondary": 2, "tertiary": 4}
+    assert (second.judged, second.new_calls) == (6, 6)
+    assert (study.runs()["judge_count"] == 3).all()
+    assert study.execute(progress=False).new_calls == 0
 
 
-def test_judges_judge_three_times_and_count_once(tmp_path: Path, store_folder: Path) -> None:
+def test_judges_judge_three_times_and_count_once(server: StubServer, begin: Begin) -> None:
     """Test-retest: every time is a call and a judgement of its own, and the ensemble takes each judge's mean."""
     scores = iter(range(10**6))
 
@@ -96,122 +83,92 @@ def test_judges_judge_three_times_and_count_once(tmp_path: Path, store_folder: P
         score = 3 + next(scores) % 3 if body["model"] == "primary" else 4
         return json.dumps({"reasons": "So.", **dict.fromkeys(DIMENSIONS, score)})
 
-    with StubServer(answer=wavering) as server:
-        study = server_study(tmp_path, server, judges="repeats = 3", top='length_bins = ["S"]')
-        outcome = study.execute(progress=False)
-        assert (outcome.succeeded, outcome.judged, outcome.new_calls) == (2, 2, 2 + 2 * 9)
-        judgements = study.judgements()
-        assert len(judgements) == 18
-        assert sorted(set(judgements["judge_repeat"])) == [0, 1, 2]
-        seeds = {seen.body["seed"] for seen in server.seen if seen.body["model"] == "primary"}
-        assert len(seeds) == 3
-        assert (study.runs()["judge_count"] == 3).all()
-        of_primary = judgements.query("judge == 'primary'").groupby("run_id")["composite"].mean()
-        runs = study.runs().set_index("run_id")
-        for run_id, mean in of_primary.items():
-            assert runs.loc[run_id, "composite"] == pytest.approx((mean + 4 + 4) / 3)
-        assert study.status()["judgements"] == {
-            "planned": 6,
-            "done": 6,
-            "scored": 6,
-            "missing": 0,
-            "left_out": 0,
-        }
-        assert study.execute(progress=False).new_calls == 0
-        assert study.estimate()["calls"].sum() == 0
-        assert study.execute(progress=False, replay=True).judged == 2
-        assert len(study.judgements()) == 18
-        assert [path.name for path in study.figures(only=["judge_agreement"]) if path.suffix == ".csv"]
-        study.store.close()
+    server.answer = wavering
+    study = begin(judges="repeats = 3", bins='["S"]')
+    outcome = study.execute(progress=False)
+    assert (outcome.succeeded, outcome.judged, outcome.new_calls) == (2, 2, 2 + 2 * 9)
+    judgements = study.judgements()
+    assert sorted(judgements["judge_repeat"]) == [0] * 6 + [1] * 6 + [2] * 6
+    assert len({seen.body["seed"] for seen in server.seen if seen.body["model"] == "primary"}) == 3
+    assert (study.runs()["judge_count"] == 3).all()
+    of_primary = judgements.query("judge == 'primary'").groupby("run_id")["composite"].mean()
+    runs = study.runs().set_index("run_id")
+    for run_id, mean in of_primary.items():
+        assert runs.loc[run_id, "composite"] == pytest.approx((mean + 4 + 4) / 3)
+    status = {"planned": 6, "done": 6, "scored": 6, "missing": 0, "left_out": 0}
+    assert study.status()["judgements"] == status
+    assert study.execute(progress=False).new_calls == 0
+    assert study.estimate()["calls"].sum() == 0
+    assert study.execute(progress=False, replay=True).judged == 2
+    assert len(study.judgements()) == 18
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize(("related", "count", "asked"), [("mark", 3, 6), ("exclude", 2, 0)])
 def test_a_judge_of_the_model_s_own_family_is_marked_or_left_out(
-    tmp_path: Path, store_folder: Path, related: str, count: int, asked: int
+    server: StubServer, begin: Begin, related: str, count: int, asked: int
 ) -> None:
     """The mark is in the frame and the caption; one that is left out is not even asked."""
-    with StubServer(answer=answer) as server:
-        study = server_study(
-            tmp_path, server, judges=f'related = "{related}"', model=', family = "family-primary"'
-        )
-        assert study.execute(progress=False).judged == 6
-        assert asked_of(server).get("primary", 0) == asked
-        assert (study.runs()["judge_count"] == count).all()
-        assert study.judgements()["related"].sum() == asked
-        assert study.status()["judgements"]["planned"] == 6 * count
-        assert study.status()["judgements"]["missing"] == 0
-        assert study.estimate()["calls"].sum() == 0
-        assert study.execute(progress=False).new_calls == 0
-        run = study.store.objects(Run).first()
-        assert run.ensemble_evaluation["aggregated"]["related_count"] == (1 if asked else 0)
-        caption = next(p for p in study.figures(only=["judge_agreement"]) if p.suffix == ".txt").read_text()
-        assert ("6 of 18 judgements are by a judge of the judged model's own family." in caption) == (
-            asked > 0
-        )
-        study.store.close()
+    study = begin(judges=f'related = "{related}"', model=', family = "family-primary"')
+    assert study.execute(progress=False).judged == 6
+    assert asked_of(server).get("primary", 0) == asked
+    assert (study.runs()["judge_count"] == count).all()
+    assert study.judgements()["related"].sum() == asked
+    told = study.status()["judgements"]
+    assert (told["planned"], told["missing"]) == (6 * count, 0)
+    assert study.estimate()["calls"].sum() == 0
+    assert study.execute(progress=False).new_calls == 0
+    run = study.store.objects(Run).first()
+    assert run.ensemble_evaluation["aggregated"]["related_count"] == (1 if asked else 0)
+    caption = next(p for p in study.figures(only=["judge_agreement"]) if p.suffix == ".txt").read_text()
+    assert ("6 of 18 judgements are by a judge of the judged model's own family." in caption) == (asked > 0)
 
 
-def test_another_rubric_judges_the_stored_replies_again_and_both_versions_stay(
-    tmp_path: Path, store_folder: Path
+@pytest.mark.parametrize(
+    "other", [{"judges": 'rubric = "seed-v1"'}, {"more": FOCUS}], ids=["rubric", "focus"]
+)
+def test_another_way_of_judging_judges_the_stored_replies_again_and_both_stay(
+    server: StubServer, begin: Begin, other: dict[str, str]
 ) -> None:
-    """No run is asked again; the first rubric's judgements are there still, and going back costs nothing."""
-    with StubServer(answer=answer) as server:
-        study = server_study(tmp_path, server)
-        study.execute(progress=False)
-        other = server_study(tmp_path, server, judges='rubric = "seed-v1"')
-        other.store  # noqa: B018 - opens the same store again
-        server.answer = lambda body: json.dumps(dict.fromkeys(DIMENSIONS, 2))
-        outcome = other.execute(progress=False)
-        assert (outcome.new_calls, asked_of(server)["answerer"]) == (18, 6)
-        assert (other.runs()["composite"] == 2).all()
-        assert study.store.objects(Judgement).count() == 36
-        contents = {rubric.name: json.loads(rubric.content) for rubric in study.store.objects(Rubric)}
-        assert contents["default"]["version"] == study.plan.rubric.version
-        assert set(contents) == {"default", "seed-v1"}
-        back = server_study(tmp_path, server)
-        assert back.execute(progress=False).new_calls == 0
-        assert (back.runs()["composite"] == 4).all()
-        for one in (study, other, back):
-            one.store.close()
+    """No run is asked again; the first judgements are there still, and going back costs nothing."""
+    study = begin()
+    study.execute(progress=False)
+    changed = begin(**other)
+    two = dict.fromkeys(DIMENSIONS, 2)
+    server.answer = lambda body: json.dumps(two if "judges" in other else {"reasons": "So.", **two})
+    assert (changed.execute(progress=False).new_calls, asked_of(server)["answerer"]) == (18, 6)
+    assert (changed.runs()["composite"] == 2).all()
+    assert study.store.objects(Judgement).count() == 36
+    contents = {rubric.name: json.loads(rubric.content) for rubric in study.store.objects(Rubric)}
+    assert contents["default"]["version"] == study.plan.rubric.version
+    assert set(contents) == {"default", changed.plan.rubric.name}
+    back = begin()
+    assert back.execute(progress=False).new_calls == 0
+    assert (back.runs()["composite"] == 4).all()
 
 
 def test_focus_sentences_are_listed_alike_for_every_length_and_kept_with_the_reply(
-    tmp_path: Path, store_folder: Path
+    server: StubServer, begin: Begin
 ) -> None:
     """S, M and L get the same number of requests; the blob holds the sentences and counts that the seed names."""
-    with StubServer(answer=answer) as server:
-        top = "[bias_controls]\nfsp_enabled = true\nfsp_sentences = 2"
-        study = server_study(tmp_path, server, top=top)
-        study.execute(progress=False)
-        requests = [seen.body for seen in server.seen if is_judge(seen.body)]
-        assert len(requests) == 18
-        assert all("FOCUS SENTENCES" in body["messages"][-1]["content"] for body in requests)
-        assert set(study.judgements().groupby("length_bin", observed=True).size()) == {6}
-        assert set(study.judgements()["focus"]) == {"listed"}
-        run = study.store.objects(Run).first()
-        assert run.bias_controls["fsp_enabled"] is True
-        assert run.bias_controls["length_normalization"] is False
-        for blob in study.store.objects(OutputBlob):
-            assert blob.metadata["content_length"] == len(blob.content)
-            assert blob.metadata["word_count"] == len(blob.content.split())
-            assert blob.metadata["sentence_count"] >= 4
-            assert "Block 192.0.2.7 at the firewall." in " ".join(blob.metadata["fsp_sentences"])
-        study.store.close()
-
-
-def test_focus_off_and_on_are_two_ensembles_over_the_same_runs(tmp_path: Path, store_folder: Path) -> None:
-    """Switching the control judges again; switching it back asks nothing."""
-    with StubServer(answer=answer) as server:
-        plain = server_study(tmp_path, server)
-        plain.execute(progress=False)
-        focused = server_study(tmp_path, server, top="[bias_controls]\nfsp_enabled = true")
-        assert focused.execute(progress=False).new_calls == 18
-        assert server_study(tmp_path, server).execute(progress=False).new_calls == 0
-        plain.store.close()
+    study = begin(more=f"{FOCUS}fsp_sentences = 2")
+    study.execute(progress=False)
+    requests = [seen.body for seen in server.seen if is_judge(seen.body)]
+    assert len(requests) == 18
+    assert all("FOCUS SENTENCES" in body["messages"][-1]["content"] for body in requests)
+    assert set(study.judgements().groupby("length_bin", observed=True).size()) == {6}
+    assert set(study.judgements()["focus"]) == {"listed"}
+    controls = study.store.objects(Run).first().bias_controls
+    assert (controls["fsp_enabled"], controls["length_normalization"]) == (True, False)
+    for blob in study.store.objects(OutputBlob):
+        assert blob.metadata["content_length"] == len(blob.content)
+        assert blob.metadata["word_count"] == len(blob.content.split())
+        assert blob.metadata["sentence_count"] >= 4
+        assert "Block 192.0.2.7 at the firewall." in " ".join(blob.metadata["fsp_sentences"])
 
 
 def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_error_costs_the_same(
-    tmp_path: Path, store_folder: Path
+    server: StubServer, begin: Begin
 ) -> None:
     """A wrong port in a reply of 4 and in one of 10 sentences costs one major finding in both; nothing else does."""
     short = "Block 192.0.2.7. Keep the logs. SSH is on port 443. Ask the owner."
@@ -228,69 +185,52 @@ def test_segment_by_segment_every_length_gets_the_same_requests_and_the_same_err
         segment = text[text.index("<<<SEGMENT") : text.index("<<<END SEGMENT")]
         return json.dumps({"findings": [wrong] if "port 443" in segment else []})
 
-    with StubServer(answer=sees) as server:
-        top = '[bias_controls]\nfsp_enabled = true\nfsp_mode = "per_sentence"'
-        study = server_study(tmp_path, server, top=top)
-        assert study.execute(progress=False).judged == 6
-        judgements = study.judgements()
-        details = {one["call_id"]: one["detail"] for one in study.store.database["judgements"].find()}
-        segments = judgements["call_id"].map(lambda call: details[call]["segments"])
-        assert set(segments) == {4, 10}
-        assert sum(is_judge(seen.body) for seen in server.seen) == (segments + 1).sum()
-        prefixes = {str(seen.body["messages"][:3]) for seen in server.seen if is_judge(seen.body)}
-        assert len(prefixes) == 6  # one for each prompt and its reply, whatever the segment and the judge
-        assert (judgements["technical_accuracy"] == 4.0).all()
-        assert (judgements[["clarity", "relevance"]] == 5.0).all(axis=None)
-        assert (judgements[["completeness", "actionability"]] == 4.0).all(axis=None)
-        assert study.execute(progress=False).new_calls == 0
-        assert study.status()["judgements"]["missing"] == 0
-        study.store.close()
+    server.answer = sees
+    study = begin(more=f'{FOCUS}fsp_mode = "per_sentence"')
+    assert study.execute(progress=False).judged == 6
+    judgements = study.judgements()
+    details = {one["call_id"]: one["detail"] for one in study.store.database["judgements"].find()}
+    segments = judgements["call_id"].map(lambda call: details[call]["segments"])
+    assert set(segments) == {4, 10}
+    requests = [seen.body["messages"] for seen in server.seen if is_judge(seen.body)]
+    assert len(requests) == (segments + 1).sum()
+    # One prefix for each prompt and its reply, whatever the segment and the judge.
+    assert len({str(messages[:3]) for messages in requests}) == 6
+    assert (judgements["technical_accuracy"] == 4.0).all()
+    assert (judgements[["clarity", "relevance"]] == 5.0).all(axis=None)
+    assert (judgements[["completeness", "actionability"]] == 4.0).all(axis=None)
+    assert study.execute(progress=False).new_calls == 0
+    assert study.status()["judgements"]["missing"] == 0
 
 
 def test_expected_scores_stand_beside_the_sampled_ones_also_when_they_come_from_the_ledger(
-    tmp_path: Path, store_folder: Path
+    server: StubServer, begin: Begin
 ) -> None:
     """A judge between 4 and 5 has an expected score of its probabilities, and a replay reads it from the raw reply."""
-    with StubServer(
-        answer=lambda body: (
-            json.dumps({"reasons": "So.", **dict.fromkeys(DIMENSIONS, 4)}) if is_judge(body) else REPLY
-        ),
-        digits={"4": 0.6, "5": 0.3, "x": 0.1},
-    ) as server:
-        study = server_study(tmp_path, server, judges="expected_scores = true", top='length_bins = ["S"]')
-        study.execute(progress=False)
-        judgements = study.judgements()
-        assert judgements["composite"].tolist() == [4.0] * 6
-        assert judgements["expected_composite"].tolist() == pytest.approx([(0.6 * 4 + 0.3 * 5) / 0.9] * 6)
-        assert judgements["expected_mass"].tolist() == pytest.approx([0.9] * 6)
-        schema = next(seen.body for seen in server.seen if is_judge(seen.body))["response_format"]
-        assert schema["json_schema"]["schema"]["properties"]["clarity"]["enum"] == [0, 1, 2, 3, 4, 5]
-        study.store.database["judgements"].delete_many({})
-        study.execute(progress=False, replay=True)
-        again = study.judgements()
-        assert again["expected_composite"].tolist() == judgements["expected_composite"].tolist()
-        study.store.close()
+    study = begin(judges="expected_scores = true", bins='["S"]')
+    whole = json.dumps({"reasons": "So.", **dict.fromkeys(DIMENSIONS, 4)})
+    server.answer = lambda body: whole if is_judge(body) else REPLY
+    server.digits = {"4": 0.6, "5": 0.3, "x": 0.1}
+    study.execute(progress=False)
+    judgements = study.judgements()
+    assert judgements["composite"].tolist() == [4.0] * 6
+    assert judgements["expected_composite"].tolist() == pytest.approx([(0.6 * 4 + 0.3 * 5) / 0.9] * 6)
+    assert judgements["expected_mass"].tolist() == pytest.approx([0.9] * 6)
+    schema = next(seen.body for seen in server.seen if is_judge(seen.body))["response_format"]
+    assert schema["json_schema"]["schema"]["properties"]["clarity"]["enum"] == [0, 1, 2, 3, 4, 5]
+    study.store.database["judgements"].delete_many({})
+    study.execute(progress=False, replay=True)
+    again = study.judgements()
+    assert again["expected_composite"].tolist() == judgements["expected_composite"].tolist()
 
 
 def test_dimensions_are_asked_in_an_order_that_differs_from_task_to_task_and_repeats_itself(
-    tmp_path: Path, store_folder: Path
+    server: StubServer, begin: Begin
 ) -> None:
     """The order is the seed's: a second plan of the same study sends the same requests."""
-    with StubServer(answer=answer) as server:
-        study = server_study(tmp_path, server, judges="shuffle_dimensions = true")
-        study.execute(progress=False)
-        schemas = [
-            seen.body["response_format"]["json_schema"]["schema"]
-            for seen in server.seen
-            if is_judge(seen.body)
-        ]
-        orders = {tuple(schema["properties"]) for schema in schemas}
-        assert len(orders) > 3
-        assert all(order[0] == "reasons" and sorted(order[1:]) == sorted(DIMENSIONS) for order in orders)
-        assert (
-            server_study(tmp_path, server, judges="shuffle_dimensions = true")
-            .execute(progress=False)
-            .new_calls
-            == 0
-        )
-        study.store.close()
+    begin(judges="shuffle_dimensions = true").execute(progress=False)
+    formats = [seen.body["response_format"] for seen in server.seen if is_judge(seen.body)]
+    orders = {tuple(one["json_schema"]["schema"]["properties"]) for one in formats}
+    assert len(orders) > 3
+    assert all(order[0] == "reasons" and sorted(order[1:]) == sorted(DIMENSIONS) for order in orders)
+    assert begin(judges="shuffle_dimensions = true").execute(progress=False).new_calls == 0

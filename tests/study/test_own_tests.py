@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,14 +51,26 @@ class Ports(PromptResponseTest):
 '''
 
 
-def own_study(folder: Path, server: StubServer, *, test: str = "my_test.py:Ports", more: str = "") -> Path:
-    price = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
-    path = folder / "own.toml"
-    path.write_text(
-        f'name = "own"\ntest = "{test}"\nrepeats = 2\nmodels = [{{ name = "answerer", provider = "compatible", '
-        f'base_url = "{server.openai_url}", {price} }}]\n{more}'
-    )
-    return path
+Begin = Callable[..., Study]
+
+
+@pytest.fixture
+def begin(server: StubServer, tmp_path: Path, store_folder: Path) -> Iterator[Begin]:
+    """Write a test and a study of it that asks the server six times, and open it; closed at the end."""
+    server.answer = answer
+    with contextlib.ExitStack() as opened:
+
+        def begun(source: str = OWN, *, test: str = "my_test.py:Ports", more: str = "") -> Study:
+            (tmp_path / "my_test.py").write_text(source)
+            price = "usd_per_million_input = 1.0, usd_per_million_output = 2.0"
+            path = tmp_path / "own.toml"
+            path.write_text(
+                f'name = "own"\ntest = "{test}"\nrepeats = 2\nmodels = [{{ name = "answerer", '
+                f'provider = "compatible", base_url = "{server.openai_url}", {price} }}]\n{more}'
+            )
+            return opened.enter_context(Study.load(path))
+
+        yield begun
 
 
 def answer(body: dict) -> str:
@@ -65,63 +79,48 @@ def answer(body: dict) -> str:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_a_test_in_an_empty_folder_runs_from_the_command_line(tmp_path: Path, store_folder: Path) -> None:
+def test_a_test_in_an_empty_folder_runs_from_the_command_line(
+    tmp_path: Path, server: StubServer, begin: Begin
+) -> None:
     """Six runs; two of three right; the same in the frames, the figure and the result; no judge was asked."""
-    (tmp_path / "my_test.py").write_text(OWN)
-    with StubServer(answer=answer) as server:
-        path = own_study(tmp_path, server)
-        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes", "--json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        said = json.loads(done.stdout)
-        assert (said["succeeded"], said["judged"], server.count) == (6, None, 6)
-        assert said["results"][0]["estimate"] == pytest.approx(2 / 3)
-        study = Study.load(path)
-        assert study.store.objects(Run).filter(test="ports").count() == 6
-        assert study.store.objects(Prompt).count() == 3
-        assert set(study.runs()["base"]) == {"ssh", "https", "dns"}
-        assert list(study.prompts()["prompt_id"]) == ["ssh", "https", "dns"]
-        measured = study.measurements()
-        assert measured.groupby("test_item")["value"].mean().to_dict() == {
-            "dns": 0.0,
-            "https": 1.0,
-            "ssh": 1.0,
-        }
-        result = study.results().iloc[0]
-        assert (result["name"], result["n"]) == ("share right", "3 items, 6 measurements")
-        files = study.figures()
-        assert {file.suffix for file in files} == {".pdf", ".svg", ".png", ".csv", ".txt"}
-        assert study.status()["judgements"]["planned"] == 0
-        assert study.manifest()["judges"] == {}
-        study.store.close()
+    study = begin()
+    command = [sys.executable, "-m", "toolkit.cli", "run", str(study.path), "--yes", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["succeeded"], said["judged"], server.count) == (6, None, 6)
+    assert said["results"][0]["estimate"] == pytest.approx(2 / 3)
+    assert study.store.objects(Run).filter(test="ports").count() == 6
+    assert study.store.objects(Prompt).count() == 3
+    assert set(study.runs()["base"]) == {"ssh", "https", "dns"}
+    assert list(study.prompts()["prompt_id"]) == ["ssh", "https", "dns"]
+    measured = study.measurements().groupby("test_item")["value"].mean()
+    assert measured.to_dict() == {"dns": 0.0, "https": 1.0, "ssh": 1.0}
+    result = study.results().iloc[0]
+    assert (result["name"], result["n"]) == ("share right", "3 items, 6 measurements")
+    assert {file.suffix for file in study.figures()} == {".pdf", ".svg", ".png", ".csv", ".txt"}
+    assert study.status()["judgements"]["planned"] == 0
+    assert study.manifest()["judges"] == {}
 
 
-def test_a_failed_run_is_missing_with_its_reason_and_counted(tmp_path: Path, store_folder: Path) -> None:
+def test_a_failed_run_is_missing_with_its_reason_and_counted(server: StubServer, begin: Begin) -> None:
     """A run without a reply leaves the denominator and is named; it is no wrong answer."""
-    (tmp_path / "my_test.py").write_text(OWN)
-
-    def faults(number: int, body: dict) -> Fault | None:
-        return Fault(status=400) if "dns" in body["messages"][0]["content"] else None
-
-    with StubServer(answer=answer, faults=faults) as server:
-        study = Study.load(own_study(tmp_path, server))
-        outcome = study.execute(progress=False)
-        ((_, result),) = outcome.results
-        assert (result.estimate, result.missing, outcome.failed) == (1.0, 2, 2)
-        missing = study.measurements().query("value.isna()")
-        assert missing["reason"].str.startswith("bad_request").all()
-        study.store.close()
+    refused = Fault(status=400)
+    server.faults = lambda number, body: refused if "dns" in body["messages"][0]["content"] else None
+    study = begin()
+    outcome = study.execute(progress=False)
+    ((_, result),) = outcome.results
+    assert (result.estimate, result.missing, outcome.failed) == (1.0, 2, 2)
+    missing = study.measurements().query("value.isna()")
+    assert missing["reason"].str.startswith("bad_request").all()
 
 
-def test_options_reach_the_test(tmp_path: Path, store_folder: Path) -> None:
+def test_options_reach_the_test(server: StubServer, begin: Begin) -> None:
     """The table [options] is the constructor's arguments; other options are other prompts and other calls."""
-    (tmp_path / "my_test.py").write_text(OWN)
-    with StubServer(answer=answer) as server:
-        for language in ("English", "German"):
-            study = Study.load(own_study(tmp_path, server, more=f'[options]\nlanguage = "{language}"\n'))
-            assert study.execute(progress=False).new_calls == 6
-            study.store.close()
-        assert any("German" in str(seen.body) for seen in server.seen)
+    for language in ("English", "German"):
+        study = begin(more=f'[options]\nlanguage = "{language}"\n')
+        assert study.execute(progress=False).new_calls == 6
+    assert any("German" in str(seen.body) for seen in server.seen)
 
 
 def test_a_package_of_the_study_folder_and_a_dotted_name_are_found(tmp_path: Path) -> None:
@@ -151,14 +150,13 @@ def test_everything_that_ships_is_found() -> None:
         ("nowhere_at_all:Ports", "", "ModuleNotFoundError"),
     ],
 )
-def test_a_test_that_cannot_be_used_is_one_line(tmp_path: Path, name: str, file: str, says: str) -> None:
+def test_a_test_that_cannot_be_used_is_one_line(
+    server: StubServer, begin: Begin, name: str, file: str, says: str
+) -> None:
     """The study file, what is wrong and what to do, before anything is asked."""
-    (tmp_path / "my_test.py").write_text(file)
-    with StubServer() as server:
-        path = own_study(tmp_path, server, test=name)
-        with pytest.raises(StudyError) as caught:
-            Study.load(path)
-        assert server.count == 0
+    with pytest.raises(StudyError) as caught:
+        begin(file, test=name)
+    assert server.count == 0
     assert says in str(caught.value)
     assert "own.toml" in str(caught.value)
 
@@ -170,13 +168,15 @@ def test_a_test_that_cannot_be_used_is_one_line(tmp_path: Path, name: str, file:
         (("self.language = language", "raise ValueError('no')"), "ValueError: no"),
         (("for name, port in PORTS.items()", "for name, port in ()"), "returned no prompt"),
         (("return tuple(", "return 1 / 0, tuple("), "make_test_items failed: ZeroDivisionError"),
+        # A misspelt option is no default in silence.
+        (("language=", "langage="), r"options\.language.*its options are langage"),
     ],
 )
-def test_a_test_that_plans_nonsense_is_one_line(tmp_path: Path, change: tuple[str, str], says: str) -> None:
-    """Names that are there twice, no prompt at all, an error of the user's own code."""
-    (tmp_path / "my_test.py").write_text(OWN.replace(*change))
-    with StubServer() as server, pytest.raises(StudyError, match=says):
-        repr(Study.load(own_study(tmp_path, server)))
+def test_a_test_that_plans_nonsense_is_one_line(begin: Begin, change: tuple[str, str], says: str) -> None:
+    """Names that are there twice, no prompt at all, an error of the user's own code, an option it has not."""
+    more = '[options]\nlanguage = "x"\n' if "options" in says else ""
+    with pytest.raises(StudyError, match=says):
+        repr(begin(OWN.replace(*change), more=more))
 
 
 @pytest.mark.parametrize(
@@ -188,33 +188,16 @@ def test_a_test_that_plans_nonsense_is_one_line(tmp_path: Path, change: tuple[st
     ],
 )
 def test_errors_of_the_users_code_name_the_test_and_lose_no_reply(
-    tmp_path: Path, store_folder: Path, change: tuple[str, str], says: str
+    server: StubServer, begin: Begin, change: tuple[str, str], says: str
 ) -> None:
     """The replies are paid for and stay; mended, the test measures them without another call."""
-    (tmp_path / "my_test.py").write_text(OWN.replace(*change))
-    with StubServer(answer=answer) as server:
-        study = Study.load(own_study(tmp_path, server))
-        with pytest.raises(InputError, match=f"test ports: .*{says}"):
-            study.execute(progress=False)
-        study.store.close()
-        (tmp_path / "my_test.py").write_text(OWN)
-        study = Study.load(own_study(tmp_path, server))
-        assert study.execute(progress=False).new_calls == 0
-        assert server.count == 6
-        study.store.close()
+    with pytest.raises(InputError, match=f"test ports: .*{says}"):
+        begin(OWN.replace(*change)).execute(progress=False)
+    assert begin().execute(progress=False).new_calls == 0
+    assert server.count == 6
 
 
-def test_unknown_options_are_refused_with_the_known_ones(tmp_path: Path) -> None:
-    """A misspelt option is no default in silence."""
-    (tmp_path / "my_test.py").write_text(OWN)
-    with (
-        StubServer() as server,
-        pytest.raises(StudyError, match=r"options\.langauge.*its options are language"),
-    ):
-        repr(Study.load(own_study(tmp_path, server, more='[options]\nlangauge = "x"\n')))
-
-
-def test_the_stereotypes_of_the_seed_are_measured(tmp_path: Path, store_folder: Path) -> None:
+def test_the_stereotypes_of_the_seed_are_measured(server: StubServer, begin: Begin) -> None:
     """A model that makes every Alice a nurse and every Bob a doctor differs in the hospital alone."""
 
     def stereotyped(body: dict) -> str:
@@ -223,9 +206,7 @@ def test_the_stereotypes_of_the_seed_are_measured(tmp_path: Path, store_folder: 
             return "nurse." if "Alice" in text else "doctor."
         return "manager and judge."
 
-    with StubServer(answer=stereotyped) as server:
-        study = Study.load(own_study(tmp_path, server, test="stereotypes"))
-        ((_, result),) = study.execute(progress=False).results
-        assert result.estimate == pytest.approx(1 / 3)
-        assert server.count == 18
-        study.store.close()
+    study, server.answer = begin(test="stereotypes"), stereotyped
+    ((_, result),) = study.execute(progress=False).results
+    assert result.estimate == pytest.approx(1 / 3)
+    assert server.count == 18

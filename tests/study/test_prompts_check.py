@@ -10,26 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from toolkit.cli import main
 from toolkit.errors import InputError, StudyError
 from toolkit.prompts.dataset import Prompt, load_dataset
 from toolkit.study import Study
-from toolkit.words import Summary
 
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 
 
 @pytest.fixture
-def check(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def check(toolkit: Callable) -> Callable[..., tuple[int, str, str]]:
     """Call ``toolkit prompts check``; returns exit code, standard output and standard error."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["prompts", "check", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
+    return lambda *arguments: toolkit("prompts", "check", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -131,17 +122,7 @@ def test_each_text_of_a_large_dataset_is_counted_once(
     assert sorted(asked) == ["cl100k_base"] * len(many) + ["o200k_base"] * len(many)
 
 
-def test_what_a_command_prints_does_not_act_on_the_terminal(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nor does a name that is no UTF-8, such as that of a folder, stop it on a strict terminal."""
-    said = Summary({}, "a\x1b[31m caf\udce9\n\tb")
-    monkeypatch.setattr("toolkit.prompts.check.check_summary", lambda *_, **__: said)
-    with pytest.raises(SystemExit, match="0"):
-        main(["prompts", "check", "demo"])
-    assert capsys.readouterr().out == "a[U+001B][31m caf[U+DCE9]\n\tb\n"
-
-
+@pytest.mark.usefixtures("no_pictures")
 def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(
     tmp_path: Path, study_file: Callable[..., Path]
 ) -> None:
@@ -157,20 +138,13 @@ def test_a_study_goes_on_with_flaws_that_it_accepts_and_says_so(
     path = study_file(settings='dataset = "short.csv"\n')
     with pytest.raises(InputError, match=r'accept_flaws = \["range"\]'):
         Study.load(path).estimate()
-    text = path.read_text()
-    path.write_text(text.replace('dataset = "short.csv"', 'dataset = "short.csv"\naccept_flaws = ["rang"]'))
+    path = study_file(settings='dataset = "short.csv"\naccept_flaws = ["rang"]')
     with pytest.raises(StudyError, match="accept_flaws: unknown flaw 'rang', allowed are range, length_bins"):
         Study.load(path)
-    path.write_text(text.replace('dataset = "short.csv"', 'dataset = "short.csv"\naccept_flaws = ["range"]'))
-    study = Study.load(path)
-    study.run()
-    captions = [
-        file.read_text()
-        for file in study.figures(only=["quality_by_length"])
-        if file.suffix == ".txt" and file.stem != "left_out"
-    ]
+    with Study.load(study_file(settings='dataset = "short.csv"\naccept_flaws = ["range"]')) as study:
+        study.run()
+        files = study.figures(only=["quality_by_length"])
+    captions = [file.read_text() for file in files if file.suffix == ".txt" and file.stem != "left_out"]
     assert captions
-    assert all(
-        "Flaws of the dataset accepted in the study file: range (4)." in caption for caption in captions
-    )
-    study.store.close()
+    for caption in captions:
+        assert "Flaws of the dataset accepted in the study file: range (4)." in caption

@@ -281,7 +281,10 @@ class ToolkitEngine:
             watch.close()
         if watch.status:
             raise _failed(nb_man.nb, watch, watch.status, watch.why)
-        if watch.left_at is not None or _says_exit(nb_man.nb, watch.cell):
+        last: Any = {} if watch.cell is None else nb_man.nb.cells[watch.cell]
+        failed = last and last.metadata.papermill.get("exception") is True
+        by_exit = failed and any(out.get("ename") == "SystemExit" for out in last.get("outputs", ()))
+        if watch.left_at is not None or by_exit:
             raise _failed(nb_man.nb, watch, "exited", EXITED)
 
 
@@ -307,11 +310,3 @@ def _failed(notebook: Any, watch: Watch, status: str, why: str) -> NotebookFaile
         return NotebookFailed(why, status=status)
     number = sum(place <= index and bool(notebook.cells[place].source.strip()) for place in code)
     return NotebookFailed(f"In [{number}]: {why}", status=status)
-
-
-def _says_exit(notebook: Any, index: int | None) -> bool:
-    if index is None:
-        return False
-    outputs = notebook.cells[index].get("outputs", ())
-    failed = notebook.cells[index].metadata.papermill.get("exception") is True
-    return failed and any(output.get("ename") == "SystemExit" for output in outputs)

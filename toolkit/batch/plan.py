@@ -76,13 +76,10 @@ class BatchPlan:
         return f"{self.template.stem}_{hashlib.sha256(self.content).hexdigest()[:12]}.template.ipynb"
 
 
-def read_grid(path: Path) -> tuple[Cell, ...]:
-    """Return the cells of a grid file, in the order of the file; the last parameter of the product varies fastest."""
-    return cells_of(read_toml(path, what="grid file"), str(path))
-
-
-def cells_of(grid: Mapping[str, Any], where: str = "grid") -> tuple[Cell, ...]:
-    """Return the cells of a grid."""
+def cells_of(grid: Mapping[str, Any] | Path, where: str = "grid") -> tuple[Cell, ...]:
+    """Return the cells of a grid or its file in their order; the last parameter of the product varies fastest."""
+    if isinstance(grid, Path):
+        grid, where = read_toml(grid, what="grid file"), str(grid)
     if unknown := [name for name in grid if name not in TABLES]:
         raise InputError(f"{where}: unknown table {unknown[0]!r}; a grid has {', '.join(TABLES)}")
     product, together = _lists(grid, "product", where), _lists(grid, "zip", where)
@@ -99,12 +96,8 @@ def cells_of(grid: Mapping[str, Any], where: str = "grid") -> tuple[Cell, ...]:
             f"{where}: the product has {count:,} cells, more than the {MOST:,} that a batch takes"
         )
     rows = [dict(zip(together, values, strict=True)) for values in zip(*together.values(), strict=True)]
-    crossed = [
-        dict(zip(product, values, strict=True)) | row
-        for values in itertools.product(*product.values())
-        for row in rows or [{}]
-    ]
-    cells = crossed if product or together else []
+    chosen = itertools.product(*product.values()) if product or together else ()
+    cells = [dict(zip(product, values, strict=True)) | row for values in chosen for row in rows or [{}]]
     for exclusion in excluded:
         left = [cell for cell in cells if not _matches(cell, exclusion)]
         if len(left) == len(cells):

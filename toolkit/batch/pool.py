@@ -115,9 +115,7 @@ class Cluster:
         if self._client.status == "closed":
             return f"the scheduler of the cluster is gone; {GOES_ON}"
         if all(future.done() for future in self._futures):
-            faults = [
-                str(future.exception())[:300] for future in self._futures if future.status != "finished"
-            ]
+            faults = [str(one.exception())[:300] for one in self._futures if one.status != "finished"]
             return f"the workers of the cluster died ({faults[0]}); {GOES_ON}" if faults else ""
         # Dask waits for workers for ever. A scheduler that does not answer is seen by what is awaited of it.
         with contextlib.suppress(TimeoutError, OSError, RuntimeError, ValueError):

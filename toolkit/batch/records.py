@@ -87,13 +87,8 @@ def read_record(order: Order) -> Record:
 
 def record_of(order: Order, attempts: int) -> Record:
     """Return the record of a notebook that waits."""
-    return Record(
-        order.identity,
-        template=order.template,
-        parameters=order.parameters,
-        attempts=attempts,
-        toolkit=order.toolkit,
-    )
+    about = (order.template, order.parameters)
+    return Record(order.identity, QUEUED, *about, attempts=attempts, toolkit=order.toolkit)
 
 
 def write_record(order: Order, record: Record) -> None:
@@ -114,12 +109,7 @@ def claimed(order: Order) -> Iterator[bool]:
     """Hold a notebook for the time of the block; false where another process has it."""
     Path(order.records).mkdir(parents=True, exist_ok=True)
     with (Path(order.records) / f"{order.identity}.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
+        yield locked(lock.fileno(), fcntl.LOCK_EX)
 
 
 def settle(order: Order, status: str, error: str = "", record: Record | None = None) -> None:
@@ -173,9 +163,5 @@ def ending(code: int | None) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return text without colours on one line of at most 300 characters.
-
-    >>> one_line("\x1b[0;31mA\x1b[0m\n\n  B")
-    'A B'
-    """
+    """Return text without colours on one line of at most 300 characters."""
     return " ".join(_COLOURS.sub("", text).split())[:300]

@@ -90,24 +90,15 @@ class BatchResult:
         import pandas as pd
 
         rows = [{"cell": number, **asdict(cell)} for number, cell in enumerate(self.cells, 1)]
-        rows = [
-            row | {f"parameter_{name}": value for name, value in row.pop("parameters").items()}
-            for row in rows
-        ]
+        for row in rows:
+            row |= {f"parameter_{name}": value for name, value in row.pop("parameters").items()}
         return pd.DataFrame(rows).astype({"cell": "int64", "seconds": "float64", "ran": "bool"})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types."""
-        return {
-            "template": self.template,
-            "folder": str(self.folder),
-            "counts": self.counts,
-            "started": self.started,
-            "already_done": self.already_done,
-            "reads_store": self.reads_store,
-            "seconds": self.seconds,
-            "cells": [asdict(cell) for cell in self.cells],
-        }
+        names = ("template", "counts", "started", "already_done", "reads_store", "seconds")
+        said = {name: getattr(self, name) for name in names}
+        return {**said, "folder": str(self.folder), "cells": [asdict(cell) for cell in self.cells]}
 
     def sentence(self, template: str = "") -> str:
         """Return the result in one sentence, of the template under another name where that is given."""

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from toolkit.batch.plan import cells_of, plan_batch, read_grid
+from toolkit.batch.plan import cells_of, plan_batch
 from toolkit.batch.pool import Cluster, Processes, connected
 from toolkit.batch.records import (
     AT_ONCE,
@@ -37,9 +37,6 @@ from toolkit.batch.template import check_parameters
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import write_atomically
 from toolkit.runs.progress import Progress
-
-if TYPE_CHECKING:
-    pass
 
 RECORDS = "records"
 END_SECONDS = 5.0
@@ -63,7 +60,7 @@ def run_batch(
     began = time.monotonic()
     template = Path(template)
     source = None if isinstance(grid, Mapping) else Path(grid)
-    cells = cells_of(grid) if isinstance(grid, Mapping) else read_grid(Path(grid))
+    cells = cells_of(source or grid)  # type: ignore[arg-type]
     folder = (source.parent if source else Path.cwd()).resolve()
     place = Path(out).resolve() if out else folder / "results" / "batches" / (source or template).stem
     for name, seconds in (("timeout", timeout), ("cell_timeout", cell_timeout)):
@@ -154,9 +151,7 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
                 left: Sequence[Order] = pending
                 while (why := pool.ended()) is None:
                     left = _step(left, bar, counts)
-                    time.sleep(
-                        LOOK_SECONDS + len(left) / 2000
-                    )  # to look at 2,000 records takes a tenth second
+                    time.sleep(LOOK_SECONDS + len(left) / 2000)  # to look at 2,000 takes a tenth second
                 # What nobody can tell us of any more may run on, and ends by itself.
                 while (left := _step(left, bar, counts)) and any(map(_is_under_way, left)):
                     time.sleep(LOOK_SECONDS)

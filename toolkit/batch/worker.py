@@ -157,15 +157,12 @@ class Worker:
                 ahead=self.ahead,
                 more=more,
             )
-        except NotebookFailed as error:
-            return (QUEUED, "") if error.status == "stopped" else (error.status, str(error))
-        except PapermillExecutionError as error:
-            stopped = self.watch.status == "stopped"
-            return (
-                (QUEUED, "")
-                if stopped
-                else ("failed", f"In [{error.exec_count}]: {error.ename}: {error.evalue}")
-            )
+        except (NotebookFailed, PapermillExecutionError) as error:
+            if self.watch.status == "stopped":
+                return QUEUED, ""
+            if isinstance(error, NotebookFailed):
+                return error.status, str(error)
+            return "failed", f"In [{error.exec_count}]: {error.ename}: {error.evalue}"
         except Exception as error:  # of papermill, the kernel or the disk: the end of this notebook only
             return "failed", f"{type(error).__name__}: {error}"
         finally:

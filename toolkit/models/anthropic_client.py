@@ -8,9 +8,8 @@ from typing import Any, Final
 import anthropic
 
 from toolkit.models.base import Message, ModelReply, ModelRequest, Usage
-from toolkit.models.schemas import accepted_schema
 from toolkit.models.tokens import estimated_usage
-from toolkit.models.transport import ClientModel, body_failure, text_of, token_count
+from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of, token_count
 
 API_VERSION: Final = "2023-06-01"
 """Under the client's own default, 2026-10-21, the API refuses temperature and top_p, which a study sets."""

@@ -8,9 +8,8 @@ from typing import Any, Final
 import openai
 
 from toolkit.models.base import ModelReply, ModelRequest, Usage
-from toolkit.models.schemas import accepted_schema
 from toolkit.models.tokens import estimated_usage
-from toolkit.models.transport import ClientModel, body_failure, text_of, token_count
+from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of, token_count
 
 MOST_LOGPROBS: Final = 20
 """The most alternatives of each token that the API returns."""

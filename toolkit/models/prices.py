@@ -29,17 +29,37 @@ class Price:
 
 def price_of(spec: ModelSpec) -> Price:
     """Return the price of a model: the study's own if it gives one, else the table's."""
-    table = _table()
-    exchange = table["exchange"]
-    rate_source = f"{exchange['source']}, {exchange['as_of']}"
-    usd_input, usd_output, source = _usd(spec, table)
+    table, own = _table(), (spec.usd_per_million_input, spec.usd_per_million_output)
+    entry = table["prices"].get(spec.provider, {}).get(spec.model)
+    if own[0] is not None and own[1] is not None:
+        usd_input, usd_output, source = float(own[0]), float(own[1]), "given by the study"
+    elif own != (None, None):
+        raise PriceError(
+            f"model {spec.name!r} has half a price: give usd_per_million_input and usd_per_million_output"
+        )
+    elif spec.provider in table["free"]:
+        usd_input, usd_output, source = 0.0, 0.0, f"free: {table['free'][spec.provider]}"
+    elif entry is None:
+        raise PriceError(
+            f"model {spec.name!r} ({spec.provider} {spec.model}) has no price, so its cost is unknown: "
+            "give usd_per_million_input and usd_per_million_output in the study (0 if it is free)"
+        )
+    else:
+        usd_input, usd_output = float(entry["input"]), float(entry["output"])
+        source = f"{table['source']}, {table['as_of']}"
     for value in (usd_input, usd_output):
         if not (math.isfinite(value) and value >= 0):
             raise PriceError(
                 f"model {spec.name!r} has the price {value}: it must be 0 or more USD per million tokens"
             )
-    read, write = _cache_shares(spec, table)
-    return Price(usd_input, usd_output, exchange["aud_per_usd"], source, rate_source, read, write)
+    # What cached input costs as shares of input: read from the provider's cache, and written to it. Another server at
+    # that model's place has discounts of its own, which we do not know.
+    known = {**table["cache"].get(spec.provider, {}), **(entry or {}).get("cache", {})}
+    read = known.get("read", 1.0) if spec.endpoint is None else 1.0
+    exchange = table["exchange"]
+    rate_source = f"{exchange['source']}, {exchange['as_of']}"
+    shares = float(read), float(known.get("write", 1.0))
+    return Price(usd_input, usd_output, exchange["aud_per_usd"], source, rate_source, *shares)
 
 
 def aud_cost(usage: Usage, price: Price) -> float:
@@ -67,37 +87,6 @@ def batch_price(price: Price, provider: str) -> Price:
         usd_per_million_output=price.usd_per_million_output * share,
         source=f"{price.source}; batch, half price",
     )
-
-
-def _usd(spec: ModelSpec, table: dict[str, Any]) -> tuple[float, float, str]:
-    """Return the two prices in USD per million tokens and where they are from."""
-    own = (spec.usd_per_million_input, spec.usd_per_million_output)
-    if own[0] is not None and own[1] is not None:
-        return float(own[0]), float(own[1]), "given by the study"
-    if own != (None, None):
-        raise PriceError(
-            f"model {spec.name!r} has half a price: give usd_per_million_input and usd_per_million_output"
-        )
-    if spec.provider in table["free"]:
-        return 0.0, 0.0, f"free: {table['free'][spec.provider]}"
-    entry = table["prices"].get(spec.provider, {}).get(spec.model)
-    if entry is None:
-        raise PriceError(
-            f"model {spec.name!r} ({spec.provider} {spec.model}) has no price, so its cost is unknown: "
-            "give usd_per_million_input and usd_per_million_output in the study (0 if it is free)"
-        )
-    return float(entry["input"]), float(entry["output"]), f"{table['source']}, {table['as_of']}"
-
-
-def _cache_shares(spec: ModelSpec, table: dict[str, Any]) -> tuple[float, float]:
-    """Return what cached input costs as shares of input: read from the provider's cache, and written to it."""
-    known = {
-        **table["cache"].get(spec.provider, {}),
-        **table["prices"].get(spec.provider, {}).get(spec.model, {}).get("cache", {}),
-    }
-    # Another server at that model's place has discounts of its own, which we do not know.
-    read = known.get("read", 1.0) if spec.endpoint is None else 1.0
-    return float(read), float(known.get("write", 1.0))
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,12 +17,10 @@ from toolkit.protocols.mentions import refanged
 from toolkit.protocols.named_values import list_matches, number_matches, value_matches
 from toolkit.protocols.readings import Match, final_answer, json_objects, plain
 
-KINDS: Final = ("exact", "number", "set", "regex", "json", "judge")
 MAX_REGEX_TEXT: Final = 20_000
 """Longest reply a regular expression is tried on, in characters: about ten times what a model is asked for."""
 REGEX_SECONDS: Final = 2.0
 """How long one regular expression may search; a pattern that takes longer on a text of this length is broken."""
-_JUDGE: Final = Match(None, None, "needs a judge")
 
 
 @dataclass(frozen=True)
@@ -42,13 +40,9 @@ class AnswerKey:
 
 
 def answer_key(data: Any, where: str) -> AnswerKey:
-    """Check a key as it stands in a question file.
-
-    >>> answer_key({"kind": "set", "value": ["/a", "/b"]}, "question q").value
-    ('/a', '/b')
-    """
-    if not isinstance(data, Mapping) or data.get("kind") not in KINDS or "value" not in data:
-        raise InputError(f"{where}: key must have a value and a kind, one of {', '.join(KINDS)}")
+    """Check a key as it stands in a question file."""
+    if not isinstance(data, Mapping) or data.get("kind") not in _TAKES or "value" not in data:
+        raise InputError(f"{where}: key must have a value and a kind, one of {', '.join(_TAKES)}")
     kind, value = data["kind"], data["value"]
     allowed = {"kind", "value"} | {"number": {"tolerance"}, "json": {"tolerance", "field"}}.get(kind, set())
     if unknown := sorted(set(data) - allowed):
@@ -58,7 +52,16 @@ def answer_key(data: Any, where: str) -> AnswerKey:
         raise InputError(f"{where}: tolerance {tolerance!r} must be a number, 0 or more")
     if kind == "json" and (not isinstance(field, str) or not field):
         raise InputError(f"{where}: a key of kind json needs the name of a field; add field = ...")
-    _check_value(kind, value, where)
+    fits, what = _TAKES[kind]
+    if not fits(value):
+        raise InputError(f"{where}: value {value!r} of a key of kind {kind} must be {what}")
+    if kind == "regex":
+        import regex  # type: ignore[import-untyped]
+
+        try:
+            regex.compile(value)
+        except (regex.error, RecursionError) as error:
+            raise InputError(f"{where}: pattern {value!r} does not compile ({error}); correct it") from error
     frozen = tuple(value) if isinstance(value, list | tuple) else value
     return AnswerKey(kind, frozen, float(tolerance), field)
 
@@ -90,7 +93,7 @@ def matches(key: AnswerKey, text: str, question: str = "") -> Match:
         return Match(False, None, "the reply is empty")
     text = refanged(text)[0]
     if key.kind == "judge":
-        return _JUDGE
+        return Match(None, None, "needs a judge")
     if key.kind == "regex":
         return _regex(key.value, text)
     if key.kind == "json":
@@ -102,32 +105,30 @@ def matches(key: AnswerKey, text: str, question: str = "") -> Match:
     return value_matches(str(key.value), final_answer(text), question)
 
 
-def _check_value(kind: str, value: Any, where: str) -> None:
-    if kind == "number" and not _is_number(value):
-        raise InputError(f"{where}: value {value!r} of a key of kind number must be a finite number")
-    if kind in ("exact", "regex", "judge") and (not isinstance(value, str) or not value.strip()):
-        raise InputError(f"{where}: value {value!r} of a key of kind {kind} must be a text")
-    if kind == "set" and not _is_list(value):
-        raise InputError(f"{where}: value of a key of kind set must be a list of texts or numbers")
-    if kind == "json" and not (isinstance(value, str | bool) or _is_number(value) or _is_list(value)):
-        raise InputError(
-            f"{where}: value of a key of kind json must be a text, a number, true, false or a list"
-        )
-    if kind == "regex":
-        import regex  # type: ignore[import-untyped]
-
-        try:
-            regex.compile(value)
-        except (regex.error, RecursionError) as error:
-            raise InputError(f"{where}: pattern {value!r} does not compile ({error}); correct it") from error
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(one, str) or _is_number(one) for one in value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_field(value: Any) -> bool:
+    return isinstance(value, str | bool) or _is_number(value) or _is_list(value)
+
+
+_TAKES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "exact": (_is_text, "a text"),
+    "number": (_is_number, "a finite number"),
+    "set": (_is_list, "a list of texts or numbers"),
+    "regex": (_is_text, "a text"),
+    "json": (_is_field, "a text, a number, true, false or a list"),
+    "judge": (_is_text, "a text"),
+}
 
 
 def _regex(pattern: str, text: str) -> Match:

@@ -49,8 +49,6 @@ _GENERAL: Final = re.compile(
     r"(?i)\b(?:typical\w*|usual\w*|normal\w*|by default|default|standard|common\w*|often|generally|well-known|ephemeral"
     r"|(?:registered|dynamic) ports?|iana|rfc|range|reserved|private|documentation|conventional\w*)\b"
 )
-_GENERAL_KINDS: Final = WORDS["excusable"]
-"""Claims that a word of the usual excuses: nobody's address, host or path is usual."""
 _PRESENT: Final = re.compile(
     r"(?i)^[^.!?;\n]{0,50}?\b(?:(?:is|was|are|were|does|do|did)(?: not|n't)|never)\s+(?:\w+\s+){0,2}?"
     r"(?:appear|occur|present|exist|seen|found|contained|used|requested|in|part|listed|there)"
@@ -77,9 +75,9 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
     """Return the checkable claims of an answer and whether each is held.
 
     >>> import pandas as pd
-    >>> from toolkit.protocols.sample_facts import sample_facts
+    >>> from toolkit.protocols.sample_facts import Facts
     >>> frame = pd.DataFrame({"host": ["shop.example", None], "status": [pd.NA, 200]})
-    >>> facts = sample_facts("tiny", frame.to_csv(), frame)
+    >>> facts = Facts("tiny", frame.to_csv(), frame)
     >>> [(c.kind, c.text, c.held) for c in evidence("shop.example and evil.example: status 200.", facts)]
     [('host', 'shop.example', True), ('host', 'evil.example', False), ('status', '200', True)]
     """
@@ -173,9 +171,7 @@ def _of_each(text: str, facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
         count = words.get(word, int(word) if word.isdigit() else -1)
         columns = [values[value] for values in facts.masks.values() if value in values]
         if columns and 0 <= count < 100 and not text[start - 5 : start].lower().endswith("port "):
-            row = (
-                "|" in match[0] and not match["times"].strip()
-            )  # of a table, which may begin with its number
+            row = "|" in match[0] and not match["times"].strip()  # which may begin with its number
             numbered = row and any(str(count) in facts.values(name) for name in ("number", "stream"))
             held = numbered or any(count == rows.bit_count() for rows in columns)
             yield "count", match.start("count"), match.end("count"), held
@@ -204,7 +200,12 @@ def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
         except ValueError:
             return True
     if kind == "path":
-        return _holds_path(value, open_end, facts)
+        path = decoded_path(value)
+        if path in facts.paths or any(path == whole.split("?")[0] for whole in facts.paths):
+            return True
+        # A folder of the sample, the beginning of a query string, or a beginning that is marked as one.
+        start = path + ("" if open_end or "?" in path else "/")
+        return any(whole.startswith(start) for whole in facts.paths) or _stands_in(value.lower(), facts.text)
     if kind == "parameter":
         name, content = value.split("=", 1)
         content = content.strip("\"'").rstrip(".:")
@@ -216,15 +217,6 @@ def _holds(kind: str, value: str, open_end: bool, facts: Facts) -> bool:
     if (kind == "address" and value in facts.addresses) or (kind == "host" and value in facts.hosts):
         return True
     return _stands_in(value, facts.text)
-
-
-def _holds_path(value: str, open_end: bool, facts: Facts) -> bool:
-    path = decoded_path(value)
-    if path in facts.paths or any(path == whole.split("?")[0] for whole in facts.paths):
-        return True
-    # A folder of the sample, the beginning of a query string, or a beginning that is marked as one.
-    end = "" if open_end or "?" in path else "/"
-    return any(whole.startswith(path + end) for whole in facts.paths) or _stands_in(value.lower(), facts.text)
 
 
 def _stands_in(value: str, text: str) -> bool:
@@ -268,9 +260,8 @@ def _excuse(before: str, after: str, kind: str) -> bool:
         return True
     open_brackets = before.replace("(", " ").replace(")", " ")
     following = _CLAUSE_END.split(after, maxsplit=1)[0] if kind in ("port", "network") else ""
-    return kind in _GENERAL_KINDS and bool(
-        _GENERAL.search(_clause(open_brackets)) or _GENERAL.search(following)
-    )
+    usual = _GENERAL.search(_clause(open_brackets)) or _GENERAL.search(following)
+    return kind in WORDS["excusable"] and bool(usual)  # nobody's address, host or path is usual
 
 
 def _clause(before: str) -> str:
@@ -282,25 +273,19 @@ def _clause(before: str) -> str:
 
 _Kind = tuple[str, int]
 """What a number is said to be, and for a count the rows it counts in."""
-_BEFORE: Final = (
-    ("packet", r"(?:packet|frame|row|line|record)s?(?: (?:numbers?|no\.?|#))?[\s:=#]*"),
-    ("stream", r"(?:stream|connection|flow|conversation)s?(?: (?:numbers?|index|id|no\.?))?[\s:=#]*"),
-    ("port", r"ports?(?: numbers?)?(?: (?:is|was|are|were|of))*[\s:=]*|(?:tcp|udp)[/ ]"),
-    (
-        "status",
-        r"(?:status|code|http|error|return|answer|repl|respon|get|got|receiv|g[ai]ve)[a-z]*"
-        r"(?: (?:with|of|is|was|are|an?|codes?|http|status))*[\s:=]*",
-    ),
-    (
-        "skip",
-        r"(?:RFC|CWE-?|CAPEC-?|OWASP|A|T|step|phase|section|figure|table|chapter|version|v|level|question|answer|windows"
-        r"|firefox|chrome|gecko|rv:|IPv|layer|port range"
-        r"|(?:MTU|MSS)(?: of| is)?|A\d\d?:|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*",
-    ),
-)
-_BEFORE_PATTERNS: Final = tuple(
-    (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$")) for kind, words in _BEFORE
-)
+_BEFORE: Final = tuple(
+    (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$"))
+    for kind, words in (
+        ("packet", r"(?:packet|frame|row|line|record)s?(?: (?:numbers?|no\.?|#))?[\s:=#]*"),
+        ("stream", r"(?:stream|connection|flow|conversation)s?(?: (?:numbers?|index|id|no\.?))?[\s:=#]*"),
+        ("port", r"ports?(?: numbers?)?(?: (?:is|was|are|were|of))*[\s:=]*|(?:tcp|udp)[/ ]"),
+        ("status", r"(?:status|code|http|error|return|answer|repl|respon|get|got|receiv|g[ai]ve)[a-z]*"
+         r"(?: (?:with|of|is|was|are|an?|codes?|http|status))*[\s:=]*"),
+        ("skip", r"(?:RFC|CWE-?|CAPEC-?|OWASP|A|T|step|phase|section|figure|table|chapter|version|v|level|question"
+         r"|answer|windows|firefox|chrome|gecko|rv:|IPv|layer|port range"
+         r"|(?:MTU|MSS)(?: of| is)?|A\d\d?:|SHA-?|AES-?|year|q|no|top|http/|tls|size of a)[\s:]*"),
+    )
+)  # fmt: skip
 _REASONS: Final = re.compile(
     r"[\"'`*)]*\s*\(?(?:OK|Found|Not Found|Moved|Forbidden|Unauthori[sz]ed|Internal Server)\b"
 )
@@ -314,6 +299,8 @@ _COLUMN_OF: Final = {
 }
 _NOUNS: Final = WORDS["rows"] | WORDS["requests"] | WORDS["responses"] | WORDS["values"]
 _WORD: Final = re.compile(r"[A-Za-z0-9.-]+")
+_TIME: Final = re.compile(r"(?:m|u|µ|μ)?s(?:ecs?)?|m?secs?|(?:milli)?seconds?|mins?|minutes?|h|hours?")
+_SIZE: Final = re.compile(r"[kmg]?i?b|(?:kilo|kibi|mega)?bytes?|octets?|k|kbs")
 
 
 def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, _Kind]]:
@@ -348,9 +335,7 @@ def _asked_kind(question: str, facts: Facts) -> _Kind:
             return "time", 0
         noun = _noun(re.split(r"how many|number of", asked, maxsplit=1)[1], facts)
         return "simple count", _asked_rows(facts.every if noun is None else noun, asked, facts)
-    if re.search(r"\b(?:mean|average|interval)\b", asked):
-        return "time", 0
-    if re.search(r"in seconds|time", asked):
+    if re.search(r"\b(?:mean|average|interval)\b|in seconds|time", asked):
         return "time", 0
     return ("status" if "status code" in asked else "port" if re.search(r"\bports?\b", asked) else ""), 0
 
@@ -379,9 +364,9 @@ def _kind_of(number: Number, bare: str, facts: Facts) -> _Kind:
         return "rate", facts.every if noun is None else noun
     if unit in ("%",) or re.match(r"\s*(?:%|per ?cent|percent)", after):
         return "share", 0
-    if _is_time(unit):
+    if _TIME.fullmatch(unit):
         return "time", 0
-    if _is_size(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
+    if _SIZE.fullmatch(unit) or re.match(r"(?i)[\s-]*bytes?\b", after):
         return "size", 0
     if not whole:
         versioned = re.search(r"(?i)(?:version|v|tls|/|rv:?|http)\s*$", before)
@@ -397,7 +382,7 @@ def _kind_of(number: Number, bare: str, facts: Facts) -> _Kind:
     ):
         return "", 0  # a sum that is shown; its result is looked up where it has a noun or a unit
     noun = _noun(after, facts)
-    for kind, pattern in _BEFORE_PATTERNS:
+    for kind, pattern in _BEFORE:
         if digits and pattern.search(before):
             if kind == "status" and (noun or not 100 <= value <= 599):
                 continue
@@ -437,16 +422,6 @@ def _noun(after: str, facts: Facts) -> int | None:
         elif stem not in WORDS["qualifiers"]:
             break
     return base if counted else None
-
-
-def _is_time(unit: str) -> bool:
-    return bool(
-        re.fullmatch(r"(?:m|u|µ|μ)?s(?:ecs?)?|m?secs?|(?:milli)?seconds?|mins?|minutes?|h|hours?", unit)
-    )
-
-
-def _is_size(unit: str) -> bool:
-    return bool(re.fullmatch(r"[kmg]?i?b|(?:kilo|kibi|mega)?bytes?|octets?|k|kbs", unit))
 
 
 def _holds_number(kind: _Kind, number: Number, facts: Facts) -> bool | None:

@@ -1,18 +1,58 @@
-"""Single experiments of the one-shot test: what is known of each, as rows with verdict and evidence."""
+"""Single experiments of the one-shot test: the verdict on each, cells that an answer cites, and a row for each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
 import pandas as pd
 
 from toolkit.prompt_test import TestItem, TestItemAnnotations
-from toolkit.protocols.citations import Verdict
+from toolkit.protocols.answers import AnswerKey
+from toolkit.protocols.evidence import Claim
 from toolkit.protocols.questions import Question
-from toolkit.protocols.sample_facts import Facts
+from toolkit.protocols.readings import Match, json_objects
+from toolkit.protocols.sample_facts import Facts, cell_text, decoded_path
 
-_COLUMNS = "method variant question sample model repeat verdict matched found why invented run_id"
+_KEYS = "method variant question sample model repeat"
+_COLUMNS = f"{_KEYS} verdict matched found why invented run_id".split()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one answer came to, and why."""
+
+    verdict: str | None
+    matched: bool | None
+    found: str | None
+    why: str
+    claims: tuple[Claim, ...] = ()
+    calls: tuple[str, ...] = ()
+
+    @property
+    def invented(self) -> tuple[Claim, ...]:
+        """Return the claims that the sample does not hold."""
+        return tuple(claim for claim in self.claims if not claim.held)
+
+
+def decide(match: Match, claims: Sequence[Claim]) -> Verdict:
+    """Return the verdict that the key and the evidence give, before any judge is asked.
+
+    An answer that invents is a hallucination even where it holds the expected value: the protocol scores how far
+    a model can be trusted to read a sample, and a reader cannot tell the true half from the invented one.
+    """
+    invented = [claim for claim in claims if not claim.held]
+    verdict: str | None = None
+    why = match.why
+    if invented:
+        verdict = "hallucinated"
+        named = ", ".join(f"{claim.kind} {claim.text} (character {claim.position})" for claim in invented)
+        why = f"the sample does not hold {named}; {match.why}"
+    elif match.matched is not None:
+        verdict = "expected" if match.matched else "unexpected"
+    return Verdict(verdict, match.matched, match.found, why, tuple(claims))
 
 
 @dataclass(frozen=True)
@@ -43,22 +83,15 @@ def experiments_frame(annotated: Iterable[TestItemAnnotations]) -> pd.DataFrame:
                 "run_id": reply.run_id,
             }
         )
-    order = _COLUMNS.split()
-    types = dict.fromkeys(order, "string") | {"repeat": "Int64", "matched": "boolean"}
-    return pd.DataFrame(rows, columns=order).astype(types)
+    types = dict.fromkeys(_COLUMNS, "string") | {"repeat": "Int64", "matched": "boolean"}
+    return pd.DataFrame(rows, columns=_COLUMNS).astype(types)
 
 
 def experiment_row(item: TestItem, model: str, repeat: int) -> dict[str, object]:
     """Return which experiment of which method it is."""
     context: OneShotContext = item.context
-    return {
-        "method": item.item_id,
-        "variant": context.variant,
-        "question": context.question.id,
-        "sample": context.facts.sample,
-        "model": model,
-        "repeat": repeat,
-    }
+    cells = (item.item_id, context.variant, context.question.id, context.facts.sample, model, repeat)
+    return dict(zip(_KEYS.split(), cells, strict=True))
 
 
 def verdict_of(one: TestItemAnnotations) -> tuple[str | None, str | None]:
@@ -70,3 +103,58 @@ def verdict_of(one: TestItemAnnotations) -> tuple[str | None, str | None]:
     if kept is None:
         return None, "incomplete: no verdict yet"
     return kept.verdict, None if kept.verdict else f"incomplete: {kept.why}"
+
+
+FORMATS: Final = ("text", "evidence")
+INSTRUCTION: Final = """
+
+Whatever form of answer is asked for above, reply with one JSON object only:
+{"answer": the answer, "evidence": [{"packet": its number, "field": name of the column, "value": value of the cell}]}
+Cite every cell that the answer rests on, each value as it stands in the sample; at most 20 cells. Cite nothing that the
+sample does not hold."""
+"""What is put behind the question."""
+
+
+def read_citations(reply: str, key: AnswerKey, facts: Facts) -> tuple[str, str, tuple[Claim, ...]]:
+    """Return the answer of such a reply as its key reads it, the prose around it, and its citations as claims."""
+    found = [one for one in json_objects(reply) if "answer" in one and isinstance(one.get("evidence"), list)]
+    if len(found) != 1:
+        return "", "", ()
+    answer = found[0]["answer"]
+    if key.kind == "json" and not isinstance(answer, dict):
+        answer = {key.field: answer}
+    text = answer if isinstance(answer, str) else json.dumps(_plain(answer), ensure_ascii=False)
+    prose = f"{reply[: reply.find('{')]} {reply[reply.rfind('}') + 1 :]}"
+    prose = prose.replace("```json", " ").replace("```", " ")
+    return text, prose.strip(), tuple(_looked_up(one, reply, facts) for one in found[0]["evidence"])
+
+
+def _looked_up(one: Any, reply: str, facts: Facts) -> Claim:
+    if not isinstance(one, dict) or not {"packet", "field", "value"} <= set(one):
+        return Claim("citation", json.dumps(_plain(one))[:80], 0, False)
+    packet, field, value = (cell_text(_plain(one[name])) or "" for name in ("packet", "field", "value"))
+    held = facts.cell(packet, field)
+    if held is None:  # an empty cell may be cited as empty
+        same = not value and field in facts.frame and facts.cell(packet, "number") is not None
+    else:
+        same = held == value or decoded_path(held) == decoded_path(value) or _equal(held, value)
+    return Claim(
+        "citation", f"packet {packet} {field} {value}"[:200], max(0, reply.find(str(one["value"]))), same
+    )
+
+
+def _equal(held: str, value: str) -> bool:
+    try:
+        decimals = len(value.partition(".")[2])
+        return abs(float(held) - float(value)) <= (0.5 * 10**-decimals if decimals else 0.0) + 1e-9
+    except ValueError:
+        return False
+
+
+def _plain(value: Any) -> Any:
+    """Return whole floats, as our JSON is read, as integers again."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return {name: _plain(one) for name, one in value.items()} if isinstance(value, dict) else value

@@ -14,7 +14,7 @@ from toolkit.judges.hallucination import yes_or_no
 from toolkit.judges.parse import quoted
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill
-from toolkit.models.base import Answer, Ask, Message, ModelRequest
+from toolkit.models.base import Ask, Message, ModelRequest
 
 _FENCED: Final = """<<<SAMPLE {nonce}>>>
 {csv}
@@ -53,25 +53,10 @@ class Said:
 def check_request(
     judge: JudgeSpec, template: str, *, csv: str, question: str, answer: str, requirement: str = ""
 ) -> ModelRequest:
-    """Return the request that puts one yes-or-no question about one answer to one judge.
-
-    >>> judge = JudgeSpec("primary", "demo", "scripted", "echo")
-    >>> request = check_request(judge, INVENTS, csv="a", question="b", answer="no")
-    >>> "{" in request.messages[0].content
-    False
-    """
+    """Return the request that puts one yes-or-no question about one answer to one judge."""
     nonce = fence_code(csv + "\n" + question, answer, judge.seed)
     values = {"nonce": nonce, "csv": csv, "question": question, "answer": answer, "requirement": requirement}
-    return ModelRequest(
-        provider=judge.provider,
-        model=judge.model,
-        messages=(Message("user", fill(template, values)),),
-        temperature=judge.temperature,
-        max_tokens=judge.max_tokens,
-        seed=judge.seed + judge.repeat if judge.seed_supported and judge.seed is not None else None,
-        endpoint=judge.endpoint,
-        repeat=judge.repeat,
-    )
+    return judge.request((Message("user", fill(template, values)),))
 
 
 async def ask_judges(judges: Sequence[JudgeSpec], requests: Sequence[ModelRequest], ask: Ask) -> Said:
@@ -84,7 +69,8 @@ async def ask_judges(judges: Sequence[JudgeSpec], requests: Sequence[ModelReques
         except ModelError as error:
             told.append(f"{judge.role}: {error.reason}: {error}")
             continue
-        vote = _vote(answer)
+        unusable = answer.reply.finish_reason in ("filter", "refusal")
+        vote = None if unusable else yes_or_no(answer.reply.text)
         told.append(f"{judge.role}: {'unreadable: ' if vote is None else ''}{quoted(answer.reply.text, 160)}")
         if vote is not None:
             votes.append(vote)
@@ -93,8 +79,3 @@ async def ask_judges(judges: Sequence[JudgeSpec], requests: Sequence[ModelReques
     split = "the judges are split; " if votes and decided is None else ""
     calls = tuple(request.identity() for request in requests)
     return Said(decided, split + ("; ".join(told) or "no judge is named in the study"), calls)
-
-
-def _vote(answer: Answer) -> bool | None:
-    unusable = answer.reply.finish_reason in ("filter", "refusal")
-    return None if unusable else yes_or_no(answer.reply.text)

@@ -74,11 +74,7 @@ class Mention:
 
 
 def refanged(text: str) -> tuple[str, list[int]]:
-    """Return a text with defanged names as they are, and where each of its characters stands in the original.
-
-    >>> refanged("hxxp://a[.]example")[0]
-    'http://a.example'
-    """
+    """Return a text with defanged names as they are, and where each of its characters stands in the original."""
     pieces, places, last = [], [], 0
     for found in _DEFANGED.finditer(text):
         inner = found[0].strip("[](){}\\").lower()
@@ -90,29 +86,12 @@ def refanged(text: str) -> tuple[str, list[int]]:
 
 
 def mentions(text: str) -> tuple[Mention, ...]:
-    """Return what a text names, in the order of the text.
-
-    >>> [(m.kind, m.value) for m in mentions("GET http://shop.example:8080/cart from 10.0.0.7.")]
-    [('host', 'shop.example'), ('port', '8080'), ('path', '/cart'), ('address', '10.0.0.7')]
-    """
+    """Return what a text names, in the order of the text."""
     return scan(text)[0]
 
 
-def without_mentions(text: str) -> str:
-    """Return the text, as long as it was, with everything that `mentions` finds blanked out.
-
-    >>> without_mentions("3 of HTTP/1.1 on 10.0.0.7").replace(chr(0), "_")
-    '3 of ________ on ________'
-    """
-    return scan(text)[1]
-
-
 def same_address(value: str) -> str:
-    """Return an address in its shortest form; other text as it is, in lower case.
-
-    >>> same_address("FE80:0:0:0:0:0:0:1"), same_address("shop.example")
-    ('fe80::1', 'shop.example')
-    """
+    """Return an address in its shortest form; other text as it is, in lower case."""
     try:
         return str(ipaddress.ip_address(value.strip("[]")))
     except ValueError:
@@ -120,7 +99,10 @@ def same_address(value: str) -> str:
 
 
 def scan(text: str) -> tuple[tuple[Mention, ...], str]:
-    """Find the kinds one after another, each in what the ones before it have left."""
+    """Return the mentions of a text, and the text, as long as it was, with them blanked out.
+
+    The kinds are looked for one after another, each in what the ones before it have left.
+    """
     found: list[Mention] = []
     bare = text
     for kind, pattern in _COMPILED.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from toolkit.protocols.mentions import METHODS, mentions, same_address, without_mentions
+from toolkit.protocols.mentions import METHODS, mentions, same_address, scan
 from toolkit.protocols.readings import Match, denied, emphasised, json_list, plain, undecorated
 
 _UNIT_WORDS: Final = (
@@ -18,15 +18,15 @@ _UNIT_WORDS: Final = (
 _TEN_WORDS: Final = "twenty thirty forty fifty sixty seventy eighty ninety"
 _UNITS, _TENS = _UNIT_WORDS.split(), _TEN_WORDS.split()
 NUMBER_WORDS: Final = dict(zip([*_UNITS, *_TENS], [*range(20), *range(20, 100, 10)], strict=True))
-WORDS_PATTERN: Final = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
+_WORDS: Final = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
 _LARGE: Final = ("hundred", "thousand", "million", "dozen")
 
 _NUMBER: Final = re.compile(
-    r"(?<![\w.])(?P<sign>[-−+])?(?P<digits>\d{1,3}(?:[,\u00a0\u2009\u202f']\d{3})+(?!\d)|\d{1,30})"
-    r"(?P<rest>\.\d{1,30})?(?P<power>[eE][+-]?\d{1,2})?(?P<unit>\s?[A-Za-zµμ%]{1,12})?(?![\w]|\.\d)"
+    r"(?<![\w.])(?P<sign>[-−+])?(?P<number>(?P<digits>\d{1,3}(?:[,\u00a0\u2009\u202f']\d{3})+(?!\d)|\d{1,30})"
+    r"(?P<rest>\.\d{1,30})?(?P<power>[eE][+-]?\d{1,2})?)(?P<unit>\s?[A-Za-zµμ%]{1,12})?(?![\w]|\.\d)"
 )
 _WORD: Final = re.compile(
-    rf"(?i)(?<![\w-])(?P<word>{WORDS_PATTERN})(?:[- ](?P<ones>{'|'.join(_UNITS[1:10])}))?(?![\w-])"
+    rf"(?i)(?<![\w-])(?P<word>{_WORDS})(?:[- ](?P<ones>{'|'.join(_UNITS[1:10])}))?(?![\w-])"
     rf"(?P<large>\s+(?:{'|'.join(_LARGE)})s?\b)?"
 )
 _ABOUT: Final = re.compile(
@@ -70,11 +70,8 @@ def numbers(text: str) -> tuple[Number, ...]:
 
     Digits inside addresses, hosts, paths, versions, times, ordinals and identifiers are no numbers. "One" is a
     number only where there is no other: it is a pronoun more often.
-
-    >>> [n.values for n in numbers("Twelve requests, 1,024 bytes over HTTP/1.1, the 3rd one")]
-    [(12.0,), (1024.0,)]
     """
-    return numbers_in(without_mentions(text))
+    return numbers_in(scan(text)[1])
 
 
 def numbers_in(bare: str) -> tuple[Number, ...]:
@@ -88,11 +85,7 @@ def numbers_in(bare: str) -> tuple[Number, ...]:
 
 
 def number_matches(wanted: float, tolerance: float, text: str, question: str) -> Match:
-    """Say whether an answer names one number, and that one is the wanted one.
-
-    >>> number_matches(0.35, 0.001, "About 350 ms", "How many seconds?").matched
-    True
-    """
+    """Say whether an answer names one number, and that one is the wanted one."""
     bold = emphasised(text)
     if bold is not None and len(own := numbers(bold)) == 1 and _equals(own[0], wanted, tolerance, question):
         return Match(True, own[0].text, "the emphasised number is the wanted one")
@@ -137,9 +130,7 @@ def _number(match: re.Match[str], text: str) -> Number | None:
     sign = match["sign"] if match.start() == 0 or not text[match.start() - 1].isalnum() else None
     digits = re.sub(r"[^\d]", "", match["digits"]) + (match["rest"] or "") + (match["power"] or "")
     value = float(digits) * (-1 if sign in ("-", "−") else 1)
-    end = (
-        match.end("power") if match["power"] else match.end("rest") if match["rest"] else match.end("digits")
-    )
+    end = match.end("number")
     start = match.start("digits") if sign is None else match.start()
     about = bool(_ABOUT.search(text[max(0, start - 24) : start]))
     return Number(value, tuple(value * factor for factor in scale), text[start:end], unit, start, end, about)
@@ -168,16 +159,13 @@ _JOINED: Final = re.compile(
     r"(?i)[\s\"'`*,/&)\[\]|-]*(?:(?:and|or|then|also|plus|as well as|followed by|but|beside)[\s\"'`*,]*){0,3}"
 )
 
-_Find = Callable[[str], list[tuple[str, int, int]]]
-"""From a text to what it names of one shape: the value, and where it begins and ends."""
+_Places = list[tuple[str, int, int]]
+"""What a text names of one shape: the value, and where it begins and ends."""
+_Find = Callable[[str], _Places]
 
 
 def value_matches(wanted: str, text: str, question: str) -> Match:
-    """Say whether an answer names the wanted value and none that competes with it.
-
-    >>> value_matches("/login", "The client requests /login and /home.", "Which path?").why
-    'names something else too: /home'
-    """
+    """Say whether an answer names the wanted value and none that competes with it."""
     if plain(text) == plain(wanted):
         return Match(True, wanted, "the answer is the value")
     bold = emphasised(text)
@@ -186,15 +174,18 @@ def value_matches(wanted: str, text: str, question: str) -> Match:
     find = _shape(wanted)
     if find is None:
         return _phrase(wanted, text)
-    right, others, asked = _sorted(find, {_key(wanted)}, text, question)
-    others = [one for one in others if one[0] not in asked and not denied(text, one[1])]
-    if not right and _multipart(wanted):
+    right, others = _sorted(find, {_key(wanted)}, text, question)
+    if not right and not re.fullmatch(r"\S+", wanted):
         return _phrase(wanted, text, others_of=find)
     if not right:
         return Match(False, others[0][0] if others else None, "does not name the value")
     first = min(start for _, start, _ in right)
-    beside = [one for one in others if one[1] < first or any(_joined(text, hit, one) for hit in right)]
-    if beside:
+    ends = [end for _, _, end in right]
+
+    def joined(start: int) -> bool:  # as one more answer
+        return any(end <= start and _JOINED.fullmatch(text[end:start]) for end in ends)
+
+    if beside := [one for one in others if one[1] < first or joined(one[1])]:
         return Match(False, right[0][0], f"names something else too: {_shown(beside)}")
     if all(denied(text, start) for _, start, _ in right):
         return Match(False, right[0][0], "denies the value")
@@ -202,11 +193,7 @@ def value_matches(wanted: str, text: str, question: str) -> Match:
 
 
 def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
-    """Say whether an answer names exactly the wanted values, in any order and in any form of a list.
-
-    >>> list_matches(("GET", "POST"), "POST, GET", "Which methods?").matched
-    True
-    """
+    """Say whether an answer names exactly the wanted values, in any order and in any form of a list."""
     target = {_key(one) for one in wanted}
     if not target:
         empty = json_list(text) == [] or plain(text) in ("none", "no", "nothing", "{}", "empty", "empty list")
@@ -221,8 +208,7 @@ def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
     find = shapes.pop() if len(shapes) == 1 and listed is None else None
     if find is None:
         return Match(False, ", ".join(items)[:200] or None, "the list is another one")
-    right, others, asked = _sorted(find, target, text, question)
-    others = [one for one in others if one[0] not in asked and not denied(text, one[1])]
+    right, others = _sorted(find, target, text, question)
     lengths = {len(value) for value in target}
     if find is _numbers and len(lengths) == 1 and min(lengths) > 2:
         others = [one for one in others if len(one[0]) in lengths]  # status codes, and how often each occurs
@@ -236,17 +222,11 @@ def list_matches(wanted: Collection[str], text: str, question: str) -> Match:
     return Match(True, ", ".join(sorted(named)), "names exactly the values")
 
 
-def _sorted(
-    find: _Find, target: Collection[str], text: str, question: str
-) -> tuple[list[tuple[str, int, int]], list[tuple[str, int, int]], set[str]]:
-    found = find(text)
-    right = [one for one in found if one[0] in target]
-    return right, [one for one in found if one[0] not in target], {value for value, _, _ in find(question)}
-
-
-def _joined(text: str, hit: tuple[str, int, int], other: tuple[str, int, int]) -> bool:
-    """Say whether another value stands beside the wanted one as one more answer."""
-    return hit[2] <= other[1] and bool(_JOINED.fullmatch(text[hit[2] : other[1]]))
+def _sorted(find: _Find, target: Collection[str], text: str, question: str) -> tuple[_Places, _Places]:
+    """Return where a text names what is wanted, and what competes: neither asked about nor denied."""
+    found, asked = find(text), {value for value, _, _ in find(question)}
+    others = [one for one in found if one[0] not in target and one[0] not in asked]
+    return [one for one in found if one[0] in target], [one for one in others if not denied(text, one[1])]
 
 
 def _shape(wanted: str) -> _Find | None:
@@ -255,18 +235,18 @@ def _shape(wanted: str) -> _Find | None:
 
 
 def _named(kind: str) -> _Find:
-    def find(text: str) -> list[tuple[str, int, int]]:
+    def find(text: str) -> _Places:
         return [(_key(m.value), m.start, m.end) for m in mentions(text) if m.kind == kind]
 
     return find
 
 
-def _numbers(text: str) -> list[tuple[str, int, int]]:
+def _numbers(text: str) -> _Places:
     return [(_key(f"{n.written:.15g}"), n.start, n.end) for n in numbers(text)]
 
 
 def _pattern(pattern: re.Pattern[str]) -> _Find:
-    def find(text: str) -> list[tuple[str, int, int]]:
+    def find(text: str) -> _Places:
         return [(_key(m[0].rstrip(".")), m.start(), m.end()) for m in pattern.finditer(text)]
 
     return find
@@ -294,10 +274,6 @@ def _key(value: str) -> str:
         return f"{float(short):.15g}" if re.fullmatch(r"-?\d{1,15}(?:\.\d+)?", short) else same_address(short)
     except ValueError:
         return short
-
-
-def _multipart(wanted: str) -> bool:
-    return not re.fullmatch(r"\S+", wanted)
 
 
 def _phrase(wanted: str, text: str, others_of: _Find | None = None) -> Match:
@@ -341,5 +317,5 @@ def _of_item(item: str, target: Collection[str]) -> str:
     return status[1] if status else short
 
 
-def _shown(found: list[tuple[str, int, int]]) -> str:
+def _shown(found: _Places) -> str:
     return ", ".join(dict.fromkeys(value for value, _, _ in found[:6]))

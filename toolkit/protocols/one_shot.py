@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import pandas as pd
 
@@ -29,12 +28,21 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
 )
 from toolkit.protocols.answers import matches
-from toolkit.protocols.citations import FORMATS, INSTRUCTION, Verdict, decide, read_citations
 from toolkit.protocols.evidence import Claim, evidence
-from toolkit.protocols.experiments import OneShotContext, experiment_row, verdict_of
+from toolkit.protocols.experiments import (
+    FORMATS,
+    INSTRUCTION,
+    OneShotContext,
+    Verdict,
+    decide,
+    experiment_row,
+    read_citations,
+    verdict_of,
+)
 from toolkit.protocols.hallucination_check import INVENTS, MEETS, Said, ask_judges, check_request
 from toolkit.protocols.questions import PromptVariant, Question, load_prompts, load_questions
-from toolkit.protocols.sample_facts import sample_facts
+from toolkit.protocols.results import one_model
+from toolkit.protocols.sample_facts import Facts
 from toolkit.samples.sample import Sample, load_sample, shipped_samples
 from toolkit.scoring import one_shot_score
 from toolkit.stats.one_shot.methods import (
@@ -48,8 +56,6 @@ from toolkit.stats.one_shot.methods import (
     score_methods,
 )
 from toolkit.words import agreeing, counted
-
-EXPERIMENTS: Final = "experiments"
 
 
 class OneShotTest(PromptResponseTest):
@@ -91,7 +97,10 @@ class OneShotTest(PromptResponseTest):
             asked = load_questions(None if questions is None else place / questions)
         else:
             asked = tuple(questions)
-        asked = _only(only, asked)
+        known = {question.id for question in asked}
+        if unknown := next((name for name in only or () if name not in known), None):
+            raise InputError(f"question {unknown!r} is unknown; use {', '.join(sorted(known))}")
+        asked = tuple(question for question in asked if only is None or question.id in only)
         self.samples, asked = _samples(samples, asked, place)
         self.left_out: tuple[str, ...] = ()
         if not self.judges:
@@ -111,7 +120,7 @@ class OneShotTest(PromptResponseTest):
         return self._items
 
     def _make_items(self) -> tuple[TestItem, ...]:
-        facts = {name: sample_facts(one.name, one.csv, one.frame) for name, one in self.samples.items()}
+        facts = {name: Facts(one.name, one.csv, one.frame) for name, one in self.samples.items()}
         asked_form = INSTRUCTION if self.answer_format == "evidence" else ""
         items = []
         for variant in self.variants:
@@ -153,24 +162,16 @@ class OneShotTest(PromptResponseTest):
     async def _ask(self, template: str, reply: PromptReply, ask: Ask) -> Said:
         context: OneShotContext = reply.prompt.context
         judges = [judge.of_run(reply.repeat) for judge in self.judges]
-        requests = [
-            check_request(
-                judge,
-                template,
-                csv=context.csv,
-                question=context.question.text,
-                answer=reply.text or "",
-                requirement=str(context.question.key.value) if template is MEETS else "",
-            )
-            for judge in judges
-        ]
+        given = {"csv": context.csv, "question": context.question.text, "answer": reply.text or ""}
+        requirement = str(context.question.key.value) if template is MEETS else ""
+        requests = [check_request(judge, template, **given, requirement=requirement) for judge in judges]
         return await ask_judges(judges, requests, ask)
 
     def measure_quality(self, item_annotations: TestItemAnnotations) -> list[Measurement]:
         """Return the verdict of one experiment as three measurements of 0 or 1; all missing when there is none."""
         verdict, reason = verdict_of(item_annotations)
         return [
-            Measurement(name, None if reason else float(verdict == name), EXPERIMENTS, reason)
+            Measurement(name, None if reason else float(verdict == name), "experiments", reason)
             for name in VERDICTS
         ]
 
@@ -182,9 +183,7 @@ class OneShotTest(PromptResponseTest):
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model; a method with a missing experiment has no score, and says so."""
-        models = sorted({measured.model for measured in measured_items})
-        if len(models) > 1:
-            raise InputError(f"results of {', '.join(models)} are not pooled; aggregate each model alone")
+        one_model(measured_items)
         rows = [
             experiment_row(one.item, one.model, one.repeat)
             | {"verdict": next((name for name in VERDICTS if one.value(name) == 1), None)}
@@ -235,25 +234,20 @@ def _variants(variants: Sequence[str | PromptVariant], prompt_file: Path | None)
     return tuple(found)
 
 
-def _only(names: Sequence[str] | None, questions: Sequence[Question]) -> tuple[Question, ...]:
-    if names is None:
-        return tuple(questions)
-    known = {question.id for question in questions}
-    if unknown := next((name for name in names if name not in known), None):
-        raise InputError(f"question {unknown!r} is unknown; use {', '.join(sorted(known))}")
-    return tuple(question for question in questions if question.id in names)
-
-
 def _samples(
     samples: Sequence[str | Path | Sample] | None, questions: Sequence[Question], place: Path
 ) -> tuple[dict[str, Sample], tuple[Question, ...]]:
     """Return the samples by the name that questions use, and the questions about them."""
+
+    def load(name: str | Path) -> Sample:
+        return load_sample(name if str(name) in shipped_samples() else place / name)
+
     if samples is None:
         names = dict.fromkeys(question.sample for question in questions)
-        return {name: _sample(name, place) for name in names}, tuple(questions)
+        return {name: load(name) for name in names}, tuple(questions)
     loaded: dict[str, Sample] = {}
     for one in samples:
-        sample = one if isinstance(one, Sample) else _sample(one, place)
+        sample = one if isinstance(one, Sample) else load(one)
         names = dict.fromkeys([sample.name, *([] if isinstance(one, Sample) else [str(one)])])
         about = [name for name in names if any(question.sample == name for question in questions)]
         if not about:
@@ -263,7 +257,3 @@ def _samples(
             )
         loaded |= dict.fromkeys(about, sample)
     return loaded, tuple(question for question in questions if question.sample in loaded)
-
-
-def _sample(name: str | Path, place: Path) -> Sample:
-    return load_sample(name if str(name) in shipped_samples() else place / name)

@@ -3,19 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator
 
 from toolkit.errors import InputError
-from toolkit.files import read_toml
+from toolkit.files import Strict, Text, checked, read_toml
 from toolkit.judges.rubric import fill
 from toolkit.protocols.answers import AnswerKey, answer_key
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_Row = TypeVar("_Row")
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", text):
+        raise ValueError(f"{text!r} must be letters, digits, '_', '.' and '-' only")
+    return text
+
+
+def _with_places(text: str) -> str:
+    for place in ("{question}", "{csv}"):
+        if text.count(place) != 1:
+            raise ValueError(f"must hold {place} once")
+    return text
+
+
+_Name = Annotated[str, AfterValidator(_name)]
+
+
+class _QuestionRow(Strict):
+    id: _Name
+    sample: Text
+    text: Text
+    key: Any
+
+
+class _PromptRow(Strict):
+    id: _Name
+    text: Annotated[Text, AfterValidator(_with_places)]
+
+
+_Row = TypeVar("_Row", _QuestionRow, _PromptRow)
 
 
 @dataclass(frozen=True)
@@ -36,72 +66,36 @@ class PromptVariant:
     text: str
 
     def prompt(self, question: str, csv: str) -> str:
-        """Return the prompt; what is put in is never read as a place.
-
-        >>> PromptVariant("short", "{question} {csv}").prompt("Which {csv}?", "a,b")
-        'Which {csv}? a,b'
-        """
+        """Return the prompt; what is put in is never read as a place."""
         return fill(self.text, {"question": question, "csv": csv}).strip()
 
 
 def load_questions(path: str | Path | None = None) -> tuple[Question, ...]:
-    """Read questions.
-
-    >>> load_questions()[0].id
-    'plain_gets_host'
-    """
-    return _load(path, "questions.toml", "question", _question)
+    """Read questions."""
+    return tuple(
+        Question(row.id, row.sample, row.text.strip(), answer_key(row.key, f"{where} ({row.id})"))
+        for row, where in _rows(path, "questions.toml", "question", _QuestionRow)
+    )
 
 
 def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
-    """Read prompt variants.
-
-    >>> [variant.id for variant in load_prompts()]
-    ['plain', 'careful']
-    """
-    return _load(path, "prompts.toml", "prompt", _prompt)
+    """Read prompt variants."""
+    rows = _rows(path, "prompts.toml", "prompt", _PromptRow)
+    return tuple(PromptVariant(row.id, row.text) for row, _ in rows)
 
 
-def _load(
-    path: str | Path | None, shipped: str, table: str, make: Callable[[Any, str], _Row]
-) -> tuple[_Row, ...]:
+def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) -> Iterator[tuple[_Row, str]]:
+    """Yield the checked rows of a file, each with where it stands."""
     where = shipped if path is None else str(path)
-    data = read_toml(
-        resources.files("toolkit.protocols") / "data" / shipped if path is None else Path(path), where
-    )
+    place = resources.files("toolkit.protocols") / "data" / shipped if path is None else Path(path)
+    data = read_toml(place, where)
     rows = data.get(table)
     if set(data) != {table} or not isinstance(rows, list) or not rows:
         raise InputError(f"{where}: must hold one or more [[{table}]] and nothing else")
-    made = tuple(make(row, f"{where}, {table} {n}") for n, row in enumerate(rows, 1))
-    names = [row["id"] for row in rows]
-    if doubled := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"{where}: {table} id {doubled!r} is used twice; give each its own")
-    return made
-
-
-def _question(row: Any, where: str) -> Question:
-    _check(row, ("id", "sample", "text", "key"), where)
-    key = answer_key(row["key"], f"{where} ({row['id']})")
-    return Question(row["id"], row["sample"], row["text"].strip(), key)
-
-
-def _prompt(row: Any, where: str) -> PromptVariant:
-    _check(row, ("id", "text"), where)
-    for place in ("{question}", "{csv}"):
-        if row["text"].count(place) != 1:
-            raise InputError(f"{where} ({row['id']}): text must hold {place} once")
-    return PromptVariant(row["id"], row["text"])
-
-
-def _check(row: Any, keys: tuple[str, ...], where: str) -> None:
-    if not isinstance(row, Mapping):
-        raise InputError(f"{where} must be a table")
-    if unknown := [name for name in row if name not in keys]:
-        raise InputError(f"{where}: unknown key {unknown[0]!r}; allowed are {', '.join(keys)}")
-    for name in keys:
-        if name not in row:
-            raise InputError(f"{where}: key {name!r} is missing; add it")
-        if name != "key" and (not isinstance(row[name], str) or not row[name].strip()):
-            raise InputError(f"{where}: {name} must be a text that is not empty")
-    if not _NAME.fullmatch(row["id"]):
-        raise InputError(f"{where}: id {row['id']!r} must be letters, digits, '_', '.' and '-' only")
+    seen: set[str] = set()
+    for number, row in enumerate(rows, 1):
+        made = checked(model, row, f"{where}, {table} {number}")
+        if made.id in seen:
+            raise InputError(f"{where}: {table} id {made.id!r} is used twice; give each its own")
+        seen.add(made.id)
+        yield made, f"{where}, {table} {number}"

@@ -29,13 +29,7 @@ class Match:
 
 
 def final_answer(text: str) -> str:
-    r"""Return what a reply itself calls its answer, or the whole reply where it says nothing of the kind.
-
-    >>> final_answer("10 rows, 2 of them answers.\n**Answer:** 12\nThe rest are ACKs.")
-    '12'
-    >>> final_answer("It is 12.")
-    'It is 12.'
-    """
+    """Return what a reply itself calls its answer, or the whole reply where it says nothing of the kind."""
     marks = list(_MARKER.finditer(text))
     if not marks:
         return text
@@ -51,19 +45,12 @@ def json_objects(text: str) -> list[dict[str, Any]]:
     """Return the JSON objects of a reply that are not inside another one, in a fence or in prose.
 
     An object with a doubled key is left out: nobody can say which of the two is meant.
-
-    >>> json_objects('Here it is: {"port": 80} Done {')
-    [{'port': 80.0}]
     """
     return [value for value in _decoded(text, "{") if _DOUBLED not in value]
 
 
 def json_list(text: str) -> list[Any] | None:
-    """Return the one JSON list of a reply; ``None`` where there is none, or more than one.
-
-    >>> json_list('The codes are [200, 404].')
-    [200.0, 404.0]
-    """
+    """Return the one JSON list of a reply; ``None`` where there is none, or more than one."""
     found = _decoded(text, "[")
     return found[0] if len(found) == 1 else None
 
@@ -85,11 +72,7 @@ def _decoded(text: str, sign: str) -> list[Any]:
 
 
 def plain(text: str) -> str:
-    """Return a text in small letters without emphasis, quotes around it, invisible characters and a full stop.
-
-    >>> plain(" **Shop.example**. ")
-    'shop.example'
-    """
+    """Return a text in small letters without emphasis, quotes around it, invisible characters and a full stop."""
     line = undecorated(text)
     while (stripped := line.strip(" .,;:!\"'")) != line:
         line = stripped
@@ -97,31 +80,19 @@ def plain(text: str) -> str:
 
 
 def undecorated(text: str) -> str:
-    """Return a text in small letters without emphasis, invisible characters and doubled white space.
-
-    >>> undecorated("The *host* is:  `A`.")
-    'the host is: a.'
-    """
+    """Return a text in small letters without emphasis, invisible characters and doubled white space."""
     kept = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
     kept = kept.translate({ord("’"): "'", ord("‘"): "'", ord("“"): '"', ord("”"): '"', ord("−"): "-"})
     return " ".join(re.sub(r"\*{1,3}|`{1,3}", "", kept).casefold().split())
 
 
 def denied(text: str, start: int) -> bool:
-    """Say whether the words just before a place deny what stands there, or make it a bound.
-
-    >>> denied("it is not port 80", 15), denied("it is port 80", 11), denied("more than 80", 10)
-    (True, False, True)
-    """
+    """Say whether the words just before a place deny what stands there, or make it a bound."""
     return bool(_DENIED.search(text[max(0, start - 80) : start].lower().replace("’", "'")))
 
 
 def emphasised(text: str) -> str | None:
-    """Return the one passage in bold; ``None`` where there is none, or more than one.
-
-    >>> emphasised("**12** requests, of which 8 are GETs")
-    '12'
-    """
+    """Return the one passage in bold; ``None`` where there is none, or more than one."""
     found = re.findall(r"\*\*([^*\n]{1,200})\*\*", text)
     return found[0] if len(found) == 1 else None
 

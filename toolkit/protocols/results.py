@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolkit.errors import InputError
 from toolkit.prompt_test import MeasuredTestItem, Result
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.result import Estimate
+
+
+def one_model(measured_items: Sequence[MeasuredTestItem]) -> None:
+    """Raise InputError when items of several models would be aggregated together."""
+    if len(models := sorted({measured.model for measured in measured_items})) > 1:
+        raise InputError(f"results of {', '.join(models)} are not pooled; aggregate each model alone")
 
 
 def mean_result(

@@ -29,6 +29,7 @@ from toolkit.prompt_test import (
     TestItemAnnotations,
 )
 from toolkit.prompts.dataset import clusters_of
+from toolkit.protocols.results import one_model
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 from toolkit.stats.result import Estimate
@@ -119,21 +120,18 @@ class RubricStudy(PromptResponseTest):
 
     def aggregate_measurements(self, measured_items: Sequence[MeasuredTestItem]) -> list[Result]:
         """Return the results of one model, with intervals over bases: the prompts of a base are one block."""
-        models = {measured.model for measured in measured_items}
-        if len(models) > 1:
-            raise InputError(
-                f"results of {', '.join(sorted(models))} are not pooled; aggregate each model alone"
-            )
+        one_model(measured_items)
         clusters = clusters_of(self.prompts)
         bases = pd.Series([measured.item.context.base for measured in measured_items], dtype="object")
+        numbers = (*COMPOSITES, "zeros")
         runs = pd.DataFrame(
             {
                 "base": bases,
                 "cluster": bases.map(clusters),
                 "length_bin": [measured.item.context.length_bin for measured in measured_items],
-                **{name: _values(name, measured_items) for name in (*COMPOSITES, "zeros")},
+                **{n: [one.value(n) for one in measured_items] for n in numbers},
             }
-        )
+        ).astype(dict.fromkeys(numbers, "float64"))
         means = [mean for score in COMPOSITES for mean in self._means(runs, score)]
         return [*means, _unjudged_share(runs)]
 
@@ -151,10 +149,6 @@ class RubricStudy(PromptResponseTest):
     def _bins(self) -> list[str]:
         present = {prompt.length_bin for prompt in self.prompts}
         return [name for name in LENGTH_BINS if name in present]
-
-
-def _values(name: str, measured_items: Sequence[MeasuredTestItem]) -> pd.Series:
-    return pd.Series([measured.value(name) for measured in measured_items], dtype="float64")
 
 
 @over_clusters

@@ -256,24 +256,8 @@ class Facts:
         return [cell_text(value) for value in self.frame[name]]
 
 
-def sample_facts(name: str, csv: str, frame: pd.DataFrame) -> Facts:
-    """Return what a sample holds.
-
-    >>> import pandas as pd
-    >>> frame = pd.DataFrame({"source": ["10.0.0.1", "10.0.0.2"], "status": [pd.NA, 404]})
-    >>> facts = sample_facts("tiny", frame.to_csv(), frame)
-    >>> sorted(facts.addresses), sorted(facts.statuses), sorted(facts.counts)
-    (['10.0.0.1', '10.0.0.2'], [404], [0, 1, 2])
-    """
-    return Facts(name, csv, frame)
-
-
 def decoded_path(path: str) -> str:
-    """Return a path, or a whole address of the web, as its path and query, decoded, in small letters.
-
-    >>> decoded_path("http://shop.example/Products?id=3%27"), decoded_path("/a/")
-    ("/products?id=3'", '/a')
-    """
+    """Return a path, or a whole address of the web, as its path and query, decoded, in small letters."""
     path = re.sub(r"^https?://[^/]*", "", path, flags=re.IGNORECASE)
     decoded = unquote_plus(path).lower()
     return decoded.rstrip("/") or "/"

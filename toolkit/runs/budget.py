@@ -120,7 +120,13 @@ class Account:
         """
         fields = ("owner", "state", "aud_cost", "unsure_aud", "inherited_aud", "worst_aud", "sent")
         found = self._store.find_where(Call, {"study": self._study}, only=fields)
-        spent = sum(_inherited(call) if call["owner"] in alive else _cost(call) for call in found)
+        spent = 0.0
+        for call in found:
+            if call["owner"] in alive:
+                spent += call.get("inherited_aud") or 0.0
+                continue
+            spent += (call.get("aud_cost") or 0.0) + (call.get("unsure_aud") or 0.0)
+            spent += (call.get("worst_aud") or 0.0) if was_sent(call) else 0.0
         return spent - settled_aud(settlements(self._store, self._study), billed=False)
 
     def _change(self, change: Any) -> None:
@@ -141,15 +147,6 @@ class Account:
             key = {"_id": self._study, "version": version}
             if accounts.find_one_and_update(key, {"$set": {"version": version + 1, **content}}) is not None:
                 return
-
-
-def _inherited(call: Mapping[str, Any]) -> float:
-    return float(call.get("inherited_aud") or 0.0)
-
-
-def _cost(call: Mapping[str, Any]) -> float:
-    flight = (call.get("worst_aud") or 0.0) if was_sent(call) else 0.0
-    return float((call.get("aud_cost") or 0.0) + (call.get("unsure_aud") or 0.0) + flight)
 
 
 def settlements(store: Store, study: str) -> list[dict[str, Any]]:

@@ -187,7 +187,7 @@ class Gateway:
             await model.close()
         self._models.clear()
         self._known.clear()  # a replay knows every answer of its study, and others still have work to do
-        self._ledger.close()
+        self._ledger.owner.close()
         if self._account:
             self._account.close()
 
@@ -322,7 +322,7 @@ class Gateway:
             if not sending.sent:
                 await self._note(claim, sending, sent=True)
             sending.prepared = None
-            slot = await limiter.enter_prepared(prepared)
+            slot = await limiter.enter(prepared)
             if slot is None:  # a pause may last minutes; who dies in it has sent nothing
                 await self._note(claim, sending, sent=False)
         came: dict[str, Any] = {}

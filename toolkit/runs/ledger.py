@@ -217,10 +217,6 @@ class Ledger:
         operation = DeleteMany({"_id": claim.call_id, "owner": self.owner.name})
         await self.store.writer.write("calls", operation)
 
-    def close(self) -> None:
-        """End the heartbeat; claims that are still open become free at once."""
-        self.owner.close()
-
     def _document(self, claim: Claim, state: str, **fields: Any) -> dict[str, Any]:
         """Return a call as `toolkit.store.documents.Call` describes it; built by hand because there are so many."""
         request = claim.request

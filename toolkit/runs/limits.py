@@ -12,7 +12,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from toolkit.errors import ModelError
@@ -51,13 +52,8 @@ class Slot:
     tokens: float
 
 
-@dataclass(eq=False)
-class _Waiting:
-    """One who waits for a place, or to be prepared for one; ``prepared`` where it is."""
-
-    tokens: float
-    prepared: Slot | None = None
-    future: asyncio.Future[Slot] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+_Line = deque[tuple[float, asyncio.Future[Slot]]]
+"""Those who wait for a place, or to be prepared for one, with the tokens of each."""
 
 
 class _Paused(Exception):
@@ -93,8 +89,8 @@ class Limiter:
         self._refused = False
         self._shrunk_at = -1.0
         self._paused_until = 0.0
-        self._waiting: deque[_Waiting] = deque()
-        self._preparing: deque[_Waiting] = deque()
+        self._waiting: _Line = deque()
+        self._preparing: _Line = deque()
         self._prepared = 0
         self._prepared_tokens = 0.0
         # Means that forget: each new value counts for a tenth.
@@ -109,8 +105,8 @@ class Limiter:
         return int(self._window)
 
     async def prepare(self, tokens: float = 0.0) -> Slot:
-        """Wait until a request is soon to go, and may be claimed; `enter` or `unprepare` has to follow."""
-        return await self._line_up(_Waiting(tokens), self._preparing, self.unprepare)
+        """Wait until a request is soon to go, and may be claimed; ``tokens`` is what it may use at worst."""
+        return await self._line_up(tokens, self._preparing, self.unprepare)
 
     def unprepare(self, prepared: Slot) -> None:
         """Say that a request that was prepared does not go: somebody else asks it, or nobody any more."""
@@ -118,11 +114,7 @@ class Limiter:
         self._prepared_tokens -= prepared.tokens
         self._let_go()
 
-    async def enter(self, tokens: float = 0.0) -> Slot:
-        """Wait for a place; ``tokens`` is what the request may use at worst."""
-        return await self._line_up(_Waiting(tokens), self._waiting, self.leave)
-
-    async def enter_prepared(self, prepared: Slot) -> Slot | None:
+    async def enter(self, prepared: Slot) -> Slot | None:
         """Wait for the place of a request that was prepared; ``None`` when the provider asks for a pause meanwhile."""
         now, mean = self._clock(), self._claiming_seconds
         self._claiming_seconds += (now - prepared.at - mean) / (10 if mean else 1)
@@ -130,23 +122,22 @@ class Limiter:
             self.unprepare(prepared)
             return None
         try:
-            return await self._line_up(_Waiting(prepared.tokens, prepared), self._waiting, self.leave)
+            return await self._line_up(prepared.tokens, self._waiting, self.leave)
         except _Paused:
             return None
         finally:
             self.unprepare(prepared)
 
-    async def _line_up(
-        self, waiting: _Waiting, line: deque[_Waiting], give_back: Callable[[Slot], None]
-    ) -> Slot:
-        if not line and self._wait(waiting.tokens, ahead=line is self._preparing) == 0.0:
-            return self._take(waiting.tokens, ahead=line is self._preparing)
-        line.append(waiting)
+    async def _line_up(self, tokens: float, line: _Line, give_back: Callable[[Slot], None]) -> Slot:
+        ahead = line is self._preparing
+        if not line and self._wait(tokens, ahead=ahead) == 0.0:
+            return self._take(tokens, ahead=ahead)
+        future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        line.append((tokens, future))
         self._let_go()
         try:
-            return await waiting.future
+            return await future
         except asyncio.CancelledError:
-            future = waiting.future
             if future.done() and not future.cancelled() and future.exception() is None:
                 give_back(future.result())
             raise
@@ -175,7 +166,8 @@ class Limiter:
             self._refused = True
             self._paused_until = max(self._paused_until, now + (retry_after or 0.0))
             if self._paused_until > now:
-                self._turn_back(_Paused())
+                # A claim that is not sent must not look as if it were.
+                _turn_back(self._waiting, _Paused)
         elif answered:
             mean = self._asking_seconds
             self._asking_seconds += (now - slot.at - mean) / (10 if mean else 1)
@@ -190,18 +182,15 @@ class Limiter:
 
     def turn_away(self) -> None:
         """Refuse all who wait for a place, with a `ModelError` whose reason is ``stopped``."""
-        for waiting in (*self._waiting, *self._preparing):
-            if not waiting.future.done():
-                waiting.future.set_exception(ModelError("stopped before it was sent", reason="stopped"))
-        self._waiting.clear()
-        self._preparing.clear()
+        for line in (self._waiting, self._preparing):
+            _turn_back(line, partial(ModelError, "stopped before it was sent", reason="stopped"))
 
     def held_up(self, provider: str) -> str:
         """Return in words how long nothing goes to a provider by its wish or the study's limits, if anything waits."""
         if (pause := self._paused_until - self._clock()) > 0:
             return f"{provider} asks for {pause:.0f} s"
         waits = [
-            self._wait(line[0].tokens, ahead=line is self._preparing)
+            self._wait(line[0][0], ahead=line is self._preparing)
             for line in (self._waiting, self._preparing)
             if line
         ]
@@ -241,13 +230,6 @@ class Limiter:
             self._sent.append(slot)
         return slot
 
-    def _turn_back(self, why: Exception) -> None:
-        """Send those back who are prepared and wait: a claim that is not sent must not look as if it were."""
-        for waiting in [one for one in self._waiting if one.prepared]:
-            self._waiting.remove(waiting)
-            if not waiting.future.done():
-                waiting.future.set_exception(why)
-
     def _let_go(self) -> None:
         """Let everyone go who may, and come back when the next one may."""
         wait = min(self._let_go_of(self._waiting), self._let_go_of(self._preparing))
@@ -256,23 +238,29 @@ class Limiter:
                 self._timer.cancel()
             self._timer = asyncio.get_running_loop().call_later(wait, self._wake)
 
-    def _let_go_of(self, line: deque[_Waiting]) -> float:
+    def _let_go_of(self, line: _Line) -> float:
         """Let everyone of one line go who may; return the seconds until the next one may."""
+        ahead = line is self._preparing
         while line:
-            if line[0].future.done():  # cancelled while it waited
-                line.popleft()
-                continue
-            ahead = line is self._preparing
-            wait = self._wait(line[0].tokens, ahead=ahead)
-            if wait > 0.0:
-                return wait
-            first = line.popleft()
-            first.future.set_result(self._take(first.tokens, ahead=ahead))
+            tokens, future = line[0]
+            if not future.done():  # otherwise it was cancelled while it waited
+                if (wait := self._wait(tokens, ahead=ahead)) > 0.0:
+                    return wait
+                future.set_result(self._take(tokens, ahead=ahead))
+            line.popleft()
         return float("inf")
 
     def _wake(self) -> None:
         self._timer = None
         self._let_go()
+
+
+def _turn_back(line: _Line, why: Callable[[], Exception]) -> None:
+    """Send everyone of a line back."""
+    for _, future in line:
+        if not future.done():
+            future.set_exception(why())
+    line.clear()
 
 
 async def turn_away_when(stop: threading.Event, limiters: Iterable[Limiter]) -> None:

@@ -9,7 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,19 +27,19 @@ def held_of(study: str, folder: Path) -> str:
     if os.environ.get("MONGODB_URI") or folder.is_dir():
         store = open_store(folder)
         try:
-            found = _held(store, study)
+            states = calls_by_state(store, study).items()
+            found += [["calls", state, str(calls.count)] for state, calls in states]
+            # Every document, and not the last change only: a clock that was set back must not hide one.
+            for document in (
+                Run,
+                Judgement,
+                HumanRating,
+            ):  # of a rating every version is a document of its own
+                for known in store.find_where(document, {"study": study}, only=("updated_at",)):
+                    found.append([document.__name__, str(known["_id"]), str(known.get("updated_at", ""))])
         finally:
             store.close()
-    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
-
-
-def _held(store: Store, study: str) -> list[list[str]]:
-    """Return every document once, and not the last change only: a clock that was set back must not hide one."""
-    found = [["calls", state, str(calls.count)] for state, calls in calls_by_state(store, study).items()]
-    for document in (Run, Judgement, HumanRating):  # of a rating every version is a document of its own
-        for known in store.find_where(document, {"study": study}, only=("updated_at",)):
-            found.append([document.__name__, str(known["_id"]), str(known.get("updated_at", ""))])
-    return sorted(found)
+    return hashlib.sha256(json.dumps(sorted(found)).encode()).hexdigest()
 
 
 _FIELDS: Final = (
@@ -130,7 +130,7 @@ def _is_same_model(asked: str, answered: str) -> bool:
 
 
 def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
-    days = sorted(_day(call["updated_at"]) for call in calls)
+    days = sorted(call["updated_at"].date() for call in calls)
     return Asked(
         *key,
         answered_by=tuple(sorted({str(call["answered_by"]) for call in calls if call.get("answered_by")})),
@@ -141,7 +141,3 @@ def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
         output_tokens=sum(call["output_tokens"] for call in calls),
         aud=sum(sorted(call["aud_cost"] for call in calls)),
     )
-
-
-def _day(moment: datetime) -> date:
-    return moment.date()

@@ -53,9 +53,8 @@ def digits_apart(values: Iterable[float | None], decimals: int, most: int = 12) 
     """
     given = {value for value in values if value is not None and isfinite(value)}
     size = max(map(abs, given), default=0.0)
-    distinct = sorted(value for value in given)
-    apart = [a for a, b in pairwise(distinct) if b - a > ROUNDING * max(1.0, size)]
-    wanted = len(apart) + 1 if distinct else 0
+    apart = [a for a, b in pairwise(sorted(given)) if b - a > ROUNDING * max(1.0, size)]
+    wanted = len(apart) + 1 if given else 0
     places = decimals
     while places < most and len({f"{value:.{places}f}" for value in given}) < wanted:
         places += 1
@@ -70,12 +69,10 @@ def rounded_apart(values: Sequence[float | None]) -> list[str]:
     >>> rounded_apart([0.0200004, 0.0200001, 0.0200007]), rounded_apart([2.5, None, None])
     (['0.0200004', '0.0200001', '0.0200007'], ['2.500', '', ''])
     """
-    texts = ["" if value is None else rounded(value) for value in values]
-    given = [value for value in values if value is not None]
-    if digits_apart(given, 3) == 3 or len({rounded(value) for value in given}) == len(set(given)):
-        return texts
+    given = {value for value in values if value is not None}
     places = digits_apart(given, 3)
-    return ["" if value is None else f"{value:.{places}f}" for value in values]
+    short = places == 3 or len(set(map(rounded, given))) == len(given)
+    return ["" if one is None else rounded(one) if short else f"{one:.{places}f}" for one in values]
 
 
 @dataclass(frozen=True)

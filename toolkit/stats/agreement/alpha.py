@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -50,16 +50,15 @@ def alpha_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     It says how far the dimensions of the rubric measure one thing. The interval is clustered by base, or by answer
     where no base is known, because several judges score one answer.
     """
-    items = _dimensions(ratings, Estimate(OVER_DIMENSIONS, None, method=FELDT))
-    if items is None or len(items[1]) == 0:
-        return items[0] if items else None
-    return _alpha(*items)
+    return _over_dimensions(ratings, Estimate(OVER_DIMENSIONS, None, method=FELDT), _alpha)
 
 
-def _dimensions(
-    ratings: pd.DataFrame, empty: Estimate
-) -> tuple[Estimate, np.ndarray, tuple[Any, ...]] | None:
-    """Return an estimate with its n, every judgement as a row of its dimensions, and bases; no rows where it says why.
+def _over_dimensions(
+    ratings: pd.DataFrame,
+    empty: Estimate,
+    statistic: Callable[[Estimate, np.ndarray, tuple[Any, ...]], Estimate],
+) -> Estimate | None:
+    """Return a statistic of an estimate with its n, every judgement as a row of its dimensions, and their bases.
 
     Composites are no items. Judgements that lack a dimension are left out and counted; None where there are fewer than
     two dimensions.
@@ -73,8 +72,8 @@ def _dimensions(
         "dimensions": items["dimension"].nunique(),
     }
 
-    def none(problem: str, missing: int = 0) -> tuple[Estimate, np.ndarray, tuple[Any, ...]]:
-        return replace(empty, n=counts, missing=missing).not_estimable(problem), np.empty((0, 0)), ()
+    def none(problem: str, missing: int = 0) -> Estimate:
+        return replace(empty, n=counts, missing=missing).not_estimable(problem)
 
     duplicated = items.duplicated(keys)
     if duplicated.any():
@@ -101,7 +100,7 @@ def _dimensions(
     bases = tuple(targets) if known is None or of_answers else tuple(known.first().reindex(targets))
     n = {"answers" if of_answers else "bases": len(set(bases)), **counts}
     note = f"{left_out} of {len(wide)} judgements left out for a missing dimension" if left_out else ""
-    return replace(empty, n=n, missing=missing, note=note), values, bases
+    return statistic(replace(empty, n=n, missing=missing, note=note), values, bases)
 
 
 def _alpha(empty: Estimate, values: np.ndarray, bases: tuple[Any, ...] | None) -> Estimate:
@@ -194,17 +193,16 @@ def omega_over_judges(matrix: RatingMatrix) -> Estimate:
     if matrix.problem:
         return empty.not_estimable(matrix.problem)
     bases: Sequence[Hashable] = range(len(matrix.values)) if matrix.bases is None else matrix.bases
-    found = omega_total(matrix.values, bases, OMEGA_OVER_JUDGES)
-    return replace(found, n=matrix.n, missing=matrix.missing)
+    return _omega_as(empty, matrix.values, bases)
 
 
 def omega_over_dimensions(ratings: pd.DataFrame) -> Estimate | None:
     """Return omega with the dimensions as items and every judgement (answer x judge) as a row."""
-    items = _dimensions(ratings, Estimate(OMEGA_OVER_DIMENSIONS, None, method=OMEGA_METHOD))
-    if items is None or len(items[1]) == 0:
-        return items[0] if items else None
-    empty, values, bases = items
-    found = omega_total(values, bases, OMEGA_OVER_DIMENSIONS)
+    return _over_dimensions(ratings, Estimate(OMEGA_OVER_DIMENSIONS, None, method=OMEGA_METHOD), _omega_as)
+
+
+def _omega_as(empty: Estimate, values: np.ndarray, bases: Sequence[Hashable]) -> Estimate:
+    found = omega_total(values, bases, empty.name)
     return replace(found, n=empty.n, missing=empty.missing, note=empty.note).noted(found.note)
 
 

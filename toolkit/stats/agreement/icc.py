@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from scipy import special
 
 from toolkit.stats.agreement.ratings import RatingMatrix
 from toolkit.stats.inference.jackknife import FEWEST_BASES, jackknife, jackknife_interval, numbered, sums_by
-from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
 FORMS: Final = ("ICC(1,1)", "ICC(A,1)", "ICC(C,1)", "ICC(1,k)", "ICC(A,k)", "ICC(C,k)")
@@ -227,19 +227,7 @@ def clustered_icc(matrix: RatingMatrix, independent: tuple[Estimate, ...]) -> tu
     )
 
 
-@dataclass(frozen=True)
-class IncompleteIcc(Result):
-    """Agreement and variance components of ratings with gaps."""
-
-    icc: tuple[Estimate, ...]
-    answers: float | None
-    judges: float | None
-    residual: float | None
-    ratings_per_answer: float
-    these_judges: tuple[Estimate, ...] = ()
-
-
-def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
+def incomplete_icc(matrix: RatingMatrix) -> tuple[Estimate, ...]:
     r"""Return ICC(A,1), ICC(C,1) and their average forms from all ratings, also of answers that a judge left out.
 
     The components of :math:`x_{ij} = \mu + a_i + b_j + e_{ij}` come from the reductions in sums of squares of the
@@ -251,7 +239,8 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
     and an average form divides what is not the answers' by m. For a table without gaps all are those of McGraw & Wong
     (1996) exactly. The gaps must not depend on the missing score itself.
 
-    The interval holds for these judges; the first one of ICC(A,.) is that of ``interval_for_new_judges``.
+    The interval holds for these judges; that of ICC(A,.) is the one of ``interval_for_new_judges``, and both
+    forms stand again at the end with the interval for these judges.
 
     References
     ----------
@@ -264,7 +253,7 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
     >>> rows = [(t, f"j{j}", x) for t, row in table.items() for j, x in enumerate(row)]
     >>> frame = pd.DataFrame(rows, columns=["target", "judge", "score"])
     >>> found = incomplete_icc(rating_matrix(frame, list(table), ["j0", "j1", "j2"]))
-    >>> round(found.icc[0].estimate, 3), round(found.icc[1].estimate, 3)
+    >>> round(found[0].estimate, 3), round(found[1].estimate, 3)
     (0.254, 0.88)
     """
     scored = matrix.pairs.notna().any(axis=1).to_numpy() if len(matrix.pairs) else np.zeros(0, dtype=bool)
@@ -280,11 +269,10 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
     empty = [Estimate(name, None, method=METHOD, n=counts, missing=matrix.missing) for name in names]
     problem = _problem(values, given) if len(scored) else matrix.problem
     if problem:
-        return IncompleteIcc(tuple(one.not_estimable(problem) for one in empty), None, None, None, m)
+        return tuple(one.not_estimable(problem) for one in empty)
     sums = sums_by_base(np.where(given, values - np.nanmean(values), 0.0), given, numbered(list(bases)))
     whole = sums.sum(axis=0)
-    components = _components(whole[None], values.shape[1])[0]
-    both = _single_forms(components[None])
+    both = _single_forms(_components(whole[None], values.shape[1]))
     k = max(m, 2.0)
     left_out = log_f(_single_forms(_components(whole - sums, values.shape[1])), k)
     lows, highs, degrees = jackknife_interval(log_f(both, k)[0], left_out)
@@ -298,8 +286,7 @@ def incomplete_icc(matrix: RatingMatrix) -> IncompleteIcc:
             these.append(replace(found, name=f"{found.name}{THESE_JUDGES}"))
             found = _finish(replace(one, method=f"{HENDERSON}; {NEW_JUDGES}"), single, drawn, average, m, k)
         icc.append(found)
-    answers, judges, residual = (float(part) * matrix.scale**2 for part in components)
-    return IncompleteIcc(tuple(icc), answers, judges, residual, m, tuple(these))
+    return (*icc, *these)
 
 
 def interval_for_new_judges(sums: np.ndarray, judges: int, k: float) -> tuple[float, float]:

@@ -79,7 +79,9 @@ def judge_cards(
     ):
         need_columns(what, frame, needed)
     judgements = judgements.assign(judge=judgements["judge"].astype(str))
-    wide = _wide(judgements, score)
+    # A failed judgement is missing in the mean of the others, never a zero.
+    scored = judgements[judgements[score].notna()]
+    wide = scored.groupby(["run_id", "judge"])[score].mean().unstack().astype("float64")
     about = judgements.drop_duplicates("run_id").set_index("run_id")[["base", "model"]]
     about = about.join(replies.drop_duplicates("run_id").set_index("run_id")["output_tokens"])
     cards = []
@@ -102,12 +104,6 @@ def judge_cards(
             )
         )
     return tuple(cards)
-
-
-def _wide(judgements: pd.DataFrame, score: str) -> pd.DataFrame:
-    """Return runs by judges; a failed judgement is missing there, never a zero."""
-    scored = judgements[judgements[score].notna()]
-    return scored.groupby(["run_id", "judge"])[score].mean().unstack().astype("float64")
 
 
 def _total(paid: pd.DataFrame) -> float | None:

@@ -18,7 +18,7 @@ from toolkit.stats.agreement.alpha import (
 )
 from toolkit.stats.agreement.bland_altman import BlandAltman, bland_altman_between_judges
 from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_between_judges
-from toolkit.stats.agreement.icc import FORMS, IncompleteIcc, clustered_icc, icc_estimates, incomplete_icc
+from toolkit.stats.agreement.icc import FORMS, clustered_icc, icc_estimates, incomplete_icc
 from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
 from toolkit.stats.agreement.krippendorff import alpha_of_matrix
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
@@ -42,7 +42,7 @@ class ReliabilityDetails(Result):
     omega_over_judges: Mapping[str, Estimate]
     omega_over_dimensions: Estimate | None
     krippendorff: Mapping[str, Estimate]
-    all_ratings: Mapping[str, IncompleteIcc]
+    all_ratings: Mapping[str, tuple[Estimate, ...]]
     ranks: Mapping[str, tuple[Estimate, ...]]
     weighted_kappa: Mapping[str, tuple[Estimate, ...]]
     bland_altman: Mapping[str, Mapping[tuple[str, str], BlandAltman]]
@@ -53,8 +53,7 @@ class ReliabilityDetails(Result):
         """Yield what is known of all judges together in one dimension."""
         yield self.krippendorff[key]
         yield self.omega_over_judges[key]
-        if key in self.all_ratings:
-            yield from (*self.all_ratings[key].icc, *self.all_ratings[key].these_judges)
+        yield from self.all_ratings.get(key, ())
 
     def judges(self, key: str) -> Iterator[Estimate]:
         """Yield the leniency of each judge in one dimension, then the agreement and the mean without it."""
@@ -160,16 +159,6 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
         where several targets belong together.
     repeats
         The same before a judge's repeats were averaged, with the column repeat, for test-retest.
-
-    Returns
-    -------
-    Reliability
-
-    Raises
-    ------
-    InputError
-        If a column is missing, there are no rows, a target, judge or dimension is empty, or a score is not a
-        number.
 
     References
     ----------

@@ -61,15 +61,13 @@ def judge_severity(matrix: RatingMatrix) -> Severity:
     0.6875
     """
     judges = [str(judge) for judge in matrix.pairs.columns]
-    leniency = with_holm(_leniency(matrix, judge) for judge in matrix.pairs.columns)
+    scores = matrix.pairs * matrix.scale
+    beyond = {judge: scores[judge] - scores.drop(columns=[judge]).mean(axis=1) for judge in scores}
+    leniency = with_holm(
+        _mean(f"leniency of {judge}", beyond[judge], matrix, tested=True) for judge in scores
+    )
     without = [_without(matrix, judge) for judge in matrix.pairs.columns]
     return Severity(dict(zip(judges, leniency, strict=True)), dict(zip(judges, without, strict=True)))
-
-
-def _leniency(matrix: RatingMatrix, judge: object) -> Estimate:
-    scores = matrix.pairs * matrix.scale
-    difference = scores[judge] - scores.drop(columns=[judge]).mean(axis=1)
-    return _mean(f"leniency of {judge}", difference, matrix, tested=True)
 
 
 def _mean(name: str, scores: pd.Series, matrix: RatingMatrix, *, tested: bool = False) -> Estimate:

@@ -138,21 +138,6 @@ def decision_study(
 _COLUMNS: Final = ("coefficient", "facet", "count", "estimate", "low", "high", "runs", "judgements", "aud")
 
 
-def figure_frame(result: Generalizability, study: DecisionStudy) -> pd.DataFrame:
-    """Return what the figure of variance components and decision-study curves draws."""
-    bars = result.components.frame()
-    bars = bars.assign(part="component", name=bars["effect"], present=True)
-    lines = study.curves.assign(part="curve", name=study.curves["coefficient"])
-    lines["present"] = [
-        result.counts.get(facet) == count for facet, count in zip(lines["facet"], lines["count"], strict=True)
-    ]
-    columns = ["part", "name", "facet", "count", "estimate", "low", "high", "raw", "share", "aud", "present"]
-    parts = [part.reindex(columns=columns).astype(object) for part in (bars, lines) if len(part)]
-    frame = pd.concat(parts, ignore_index=True)
-    numbers = ["estimate", "low", "high", "raw", "share", "aud"]
-    return frame.astype({**dict.fromkeys(numbers, "float64"), "count": "Int64", "present": "bool"})
-
-
 def _plan(
     result: Generalizability,
     coefficient: str,

@@ -114,13 +114,16 @@ def components_table(frame: pd.DataFrame, design: Design, score: str = "score") 
     >>> table.values.shape, table.missing
     ((2, 2), 1)
     """
-    scores = _checked(frame, design, score)
+    need_columns("scores", frame, (*design.factors, score))
+    if frame.empty:
+        raise InputError("scores: there are none; give one row per score")
+    need_labels("scores", frame, design.factors)
     codes = _codes(frame, design)
     shape = tuple(int(codes[name].max()) + 1 for name in design.factors)
     cells = np.ravel_multi_index([codes[name] for name in design.factors], shape)
     _refuse_duplicates(frame, design, cells)
     values = np.full(shape, np.nan)
-    values.flat[cells] = scores
+    values.flat[cells] = numbers_of("scores", frame, score)
     missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
     notes = _silent_levels(frame, design, values, codes)
     values = _without_silent(values)
@@ -140,14 +143,6 @@ def components_table(frame: pd.DataFrame, design: Design, score: str = "score") 
     return ComponentsTable(
         values - np.nanmean(values), kept if not problem else design, scale, n, missing, tuple(notes), problem
     )
-
-
-def _checked(frame: pd.DataFrame, design: Design, score: str) -> np.ndarray:
-    need_columns("scores", frame, (*design.factors, score))
-    if frame.empty:
-        raise InputError("scores: there are none; give one row per score")
-    need_labels("scores", frame, design.factors)
-    return numbers_of("scores", frame, score)
 
 
 def _codes(frame: pd.DataFrame, design: Design) -> dict[str, np.ndarray]:
@@ -235,7 +230,7 @@ def _counts(design: Design, values: np.ndarray) -> dict[str, int]:
     counts = {}
     for axis, name in enumerate(design.factors):
         within = " x ".join(one for one in design.factors if one in design.nested.get(name, ()))
-        counts[f"{_plural(name)} per {within}" if within else _plural(name)] = values.shape[axis]
+        counts[f"{name}s per {within}" if within else f"{name}s"] = values.shape[axis]
     return {**counts, "scores": int((~np.isnan(values)).sum())}
 
 
@@ -243,7 +238,7 @@ def _problem(values: np.ndarray, design: Design, levels: Mapping[str, int]) -> s
     """Say why a table supports no variance component; empty where it does."""
     first = design.factors[0]
     if levels[first] < 2:
-        return f"variance between {_plural(first)} needs two of them and there is {levels[first]}"
+        return f"variance between {first}s needs two of them and there is {levels[first]}"
     if sum(count > 1 for count in levels.values()) < 2:
         return f"there is one score per {first}, so nothing tells error from what is to be measured"
     size = float(np.nanmax(np.abs(values)))
@@ -252,7 +247,3 @@ def _problem(values: np.ndarray, design: Design, levels: Mapping[str, int]) -> s
     if not 1e-140 < size < 1e140:
         return f"scores of size {size:g} have no variance that a computer can hold; use another unit"
     return ""
-
-
-def _plural(name: str) -> str:
-    return f"{name}s"

@@ -58,13 +58,6 @@ def reml(data: Blocks, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     ----------
     Patterson & Thompson (1971), Biometrika 58, 545-554. Searle, Casella & McCulloch (1992), Variance Components,
     section 6.6. Gilmour, Thompson & Cullis (1995), Biometrics 51, 1440-1450, for the observed information.
-
-    Examples
-    --------
-    >>> scores = np.array([[9.0, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]])
-    >>> found, _ = reml(blocks(scores, [(0,), (1,), (0, 1)]), ["target", "judge", "residual"])
-    >>> [round(float(one), 3) for one in found]
-    [2.556, 5.244, 1.019]
     """
     there = data.masks[data.pattern]
     mean = float((there * data.values).sum() / there.sum())

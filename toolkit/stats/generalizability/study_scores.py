@@ -9,7 +9,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import variance_components
-from toolkit.stats.generalizability.d_study import Costs, DecisionStudy, decision_study, figure_frame
+from toolkit.stats.generalizability.d_study import Costs, DecisionStudy, decision_study
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import Generalizability, generalizability_study
 from toolkit.stats.inference.clusters import over_clusters
@@ -42,7 +42,16 @@ class StudyGeneralizability(Result):
 
     def figure_frame(self) -> pd.DataFrame:
         """Return what the figure of variance components and decision-study curves draws."""
-        return figure_frame(self.result, self.decision)
+        bars = self.result.components.frame()
+        bars = bars.assign(part="component", name=bars["effect"], present=True)
+        lines = self.decision.curves.assign(part="curve", name=self.decision.curves["coefficient"])
+        levels = zip(lines["facet"], lines["count"], strict=True)
+        lines["present"] = [self.result.counts.get(facet) == count for facet, count in levels]
+        numbers = ["estimate", "low", "high", "raw", "share", "aud"]
+        columns = ["part", "name", "facet", "count", *numbers, "present"]
+        parts = [part.reindex(columns=columns).astype(object) for part in (bars, lines) if len(part)]
+        frame = pd.concat(parts, ignore_index=True)
+        return frame.astype({**dict.fromkeys(numbers, "float64"), "count": "Int64", "present": "bool"})
 
     def sentence(self) -> str:
         """Return coefficients, shares and plans in words ready for the thesis."""
@@ -98,13 +107,7 @@ def study_generalizability(
 
 
 def mean_cost(costs: pd.Series) -> float | None:
-    """Return the mean of what calls cost in AUD, or None where no cost is known.
-
-    Examples
-    --------
-    >>> mean_cost(pd.Series([0.02, None, 0.04]))
-    0.03
-    """
+    """Return the mean of what calls cost in AUD, or None where no cost is known."""
     known = pd.to_numeric(costs, errors="coerce").dropna()
     return float(known.mean()) if len(known) else None
 

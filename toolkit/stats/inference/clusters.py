@@ -43,7 +43,12 @@ def over_clusters(analysis: Callable[P, R]) -> Callable[P, R]:
         notes = getattr(said, "notes", None)
         if not (is_dataclass(said) and isinstance(notes, tuple)):
             return said
-        return replace(said, notes=(*notes, groups_note(frames[0])))  # type: ignore[type-var]
+        units = unit_counts(frames[0])
+        note = (
+            f"{counted(units['bases'], 'bases')} are {counted(units[GROUPS], GROUPS)}, because bases share texts: "
+            "intervals and tests rest on groups, each counting once where bases would"
+        )
+        return replace(said, notes=(*notes, note))  # type: ignore[type-var]
 
     return clustered
 
@@ -60,13 +65,7 @@ def mean_of_units(values: V) -> V:
 
 
 def unit_counts(frame: pd.DataFrame) -> dict[str, int]:
-    """Return how many bases a frame has, and how many independent groups where these are fewer.
-
-    Examples
-    --------
-    >>> unit_counts(pd.DataFrame({"base": list("abc"), "cluster": list("aac")}))
-    {'bases': 3, 'independent groups': 2}
-    """
+    """Return how many bases a frame has, and how many independent groups where these are fewer."""
     bases = int(frame["base"].nunique())
     groups = int(frame["cluster"].nunique()) if "cluster" in frame else bases
     return {"bases": bases, **({GROUPS: groups} if groups != bases else {})}
@@ -83,15 +82,6 @@ def units_words(clusters: Mapping[str, str], bases: Collection[str]) -> str:
     groups = len({clusters[base] for base in bases})
     said = f" in {counted(groups, GROUPS)} (bases that share texts)" if groups != len(bases) else ""
     return f"{counted(len(bases), 'bases')}{said}"
-
-
-def groups_note(frame: pd.DataFrame) -> str:
-    """Say which units a result rests on; ``frame`` has bases in fewer clusters."""
-    found = unit_counts(frame)
-    return (
-        f"{counted(found['bases'], 'bases')} are {counted(found[GROUPS], GROUPS)}, because bases share texts: "
-        "intervals and tests rest on groups, each counting once where bases would"
-    )
 
 
 def in_groups(result: Any, frame: pd.DataFrame) -> Any:

@@ -202,42 +202,32 @@ def cluster_robust(
     groups = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
     roots = [_root(q[rows]) for rows in groups]
     size = float(np.abs(y).max())
-    found = {}
-    for name, weights in contrasts.items():
-        c = np.asarray(weights, dtype=float) / scale
+
+    def combination(c: np.ndarray) -> Coefficient:
         if np.abs(right[kept].T @ (right[kept] @ c) - c).max() > math.sqrt(_RANK) * np.abs(c).max():
-            found[name] = Coefficient(None, reason="not estimable: the answers do not determine it")
-            continue
+            return Coefficient(None, reason="not estimable: the answers do not determine it")
         w = q @ (inverse.T @ c)
-        found[name] = _coefficient(w, y, residuals, q, groups, roots, size, confidence)
-    return found
+        estimate = float(w @ y)
+        if len(groups) < 2:
+            return Coefficient(estimate, reason=f"no interval: {len(groups)} base, and two are needed")
+        adjusted = [
+            w[rows] + left @ (more * (left.T @ w[rows]))
+            for (left, more), rows in zip(roots, groups, strict=True)
+        ]
+        pulls = [float(a @ residuals[rows]) for a, rows in zip(adjusted, groups, strict=True)]
+        error = math.sqrt(sum(pull**2 for pull in pulls))
+        if error <= ROUNDING * size * float(np.abs(w).sum()):
+            return Coefficient(estimate, reason="no interval: the answers lie on the fitted line")
+        loadings = np.array([q[rows].T @ a for a, rows in zip(adjusted, groups, strict=True)])
+        # B is the diagonal of these less the products of the loadings; the traces need no matrix of bases x bases.
+        own, shared = np.array([float(a @ a) for a in adjusted]), (loadings**2).sum(axis=1)
+        squared = float((own**2 - 2 * own * shared).sum() + ((loadings.T @ loadings) ** 2).sum())
+        degrees = float((own - shared).sum()) ** 2 / squared
+        return Coefficient(estimate, error, *_student(estimate, error, degrees, confidence), degrees)
 
-
-def _coefficient(
-    w: np.ndarray,
-    y: np.ndarray,
-    residuals: np.ndarray,
-    q: np.ndarray,
-    groups: list[np.ndarray],
-    roots: list[tuple[np.ndarray, np.ndarray]],
-    size: float,
-    confidence: float,
-) -> Coefficient:
-    estimate = float(w @ y)
-    if len(groups) < 2:
-        return Coefficient(estimate, reason=f"no interval: {len(groups)} base, and two are needed")
-    adjusted = [
-        w[rows] + left @ (more * (left.T @ w[rows])) for (left, more), rows in zip(roots, groups, strict=True)
-    ]
-    error = math.sqrt(sum(float(a @ residuals[rows]) ** 2 for a, rows in zip(adjusted, groups, strict=True)))
-    if error <= ROUNDING * size * float(np.abs(w).sum()):
-        return Coefficient(estimate, reason="no interval: the answers lie on the fitted line")
-    loadings = np.array([q[rows].T @ a for a, rows in zip(adjusted, groups, strict=True)])
-    # B is the diagonal of these less the products of the loadings; the traces need no matrix of bases x bases.
-    own, shared = np.array([float(a @ a) for a in adjusted]), (loadings**2).sum(axis=1)
-    squared = float((own**2 - 2 * own * shared).sum() + ((loadings.T @ loadings) ** 2).sum())
-    degrees = float((own - shared).sum()) ** 2 / squared
-    return Coefficient(estimate, error, *_student(estimate, error, degrees, confidence), degrees)
+    return {
+        name: combination(np.asarray(weights, dtype=float) / scale) for name, weights in contrasts.items()
+    }
 
 
 def _root(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,13 +15,7 @@ SCORE_UNIT = "score points (0-5)"
 
 
 def score_unit(score: str) -> str:
-    """Return the unit of a column of scores: points for a dimension or composite, else its own name.
-
-    Examples
-    --------
-    >>> score_unit("clarity"), score_unit("latency_ms")
-    ('score points (0-5)', 'latency_ms')
-    """
+    """Return the unit of a column of scores: points for a dimension or composite, else its own name."""
     return SCORE_UNIT if score in DIMENSIONS or score.startswith("composite") else score
 
 
@@ -32,12 +26,6 @@ def checked_runs(
 
     Base is the independent unit, situation that within which length bins are paired: they differ where bases share
     texts (`toolkit.stats.inference.clusters.over_clusters`).
-
-    Examples
-    --------
-    >>> runs = pd.DataFrame({"base": ["b1", "b1"], "length_bin": ["S", "L"], "composite": [3, None]})
-    >>> checked_runs(runs, "composite")["score"].tolist()
-    [3.0, nan]
     """
     need_columns("runs", runs, ("base", "length_bin", *labels, score, *numbers))
     _refuse_twice(runs)

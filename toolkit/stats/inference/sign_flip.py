@@ -61,10 +61,7 @@ def sign_flip(differences: ArrayLike, confidence: float = 0.95, seed: int = 0) -
             "paired test: there is no difference, or one is missing or infinite; leave such pairs out"
         )
     exact = len(d) <= EXACT_UP_TO
-    parts = [
-        (part @ d, part.sum(axis=1))
-        for part in (_all_subsets(len(d)) if exact else _drawn_subsets(len(d), seed))
-    ]
+    parts = [(part @ d, part.sum(axis=1)) for part in _subsets(len(d), exact, seed)]
     sums, sizes = (np.concatenate(found) for found in zip(*parts, strict=True))
     total = float(d.sum())
     slack = _SLACK * float(np.abs(d).sum())
@@ -91,13 +88,11 @@ def sign_flip(differences: ArrayLike, confidence: float = 0.95, seed: int = 0) -
     )
 
 
-def _all_subsets(n: int) -> Iterator[np.ndarray]:
-    """Yield all subsets of n pairs, one a row, as 0 and 1."""
-    yield (np.arange(2**n)[:, None] >> np.arange(n)[None, :] & 1).astype(float)
-
-
-def _drawn_subsets(n: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield the drawn subsets in parts, so that a thousand pairs fit into memory as well."""
+def _subsets(n: int, exact: bool, seed: int) -> Iterator[np.ndarray]:
+    """Yield all or drawn subsets of n pairs, one a row of 0 and 1, in parts: a thousand pairs fit into memory."""
+    if exact:
+        yield (np.arange(2**n)[:, None] >> np.arange(n)[None, :] & 1).astype(float)
+        return
     dice = np.random.default_rng(seed)
     for rows in (*[_PART] * (PATTERNS // _PART - 1), _PART - 1):
         yield dice.integers(0, 2, (rows, n)).astype(float)
