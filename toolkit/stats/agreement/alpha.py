@@ -128,8 +128,6 @@ def omega_total(
     values: np.ndarray,
     bases: Sequence[Hashable],
     name: str = "omega",
-    *,
-    confidence: float = 0.95,
 ) -> Estimate:
     r"""Return McDonald's omega total of a one-factor model.
 
@@ -160,9 +158,7 @@ def omega_total(
         raise InputError(f"{name}: a score is missing or infinite; leave such rows out first")
     codes = numbered(bases)
     count = int(codes.max(initial=-1)) + 1
-    empty = Estimate(
-        name, None, method=OMEGA_METHOD, n={"bases": count, "rows": len(x)}, confidence=confidence
-    )
+    empty = Estimate(name, None, method=OMEGA_METHOD, n={"bases": count, "rows": len(x)})
     if x.shape[1] < 3:
         return empty.not_estimable(
             f"a one-factor model needs three items and there are {x.shape[1]}; see alpha"

@@ -58,7 +58,6 @@ def clustered_pearson(
     clusters: Sequence[Hashable],
     *,
     missing: int = 0,
-    confidence: float = 0.95,
 ) -> Estimate:
     """Return Pearson's r of two sides with the same jackknife over bases as between judges.
 
@@ -71,7 +70,7 @@ def clustered_pearson(
     """
     one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     refuse_unpaired(f"correlation {name}", one, other, clusters)
-    empty = Estimate(name, None, n={"answers": len(one)}, missing=missing, confidence=confidence)
+    empty = Estimate(name, None, n={"answers": len(one)}, missing=missing)
     return _one(empty, np.column_stack([one, other]), None, "pearson", clusters)
 
 

@@ -20,9 +20,7 @@ NAME: Final = "Krippendorff's alpha (interval)"
 METHOD: Final = "jackknife over bases, ln F scale"
 
 
-def krippendorff_alpha(
-    scores: ArrayLike, bases: Sequence[Hashable] | None = None, *, confidence: float = 0.95
-) -> Estimate:
+def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = None) -> Estimate:
     r"""Return Krippendorff's alpha of ratings that may have gaps, for these judges taken as interchangeable.
 
     :math:`\alpha = 1 - D_o / D_e` with
@@ -54,7 +52,7 @@ def krippendorff_alpha(
     n = {"answers": len(paired), "judges": x.shape[1], "ratings": int(np.isfinite(paired).sum())}
     n = n if bases is None else {"bases": count, **n}
     missing = int(np.isnan(x).sum())
-    empty = Estimate(NAME, None, method=METHOD, n=n, missing=missing, confidence=confidence)
+    empty = Estimate(NAME, None, method=METHOD, n=n, missing=missing)
     if not len(paired):
         return empty.not_estimable("no answer has two ratings")
     size = float(np.nanmax(np.abs(paired)))
