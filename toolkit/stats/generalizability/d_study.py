@@ -198,8 +198,10 @@ def _costs(
     result: Generalizability, facets: list[str], grid: np.ndarray, costs: Costs
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return runs, judgements and AUD of every row of counts; a factor nested in judges takes no new run."""
-    nested = result.components.asked.nested
-    runs = np.full(len(grid), float(_objects(result) * costs.runs_per_cell))
+    nested, table = result.components.asked.nested, result.components.table
+    averaged = tuple(i for i, name in enumerate(table.design.factors) if name not in result.of)
+    objects = int(np.isfinite(table.values).any(axis=averaged).sum())
+    runs = np.full(len(grid), float(objects * costs.runs_per_cell))
     judgements = np.full(len(grid), float(costs.judgements_per_run))
     for name, count in result.counts.items():
         many = grid[:, facets.index(name)] if name in facets else count
@@ -211,13 +213,6 @@ def _costs(
     if costs.run is None or costs.judgement is None:
         return runs, judgements, None
     return runs, judgements, runs * costs.run + judgements * costs.judgement
-
-
-def _objects(result: Generalizability) -> int:
-    """Return how many objects of measurement the study has."""
-    there = np.isfinite(result.components.table.values)
-    factors = result.components.table.design.factors
-    return int(there.any(axis=tuple(i for i, name in enumerate(factors) if name not in result.of)).sum())
 
 
 def _interval(
