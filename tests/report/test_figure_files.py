@@ -72,7 +72,8 @@ def test_the_same_data_are_the_same_bytes_in_any_order_and_touch_no_backend(thre
         shuffled = three_figures(shuffle=3)
     assert pyplot.get_fignums() == []
     assert mpl.rcParams._get("backend") == before
-    assert hashes(three) == hashes(three) == hashes(shuffled)
+    assert hashes(three) == hashes(shuffled)
+    assert hashes(three[:1]) == hashes(three[:1])
 
 
 def test_pictures_have_their_width_truetype_fonts_and_no_date(three) -> None:
@@ -195,8 +196,8 @@ def test_cards_and_tables_of_what_is_gone_are_taken_away(tmp_path: Path) -> None
 
 
 def write_all(folder: Path, *pictures: str) -> list[Path]:
-    """Write every figure and table of a study of two models, with the card of one judge for all three."""
-    held, plan = make_study(bases=3)
+    """Write every figure and table of a study, with the card of one judge for all three."""
+    held, plan = make_study(("m",), bases=3)
     cards = held.judge_cards()[:1]
     held.judge_cards = lambda: cards
     with patch("toolkit.report.figure.PICTURES", pictures):

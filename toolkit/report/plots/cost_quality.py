@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,21 +13,8 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from toolkit.analyses import Analyses
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.report.style import (
-    COLUMN_MM,
-    CROWD,
-    GREY,
-    INK,
-    PAGE_MM,
-    label_offsets,
-    legend,
-    model_handles,
-    new_figure,
-    score_axis,
-    settle,
-)
 from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
 
 _LOG_FROM: Final = 8.0
@@ -40,16 +26,6 @@ _ALONG: Final = 40
 _CHEAP: Final = 0.01
 """Below this many AUD a run, costs are shown per 1,000 runs."""
 _ENDS: Final = ["cost", "cost_low", "cost_high"]
-
-
-@dataclass(frozen=True)
-class _Measure:
-    """Which cost is on the axis: the factor it is shown with, and its words."""
-
-    factor: float
-    label: str
-    words: str
-    tokens: bool = False
 
 
 def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
@@ -64,25 +40,28 @@ def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
     data = found.frame()
     if data.empty:
         raise NothingToDraw("no run with a known cost")
-    measure = _measure(found, data)
-    figure, logarithmic = _draw(data, measure, about)
+    tokens = found.cost == "total_tokens"
+    factor, label = 1.0, "Tokens per run" if tokens else "AUD per run"
+    if not tokens and data["cost"].max() < _CHEAP:
+        factor, label = 1000.0, "AUD per 1,000 runs"
+    figure, logarithmic = _draw(data, factor, label, about)
     free = sorted(str(name) for name, own in data.groupby("model") if (own["cost"] == 0).all())
-    estimated = measure.tokens and bool(drawn["tokens_estimated"].fillna(False).any())
+    estimated = tokens and bool(drawn["tokens_estimated"].fillna(False).any())
     n = captions.counts(drawn, about.repeats)
     caption = captions.join(
-        f"Quality against {measure.words} ({captions.n_words(n)}).",
-        f"{'Tokens of prompt and reply' if measure.tokens else 'Cost of the call that answered'}, judges not included.",
-        f"The axis shows {measure.factor:,.0f} runs, the data one." if measure.factor != 1 else "",
+        f"Quality against {'tokens' if tokens else 'cost'} per run ({captions.n_words(n)}).",
+        f"{'Tokens of prompt and reply' if tokens else 'Cost of the call that answered'}, judges not included.",
+        f"The axis shows {factor:,.0f} runs, the data one." if factor != 1 else "",
         "Marks: mean of one model at one prompt length (S, M, L); bars: intervals of quality and of cost.",
         captions.interval_words(one for point in found.points for one in (point.quality, point.cost)),
         captions.cut_words(data["quality_low"], data["quality_high"]),
         "Intervals of cost that leave the axis are cut at its end."
-        if (data["cost_low"] * measure.factor < figure.axes[0].get_xlim()[0]).any()
+        if (data["cost_low"] * factor < figure.axes[0].get_xlim()[0]).any()
         else "",
         _front_words(found),
         "Every run cost AUD 0 because its model has no price per token (it runs on this machine), so the "
         "axis shows tokens and not money."
-        if measure.tokens
+        if tokens
         else "",
         f"AUD 0 because it has no price per token: {', '.join(free)}." if free else "",
         "Some token counts are estimates." if estimated else "",
@@ -92,15 +71,7 @@ def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
         about.source,
         about.note,
     )
-    return FigureWithCaption("cost_quality", figure, caption, _alt_text(data, measure), data, n)
-
-
-def _measure(found: Pareto, data: pd.DataFrame) -> _Measure:
-    if found.cost == "total_tokens":
-        return _Measure(1.0, "Tokens per run", "tokens per run", tokens=True)
-    if data["cost"].max() < _CHEAP:
-        return _Measure(1000.0, "AUD per 1,000 runs", "cost per run")
-    return _Measure(1.0, "AUD per run", "cost per run")
+    return FigureWithCaption("cost_quality", figure, caption, _alt_text(data, factor, label), data, n)
 
 
 def _front_words(found: Pareto) -> str:
@@ -119,38 +90,38 @@ def _front_words(found: Pareto) -> str:
     )
 
 
-def _draw(data: pd.DataFrame, measure: _Measure, about: About) -> tuple[Figure, bool]:
+def _draw(data: pd.DataFrame, factor: float, label: str, about: About) -> tuple[Figure, bool]:
     styles = about.styles(data["model"])
-    shown = data.assign(**{name: data[name] * measure.factor for name in _ENDS})
-    columns = 1 if len(styles) <= CROWD else 2
-    width, height = (COLUMN_MM, 70) if columns == 1 else (PAGE_MM, 95)
-    figure = new_figure(width, height + 4 * -(-(len(styles) + 1) // columns))
+    shown = data.assign(**{name: data[name] * factor for name in _ENDS})
+    columns = 1 if len(styles) <= style.CROWD else 2
+    width, height = (style.COLUMN_MM, 70) if columns == 1 else (style.PAGE_MM, 95)
+    figure = style.new_figure(width, height + 4 * -(-(len(styles) + 1) // columns))
     axes = figure.subplots()
     logarithmic = _cost_axis(axes, shown)
     front = shown[shown["on_front"]].sort_values(["cost", "quality"])
-    axes.step(front["cost"], front["quality"], where="post", color=GREY, linewidth=2.2, zorder=1)
+    axes.step(front["cost"], front["quality"], where="post", color=style.GREY, linewidth=2.2, zorder=1)
     axes.plot(
         front["cost"], front["quality"], linestyle="none", marker="o", markersize=_RING, markerfacecolor="none",
-        markeredgecolor=INK, markeredgewidth=0.8, zorder=2, clip_on=False,
+        markeredgecolor=style.INK, markeredgewidth=0.8, zorder=2, clip_on=False,
     )  # fmt: skip
-    for name, style in styles.items():
+    for name, look in styles.items():
         for _, row in shown[shown["model"] == name].iterrows():
-            thin: dict[str, Any] = {"color": style.color, "linewidth": 0.8, "alpha": 0.75, "zorder": 2}
+            thin: dict[str, Any] = {"color": look.color, "linewidth": 0.8, "alpha": 0.75, "zorder": 2}
             axes.plot([row["cost"]] * 2, [row["quality_low"], row["quality_high"]], **thin)
             axes.plot([row["cost_low"], row["cost_high"]], [row["quality"]] * 2, **thin)
             axes.plot(
-                [row["cost"]], [row["quality"]], color=style.color, marker=style.marker, markersize=5.5,
+                [row["cost"]], [row["quality"]], color=look.color, marker=look.marker, markersize=5.5,
                 markeredgewidth=0, zorder=3, clip_on=False,
             )  # fmt: skip
-    score_axis(axes)
-    axes.set_xlabel(measure.label)
-    handles = model_handles(styles)
+    style.score_axis(axes)
+    axes.set_xlabel(label)
+    handles = style.model_handles(styles)
     handles.append(
-        Line2D([], [], color=GREY, linewidth=2.2, marker="o", markersize=8, markerfacecolor="none",
-               markeredgecolor=INK, markeredgewidth=0.8, label="front")
+        Line2D([], [], color=style.GREY, linewidth=2.2, marker="o", markersize=8, markerfacecolor="none",
+               markeredgecolor=style.INK, markeredgewidth=0.8, label="front")
     )  # fmt: skip
-    legend(figure, handles, columns=columns, handlelength=2.6)
-    settle(figure)  # labels find their places on the paper, so that has to be laid out first
+    style.legend(figure, handles, columns=columns, handlelength=2.6)
+    style.settle(figure)  # labels find their places on the paper, so that has to be laid out first
     _label_marks(figure, axes, shown, front)
     return figure, logarithmic
 
@@ -167,16 +138,15 @@ def _label_marks(figure: Figure, axes: Axes, shown: pd.DataFrame, front: pd.Data
 
     marks = on_paper(shown[["cost", "quality"]])
     ends = [
-        (on_paper(shown[["cost", low]]), on_paper(shown[["cost", high]]))
-        for low, high in [("quality_low", "quality_high")]
+        (on_paper(shown[["cost", "quality_low"]]), on_paper(shown[["cost", "quality_high"]])),
+        (on_paper(shown[["cost_low", "quality"]]), on_paper(shown[["cost_high", "quality"]])),
     ]
-    ends += [(on_paper(shown[["cost_low", "quality"]]), on_paper(shown[["cost_high", "quality"]]))]
     steps = on_paper(front[["cost", "quality"]])
     corners = np.column_stack([steps[1:, 0], steps[:-1, 1]])
     ends += [(steps[:-1], corners), (corners, steps[1:])]
     along = np.linspace(0, 1, _ALONG)[:, None, None]
     lines = np.concatenate([(start + along * (end - start)).reshape(-1, 2) for start, end in ends])
-    offsets = label_offsets(
+    offsets = style.label_offsets(
         [(x, y) for x, y in marks],
         [(x, y) for x, y in lines[np.isfinite(lines).all(axis=1)]],
         (box.width * points, box.height * points),
@@ -186,7 +156,7 @@ def _label_marks(figure: Figure, axes: Axes, shown: pd.DataFrame, front: pd.Data
     for (_, row), offset in zip(shown.iterrows(), offsets, strict=True):
         axes.annotate(
             str(row["length_bin"]), (row["cost"], row["quality"]), xytext=offset, textcoords="offset points",
-            ha="center", va="center", color=INK, zorder=4, path_effects=halo,
+            ha="center", va="center", color=style.INK, zorder=4, path_effects=halo,
         )  # fmt: skip
 
 
@@ -209,10 +179,12 @@ def _cost_axis(axes: Axes, shown: pd.DataFrame) -> bool:
     return False
 
 
-def _alt_text(data: pd.DataFrame, measure: _Measure) -> str:
+def _alt_text(data: pd.DataFrame, factor: float, label: str) -> str:
     said = "; ".join(
-        f"{row['model']} {row['length_bin']}: {row['cost'] * measure.factor:.3g}, quality {row['quality']:.2f}"
+        f"{row['model']} {row['length_bin']}: {row['cost'] * factor:.3g}, quality {row['quality']:.2f}"
         + (", on the front" if row["on_front"] else "")
         for _, row in data.iterrows()
     )
-    return f"Scatter of the composite score from 0 to 5 against {measure.label}, with intervals and the front: {said}."
+    return (
+        f"Scatter of the composite score from 0 to 5 against {label}, with intervals and the front: {said}."
+    )

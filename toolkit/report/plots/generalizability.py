@@ -12,20 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses import Analyses
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.report.style import (
-    GREY,
-    INK,
-    PAGE_MM,
-    beside,
-    grid,
-    legend,
-    new_figure,
-    row_axis,
-    rows_of,
-    settle,
-)
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 from toolkit.stats.generalizability.study_scores import StudyGeneralizability
 
@@ -41,8 +29,8 @@ _FACTORS: Final = {
 }
 _CURVES: Final = ("of", "coefficient", "facet", "count", "estimate", "low", "high", "aud", "present")
 _LINES: Final[dict[str, tuple[str, Literal["-", "--"], str, str]]] = {
-    PHI: (INK, "-", "o", "Φ: of the score as it stands"),
-    E_RHO2: (GREY, "--", "s", "Eρ²: of comparisons"),
+    PHI: (style.INK, "-", "o", "Φ: of the score as it stands"),
+    E_RHO2: (style.GREY, "--", "s", "Eρ²: of comparisons"),
 }
 
 
@@ -70,7 +58,9 @@ def variance_components(of: Analyses, about: About) -> FigureWithCaption:
         captions.not_estimable_words(one for one in components.components if not one.estimable),
         about.end,
     )
-    said = "; ".join(f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})" for row in rows_of(data))
+    said = "; ".join(
+        f"{_effect(row.name)} {row.estimate:.3f} ({row.share:.0%})" for row in style.rows_of(data)
+    )
     alt_text = f"Horizontal bars of the variance components in squared score points, with intervals: {said}."
     return FigureWithCaption("variance_components", figure, caption, alt_text, data, about.n)
 
@@ -87,24 +77,26 @@ def _caution(note: str, found: StudyGeneralizability) -> str:
 
 
 def _draw_components(data: pd.DataFrame) -> tuple[Figure, list[str]]:
-    figure = new_figure(PAGE_MM, 6.5 * len(data) + 16)
+    figure = style.new_figure(style.PAGE_MM, 6.5 * len(data) + 16)
     axes = figure.subplots()
     total = float(data["estimate"].sum())
     highest = float(data[["estimate", "high"]].max().max())
     end = 1.04 * min(highest, _WIDEST * total) if total > 0 else 1.0
     cut: list[str] = []
-    for up, row in enumerate(rows_of(data.iloc[::-1])):
-        axes.barh(up, row.estimate, height=0.55, color=GREY, edgecolor=INK, linewidth=0.6, zorder=1)
+    for up, row in enumerate(style.rows_of(data.iloc[::-1])):
+        axes.barh(
+            up, row.estimate, height=0.55, color=style.GREY, edgecolor=style.INK, linewidth=0.6, zorder=1
+        )
         if pd.notna(row.low) and pd.notna(row.high):
-            axes.plot([row.low, min(row.high, end)], [up, up], color=INK, linewidth=1.2, zorder=2)
+            axes.plot([row.low, min(row.high, end)], [up, up], color=style.INK, linewidth=1.2, zorder=2)
             if row.high > end:
-                axes.plot([end], [up], color=INK, marker=">", markersize=4, clip_on=False, zorder=3)
+                axes.plot([end], [up], color=style.INK, marker=">", markersize=4, clip_on=False, zorder=3)
                 cut.insert(0, f"{_effect(row.name)} to {row.high:.3g}")
-        beside(axes, up, f"{row.share:.0%}" if pd.notna(row.share) else "not estimable")
-    row_axis(axes, [_effect(str(name)) for name in data["name"]][::-1])
+        style.beside(axes, up, f"{row.share:.0%}" if pd.notna(row.share) else "not estimable")
+    style.row_axis(axes, [_effect(str(name)) for name in data["name"]][::-1])
     axes.set_xlim(0, end)
     axes.set_xlabel("Variance component (squared score points)")
-    return settle(figure), cut
+    return style.settle(figure), cut
 
 
 def decision_study(of: Analyses, about: About) -> FigureWithCaption:
@@ -158,11 +150,11 @@ def _curves(found: StudyGeneralizability) -> pd.DataFrame:
 def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
     panels = list(dict.fromkeys(zip(data["of"], data["facet"], strict=True)))
     most = 3 if len(panels) != 4 else 2  # no row of one panel
-    figure, places, across = grid(len(panels), across=most, head=16, tall=54, sharey=True)
+    figure, places, across = style.grid(len(panels), across=most, head=16, tall=54, sharey=True)
     for place, (axes, (of, facet)) in enumerate(zip(places, panels, strict=True)):
         _panel(axes, data[(data["of"] == of) & (data["facet"] == facet)])
         for target in targets:
-            axes.axhline(target, color=INK, linestyle=":", linewidth=0.8, zorder=0)
+            axes.axhline(target, color=style.INK, linestyle=":", linewidth=0.8, zorder=0)
         axes.set_title(f"Mean score of {of}")
         axes.set_xlabel(f"Number of {facet}s")
         if place % across == 0:
@@ -171,8 +163,8 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
         Line2D([], [], color=color, linestyle=line, marker=marker, markersize=4, label=label)
         for color, line, marker, label in _LINES.values()
     ]
-    legend(figure, handles, columns=1 if across == 1 else 2)
-    return settle(figure)
+    style.legend(figure, handles, columns=1 if across == 1 else 2)
+    return style.settle(figure)
 
 
 def _panel(axes: Axes, data: pd.DataFrame) -> None:

@@ -11,22 +11,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
-from toolkit.report.style import (
-    GREY,
-    PAGE_MM,
-    ModelStyle,
-    forest,
-    legend,
-    model_styles,
-    new_figure,
-    row_axis,
-    rows_of,
-    settle,
-    shortened,
-    thesis_style,
-)
 from toolkit.report.tables import Table, estimates_table, interval_of, make_table, save_table
 from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
@@ -78,14 +64,14 @@ def hallucination_figure(
     if drawn[drawn["mode"] != ""].empty:
         caption = captions.join("Hallucination judges: no item was decided.", undecided_words(deciders), end)
         return replace(
-            nothing_drawn(NAME, caption, "no item was decided", size=(PAGE_MM, 30)), data=data, n=n
+            nothing_drawn(NAME, caption, "no item was decided", size=(style.PAGE_MM, 30)), data=data, n=n
         )
-    with thesis_style():
+    with style.thesis_style():
         figure = _draw(
             drawn,
             [one.label for one in deciders],
             [one.label for one in baselines],
-            model_styles(one.model for one in deciders),
+            style.model_styles(one.model for one in deciders),
         )
     caption = captions.join(
         f"Hallucination judges on a labelled set ({captions.n_words(n)}, k = {k}): accuracy, share of hallucinations "
@@ -97,7 +83,7 @@ def hallucination_figure(
         captions.not_estimable_words([rate for one in deciders for rate in _silent(one)]),
         end,
     )
-    said = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in rows_of(drawn))
+    said = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in style.rows_of(drawn))
     return FigureWithCaption(NAME, figure, caption, f"Marks with intervals in three panels: {said}.", data, n)
 
 
@@ -133,32 +119,34 @@ def _silent(one: Decider) -> list[Estimate]:
 
 
 def _lines_words(baselines: Sequence[Decider]) -> str:
-    names = [f"{style} {one.judge}" for style, one in zip(("dashed", "dotted"), baselines, strict=False)]
+    names = [f"{line} {one.judge}" for line, one in zip(("dashed", "dotted"), baselines, strict=False)]
     return f"Grey lines: {' and '.join(names)} on the same items." if names else ""
 
 
 def _draw(
-    drawn: pd.DataFrame, rows: Sequence[str], lines: Sequence[str], styles: dict[str, ModelStyle]
+    drawn: pd.DataFrame, rows: Sequence[str], lines: Sequence[str], styles: dict[str, style.ModelStyle]
 ) -> Figure:
-    figure = new_figure(PAGE_MM, 26 + _ROW_MM * len(rows))
+    figure = style.new_figure(style.PAGE_MM, 26 + _ROW_MM * len(rows))
     panels = figure.subplots(1, len(RATES), sharey=True)
     for axes, rate in zip(panels, RATES, strict=True):
         own = drawn[drawn["rate"] == rate]
         for (label, model), marks in own[own["row"].isin(rows)].groupby(["row", "model"], sort=False):
-            forest(axes, marks, [rows.index(label)] * len(marks), styles[str(model)])
+            style.forest(axes, marks, [rows.index(label)] * len(marks), styles[str(model)])
         for label, line in zip(lines, _LINES, strict=False):
             for value in own.loc[own["row"] == label, "estimate"]:
-                axes.axvline(value, color=GREY, linestyle=line, linewidth=1.0, zorder=0.5)
+                axes.axvline(value, color=style.GREY, linestyle=line, linewidth=1.0, zorder=0.5)
         axes.set_xlim(-0.03, 1.03)  # a share is seen against the whole it is a share of
         axes.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"])
         axes.set_title(rate.capitalize())
-    row_axis(panels[0], list(shortened(rows, 46).values()), (len(rows) - 0.4, -0.6))
+    style.row_axis(panels[0], list(style.shortened(rows, 46).values()), (len(rows) - 0.4, -0.6))
     panels[1].set_xlabel("Share of items")
     named = zip(lines, _LINES, strict=False)
-    legend(
-        figure, [Line2D([], [], color=GREY, linestyle=line, label=label) for label, line in named], columns=2
+    style.legend(
+        figure,
+        [Line2D([], [], color=style.GREY, linestyle=line, label=label) for label, line in named],
+        columns=2,
     )
-    return settle(figure)
+    return style.settle(figure)
 
 
 def hallucination_table(

@@ -12,22 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, save_figure
-from toolkit.report.style import (
-    GREY,
-    INK,
-    PAGE_MM,
-    ModelStyle,
-    beside,
-    decimals,
-    forest,
-    new_figure,
-    row_axis,
-    settle,
-    shorten,
-    thesis_style,
-)
 from toolkit.report.tables import Table, make_table, save_table
 from toolkit.stats.agreement.judge_card import SLOPE_UNIT, JudgeCard
 from toolkit.stats.agreement.probe_shift import POINTS, ProbeShift
@@ -71,7 +57,7 @@ def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
     """Draw everything that is known of one judge on one page."""
     panels = _panels(card)
     found = [estimate for panel in panels for _, estimate in panel.rows] + list(card.cost)
-    with thesis_style():
+    with style.thesis_style():
         figure = _draw(card, panels)
     n = {"results": sum(one.estimable for one in found)}
     said = "; ".join(
@@ -167,15 +153,15 @@ def _moved(one: ProbeShift) -> str:
 
 def _draw(card: JudgeCard, panels: Sequence[_Panel]) -> Figure:
     rows = [*(len(panel.rows) + 0.4 for panel in panels), len(card.cost)]
-    figure = new_figure(PAGE_MM, _ROW_MM * sum(rows) + _PANEL_MM * len(panels) + _HEADING_MM)
+    figure = style.new_figure(style.PAGE_MM, _ROW_MM * sum(rows) + _PANEL_MM * len(panels) + _HEADING_MM)
     places = figure.subplots(len(rows), 1, height_ratios=rows)
     for axes, panel in zip(places, panels, strict=False):
         _draw_panel(axes, panel)
     _draw_cost(places[-1], card)
-    title = f"Judge {shorten(card.judge, 24)}: {shorten(card.model, 48)}"
+    title = f"Judge {style.shorten(card.judge, 24)}: {style.shorten(card.model, 48)}"
     figure.suptitle(title, fontsize=10, x=0.02, ha="left")
     figure.set_layout_engine("constrained", hspace=0.1, w_pad=0.1)  # headings belong to the panel below
-    return settle(figure)
+    return style.settle(figure)
 
 
 def _draw_panel(axes: Axes, panel: _Panel) -> None:
@@ -183,15 +169,15 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
     for up, (label, found) in enumerate(reversed(panel.rows)):
         if found.estimate is None:
             halo = [withStroke(linewidth=2.5, foreground="white")]
-            why = shorten(f"not estimable: {_why(found)}", _NARROW)
-            beside(axes, up, why, 0.01, color=GREY, path_effects=halo)
+            why = style.shorten(f"not estimable: {_why(found)}", _NARROW)
+            style.beside(axes, up, why, 0.01, color=style.GREY, path_effects=halo)
             continue
-        look = ModelStyle(GREY if label.endswith(CONTROL_WORDS) else INK, "o", "-")
-        forest(axes, estimates_frame([("", found)], "of"), [up], look, width=1.2, size=4.5, clip=False)
-        beside(axes, up, f"{with_interval(found)}, n = {_cases(found)}")
+        look = style.ModelStyle(style.GREY if label.endswith(CONTROL_WORDS) else style.INK, "o", "-")
+        style.forest(axes, estimates_frame([("", found)], "of"), [up], look, width=1.2, size=4.5, clip=False)
+        style.beside(axes, up, f"{with_interval(found)}, n = {_cases(found)}")
     if panel.zero:
-        axes.axvline(0, color=GREY, linewidth=0.7, linestyle="--", zorder=0)
-    row_axis(axes, [shorten(label, 44) for label, _ in reversed(panel.rows)], (-0.7, count - 0.3))
+        axes.axvline(0, color=style.GREY, linewidth=0.7, linestyle="--", zorder=0)
+    style.row_axis(axes, [style.shorten(label, 44) for label, _ in reversed(panel.rows)], (-0.7, count - 0.3))
     axes.set_xlabel(panel.label)
     axes.set_title(panel.title, loc="left", fontweight="bold")
     axes.spines["left"].set_visible(False)
@@ -217,7 +203,7 @@ def _draw_cost(axes: Axes, card: JudgeCard) -> None:
     for up, found in enumerate(reversed(card.cost)):
         unit = "" if found.unit == "tokens" else f" {found.unit}"
         told = with_interval(found) + unit if found.estimable else f"not estimable: {_why(found)}"
-        beside(axes, up, shorten(f"{found.name}: {told}", 100), 0.0)
+        style.beside(axes, up, style.shorten(f"{found.name}: {told}", 100), 0.0)
 
 
 def _cases(found: Estimate) -> int:
@@ -314,7 +300,7 @@ def shown(value: float, unit: str) -> str:
     elif unit in ("ms", "tokens"):
         text = f"{value:,.0f}"
     else:
-        return decimals(value, 3 if " per " in unit else 2)
+        return style.decimals(value, 3 if " per " in unit else 2)
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
 
 

@@ -15,26 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.analyses import Analyses
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.report.style import (
-    GREY,
-    INK,
-    PAGE_MM,
-    ModelStyle,
-    beside,
-    decimals,
-    forest,
-    grid,
-    legend,
-    model_handles,
-    new_figure,
-    row_axis,
-    rows_of,
-    score_axis,
-    settle,
-    shorten,
-)
 from toolkit.stats.agreement.bland_altman import BlandAltman
 from toolkit.stats.result import Estimate
 from toolkit.words import JUDGE_ROLES, SCALE, agreeing, counted
@@ -58,9 +40,9 @@ _PANELS: Final = {
 }
 # Not the colours of models: ink leads, because a judge's leniency is error (DESIGN, section 7).
 _LOOKS: Final = {
-    "A": (ModelStyle(INK, "o", "-"), 1.6, "(A): absolute agreement"),
-    "1": (ModelStyle(GREY, "s", "-"), 0.9, "(1): judges not told apart"),
-    "C": (ModelStyle(GREY, "^", "-"), 0.9, "(C): consistency, leniency left out"),
+    "A": (style.ModelStyle(style.INK, "o", "-"), 1.6, "(A): absolute agreement"),
+    "1": (style.ModelStyle(style.GREY, "s", "-"), 0.9, "(1): judges not told apart"),
+    "C": (style.ModelStyle(style.GREY, "^", "-"), 0.9, "(C): consistency, leniency left out"),
 }
 _LOWEST: Final = -1.0
 _GUIDES: Final = (0.5, 0.75, 0.9)
@@ -115,7 +97,7 @@ def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
     counts = data.groupby(["first", "second"]).size()
     said = "; ".join(
         f"{a} and {b}: {counted(int(counts.get((a, b), 0)), 'answers')}"
-        + (f", r = {decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
+        + (f", r = {style.decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
         for (a, b), e in pearson.items()
     )
     alt_text = f"Scatter of the composite scores of pairs of judges, 0 to 5 on both axes: {said}."
@@ -143,13 +125,13 @@ def _draw_agreement(
     across = min(_ACROSS, len(pearson))
     columns = across if max(map(len, styles)) <= _NARROW else min(across, 2)
     lines = len(forms) if across == 1 else bool(forms)
-    tall = PAGE_MM / _ACROSS + 10
+    tall = style.PAGE_MM / _ACROSS + 10
     head = 5 * lines + 4 + 5 * (-(-len(styles) // columns))
-    figure, panels, _ = grid(len(pearson), across=_ACROSS, head=head, tall=tall, lone=85.0)
+    figure, panels, _ = style.grid(len(pearson), across=_ACROSS, head=head, tall=tall, lone=85.0)
     shift = np.random.default_rng(0)
     for axes, (pair, correlation) in zip(panels, pearson.items(), strict=True):
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
-        axes.plot([0, 5], [0, 5], color=GREY, linestyle="--", linewidth=0.8, zorder=1)
+        axes.plot([0, 5], [0, 5], color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         moved = rows[["first_composite", "second_composite"]].astype(float)
         moved = moved + shift.uniform(-_JITTER, _JITTER, size=(len(rows), 2))
         size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
@@ -160,25 +142,25 @@ def _draw_agreement(
                 marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
             )  # fmt: skip
         for judge, which in zip(pair, "xy", strict=True):
-            score_axis(axes, f"{shorten(judge, 20)} judge (0–5)", which=which)
+            style.score_axis(axes, f"{style.shorten(judge, 20)} judge (0–5)", which=which)
         axes.set_aspect("equal")
         told = "r not estimated" if correlation is None else _short("r =", correlation)
         axes.set_title(f"{told}\nn = {counted(len(rows), 'answers')}")
     if forms:
         told = ("\n" if across == 1 else "; ").join(_short(f"{e.name} =", e) for e in forms)
         figure.suptitle(f"All judges: {told}" if across > 1 else told, fontsize=8)
-    legend(figure, model_handles(styles), columns=columns, where="lower")
-    return settle(figure)
+    style.legend(figure, style.model_handles(styles), columns=columns, where="lower")
+    return style.settle(figure)
 
 
 def _short(name: str, found: Estimate) -> str:
     """Return a name and the estimate with its interval, as they stand above a panel."""
     if found.estimate is None:
         return f"{name.removesuffix(' =')} not estimable"
-    told = f"{name} {decimals(found.estimate)}".strip()
+    told = f"{name} {style.decimals(found.estimate)}".strip()
     if found.low is None or found.high is None:
         return told
-    return f"{told} [{decimals(found.low)}, {decimals(found.high)}]"
+    return f"{told} [{style.decimals(found.low)}, {style.decimals(found.high)}]"
 
 
 def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
@@ -228,41 +210,47 @@ def _differences(names: Pair, found: BlandAltman) -> pd.DataFrame:
 
 
 def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) -> tuple[Figure, float]:
-    figure, panels, across = grid(len(drawn), across=_ACROSS, head=14, tall=62)
+    figure, panels, across = style.grid(len(drawn), across=_ACROSS, head=14, tall=62)
     ends = float(data[["difference", "low", "high"]].abs().max().max())
     reach = min(SCALE[1], max(1.0, math.ceil(2.1 * ends) / 2))
     for place, (axes, ((first, second), found)) in enumerate(zip(panels, drawn.items(), strict=True)):
         own = data[(data["first"] == first) & (data["second"] == second)]
         points = own[own["kind"] == "point"]
-        axes.axhline(0, color=GREY, linewidth=0.6, zorder=0)
+        axes.axhline(0, color=style.GREY, linewidth=0.6, zorder=0)
         # Area says how many answers lie there, up to a size at which a point hides nothing but itself.
         answers = points["answers"].astype(float)
         sizes = (_POINT * answers * min(1.0, _LARGEST / (_POINT * float(answers.max())))).clip(lower=2.0)
-        marks: dict[str, Any] = {"color": INK, "alpha": 0.45, "linewidth": 0, "zorder": 2, "clip_on": False}
+        marks: dict[str, Any] = {
+            "color": style.INK,
+            "alpha": 0.45,
+            "linewidth": 0,
+            "zorder": 2,
+            "clip_on": False,
+        }
         axes.scatter(points["mean"], points["difference"], s=sizes, **marks)
-        for row in rows_of(own[own["kind"] != "point"]):
+        for row in style.rows_of(own[own["kind"] != "point"]):
             width = 1.4 if row.kind == "bias" else 1.1
-            axes.axhline(row.difference, color=INK, linestyle=_LINES[row.kind], linewidth=width)
+            axes.axhline(row.difference, color=style.INK, linestyle=_LINES[row.kind], linewidth=width)
             if pd.notna(row.low) and pd.notna(row.high):
-                axes.axhspan(row.low, row.high, color=GREY, alpha=0.28, linewidth=0, zorder=1)
+                axes.axhspan(row.low, row.high, color=style.GREY, alpha=0.28, linewidth=0, zorder=1)
         axes.set_ylim(-reach, reach)
         axes.set_title(
-            f"{shorten(first, 16)} less {shorten(second, 16)}\n{_short('bias', found.bias)}\n"
+            f"{style.shorten(first, 16)} less {style.shorten(second, 16)}\n{_short('bias', found.bias)}\n"
             f"limits {_number(found.lower)} to {_number(found.upper)}"
         )
-        score_axis(axes, "Mean of the two (0–5)", which="x")
+        style.score_axis(axes, "Mean of the two (0–5)", which="x")
         if place % across == 0:
             axes.set_ylabel("Difference (points)")
     handles = [
-        Line2D([], [], color=INK, linewidth=1.4, linestyle="-", label="bias"),
-        Line2D([], [], color=INK, linewidth=1.1, linestyle="--", label="95% limits of agreement"),
+        Line2D([], [], color=style.INK, linewidth=1.4, linestyle="-", label="bias"),
+        Line2D([], [], color=style.INK, linewidth=1.1, linestyle="--", label="95% limits of agreement"),
     ]
-    legend(figure, handles, columns=2, where="lower")
-    return settle(figure), reach
+    style.legend(figure, handles, columns=2, where="lower")
+    return style.settle(figure), reach
 
 
 def _number(found: Estimate) -> str:
-    return "–" if found.estimate is None else decimals(found.estimate)
+    return "–" if found.estimate is None else style.decimals(found.estimate)
 
 
 def icc_forest(of: Analyses, about: About) -> FigureWithCaption:
@@ -300,8 +288,8 @@ def icc_forest(of: Analyses, about: About) -> FigureWithCaption:
         about.end,
     )
     said = "; ".join(
-        f"{row.dimension.replace('_', ' ')}, {row.form} {decimals(row.estimate)}"
-        for row in rows_of(drawn[drawn["form"].isin(_FORMS)])
+        f"{row.dimension.replace('_', ' ')}, {row.form} {style.decimals(row.estimate)}"
+        for row in style.rows_of(drawn[drawn["form"].isin(_FORMS)])
     )
     alt_text = f"Forest of intraclass correlations with intervals in two panels, one judge and the mean of all: {said}."
     return FigureWithCaption("icc_forest", _draw_icc(data, low), caption, alt_text, data, about.n)
@@ -309,12 +297,16 @@ def icc_forest(of: Analyses, about: About) -> FigureWithCaption:
 
 def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
     keys = list(dict.fromkeys(data["dimension"]))
-    figure = new_figure(PAGE_MM, 9.0 * len(keys) + 26)
+    figure = style.new_figure(style.PAGE_MM, 9.0 * len(keys) + 26)
     panels = figure.subplots(1, len(_PANELS), sharey=True)
     for axes, (title, forms) in zip(panels, _PANELS.items(), strict=True):
         for guide in (*_GUIDES, 0):
             axes.axvline(
-                guide, color=GREY, linewidth=0.7 if guide else 0.6, linestyle=":" if guide else "-", zorder=0
+                guide,
+                color=style.GREY,
+                linewidth=0.7 if guide else 0.6,
+                linestyle=":" if guide else "-",
+                zorder=0,
             )
         for place, key in enumerate(keys):
             own = data[data["dimension"] == key].set_index("form")
@@ -322,22 +314,26 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
                 if form in own.index and pd.notna(own.loc[form, "estimate"]):
                     _icc_mark(axes, own.loc[form], place + (number - 1) * 0.24, low, form[4])
             if (leading := forms[0]) not in own.index or pd.isna(own.loc[leading, "estimate"]):
-                beside(axes, place - 0.24, "not estimable", 1.03, color=GREY)
+                style.beside(axes, place - 0.24, "not estimable", 1.03, color=style.GREY)
                 continue
             one = own.loc[leading]
-            interval = f"\n[{decimals(one['low'])}, {decimals(one['high'])}]" if pd.notna(one["low"]) else ""
-            beside(axes, place, f"{decimals(one['estimate'])}{interval}", 1.03)
+            interval = (
+                f"\n[{style.decimals(one['low'])}, {style.decimals(one['high'])}]"
+                if pd.notna(one["low"])
+                else ""
+            )
+            style.beside(axes, place, f"{style.decimals(one['estimate'])}{interval}", 1.03)
         axes.set_xlim(low - 0.03, 1.03)
         axes.tick_params(axis="y", length=0)
         axes.set_title(title)
         axes.set_xlabel("Intraclass correlation")
-    row_axis(panels[0], [key.replace("_", " ") for key in keys], (len(keys) - 0.45, -0.55))
+    style.row_axis(panels[0], [key.replace("_", " ") for key in keys], (len(keys) - 0.45, -0.55))
     handles = [
         Line2D([], [], color=look.color, marker=look.marker, linewidth=width, markersize=4, label=label)
         for look, width, label in _LOOKS.values()
     ]
-    legend(figure, handles, columns=3, columnspacing=1.2)
-    return settle(figure)
+    style.legend(figure, handles, columns=3, columnspacing=1.2)
+    return style.settle(figure)
 
 
 def _icc_mark(axes: Axes, one: pd.Series, up: float, low: float, form: str) -> None:
@@ -348,6 +344,6 @@ def _icc_mark(axes: Axes, one: pd.Series, up: float, low: float, form: str) -> N
     )
     if one["estimate"] < low:
         shown["estimate"] = np.nan
-    forest(axes, shown, [up], look, width=width, size=4.2)
+    style.forest(axes, shown, [up], look, width=width, size=4.2)
     if one["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)

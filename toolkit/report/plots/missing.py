@@ -11,21 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from toolkit.analyses import Analyses
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.report.style import (
-    GREY,
-    INK,
-    PAGE_MM,
-    ModelStyle,
-    beside,
-    forest,
-    new_figure,
-    row_axis,
-    settle,
-    shorten,
-    shortened,
-)
 from toolkit.stats.comparisons.missing_data import MissingData
 from toolkit.stats.result import Estimate
 
@@ -103,28 +90,28 @@ def _imbalance_words(tests: tuple[Estimate, ...]) -> str:
 def _draw(data: pd.DataFrame, about: About) -> tuple[Figure, float]:
     shares, reasons = data[data["part"] == "share"], data[data["part"] == "reason"]
     heights = [len(part) for part in (shares, reasons) if len(part)]
-    figure = new_figure(PAGE_MM, _ROW_MM * sum(heights) + 18 * len(heights))
+    figure = style.new_figure(style.PAGE_MM, _ROW_MM * sum(heights) + 18 * len(heights))
     panels = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights)[:, 0]
     end = _draw_shares(panels[0], shares, about)
     if len(reasons):
         _draw_reasons(panels[1], reasons)
-    return settle(figure), end
+    return style.settle(figure), end
 
 
 def _draw_shares(axes: Axes, shares: pd.DataFrame, about: About) -> float:
     styles = about.styles(shares.loc[shares["group"] == "model", "name"])
-    plain = ModelStyle(INK, "o", "-")
+    plain = style.ModelStyle(style.INK, "o", "-")
     end = min(1.0, math.ceil(max(_LEAST, float(shares[["share", "high"]].max().max())) * 20) / 20)
     rows = shares.iloc[::-1].rename(columns={"share": "estimate"})
     for up, (_, row) in enumerate(rows.iterrows()):
         look = styles.get(str(row["name"]), plain) if row["group"] == "model" else plain
-        forest(axes, row.to_frame().T, [up], look, size=4.5, clip=False)
-        beside(axes, up, f"{row['missing']} of {row['of']}", 1.03)
+        style.forest(axes, row.to_frame().T, [up], look, size=4.5, clip=False)
+        style.beside(axes, up, f"{row['missing']} of {row['of']}", 1.03)
         if up and row["group"] != rows["group"].iloc[up - 1]:
-            axes.axhline(up - 0.5, color=GREY, linewidth=0.4)
+            axes.axhline(up - 0.5, color=style.GREY, linewidth=0.4)
     labels = [_label(row) for row in shares.to_dict("records")]
-    names = shortened(labels, 48)
-    row_axis(axes, [names[label] for label in labels[::-1]], pad=7)  # a mark at 0 is drawn whole
+    names = style.shortened(labels, 48)
+    style.row_axis(axes, [names[label] for label in labels[::-1]], pad=7)  # a mark at 0 is drawn whole
     axes.set_xlim(0, end)
     # Steps of 2.5 % would be labelled as 2 %, 5 %, 8 %.
     axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
@@ -141,10 +128,18 @@ def _label(row: dict[Any, Any]) -> str:
 
 def _draw_reasons(axes: Axes, reasons: pd.DataFrame) -> None:
     counts = reasons["missing"].astype(int).tolist()[::-1]
-    axes.barh(range(len(counts)), counts, height=0.6, color=GREY, edgecolor=INK, linewidth=0.6, hatch="////")
+    axes.barh(
+        range(len(counts)),
+        counts,
+        height=0.6,
+        color=style.GREY,
+        edgecolor=style.INK,
+        linewidth=0.6,
+        hatch="////",
+    )
     for up, count in enumerate(counts):
-        beside(axes, up, str(count), 1.03)
-    row_axis(axes, [shorten(name, 48) for name in reasons["name"]][::-1])
+        style.beside(axes, up, str(count), 1.03)
+    style.row_axis(axes, [style.shorten(name, 48) for name in reasons["name"]][::-1])
     axes.set_xlim(0, max(counts) * 1.04)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("Missing scores with this reason (runs and judgements)")

@@ -13,20 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure, take_away_others
-from toolkit.report.style import (
-    GREY,
-    INK,
-    PAGE_MM,
-    PALETTE,
-    decimals,
-    legend,
-    new_figure,
-    settle,
-    shortened,
-    thesis_style,
-)
 from toolkit.report.tables import Table, corrections_words, interval_of, make_table, save_table
 from toolkit.stats.one_shot.compare import OneShotComparison, compare_one_shot
 from toolkit.stats.one_shot.methods import (
@@ -52,10 +40,10 @@ _ROW_MM: Final = 4.6
 _MOST_TICKS: Final = 9
 # Blue and vermilion are nearly one grey, so what is hallucinated is hatched as well; what is unexpected is pale.
 _LOOKS: Final[dict[str, dict[str, Any]]] = {
-    "expected": {"facecolor": PALETTE[0], "edgecolor": "white"},
+    "expected": {"facecolor": style.PALETTE[0], "edgecolor": "white"},
     "unexpected": {"facecolor": "#DDDDDD", "edgecolor": "white"},
-    "hallucinated": {"facecolor": PALETTE[3], "edgecolor": "white", "hatch": "/////"},
-    "missing": {"facecolor": "white", "edgecolor": GREY, "linestyle": ":"},
+    "hallucinated": {"facecolor": style.PALETTE[3], "edgecolor": "white", "hatch": "/////"},
+    "missing": {"facecolor": "white", "edgecolor": style.GREY, "linestyle": ":"},
 }
 _WORDS: Final = {
     "expected": "expected (I1)",
@@ -71,10 +59,13 @@ def one_shot_figure(rows: Sequence[Scored], *, name: str = NAME, end: str = "") 
     n = {what: int(data[what].sum()) for what in ("experiments", *VERDICTS, "missing")} | {"rows": len(data)}
     if data.empty or not n["experiments"]:
         drawn = nothing_drawn(
-            name, captions.join("One-shot test: no experiments.", end), "no experiments", size=(PAGE_MM, 40)
+            name,
+            captions.join("One-shot test: no experiments.", end),
+            "no experiments",
+            size=(style.PAGE_MM, 40),
         )
         return replace(drawn, data=data, n=n)
-    with thesis_style():
+    with style.thesis_style():
         figure = _draw_bars(data)
     uncorrected = captions.UNCORRECTED if data["low"].notna().sum() > 1 else ""
     caption = captions.join(_counted(rows, n), _explained(rows), _told(rows), uncorrected, end)
@@ -251,10 +242,10 @@ def _told(rows: Sequence[Scored]) -> str:
 
 def _draw_bars(data: pd.DataFrame) -> Figure:
     """Draw one bar a row and its score beside."""
-    figure = new_figure(PAGE_MM, 22 + _ROW_MM * len(data))
+    figure = style.new_figure(style.PAGE_MM, 22 + _ROW_MM * len(data))
     figure.set_layout_engine("constrained", w_pad=0.06)  # the ends of the two axes are two numbers
     bars, scores = figure.subplots(1, 2, sharey=True, width_ratios=(1.15, 1))
-    places, names = range(len(data)), shortened(data["label"], 44)
+    places, names = range(len(data)), style.shortened(data["label"], 44)
     left = pd.Series(0.0, index=data.index)
     shown = [part for part in _LOOKS if data[part].sum() > 0 or part != "missing"]
     for part in shown:
@@ -270,16 +261,22 @@ def _draw_bars(data: pd.DataFrame) -> Figure:
     bars.spines["left"].set_visible(False)
     _draw_scores(scores, data)
     handles = [Patch(**_LOOKS[part], linewidth=0.5, label=_WORDS[part]) for part in shown]
-    legend(figure, handles, columns=len(handles))
-    return settle(figure)
+    style.legend(figure, handles, columns=len(handles))
+    return style.settle(figure)
 
 
 def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
     numbers = data[["score", "raw", "low", "high"]].astype(float)
-    axes.axvline(0, color=GREY, linewidth=0.6, linestyle=":")
+    axes.axvline(0, color=style.GREY, linewidth=0.6, linestyle=":")
     drawn = numbers[numbers["raw"].notna()]
     reach = [(drawn["raw"] - drawn["low"]).fillna(0.0), (drawn["high"] - drawn["raw"]).fillna(0.0)]
-    marks: dict[str, Any] = {"color": INK, "fmt": "o", "markersize": 3.5, "elinewidth": 0.9, "capsize": 2}
+    marks: dict[str, Any] = {
+        "color": style.INK,
+        "fmt": "o",
+        "markersize": 3.5,
+        "elinewidth": 0.9,
+        "capsize": 2,
+    }
     axes.errorbar(drawn["raw"], drawn.index, xerr=reach, **marks)
     ends = drawn[["raw", "low", "high"]]
     # The axis ends with a tick, so that a reader can tell how far below 0 it goes.
@@ -297,4 +294,4 @@ def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
     axes.spines["bottom"].set_bounds(low, high)
     steps = range(round(2 * low), math.floor(2 * high) + 1)
     if len(steps) <= _MOST_TICKS:  # weights are the user's: with large ones the axis finds its own
-        axes.set_xticks([step / 2 for step in steps], [decimals(step / 2, 1) for step in steps])
+        axes.set_xticks([step / 2 for step in steps], [style.decimals(step / 2, 1) for step in steps])

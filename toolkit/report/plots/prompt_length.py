@@ -13,29 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.analyses import Analyses
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.report.style import (
-    COLUMN_MM,
-    CROWD,
-    GREY,
-    INK,
-    PAGE_HIGH_MM,
-    PAGE_MM,
-    ModelStyle,
-    beside,
-    decimals,
-    forest,
-    legend,
-    model_handles,
-    new_figure,
-    row_axis,
-    rows_of,
-    score_axis,
-    settle,
-    shorten,
-    shortened,
-)
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, SCALE, counted
 
@@ -94,7 +73,9 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
         about.note,
     )
     means = data[data["kind"] == "mean"]
-    said = "; ".join(f"{row.length_bin} {row.composite:.2f}" for row in rows_of(means)) or "not estimated"
+    said = (
+        "; ".join(f"{row.length_bin} {row.composite:.2f}" for row in style.rows_of(means)) or "not estimated"
+    )
     alt_text = (
         "Line chart of the composite score from 0 to 5 against prompt length S, M and L, one line for each "
         f"of {counted(n['bases'], 'bases')}. Means: {said}."
@@ -140,13 +121,15 @@ def _draw_quality(data: pd.DataFrame, about: About) -> Figure:
     several = len(styles) > 1
     # A long name takes a line of the legend for itself.
     stacked = several or any(len(name) > 14 for name in styles)
-    columns = 2 if not stacked or len(styles) > CROWD else 1
+    columns = 2 if not stacked or len(styles) > style.CROWD else 1
     lines = -(-len(styles) // columns) if stacked else 0
-    figure = new_figure(COLUMN_MM if len(styles) <= CROWD else PAGE_MM, 70 + 4 * lines)
+    figure = style.new_figure(
+        style.COLUMN_MM if len(styles) <= style.CROWD else style.PAGE_MM, 70 + 4 * lines
+    )
     axes = figure.subplots()
-    handles, labels = [], shortened(styles)
+    handles, labels = [], style.shortened(styles)
     if not bases.empty:
-        thin: dict[str, Any] = {"color": GREY, "linewidth": 0.6, "marker": ".", "markersize": 3}
+        thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.6, "marker": ".", "markersize": 3}
         sns.lineplot(
             data=bases, x="x", y="composite", units="name", estimator=None, legend=False, ax=axes,
             markeredgewidth=0, zorder=1, alpha=0.55, **thin,
@@ -154,8 +137,8 @@ def _draw_quality(data: pd.DataFrame, about: About) -> Figure:
         handles.append(Line2D([], [], **thin, label="one base"))
     means = placed[placed["kind"] == "mean"].sort_values("x")
     if not means.empty:  # several models share black
-        only = next(iter(styles.values())) if len(styles) == 1 else ModelStyle(INK, "o", "-")
-        whose = shorten(next(iter(styles)), 24) if len(styles) == 1 else _ALL
+        only = next(iter(styles.values())) if len(styles) == 1 else style.ModelStyle(style.INK, "o", "-")
+        whose = style.shorten(next(iter(styles)), 24) if len(styles) == 1 else _ALL
         look: dict[str, Any] = {
             "color": only.color,
             "marker": only.marker,
@@ -164,12 +147,12 @@ def _draw_quality(data: pd.DataFrame, about: About) -> Figure:
         }
         _errorbars(axes, means, 0.0, elinewidth=1.2, capsize=3, zorder=4, **look)
         handles.append(Line2D([], [], **look, label=f"{whose}, mean and interval"))
-    for place, (name, style) in enumerate(styles.items() if several else ()):
+    for place, (name, own) in enumerate(styles.items() if several else ()):
         # Beside the mean of the bin, so that no model hides another one or the interval.
         apart = min(0.09, 0.66 / (len(styles) + 1))  # of 1 between two bins: marks stay with their bin
         shift = apart * (place - (len(styles) - 1) / 2)
         shift += apart if shift >= 0 else -apart
-        look = {"color": style.color, "marker": style.marker, "linestyle": style.line, "linewidth": 0.8}
+        look = {"color": own.color, "marker": own.marker, "linestyle": own.line, "linewidth": 0.8}
         _errorbars(
             axes, models[models["name"] == name], shift, elinewidth=0.8, markersize=4, zorder=3, **look
         )
@@ -178,9 +161,9 @@ def _draw_quality(data: pd.DataFrame, about: About) -> Figure:
     axes.set_xticks(range(len(_BINS)), ticks)
     axes.set_xlim(-0.5, len(_BINS) - 0.5)
     axes.set_xlabel("Length of the prompt (tokens)")
-    score_axis(axes)
-    legend(figure, handles, columns=columns)
-    return settle(figure)
+    style.score_axis(axes)
+    style.legend(figure, handles, columns=columns)
+    return style.settle(figure)
 
 
 def _errorbars(axes: Axes, marks: pd.DataFrame, shift: float, **look: Any) -> None:
@@ -233,7 +216,8 @@ def equivalence(of: Analyses, about: About) -> FigureWithCaption:
         about.end,
     )
     said = "; ".join(
-        f"{row.of}, {row.contrast}: {decimals(row.difference)}, {row.verdict}" for row in rows_of(data)
+        f"{row.of}, {row.contrast}: {style.decimals(row.difference)}, {row.verdict}"
+        for row in style.rows_of(data)
     )
     alt_text = f"Differences with intervals against a band of ±{margin:g} score points: {said}."
     return FigureWithCaption("equivalence", figure, caption, alt_text, data, about.n)
@@ -248,29 +232,33 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, about: About) -> tuple[
     styles = about.styles(name for name in groups if name in about.models)
     counts = [int((data["of"] == name).sum()) for name in groups]
     # Many models stand closer, so that the figure keeps its 8 pt on one page.
-    room = (PAGE_HIGH_MM - 12 - _HEAD_MM * len(groups)) / sum(counts)
+    room = (style.PAGE_HIGH_MM - 12 - _HEAD_MM * len(groups)) / sum(counts)
     row = min(_ROW_MM, max(room, _LEAST_ROW_MM))
-    figure = new_figure(PAGE_MM, row * sum(counts) + (8 if row == _ROW_MM else _HEAD_MM) * len(groups) + 12)
+    figure = style.new_figure(
+        style.PAGE_MM, row * sum(counts) + (8 if row == _ROW_MM else _HEAD_MM) * len(groups) + 12
+    )
     panels = figure.subplots(len(groups), 1, squeeze=False, sharex=True, height_ratios=counts)[:, 0]
     reach = 1.12 * max(1.3 * margin, float(data[["difference", "low", "high"]].abs().max().max()))
-    heads = shortened(groups, 60)
+    heads = style.shortened(groups, 60)
     for axes, name in zip(panels, groups, strict=True):
         own = data[data["of"] == name].iloc[::-1]
-        axes.axvspan(-margin, margin, color=GREY, alpha=0.22, linewidth=0, zorder=0)
+        axes.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         for edge in (-margin, margin):
-            axes.axvline(edge, color=GREY, linewidth=0.8, linestyle="--", zorder=1)
-        axes.axvline(0, color=GREY, linewidth=0.6, zorder=1)
-        look = styles.get(name, ModelStyle(INK, "o", "-"))
-        forest(axes, own.rename(columns={"difference": "estimate"}), range(len(own)), look, width=1.6)
-        for up, one in enumerate(rows_of(own)):
-            interval = f" [{decimals(one.low)}, {decimals(one.high)}]" if pd.notna(one.low) else ""
-            beside(axes, up, f"{one.verdict}: {decimals(one.difference)}{interval}", 1.015)
-        row_axis(axes, [str(contrast).replace("-", "−") for contrast in own["contrast"]])
+            axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
+        axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=1)
+        look = styles.get(name, style.ModelStyle(style.INK, "o", "-"))
+        style.forest(axes, own.rename(columns={"difference": "estimate"}), range(len(own)), look, width=1.6)
+        for up, one in enumerate(style.rows_of(own)):
+            interval = (
+                f" [{style.decimals(one.low)}, {style.decimals(one.high)}]" if pd.notna(one.low) else ""
+            )
+            style.beside(axes, up, f"{one.verdict}: {style.decimals(one.difference)}{interval}", 1.015)
+        style.row_axis(axes, [str(contrast).replace("-", "−") for contrast in own["contrast"]])
         axes.spines["left"].set_visible(False)
         axes.set_title(heads[name], loc="left", fontweight="bold")
         axes.set_xlim(-reach, reach)
     panels[-1].set_xlabel("Difference of the mean composite score (points)")
-    return settle(figure), reach
+    return style.settle(figure), reach
 
 
 def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
@@ -299,7 +287,7 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
     )
     said = "; ".join(
         f"{row.model} {row.length_bin} {row.dimension.replace('_', ' ')} {row.mean:.2f}"
-        for row in rows_of(data)
+        for row in style.rows_of(data)
     )
     alt_text = f"Marks with intervals on a scale from 0 to 5, one row for each dimension: {said}."
     return FigureWithCaption(
@@ -311,12 +299,12 @@ def _draw_profile(data: pd.DataFrame, about: About) -> Figure:
     styles = about.styles(data["model"])
     bins = [name for name in LENGTH_BINS if name in set(data["length_bin"])]
     dimensions = list(dict.fromkeys(data["dimension"]))[::-1]
-    columns = 1 if len(styles) <= CROWD else 2
+    columns = 1 if len(styles) <= style.CROWD else 2
     head = 18 + 4.2 * -(-len(styles) // columns) * (len(styles) > 1)
     # Many models stand closer, so that the figure keeps its 8 pt on one page.
-    room = ((PAGE_HIGH_MM - head) / len(dimensions) - _BETWEEN_MM) / len(styles)
+    room = ((style.PAGE_HIGH_MM - head) / len(dimensions) - _BETWEEN_MM) / len(styles)
     each = min(_MODEL_MM, max(room, _LEAST_MODEL_MM))
-    figure = new_figure(PAGE_MM, (each * len(styles) + _BETWEEN_MM) * len(dimensions) + head)
+    figure = style.new_figure(style.PAGE_MM, (each * len(styles) + _BETWEEN_MM) * len(dimensions) + head)
     panels = figure.subplots(1, len(bins), squeeze=False, sharey=True)[0]
     apart = each / (each * len(styles) + _BETWEEN_MM)
     for axes, name in zip(panels, bins, strict=True):
@@ -325,7 +313,7 @@ def _draw_profile(data: pd.DataFrame, about: About) -> Figure:
                 columns={"mean": "estimate"}
             )
             shift = ((len(styles) - 1) / 2 - number) * apart
-            forest(
+            style.forest(
                 axes,
                 own,
                 [dimensions.index(one) + shift for one in own["dimension"]],
@@ -334,13 +322,13 @@ def _draw_profile(data: pd.DataFrame, about: About) -> Figure:
                 clip=False,
             )
         for between in range(1, len(dimensions)):
-            axes.axhline(between - 0.5, color=GREY, linewidth=0.3, zorder=0)
-        axes.grid(visible=True, axis="x", linewidth=0.4, color=GREY, alpha=0.4)
+            axes.axhline(between - 0.5, color=style.GREY, linewidth=0.3, zorder=0)
+        axes.grid(visible=True, axis="x", linewidth=0.4, color=style.GREY, alpha=0.4)
         axes.tick_params(axis="y", length=0)
         low, high = LENGTH_BINS[name]
         axes.set_title(f"{name}: {low}–{high} tokens")
-        score_axis(axes, "Mean score (0–5)" if name == bins[len(bins) // 2] else "", which="x")
-    row_axis(panels[0], [name.replace("_", " ") for name in dimensions], (-0.5, len(dimensions) - 0.5))
+        style.score_axis(axes, "Mean score (0–5)" if name == bins[len(bins) // 2] else "", which="x")
+    style.row_axis(panels[0], [name.replace("_", " ") for name in dimensions], (-0.5, len(dimensions) - 0.5))
     if len(styles) > 1:
-        legend(figure, model_handles(styles, 60 // columns + 10), columns=columns)
-    return settle(figure)
+        style.legend(figure, style.model_handles(styles, 60 // columns + 10), columns=columns)
+    return style.settle(figure)

@@ -11,19 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from toolkit.analyses import Analyses
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
-from toolkit.report.style import (
-    GREY,
-    INK,
-    ModelStyle,
-    decimals,
-    grid,
-    legend,
-    score_axis,
-    settle,
-    shortened,
-)
 from toolkit.stats.prompt_length.reply_length import TOKENS
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
@@ -88,38 +77,40 @@ def _marks(answers: pd.DataFrame, slope: Estimate) -> pd.DataFrame:
 
 def _draw(data: pd.DataFrame, slope: Estimate, about: About) -> Figure:
     styles = about.styles(data["model"])
-    figure, panels, across = grid(len(styles), head=16, tall=52, lone=58, sharex=True, sharey=True)
-    names = shortened(styles, 44 if across == 1 else 76 // across)
+    figure, panels, across = style.grid(len(styles), head=16, tall=52, lone=58, sharex=True, sharey=True)
+    names = style.shortened(styles, 44 if across == 1 else 76 // across)
     for place, (axes, (name, look)) in enumerate(zip(panels, styles.items(), strict=True)):
         _panel(axes, data[data["model"] == name], look)
         axes.set_title(names[name])
-        score_axis(axes, "Composite score (0–5)" if place % across == 0 else "")
+        style.score_axis(axes, "Composite score (0–5)" if place % across == 0 else "")
     panels[0].set_xlim(0, float(data["output_tokens"].max()) * 1.05 or 1.0)
     figure.supxlabel("Length of the reply (tokens)", fontsize=8)
     told = f"slope {_signed(slope.estimate)} points per {TOKENS:g} tokens"
     told += f" [{_signed(slope.low)}, {_signed(slope.high)}]" if slope.low is not None else ", no interval"
     handles = [
-        Line2D([], [], color=GREY, linewidth=0.6, label="one base"),
-        Line2D([], [], color=INK, linewidth=1.6, label=told),
+        Line2D([], [], color=style.GREY, linewidth=0.6, label="one base"),
+        Line2D([], [], color=style.INK, linewidth=1.6, label=told),
     ]
-    legend(figure, handles, columns=1 if across == 1 else 2)
-    return settle(figure)
+    style.legend(figure, handles, columns=1 if across == 1 else 2)
+    return style.settle(figure)
 
 
-def _panel(axes: Axes, data: pd.DataFrame, look: ModelStyle) -> None:
+def _panel(axes: Axes, data: pd.DataFrame, look: style.ModelStyle) -> None:
     answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
     for _, own in answers.groupby("base"):
-        axes.plot(own["output_tokens"], own["composite"], color=GREY, linewidth=0.5, alpha=0.6, zorder=1)
+        axes.plot(
+            own["output_tokens"], own["composite"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1
+        )
     size = 3.4 if len(answers) <= 150 else 2.2  # hundreds of answers would be one blot
     axes.plot(
         answers["output_tokens"], answers["composite"], linestyle="none", color=look.color, marker=look.marker,
         markersize=size, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
     )  # fmt: skip
     if line["low"].notna().all():
-        band: dict[str, Any] = {"color": INK, "alpha": 0.15, "linewidth": 0, "zorder": 3}
+        band: dict[str, Any] = {"color": style.INK, "alpha": 0.15, "linewidth": 0, "zorder": 3}
         axes.fill_between(line["output_tokens"], line["low"], line["high"], **band)
-    axes.plot(line["output_tokens"], line["composite"], color=INK, linewidth=1.6, zorder=4)
+    axes.plot(line["output_tokens"], line["composite"], color=style.INK, linewidth=1.6, zorder=4)
 
 
 def _signed(value: float | None) -> str:
-    return "" if value is None else decimals(value, 3, sign=True)
+    return "" if value is None else style.decimals(value, 3, sign=True)

@@ -11,21 +11,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from toolkit.report import captions
+from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
-from toolkit.report.style import (
-    PAGE_MM,
-    ModelStyle,
-    forest,
-    legend,
-    model_handles,
-    model_styles,
-    new_figure,
-    rows_of,
-    settle,
-    shortened,
-    thesis_style,
-)
 from toolkit.stats.result import Estimate
 
 NAME: Final = "results"
@@ -44,9 +31,9 @@ def results_figure(results: Sequence[tuple[str, Estimate]], *, test: str, end: s
     missing = captions.not_estimable_words(found)
     if drawn.empty:
         caption = captions.join(f"Results of {test}: none could be estimated.", missing, end)
-        nothing = nothing_drawn(NAME, caption, "no result could be estimated", size=(PAGE_MM, 30))
+        nothing = nothing_drawn(NAME, caption, "no result could be estimated", size=(style.PAGE_MM, 30))
         return replace(nothing, data=data, n=n)
-    with thesis_style():
+    with style.thesis_style():
         figure, broken = _draw(drawn, data["model"])
     caption = captions.join(
         f"Results of {test} ({captions.estimates_n_words(found)}).",
@@ -57,7 +44,7 @@ def results_figure(results: Sequence[tuple[str, Estimate]], *, test: str, end: s
         missing,
         end,
     )
-    said = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in rows_of(drawn))
+    said = "; ".join(f"{row.model}, {row.result}: {row.estimate:.3g}" for row in style.rows_of(drawn))
     return FigureWithCaption(NAME, figure, caption, f"Marks with intervals: {said}.", data, n)
 
 
@@ -71,32 +58,32 @@ def write_test_figures(
 def _draw(drawn: pd.DataFrame, models: pd.Series) -> tuple[Figure, list[str]]:
     """Draw a panel for each unit; return the results whose axis lacks 0, which the caption has to declare."""
     # A model without a result keeps its colour to itself.
-    styles = model_styles(drawn["model"], among=models)
+    styles = style.model_styles(drawn["model"], among=models)
     units = list(dict.fromkeys(drawn["unit"]))
     heights = [drawn.loc[drawn["unit"] == unit, "result"].nunique() for unit in units]
     rows = sum(heights) * max(1.0, 0.6 * len(styles))
-    figure = new_figure(PAGE_MM, 16 + 12 * len(units) + _ROW_MM * rows + 4 * len(styles))
+    figure = style.new_figure(style.PAGE_MM, 16 + 12 * len(units) + _ROW_MM * rows + 4 * len(styles))
     panels = figure.subplots(len(units), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, unit in zip(panels, units, strict=True):
         _panel(axes, drawn[drawn["unit"] == unit], styles)
         axes.set_xlabel("" if unit == "none" else unit[:1].upper() + unit[1:])
     if len(styles) > 1:
-        legend(figure, model_handles(styles), columns=2)
-    settle(figure)
+        style.legend(figure, style.model_handles(styles), columns=2)
+    style.settle(figure)
     ends = {unit: axes.get_xlim() for axes, unit in zip(panels, units, strict=True)}
     broken = [unit for unit, (low, high) in ends.items() if not low <= 0 <= high]
     return figure, list(dict.fromkeys(drawn.loc[drawn["unit"].isin(broken), "result"]))
 
 
-def _panel(axes: Axes, drawn: pd.DataFrame, styles: dict[str, ModelStyle]) -> None:
+def _panel(axes: Axes, drawn: pd.DataFrame, styles: dict[str, style.ModelStyle]) -> None:
     names = list(dict.fromkeys(drawn["result"]))
     places = {name: len(names) - 1 - number for number, name in enumerate(names)}
     apart = 0.6 / max(1, len(styles))
-    for number, (model, style) in enumerate(styles.items()):
+    for number, (model, look) in enumerate(styles.items()):
         own = drawn[drawn["model"] == model]
         up = [places[name] - (number - (len(styles) - 1) / 2) * apart for name in own["result"]]
-        forest(axes, own, up, style)
-    axes.set_yticks(list(places.values()), list(shortened(places, 48).values()))
+        style.forest(axes, own, up, look)
+    axes.set_yticks(list(places.values()), list(style.shortened(places, 48).values()))
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.grid(visible=True, axis="x", linewidth=0.4)
     ends = [end for column in ("estimate", "low", "high") for end in drawn[column].dropna()]

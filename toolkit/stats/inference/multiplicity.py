@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+
+import numpy as np
 
 from toolkit.errors import InputError
 from toolkit.stats.result import Estimate
@@ -23,7 +26,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     >>> [round(p, 4) for p in holm([0.5, 0.003, 0.32, 0.054, 0.0003])]
     [0.64, 0.012, 0.64, 0.162, 0.0015]
     """
-    return _corrected("Holm", p_values, "holm")
+    return _corrected("Holm", p_values, _step_down)
 
 
 def false_discovery(p_values: Sequence[float | None], dependent: bool = False) -> tuple[float | None, ...]:
@@ -41,7 +44,10 @@ def false_discovery(p_values: Sequence[float | None], dependent: bool = False) -
     >>> [round(p, 4) for p in false_discovery([0.5, 0.003, 0.32, 0.054, 0.0003])]
     [0.5, 0.0075, 0.4, 0.09, 0.0015]
     """
-    return _corrected("false discovery", p_values, "fdr_by" if dependent else "fdr_bh")
+    from scipy.stats import false_discovery_control
+
+    by = partial(false_discovery_control, method="by" if dependent else "bh")
+    return _corrected("false discovery", p_values, by)
 
 
 def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ...]:
@@ -55,14 +61,23 @@ def with_holm(results: Iterable[Estimate], over: str = "") -> tuple[Estimate, ..
     )
 
 
-def _corrected(what: str, p_values: Sequence[float | None], method: str) -> tuple[float | None, ...]:
-    from statsmodels.stats.multitest import multipletests
+def _step_down(p_values: np.ndarray) -> np.ndarray:
+    # statsmodels' multipletests collects garbage at each call, which took two fifths of the figures of a study.
+    order = np.argsort(p_values)
+    steps = (len(order) - np.arange(len(order))) * p_values[order]
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return corrected
 
+
+def _corrected(
+    what: str, p_values: Sequence[float | None], correct: Callable[[np.ndarray], np.ndarray]
+) -> tuple[float | None, ...]:
     made = {place: p for place, p in enumerate(p_values) if p is not None and p == p}
     outside = [p for p in made.values() if not 0 <= p <= 1]
     if outside:
         raise InputError(f"{what}: p value {outside[0]:g} is not between 0 and 1; correct it")
     found: list[float | None] = [None] * len(p_values)
-    for place, p in zip(made, multipletests([*made.values()], method=method)[1] if made else (), strict=True):
+    for place, p in zip(made, correct(np.array([*made.values()])) if made else (), strict=True):
         found[place] = float(p)
     return tuple(found)
