@@ -34,15 +34,6 @@ def read_ratings(path: str | Path) -> pd.DataFrame:
 
     The file is UTF-8 with a header: ``target``, ``judge``, ``score`` and, where there are several, ``dimension`` and
     ``base``; other columns are ignored. A refusal names the line and the value.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "ratings.csv"
-    ...     _ = file.write_text("target,judge,score\na1,primary,4.5\na1,secondary,\n")
-    ...     read_ratings(file)["score"].tolist()
-    [4.5, nan]
     """
     file = Path(path)
     try:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.alpha import (
+    alpha_of_matrix,
     alpha_over_dimensions,
     alpha_over_judges,
     omega_over_dimensions,
@@ -20,7 +21,6 @@ from toolkit.stats.agreement.bland_altman import BlandAltman, bland_altman_betwe
 from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_between_judges
 from toolkit.stats.agreement.icc import FORMS, clustered_icc, icc_estimates, incomplete_icc
 from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
-from toolkit.stats.agreement.krippendorff import alpha_of_matrix
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
 from toolkit.stats.agreement.retest import Retest, retest
 from toolkit.stats.agreement.severity import Severity, judge_severity

@@ -106,19 +106,6 @@ def decision_study(
     ----------
     Brennan (2001), Generalizability Theory, section 4.1. Marcoulides & Goldstein (1990), Educational and
     Psychological Measurement 50, 761-768, for the cheapest design.
-
-    Examples
-    --------
-    >>> from toolkit.stats.generalizability.components import variance_components
-    >>> from toolkit.stats.generalizability.design import Design
-    >>> from toolkit.stats.generalizability.g_study import generalizability_study
-    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
-    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
-    >>> frame = pd.DataFrame(rows, columns=["answer", "judge", "score"])
-    >>> found = generalizability_study(variance_components(frame, Design(("answer", "judge"))), "answer")
-    >>> study = decision_study(found, 0.70, costs=Costs(run=0.02, judgement=0.01))
-    >>> print(study.plans[0].sentence().split(";")[0])
-    Phi of 0.70 needs 6 judges: 6 runs and 36 judgements, 0.48 AUD
     """
     if not 0 < target < 1:
         raise InputError(f"target {target}: a coefficient lies between 0 and 1")

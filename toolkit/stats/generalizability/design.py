@@ -106,13 +106,6 @@ def components_table(frame: pd.DataFrame, design: Design, score: str = "score") 
 
     A missing score stays missing. A factor of which one level has scores is left out of the design, and so is
     a level without any score; both are said.
-
-    Examples
-    --------
-    >>> rows = [("a", "x", 1.0), ("a", "y", 2.0), ("b", "x", 3.0)]
-    >>> table = components_table(pd.DataFrame(rows, columns=["base", "judge", "score"]), Design(("base", "judge")))
-    >>> table.values.shape, table.missing
-    ((2, 2), 1)
     """
     need_columns("scores", frame, (*design.factors, score))
     if frame.empty:

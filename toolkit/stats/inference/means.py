@@ -258,12 +258,6 @@ def clustered_slope(
     References
     ----------
     Bell & McCaffrey (2002), Survey Methodology 28, 169-181.
-
-    Examples
-    --------
-    >>> found = clustered_slope("slope", [1, 2, 3, 4], [1.0, 2.1, 2.9, 4.2], "aabb")
-    >>> round(found.estimate, 2), found.n
-    (1.04, {'answers': 4, 'bases': 2})
     """
     one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     refuse_unpaired(f"slope {name}", one, other, clusters)

@@ -44,11 +44,6 @@ def clopper_pearson(hits: int, n: int) -> tuple[float, float]:
     References
     ----------
     Clopper & Pearson (1934), Biometrika 26, 404-413.
-
-    Examples
-    --------
-    >>> [round(end, 4) for end in clopper_pearson(7, 10)]
-    [0.3475, 0.9333]
     """
     from statsmodels.stats.proportion import proportion_confint
 
