@@ -198,7 +198,6 @@ PAIRS = pd.DataFrame(
 )
 REFUSED = {
     "no reason of a probe": ("lack the column reason", lambda: probe_shifts(PAIRS)),
-    "unknown probe": ("kind 'louder' is not one of again", lambda: probe_shifts(PAIRS.assign(reason=""))),
     "no cost of a judgement": ("judgements: lack the column", lambda: judge_cards(PAIRS, PAIRS)),
     "clusters": ("cluster for each value", lambda: clustered_mean([1.0, 2.0], ["a"])),
     "no values": ("mean", lambda: mean_interval([])),

@@ -103,9 +103,15 @@ def _panels(card: JudgeCard) -> list[_Panel]:
     ]
     moved = [(_moved(one), one.harmed) for one in card.probes]
     noticed = [
-        (f"fell: {KIND_WORDS[one.kind]}", one.detected) for one in card.probes if one.detected is not None
+        (f"fell: {KIND_WORDS.get(one.kind, one.kind)}", one.detected)
+        for one in card.probes
+        if one.detected is not None
     ]
-    lost = [(f"no score left: {KIND_WORDS[one.kind]}", one.lost) for one in card.probes if one.lost.estimate]
+    lost = [
+        (f"no score left: {KIND_WORDS.get(one.kind, one.kind)}", one.lost)
+        for one in card.probes
+        if one.lost.estimate
+    ]
     failed, readable = card.readable
     panels = [
         _Panel(
@@ -125,7 +131,7 @@ def _panels(card: JudgeCard) -> list[_Panel]:
             _Panel(
                 "Probes: how far its score moves",
                 "Score of the altered reply minus that of the original, points",
-                tuple((KIND_WORDS[one.kind], one.shift) for one in card.probes),
+                tuple((KIND_WORDS.get(one.kind, one.kind), one.shift) for one in card.probes),
             ),
             _Panel(
                 "Probes: how often it moves",
@@ -148,7 +154,9 @@ def _panels(card: JudgeCard) -> list[_Panel]:
 
 
 def _moved(one: ProbeShift) -> str:
-    return f"{one.harmed.name.rsplit(', ', 1)[0].replace(' or more', '+')}: {KIND_WORDS[one.kind]}"
+    return (
+        f"{one.harmed.name.rsplit(', ', 1)[0].replace(' or more', '+')}: {KIND_WORDS.get(one.kind, one.kind)}"
+    )
 
 
 def _draw(card: JudgeCard, panels: Sequence[_Panel]) -> Figure:
@@ -218,7 +226,7 @@ def _caption(card: JudgeCard, found: Sequence[Estimate], end: str) -> str:
     shifts = [one.shift for one in card.probes]
     corrections = sorted({one.correction for one in shifts if one.correction != "none"})
     missing = [
-        f"{KIND_WORDS[one.kind]}: {count} x {reason}"
+        f"{KIND_WORDS.get(one.kind, one.kind)}: {count} x {reason}"
         for one in card.probes
         for reason, count in one.missing.items()
     ]
