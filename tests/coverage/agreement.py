@@ -28,6 +28,7 @@ from toolkit.stats.agreement.alpha import (
     OVER_JUDGES,
     alpha_over_dimensions,
     alpha_over_judges,
+    krippendorff_alpha,
     omega_total,
 )
 from toolkit.stats.agreement.bland_altman import bland_altman
@@ -39,7 +40,6 @@ from toolkit.stats.agreement.icc import (
     incomplete_icc,
 )
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
-from toolkit.stats.agreement.krippendorff import krippendorff_alpha
 from toolkit.stats.agreement.retest import retest
 from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.comparisons.missing_data import imbalance_test
