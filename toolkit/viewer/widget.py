@@ -263,12 +263,7 @@ class Viewer:
         if self.held and self.opened and self.held != self.opened:
             pair = (self.held.run_id, self.opened.run_id)
         path = write_page(
-            self.plan,
-            self.store,
-            self.found,
-            pair=pair,
-            chosen=self.filter.words(),
-            blind=self.blind.value,
+            self.plan, self.store, self.found, pair=pair, chosen=self.filter.words(), blind=self.blind.value
         )
         self._say(f"{len(self.found)} runs on one page: {path}")
 
