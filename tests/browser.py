@@ -29,15 +29,8 @@ CHROMIUM = ("google-chrome", "chromium-browser", "chromium")
 CHROMEDRIVER = ("chromedriver",)
 WINDOW = (1400, 1000)
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--force-device-scale-factor=1",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--force-device-scale-factor=1"),
 )
 
 _STARTED = "return !!window.jupyterapp && !!document.querySelector('[role=menubar] .lm-MenuBar-itemLabel')"
@@ -107,13 +100,7 @@ class Lab:
 
 @contextlib.contextmanager
 def open_jupyterlab(root: Path) -> Iterator[Lab]:
-    """Start JupyterLab on a folder and open it in headless Chromium; both end with the block, kernels too.
-
-    Raises
-    ------
-    RuntimeError
-        When Chromium or its driver is missing, or JupyterLab does not start.
-    """
+    """Start JupyterLab on a folder and open it in headless Chromium; both end with the block, kernels too."""
     chromium, driver = _need("chromium", CHROMIUM), _need("chromium-driver", CHROMEDRIVER)
     with (
         tempfile.TemporaryDirectory(prefix="jupyterlab-", ignore_cleanup_errors=True) as scratch,
@@ -133,32 +120,17 @@ def run_notebook(
     timeout: float = 300.0,
     then: Callable[[webdriver.Chrome], None] | None = None,
 ) -> NotebookInBrowser:
-    """Open a notebook, choose Run > Run All Cells, return what a person would see, and shut its kernel down.
+    """Open a notebook below the lab's folder, choose Run > Run All Cells, and return what a person would see.
 
-    Parameters
-    ----------
-    lab
-        Where it is opened.
-    notebook
-        Opened, never saved; somewhere below the folder of the lab.
-    screenshot
-        Where the PNG of the whole notebook goes.
-    timeout
-        Seconds for all cells together.
-    then
-        What the person does when all cells have run, before the picture is taken.
-
-    Raises
-    ------
-    RuntimeError
-        When the notebook does not open, or the run does not come to its end.
+    It is never saved, and its kernel is shut down; ``then`` is what the person does when all cells have run, before
+    the picture of the whole notebook is taken. `RuntimeError` where the run does not come to its end in time.
     """
     page = lab.page
     screenshot.parent.mkdir(parents=True, exist_ok=True)
     page.set_window_size(*WINDOW)
     name = notebook.relative_to(lab.root).as_posix()
     page.execute_script(_OPEN, name)
-    _wait(lambda: _is_ready(_state(page), name), 240, "JupyterLab opened no kernel for the notebook")
+    _wait(lambda: _is_ready(page, name), 240, "JupyterLab opened no kernel for the notebook")
     try:
         _choose(page, "Run", "Run All Cells")
         _wait(lambda: _finished(_state(page)), timeout, "the cells did not come to their end")
@@ -207,7 +179,8 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
     environment["JUPYTER_TOKEN"] = token
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser",
-        "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={_random_port()}", "--ServerApp.port_retries=50",
+        "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={20_000 + secrets.randbelow(10_000)}",
+        "--ServerApp.port_retries=50",
         f"--ServerApp.root_dir={root}", "--LabApp.news_url=None", "--LabApp.extension_manager=readonly",
         "--LabApp.check_for_updates_class=jupyterlab.handlers.announcements.NeverCheckForUpdate",
     ]  # fmt: skip
@@ -223,9 +196,13 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
         try:
             _wait(lambda: server.poll() is not None or _answers(_base(told), token), 120, "")
         except RuntimeError as late:
-            raise RuntimeError(f"JupyterLab did not answer within 120 s: {_tail(log)}") from late
+            raise RuntimeError(
+                f"JupyterLab did not answer within 120 s: {log.read_text(errors='replace')[-800:]}"
+            ) from late
         if server.poll() is not None:
-            raise RuntimeError(f"JupyterLab ended with exit code {server.returncode}: {_tail(log)}")
+            raise RuntimeError(
+                f"JupyterLab ended with exit code {server.returncode}: {log.read_text(errors='replace')[-800:]}"
+            )
         yield _base(told), token
     finally:
         server.terminate()  # it ends its kernels first
@@ -234,11 +211,6 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
         except subprocess.TimeoutExpired:
             os.killpg(server.pid, signal.SIGKILL)
             server.wait()
-
-
-def _random_port() -> int:
-    """Return a port to begin with: JupyterLab takes one near it when it is taken."""
-    return 20_000 + secrets.randbelow(10_000)
 
 
 def _base(told: Path) -> str:
@@ -257,10 +229,6 @@ def _answers(base: str, token: str) -> bool:
             return reply.status == 200
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         return False
-
-
-def _tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-800:]
 
 
 @contextlib.contextmanager
@@ -289,7 +257,8 @@ def _state(page: webdriver.Chrome) -> dict[str, Any] | None:
     return page.execute_script(_NOTEBOOK)
 
 
-def _is_ready(state: dict[str, Any] | None, name: str) -> bool:
+def _is_ready(page: webdriver.Chrome, name: str) -> bool:
+    state = _state(page)
     return state is not None and state["path"] == name and state["ready"]
 
 

@@ -44,12 +44,7 @@ class Fault:
 class DrawnFaults:
     """Faults of requests drawn by a seeded generator; ``drawn`` keeps what each request met, by its number.
 
-    Parameters
-    ----------
-    seed
-        Seed of the generator.
-    shares
-        Share of requests that meet one of these faults, each as likely as the others; the rest is answered.
+    ``shares`` are those of requests that meet one of these faults, each as likely as the others; the rest is answered.
     """
 
     def __init__(self, seed: int, shares: Mapping[tuple[Fault, ...], float]) -> None:
@@ -87,65 +82,39 @@ def plain(body: dict[str, Any]) -> str:
 
 @dataclass
 class StubServer:
-    """The server; a context manager.
-
-    Parameters
-    ----------
-    faults
-        Fault of each request in turn, then none; or a function of the request's number and body.
-    latency
-        Seconds every reply takes, or a function that says it for each.
-    holds
-        Whether replies are held back for now, asked again and again: so that what a test waits for surely comes first.
-    answer
-        Text of a reply, from the request's body; without one, a request with a schema gets a reply that follows it.
-    ignores_schema
-        Whether schemas are ignored, as some compatible servers do.
-    digits
-        Probability of each token where a reply has a digit, for requests that ask for log-probabilities; every other
-        token is certain.
-    caches
-        Whether prefixes are cached: up to the last message with a mark for Anthropic, all but the last message for
-        OpenAI. ``cache_read`` and ``cache_written`` count their tokens, which are input tokens too.
-    change
-        Last change of the reply's JSON before it is sent.
-    batch_polls
-        Polls until a batch has ended.
-    batch_fault
-        What becomes of a batch's request, by custom id: ``None`` (an answer), ``error``, ``expired`` or ``missing``.
-    batch_refusal
-        What OpenAI says when it fails a whole batch.
-    batch_http_fault
-        Fault of a request to the batch endpoints, by method and path; one that is no status loses the reply only.
-    batch_page
-        Batches listed at once, at most.
-    bills_broken
-        Whether tokens are counted for replies that never arrive whole too: every fault but an error status.
-    """
+    """The server; a context manager."""
 
     faults: Faults = ()
+    """Fault of each request in turn, then none; or a function of the request's number and body."""
     latency: float | Callable[[], float] = 0.0
+    """Seconds every reply takes, or a function that says it for each."""
     holds: Callable[[], bool] = lambda: False
+    """Whether replies are held back for now, asked again and again: so that what a test waits for comes first."""
     answer: Callable[[dict[str, Any]], str] = plain
-    ignores_schema: bool = False
+    """Text of a reply, from the request's body; without one, a request with a schema gets a reply that follows it."""
+    ignores_schema: bool = False  # as some compatible servers do
     digits: Mapping[str, float] = field(default_factory=dict)
+    """Probability of each token where a reply has a digit, for log-probabilities; every other token is certain."""
     caches: bool = False
-    change: Callable[[dict[str, Any]], Any] = lambda reply: reply
-    batch_polls: int = 1
+    """Whether prefixes are cached: up to the last mark for Anthropic, all but the last message for OpenAI."""
+    change: Callable[[dict[str, Any]], Any] = lambda reply: reply  # of a reply's JSON before it is sent
+    batch_polls: int = 1  # until a batch has ended
     batch_fault: Callable[[str], str | None] = lambda custom_id: None
-    batch_refusal: str | None = None
+    """What becomes of a batch's request: ``None`` (an answer), ``error``, ``expired`` or ``missing``."""
+    batch_refusal: str | None = None  # what OpenAI says when it fails a whole batch
     batch_http_fault: Callable[[str, str], Fault | None] = lambda method, path: None
-    batch_page: int = 100
+    """Fault of a request to the batch endpoints; one that is no status loses the reply only."""
+    batch_page: int = 100  # batches listed at once, at most
     bills_broken: bool = False
+    """Whether tokens are counted for replies that never arrive whole too: every fault but an error status."""
     batch_requests: int = 0
     seen: list[Seen] = field(default_factory=list)
     input_tokens: int = 0
     output_tokens: int = 0
-    cache_read: int = 0
+    cache_read: int = 0  # input tokens too, as are those written
     cache_written: int = 0
     most_at_once: int = 0
     url: str = ""
-    """Requests that are dealt with, well or badly."""
     _at_once: int = 0
     _prefixes: set[str] = field(default_factory=set)
 
@@ -247,33 +216,22 @@ class StubServer:
         if path.endswith("/messages"):
             cache = {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
             usage: dict[str, Any] = {"input_tokens": sent - read - written, "output_tokens": got}
-            return self.change(
-                {
-                    "id": f"msg_{number}",
-                    "type": "message",
-                    "role": "assistant",
-                    "model": body["model"],
-                    "content": [{"type": "text", "text": text}],
-                    "stop_reason": "end_turn",
-                    "usage": usage | (cache if self.caches else {}),
-                }
-            )
+            reply = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
+            reply |= {"content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}
+            return self.change({**reply, "usage": usage | (cache if self.caches else {})})
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         if body.get("logprobs"):
             choice["logprobs"] = {"content": self._logprobs(text, body.get("top_logprobs", 0))}
         usage = {"prompt_tokens": sent, "completion_tokens": got, "total_tokens": sent + got}
         if self.caches:
             usage["prompt_tokens_details"] = {"cached_tokens": read}
-        return self.change(
-            {
-                "id": f"chatcmpl-{number}",
-                "object": "chat.completion",
-                "created": 0,
-                "model": body["model"],
-                "choices": [choice],
-                "usage": usage,
-            }
-        )
+        reply = {
+            "id": f"chatcmpl-{number}",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body["model"],
+        }
+        return self.change({**reply, "choices": [choice], "usage": usage})
 
     def _text(self, body: dict[str, Any]) -> str:
         schema = body.get("response_format", {}).get("json_schema", {}).get("schema")

@@ -10,24 +10,13 @@ _PLURALS: Final = (
     "judgements", "judges", "kinds", "levels", "methods", "models", "pairs", "people", "points", "prompts", "questions",
     "ratings", "repeats", "replies", "resamples", "results", "rows", "runs", "scores", "tests", "values", "votes",
 )  # fmt: skip
-_SINGULARS: Final = (
-    "answer",
-    "base",
-    "experiment",
-    "item",
-    "judge",
-    "judgement",
-    "model",
-    "repeat",
-    "run",
-    "test",
-)
+_SINGULARS: Final = "answer|base|experiment|item|judge|judgement|model|repeat|run|test"
 _MANY: Final = "|".join(_PLURALS)
 FORBIDDEN: Final = {
     "one of several": re.compile(
         rf"(?<![\d.,–−+-])(?<! to )\b1 (?:(?:of 1|planned|rated|duplicate) )?(?:{_MANY})\b"
     ),
-    "several of one": re.compile(rf"(?<![\d.,:–-])\b(?:0|[2-9]|[1-9]\d+) (?:{'|'.join(_SINGULARS)})\b(?!-)"),
+    "several of one": re.compile(rf"(?<![\d.,:–-])\b(?:0|[2-9]|[1-9]\d+) (?:{_SINGULARS})\b(?!-)"),
     "either number": re.compile(r"\w\(s\)"),
     "verb of several": re.compile(r"\b1 (?:of \d+ )?\w+ (?:are|were|have|lack)\b"),
     "small letter after a full stop": re.compile(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from toolkit.errors import BudgetReached, InputError, ModelError, ToolkitError
 from toolkit.models.base import Answer, Ask, ModelRequest
@@ -29,7 +29,6 @@ from toolkit.store.connection import Store
 from toolkit.store.records import Stored, reply_texts, stored_judgements
 from toolkit.words import Summary
 
-T = TypeVar("T")
 Standing = Mapping[tuple[str, str, int], Stored]
 
 
@@ -117,12 +116,8 @@ async def annotated_by(
     stop: threading.Event | None = None,
 ) -> TestItemAnnotations:
     """Have a test annotate the replies to an item; an error in the test's own code is one line, and sets ``stop``."""
-    try:
+    with _guarded(test, f"an annotator failed on item {item.item_id!r}"):
         return await annotate(test, item, replies, ask, stop)
-    except ToolkitError:
-        raise
-    except Exception as error:
-        raise _broken(test, f"an annotator failed on item {item.item_id!r}", error) from error
 
 
 def measured_items(test: PromptResponseTest, annotated: Sequence[Annotated]) -> list[MeasuredTestItem]:
@@ -130,9 +125,9 @@ def measured_items(test: PromptResponseTest, annotated: Sequence[Annotated]) -> 
     measured = []
     for one in annotated:
         item = one.found.item
-        what = f"measure_quality failed on item {item.item_id!r}"
-        numbers = _guarded(test, what, partial(test.measure_quality, one.found))
-        measured.append(MeasuredTestItem(item, tuple(numbers), one.model, one.repeat))
+        with _guarded(test, f"measure_quality failed on item {item.item_id!r}"):
+            numbers = tuple(test.measure_quality(one.found))
+        measured.append(MeasuredTestItem(item, numbers, one.model, one.repeat))
     return measured
 
 
@@ -143,10 +138,12 @@ def results_of(
     by_model: dict[str, list[MeasuredTestItem]] = defaultdict(list)
     for one in measured:
         by_model[one.model].append(one)
-    promised = [kind.name for kind in _guarded(test, "result_types failed", test.result_types)]
+    with _guarded(test, "result_types failed"):
+        promised = [kind.name for kind in test.result_types()]
     results: list[tuple[str, Result]] = []
     for model, items in by_model.items():
-        found = _guarded(test, "aggregate_measurements failed", partial(test.aggregate_measurements, items))
+        with _guarded(test, "aggregate_measurements failed"):
+            found = test.aggregate_measurements(items)
         names = [result.name for result in found]
         if names != promised:
             odd = next((n for n in [*names, *promised] if (n in names) != (n in promised)), "their order")
@@ -216,17 +213,13 @@ def _ask_ledger(ledger: Ledger) -> Ask:
     return ask
 
 
-def _guarded(test: PromptResponseTest, what: str, work: Callable[[], T]) -> T:
+@contextmanager
+def _guarded(test: PromptResponseTest, what: str) -> Iterator[None]:
     """Do what a test's own code does; an error in it is one line that names the test and the place."""
     try:
-        return work()
+        yield
     except ToolkitError:
         raise
     except Exception as error:
-        raise _broken(test, what, error) from error
-
-
-def _broken(test: PromptResponseTest, what: str, error: Exception) -> InputError:
-    return InputError(
-        f"test {test.name}: {what}: {type(error).__name__}: {error}; `toolkit --debug` shows where"
-    )
+        said = f"{type(error).__name__}: {error}; `toolkit --debug` shows where"
+        raise InputError(f"test {test.name}: {what}: {said}") from error

@@ -16,7 +16,7 @@ from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.request import JudgeSpec, Manner
 from toolkit.judges.rubric import Rubric, load_rubric
 from toolkit.models.base import Message, ModelRequest
-from toolkit.models.catalogue import ModelSpec, model_spec
+from toolkit.models.catalogue import ModelSpec
 from toolkit.prompt_test import (
     PromptResponseTest,
     PromptWithContext,
@@ -27,7 +27,7 @@ from toolkit.prompt_test import (
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, clusters_of, dataset_of, load_dataset
-from toolkit.study_file import ModelEntry, StudyFile
+from toolkit.study_file import StudyFile
 
 STORE: Final = ".store"
 """Folder of the embedded store in a results folder."""
@@ -131,10 +131,10 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     wanted = parameters_of(found)
     checked = "range" not in study.accept_flaws
     dataset = load_dataset(study.dataset, check_ranges=checked) if "prompts" in wanted else None
-    models = {entry.name: spec_of(entry) for entry in study.models}
+    models = {entry.name: entry.spec for entry in study.models}
     judge_models: dict[str, ModelSpec] = {}
     if "judges" in wanted:
-        judge_models = {role: spec_of(judge) for role, judge in study.judges.by_role().items()}
+        judge_models = {role: judge.spec for role, judge in study.judges.by_role().items()}
     judges = _judges(study, judge_models, models)
     manner = _manner(study)
     rubric = load_rubric(study.judges.rubric)
@@ -212,11 +212,6 @@ def _planned_runs(
         for name, spec in models.items()
         for item, prompt, repeat in order
     )
-
-
-def spec_of(entry: ModelEntry) -> ModelSpec:
-    """Return what the catalogue and the study together say of a model."""
-    return model_spec(entry.name, **entry.overrides())
 
 
 def _manner(study: StudyFile) -> Manner:

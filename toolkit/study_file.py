@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError, StudyError
 from toolkit.files import read_toml
-from toolkit.models.catalogue import PROVIDERS, model_spec
+from toolkit.models.catalogue import PROVIDERS, ModelSpec, model_spec
 from toolkit.words import JUDGE_ROLES, SCENARIOS
 
 LengthBin = Literal["S", "M", "L"]
@@ -64,9 +64,11 @@ class ModelEntry(_Strict):
             )
         return value
 
-    def overrides(self) -> dict[str, Any]:
-        """Return what the study says beyond the name, for `toolkit.models.catalogue.model_spec`."""
-        return self.model_dump(exclude_none=True, exclude={"name", "concurrency", "specialization"})
+    @property
+    def spec(self) -> ModelSpec:
+        """What the catalogue and the study together say of the model."""
+        given = self.model_dump(exclude_none=True, exclude={"name", "concurrency", "specialization"})
+        return model_spec(self.name, **given)
 
 
 class Sampling(_Strict):
@@ -306,7 +308,7 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
     seen: dict[tuple[str, str, str | None], str] = {}
     for key, entry in entries:
         try:
-            spec = model_spec(entry.name, **entry.overrides())
+            spec = entry.spec
         except InputError as error:
             raise StudyError(f"{path}: {key}: {error}") from None
         twin = seen.setdefault((spec.provider, spec.model, spec.endpoint), entry.name)

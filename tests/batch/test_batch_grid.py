@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from toolkit.batch.plan import cells_of
@@ -25,13 +27,12 @@ def test_a_grid_file_is_product_times_zip_less_exclusions_plus_list(tmp_path: Pa
     assert not any(cell["a"] == 2 and cell["b"] == "x" for cell in cells[:-1])
 
 
-def test_a_list_alone_and_lists_as_values_are_kept_as_they_are() -> None:
-    """An explicit cell needs no product, and an empty one is all defaults."""
+def test_values_are_kept_as_they_are_and_an_exclusion_tells_true_from_one() -> None:
+    """An explicit cell needs no product, an empty one is all defaults; lists, arrays and columns are values."""
     assert cells_of({"list": [{"modes": ["cot"]}, {}]}) == ({"modes": ["cot"]}, {})
     assert cells_of({"product": {"modes": [["cot"], []]}}) == ({"modes": ["cot"]}, {"modes": []})
-
-
-def test_an_exclusion_tells_true_from_one() -> None:
+    grid = {"product": {"x": np.arange(2), "y": pd.Series(["a"])}}
+    assert cells_of(grid) == ({"x": 0, "y": "a"}, {"x": 1, "y": "a"})
     cells = cells_of({"product": {"a": [1, True]}, "exclude": [{"a": True}]})
     assert cells == ({"a": 1},)
     assert cells[0]["a"] is not True
@@ -47,7 +48,8 @@ def test_an_exclusion_tells_true_from_one() -> None:
     ({"produkt": {"a": [1]}}, "unknown table 'produkt'"),
     ({"product": {"a": [1]}, "exclude": [{"a": 3}]}, "leaves out no cell"),
     ({"product": {"a": [1]}, "exclude": [{}]}, "would leave out everything"),
-    ({"list": {"a": 1}}, "two brackets"),
+    ({"list": {"a": 1}}, "two brackets"), ({"list": 3}, "two brackets"),
+    ({"product": {"a": [1]}, "exclude": 3}, "two brackets"),
 ])  # fmt: skip
 def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says) as error:
@@ -56,34 +58,21 @@ def test_what_is_wrong_with_a_grid_is_one_line(grid: dict[str, Any], says: str) 
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_missing_or_no_toml_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such grid file"):
-        cells_of(tmp_path / "no.toml")
-    (tmp_path / "bad.toml").write_text("[product\n")
-    with pytest.raises(InputError, match=r"bad.toml: not valid TOML"):
-        cells_of(tmp_path / "bad.toml")
-
-
 def test_a_grid_that_is_too_large_or_too_deep_is_refused_before_it_is_written_out(tmp_path: Path) -> None:
     """Ten lists of ten values each are ten thousand million cells; each fault is one short line."""
     with pytest.raises(InputError, match=r"the product has 10,000,000,000 cells, more than the 100,000"):
         cells_of({"product": {f"x{n}": list(range(10)) for n in range(10)}})
     path = tmp_path / "grid.toml"
-    for text in ("[product]\nx = [" + "[" * 5000 + "]" * 5000 + "]", "[product]\nx = [" + "9" * 5000 + "]"):
+    with pytest.raises(InputError, match="no such grid file"):
+        cells_of(path)
+    for text in (
+        "[product\n",
+        "[product]\nx = [" + "[" * 5000 + "]" * 5000 + "]",
+        "[product]\nx = [" + "9" * 5000 + "]",
+    ):
         path.write_text(text)
         with pytest.raises(InputError, match="not valid TOML") as error:
             cells_of(path)
         assert len(str(error.value)) < 400
-    for grid in ({"list": 3}, {"product": {"x": [1]}, "exclude": 3}):
-        with pytest.raises(InputError, match="two brackets"):
-            cells_of(grid)
     path.write_text("\ufeff[product]\nx = [1]\n")  # as an editor of Windows writes it
     assert cells_of(path) == ({"x": 1},)
-
-
-def test_arrays_and_columns_are_lists_of_values() -> None:
-    import numpy as np
-    import pandas as pd
-
-    grid = {"product": {"x": np.arange(2), "y": pd.Series(["a"])}}
-    assert cells_of(grid) == ({"x": 0, "y": "a"}, {"x": 1, "y": "a"})

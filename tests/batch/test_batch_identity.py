@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -16,14 +17,14 @@ from toolkit.batch.plan import plan_batch
 from toolkit.errors import InputError, StoreError
 from toolkit.runs.provenance import held_of
 from toolkit.store.connection import Store
-from toolkit.store.documents import HumanRating, Judgement, Run
+from toolkit.store.documents import Call, HumanRating, Judgement, Run
 from toolkit.store.writer import utc_now
 from toolkit.study import Study
 
 
-def reading(path: Path, said: object = None) -> Path:
+def reading(path: Path, said: object = None, first: str = "study = ''") -> Path:
     """Write a template that says that it reads the store, or something else."""
-    write_notebook(path, "study = ''", "print(study)")
+    write_notebook(path, first, "print(study)")
     notebook = nbformat.read(path, 4)
     notebook.metadata["toolkit"] = {"reads": "store"} if said is None else said
     nbformat.write(notebook, path)
@@ -56,26 +57,26 @@ def test_more_runs_make_it_another_notebook_and_a_second_run_of_a_finished_study
     study.store.close()
 
 
+def _insert(store: Store, kind: type) -> None:
+    store.database[kind._meta["collection"]].insert_one({"_id": "1", "study": "s", "state": "claimed"})
+
+
 def test_every_kind_of_document_counts_and_a_clock_set_back_hides_none(store: Store) -> None:
     """A run, its change at an earlier time, a judgement, a rating; documents of another study do not count."""
     folder = store.folder
     assert folder is not None
     seen = [held_of("s", folder)]
     assert seen[0] == held_of("s", folder / "none")
-    moment = utc_now()
-    store.database["runs"].insert_one({"study": "s", "call_id": "a", "updated_at": moment})
-    seen.append(held_of("s", folder))
-    store.database["runs"].insert_one(
-        {"study": "s", "call_id": "b", "updated_at": moment - timedelta(hours=2)}
-    )
-    seen.append(held_of("s", folder))
-    store.database["runs"].update_one({"call_id": "b"}, {"$set": {"updated_at": moment - timedelta(hours=1)}})
-    seen.append(held_of("s", folder))
-    for document in (Judgement, HumanRating):
-        store.database[document._meta["collection"]].insert_one({"_id": "1", "study": "s"})
+    runs, moment, hour = store.database["runs"], utc_now(), timedelta(hours=1)
+    changes = [
+        lambda: runs.insert_one({"study": "s", "call_id": "a", "updated_at": moment}),
+        lambda: runs.insert_one({"study": "s", "call_id": "b", "updated_at": moment - 2 * hour}),
+        lambda: runs.update_one({"call_id": "b"}, {"$set": {"updated_at": moment - hour}}),
+        *(partial(_insert, store, kind) for kind in (Judgement, HumanRating, Call)),
+    ]
+    for change in changes:
+        change()
         seen.append(held_of("s", folder))
-    store.database["calls"].insert_one({"_id": "c", "study": "s", "state": "claimed"})
-    seen.append(held_of("s", folder))
     assert len(set(seen)) == len(seen)
     store.database[Run._meta["collection"]].insert_one({"study": "other", "call_id": "x"})
     assert held_of("s", folder) == seen[-1]
@@ -86,13 +87,8 @@ def test_the_store_is_asked_once_for_all_notebooks_of_a_study(
 ) -> None:
     """Also the study is loaded once, and all cells are planned from the same state."""
     asked: list[str] = []
-    monkeypatch.setattr(
-        "toolkit.runs.provenance.held_of", lambda study, folder: asked.append(study) or "state"
-    )
-    template = write_notebook(tmp_path / "t.ipynb", "study = ''\nk = 0")
-    notebook = nbformat.read(template, 4)
-    notebook.metadata["toolkit"] = {"reads": "store"}
-    nbformat.write(notebook, template)
+    monkeypatch.setattr("toolkit.runs.provenance.held_of", lambda study, _: asked.append(study) or "state")
+    template = reading(tmp_path / "t.ipynb", first="study = ''\nk = 0")
     name = study_file().name
     plan = plan_batch(template, [{"study": name, "k": k} for k in range(50)], tmp_path, "grid")
     assert len({cell.identity for cell in plan.cells}) == 50
@@ -104,16 +100,15 @@ def test_a_store_that_does_not_answer_stops_the_batch_before_it_begins(
     tmp_path: Path, study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody knows what it holds: neither old figures nor a wrong "done"."""
-    monkeypatch.setenv(
-        "MONGODB_URI", "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=200&connectTimeoutMS=200"
-    )
-    monkeypatch.setattr(
-        "toolkit.runs.provenance.open_store", lambda folder: (_ for _ in ()).throw(StoreError("no answer"))
-    )
+
+    def no_answer(folder: Path) -> None:
+        raise StoreError("no answer")
+
+    monkeypatch.setattr("toolkit.runs.provenance.open_store", no_answer)
+    template, cell = reading(tmp_path / "t.ipynb"), {"study": str(study_file())}
+    monkeypatch.setenv("MONGODB_URI", "mongodb://127.0.0.1:9/?serverSelectionTimeoutMS=200")
     with pytest.raises(StoreError, match="no answer"):
-        run_batch(
-            reading(tmp_path / "t.ipynb"), {"list": [{"study": str(study_file())}]}, out=tmp_path / "out"
-        )
+        run_batch(template, {"list": [cell]}, out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -124,22 +119,30 @@ def test_metadata_that_nobody_understands_is_refused(tmp_path: Path, said: objec
         plan_batch(reading(tmp_path / "t.ipynb", said), [{}], tmp_path, "grid")
 
 
-def test_a_file_among_the_options_of_a_test_is_part_of_the_study(
-    tmp_path: Path, study_file: Callable[..., Path]
+OWN_KEYS = """
+name = "one"
+test = "one_shot"
+models = [{ name = "scripted" }]
+options = { questions = "own.toml", only = ["plain_gets_host"] }
+judges = { primary = false, secondary = false, tertiary = false }
+"""
+
+
+@pytest.mark.parametrize(("shipped", "text"), [
+    ("protocols/data/questions.toml", OWN_KEYS), ("judges/data/default.toml", 'rubric = "own.toml"'),
+])  # fmt: skip
+def test_a_rubric_or_a_file_among_the_options_of_a_test_is_part_of_the_study(
+    tmp_path: Path, study_file: Callable[..., Path], shipped: str, text: str
 ) -> None:
     """The key of a question is in no prompt, and yet decides what every experiment comes to."""
-    template = write_notebook(tmp_path / "t.ipynb", "study = ''")
-    path, keys = study_file(), tmp_path / "keys.toml"
-    shipped = Path(__file__).parents[2] / "toolkit" / "protocols" / "data" / "questions.toml"
-    keys.write_text(shipped.read_text())
-    path.write_text(
-        'name = "one"\ntest = "one_shot"\nmodels = [{ name = "scripted" }]\n'
-        'options = { questions = "keys.toml", only = ["plain_gets_host"] }\n'
-        "judges = { primary = false, secondary = false, tertiary = false }\n"
-    )
+    template, own = write_notebook(tmp_path / "t.ipynb", "study = ''"), tmp_path / "own.toml"
+    own.write_text((Path(toolkit.__file__).parent / shipped).read_text())
+    path = study_file(judges="" if text is OWN_KEYS else text)
+    if text is OWN_KEYS:
+        path.write_text(text)
     (cell,) = plan_batch(template, [{"study": path.name}], tmp_path, "grid").cells
-    assert str(keys) in cell.files
-    keys.write_text(shipped.read_text() + "\n# another key\n")
+    assert str(own) in cell.files
+    own.write_text(own.read_text().replace('version = "', 'version = "9', 1) + "\n# another key\n")
     assert identity_of(template, path) != cell.identity
 
 
@@ -162,17 +165,6 @@ def test_every_part_counts_and_nothing_else(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("toolkit.batch.plan.code_hash", lambda: "other code")
     seen.append(identity())
     assert len(set(seen)) == len(seen) == 5
-
-
-def test_a_study_counts_with_its_rubric(study_file: Callable[..., Path], tmp_path: Path) -> None:
-    shipped = Path(toolkit.__file__).parent / "judges" / "data" / "default.toml"
-    rubric = tmp_path / "mine.toml"
-    rubric.write_text(shipped.read_text())
-    study = study_file(judges='rubric = "mine.toml"')
-    template = write_notebook(tmp_path / "t.ipynb", "study = ''")
-    first = identity_of(template, study)
-    rubric.write_text(shipped.read_text().replace('version = "', 'version = "9', 1))
-    assert identity_of(template, study) != first
 
 
 def test_texts_that_are_no_paths_are_texts(tmp_path: Path) -> None:

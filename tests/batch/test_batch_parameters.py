@@ -77,12 +77,13 @@ def test_a_template_without_usable_parameters_is_refused(
 
 
 def test_a_template_that_is_none_or_in_another_language_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such template"):
-        check_parameters(tmp_path / "no.ipynb", {})
+    julia = write_notebook(tmp_path / "t.ipynb", "x = ''")
+    julia.write_text(julia.read_text().replace('"language": "python"', '"language": "julia"'))
     (tmp_path / "text.ipynb").write_text("hello")
-    with pytest.raises(InputError, match="is no notebook"):
-        check_parameters(tmp_path / "text.ipynb", {})
-    path = write_notebook(tmp_path / "t.ipynb", "x = ''")
-    path.write_text(path.read_text().replace('"language": "python"', '"language": "julia"'))
-    with pytest.raises(InputError, match="is a notebook in julia"):
-        check_parameters(path, {})
+    for name, says in (
+        ("no", "no such template"),
+        ("text", "is no notebook"),
+        ("t", "is a notebook in julia"),
+    ):
+        with pytest.raises(InputError, match=says):
+            check_parameters(tmp_path / f"{name}.ipynb", {})

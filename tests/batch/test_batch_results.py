@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,7 @@ from notebook_files import write_notebook
 
 from toolkit.batch import BatchResult, CellResult, run_batch
 from toolkit.batch.records import Order, Record, write_record
-from toolkit.cli import main
 from toolkit.errors import InputError, ToolkitError
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return int(ended.value.code or 0)
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
@@ -29,20 +23,14 @@ def call(*arguments: object) -> int:
     (["t.ipynb", "grid.toml", "--timeout", "0"], "0.0 is not in the range"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    arguments: list[str],
-    says: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toolkit: Callable, arguments: list[str], says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_notebook(tmp_path / "t.ipynb", "x = 0")
     (tmp_path / "grid.toml").write_text("[product]\ny = [0, 1]\n")
-    assert call("batch", *arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
+    code, out, err = toolkit("batch", *arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert says in err
-    assert len(err.splitlines()) == 1
     assert not (tmp_path / "results").exists()
 
 
@@ -145,8 +133,10 @@ def test_long_values_do_not_fill_the_screen(tmp_path: Path) -> None:
     assert notebook.stat().st_size < 10_000
 
 
-def test_the_end_of_a_batch_says_what_was_done_already_and_by_which_rule(tmp_path: Path) -> None:
-    """One line, other words for a template that asks."""
+def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_stands_beside(
+    tmp_path: Path,
+) -> None:
+    """Other words for a template that asks; notebooks of earlier states are kept, and could be taken for the newest."""
     cells = (CellResult({}, "done", ran=True), CellResult({}, "done"), CellResult({}, "failed"))
     shows = BatchResult("t", tmp_path, cells, 1.0, reads_store=True)
     asks = BatchResult("t", tmp_path, cells, 1.0)
@@ -154,14 +144,11 @@ def test_the_end_of_a_batch_says_what_was_done_already_and_by_which_rule(tmp_pat
     assert "and so is what the store holds of their studies" in shows.summary().text
     assert "what the store holds does not count" in asks.summary().text
     assert json.loads(json.dumps(shows.to_dict()))["already_done"] == 1
-    assert "already done" not in BatchResult("t", tmp_path, cells[:1], 1.0).summary().text
-
-
-def test_notebooks_of_earlier_states_beside_those_that_count_are_told(tmp_path: Path) -> None:
-    """They are kept, and somebody could take their figures for the newest."""
     for name in ("t_0123456789ab.ipynb", "t_ba9876543210.ipynb", "t_summary.ipynb", "summary.ipynb"):
         (tmp_path / name).touch()
-    result = BatchResult("t", tmp_path, (CellResult({}, "done", notebook="t_0123456789ab.ipynb"),), 1.0)
-    assert result.beside == 1
-    assert "beside them  1 of an earlier state or another grid" in result.summary().text
-    assert result.summary().text.startswith("1 notebook of t: 1 done")
+    done = CellResult({}, "done", notebook="t_0123456789ab.ipynb", ran=True)
+    result = BatchResult("t", tmp_path, (done,), 1.0)
+    said = result.summary().text
+    assert (result.beside, "already done" in said) == (1, False)
+    assert "beside them  1 of an earlier state or another grid" in said
+    assert said.startswith("1 notebook of t: 1 done")

@@ -232,7 +232,7 @@ def measure(lab: browser.Lab, notebook: Path, runs: int, count: int, pictures: P
     page.set_script_timeout(60)
     page.set_window_size(*browser.WINDOW)
     page.execute_script(browser._OPEN, notebook.name)
-    browser._wait(lambda: browser._is_ready(browser._state(page), notebook.name), 90, "no kernel")
+    browser._wait(lambda: browser._is_ready(page, notebook.name), 90, "no kernel")
     cells = [cell["source"] for cell in browser._state(page)["cells"]]
     places = [
         n

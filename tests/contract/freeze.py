@@ -1,4 +1,4 @@
-"""What a study says through its public surface, as plain JSON; run as a program it freezes that (see README there)."""
+"""What a study says through its public surface, as plain JSON; run as a program it freezes that anew."""
 
 from __future__ import annotations
 

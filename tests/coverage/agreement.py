@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import draw
 import numpy as np
 import pandas as pd
 from draw import (
@@ -15,20 +16,10 @@ from draw import (
     Setting,
     at,
     check,
-    coefficients_of_these_judges,
-    components_of_drawn_judges,
-    correlation_of,
-    covariance_of,
     draw_ratings,
-    holds,
-    icc_of_drawn_judges,
-    icc_of_these_judges,
     matrix_of,
-    mean_of,
     model_of,
-    on_scale,
     rejects,
-    variance_of,
 )
 from scipy import special
 
@@ -37,6 +28,7 @@ from toolkit.stats.agreement.alpha import (
     OVER_JUDGES,
     alpha_over_dimensions,
     alpha_over_judges,
+    krippendorff_alpha,
     omega_total,
 )
 from toolkit.stats.agreement.bland_altman import bland_altman
@@ -48,7 +40,6 @@ from toolkit.stats.agreement.icc import (
     incomplete_icc,
 )
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
-from toolkit.stats.agreement.krippendorff import krippendorff_alpha
 from toolkit.stats.agreement.retest import retest
 from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.comparisons.missing_data import imbalance_test
@@ -81,11 +72,11 @@ def _independent(rng: np.random.Generator, made: Setting) -> Outcome:
     model, k = model_of(made), made["judges"]
     leniency = rng.normal(0, model.judge, k)
     ratings = draw_ratings(rng, model, bases=made["answers"], leniency=leniency, missing=made["missing"])
-    matrix, truth = matrix_of(ratings.drop(columns="base")), icc_of_drawn_judges(model, k)
-    outcome = {one.name: holds(one, truth[one.name]) for one in icc_estimates(matrix) if "1," not in one.name}
-    outcome[OVER_JUDGES] = holds(alpha_over_judges(matrix), truth["ICC(C,k)"])
+    matrix, truth = matrix_of(ratings.drop(columns="base")), draw.icc_of_drawn_judges(model, k)
+    outcome = {one.name: (one, truth[one.name]) for one in icc_estimates(matrix) if "1," not in one.name}
+    outcome[OVER_JUDGES] = (alpha_over_judges(matrix), truth["ICC(C,k)"])
     pair = pearson_between_judges(matrix)[0]
-    outcome["Pearson of two judges"] = holds(pair, correlation_of(model, leniency[0], leniency[1]))
+    outcome["Pearson of two judges"] = (pair, draw.correlation_of(model, leniency[0], leniency[1]))
     return outcome
 
 
@@ -93,19 +84,15 @@ def _independent(rng: np.random.Generator, made: Setting) -> Outcome:
     "one-way ICC",
     "interval",
     "icc_estimates",
-    (
-        *at(answers=12, judges=3),
-        *at(answers=30, judges=3),
-        *at(answers=30, judges=3, mean=4.5),
-    ),
+    at(answers=(12, 30), judges=3) + at(answers=30, judges=3, mean=4.5),
 )
 def _one_way(rng: np.random.Generator, made: Setting) -> Outcome:
     """Every rating has a judge of its own, as the one-way model says."""
     model, k = model_of(made), made["judges"]
     ratings = draw_ratings(rng, model, bases=made["answers"], leniency=np.zeros(k), crossed=False)
-    truth = icc_of_drawn_judges(model, k)
+    truth = draw.icc_of_drawn_judges(model, k)
     found = icc_estimates(matrix_of(ratings.drop(columns="base")))
-    return {one.name: holds(one, truth[one.name]) for one in found if "1," in one.name}
+    return {one.name: (one, truth[one.name]) for one in found if "1," in one.name}
 
 
 @check(
@@ -113,11 +100,8 @@ def _one_way(rng: np.random.Generator, made: Setting) -> Outcome:
     "interval",
     "clustered_icc",
     (
-        *at(bases=12, judges=3),
-        *at(bases=30, judges=3),
-        *at(bases=100, judges=3),
-        *at(bases=12, judges=3, mean=4.5),
-        *at(bases=30, judges=3, mean=4.5),
+        *at(bases=(12, 30, 100), judges=3),
+        *at(bases=(12, 30), judges=3, mean=4.5),
         *at(bases=30, judges=3, missing=0.05),
     ),
 )
@@ -127,16 +111,11 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
     """
     model, leniency = model_of(made), LENIENCY[: made["judges"]]
     ratings = draw_ratings(
-        rng,
-        model,
-        bases=made["bases"],
-        answers=3,
-        leniency=np.array(leniency),
-        missing=made["missing"],
+        rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency), missing=made["missing"]
     )
-    truth, found = icc_of_these_judges(model, leniency), _clustered_forms(ratings)
+    truth, found = draw.icc_of_these_judges(model, leniency), _clustered_forms(ratings)
     fixed = {name: f"{name}{THESE_JUDGES}" if name.startswith("ICC(A") else name for name in truth}
-    return {name: holds(found[fixed[name]], truth[name]) for name in truth}
+    return {name: (found[fixed[name]], truth[name]) for name in truth}
 
 
 @check(
@@ -146,8 +125,7 @@ def _clustered(rng: np.random.Generator, made: Setting) -> Outcome:
     (
         *at(bases=(12, 30, 100), judges=3, judge_SD=(0.2, 0.4)),
         *at(bases=12, answers=9, judges=3, judge_SD=0.4),
-        *at(bases=30, judges=2, judge_SD=0.4),
-        *at(bases=30, judges=5, judge_SD=0.4),
+        *at(bases=30, judges=(2, 5), judge_SD=0.4),
         *at(bases=30, judges=3, judge_SD=0.4, mean=4.5),
     ),
     note="The interval for these judges misses others: it says how far these agree, and therefore stands second. At a "
@@ -161,8 +139,8 @@ def _drawn_anew(rng: np.random.Generator, made: Setting) -> Outcome:
     leniency = rng.normal(0, model.judge, k)
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=made.get("answers", 3), leniency=leniency)
     # Those of ICC(A,k) hold the truth where those of ICC(A,1) do (Spearman-Brown).
-    found, truth = _clustered_forms(ratings), icc_of_drawn_judges(model, k)["ICC(A,1)"]
-    return {name: holds(found[name], truth) for name in ("ICC(A,1)", f"ICC(A,1){THESE_JUDGES}")}
+    found, truth = _clustered_forms(ratings), draw.icc_of_drawn_judges(model, k)["ICC(A,1)"]
+    return {name: (found[name], truth) for name in ("ICC(A,1)", f"ICC(A,1){THESE_JUDGES}")}
 
 
 def _clustered_forms(ratings: pd.DataFrame) -> dict[str, Estimate]:
@@ -176,7 +154,7 @@ def _clustered_forms(ratings: pd.DataFrame) -> dict[str, Estimate]:
     "correlation of two judges, clustered by base",
     "interval",
     "clustered_pearson",
-    (*at(bases=12), *at(bases=30), *at(bases=100), *at(bases=30, mean=4.5)),
+    BASES + at(bases=30, mean=4.5),
 )
 def _clustered_correlation(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, two judges."""
@@ -184,14 +162,14 @@ def _clustered_correlation(rng: np.random.Generator, made: Setting) -> Outcome:
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(LENIENCY[:2]))
     one, other = ratings["score"].to_numpy().reshape(-1, 2).T
     found = clustered_pearson("r", one, other, ratings["base"].tolist()[::2])
-    return {"r": holds(found, correlation_of(model, *LENIENCY[:2]))}
+    return {"r": (found, draw.correlation_of(model, *LENIENCY[:2]))}
 
 
 @check(
     "alpha over dimensions",
     "interval",
     "alpha_over_dimensions",
-    (*at(judgements=36), *at(judgements=108), *at(judgements=36, mean=4.5)),
+    at(judgements=(36, 108)) + at(judgements=36, mean=4.5),
 )
 def _over_dimensions(rng: np.random.Generator, made: Setting) -> Outcome:
     """Five dimensions of independent judgements that measure one thing and each something of its own."""
@@ -202,14 +180,14 @@ def _over_dimensions(rng: np.random.Generator, made: Setting) -> Outcome:
             "target": np.repeat(np.arange(n), _ITEMS),
             "judge": "primary",
             "dimension": [f"dimension {place}" for place in range(_ITEMS)] * n,
-            "score": on_scale(model.mean + level).ravel(),
+            "score": draw.on_scale(model.mean + level).ravel(),
         }
     )
-    own = variance_of(model.mean, math.hypot(model.base, model.residual))
-    shared = covariance_of(model.mean, model.mean, model.base, model.residual)
+    own = draw.variance_of(model.mean, math.hypot(model.base, model.residual))
+    shared = draw.covariance_of(model.mean, model.mean, model.base, model.residual)
     truth = _ITEMS * shared / (own + (_ITEMS - 1) * shared)
     found = alpha_over_dimensions(ratings)
-    return {OVER_DIMENSIONS: None if found is None else holds(found, truth)}
+    return {OVER_DIMENSIONS: None if found is None else (found, truth)}
 
 
 def _votes(rng: np.random.Generator, n: int, raters: int, share: float, right: float) -> np.ndarray:
@@ -230,34 +208,27 @@ def _kappa_of(share: float, right: float) -> float:
     "kappa",
     "interval",
     "cohen_kappa, fleiss_kappa",
-    (
-        *at(items=36, share=0.5, right=0.85),
-        *at(items=100, share=0.5, right=0.85),
-        *at(items=100, share=0.2, right=0.9),
-    ),
+    at(items=(36, 100), share=0.5, right=0.85) + at(items=100, share=0.2, right=0.9),
 )
 def _kappas(rng: np.random.Generator, made: Setting) -> Outcome:
     """Raters who are each right with one chance, independently given what is true of the item."""
     share, right, n = made["share"], made["right"], made["items"]
     votes, truth = _votes(rng, n, 5, share, right), _kappa_of(share, right)
     return {
-        "Cohen's kappa": holds(cohen_kappa(votes[:, 0].tolist(), votes[:, 1].tolist()), truth),
-        "Fleiss' kappa, 5 raters": holds(fleiss_kappa(votes.tolist()), truth),
+        "Cohen's kappa": (cohen_kappa(votes[:, 0].tolist(), votes[:, 1].tolist()), truth),
+        "Fleiss' kappa, 5 raters": (fleiss_kappa(votes.tolist()), truth),
     }
 
 
 @check(
-    "area under the ROC curve",
-    "interval",
-    "auc",
-    (*at(items=36, apart=1.0), *at(items=100, apart=1.0), *at(items=100, apart=2.0)),
+    "area under the ROC curve", "interval", "auc", at(items=(36, 100), apart=1.0) + at(items=100, apart=2.0)
 )
 def _area(rng: np.random.Generator, made: Setting) -> Outcome:
     """Normal scores of cases and non-cases, half of each."""
     n, apart = made["items"], made["apart"]
     labels = np.arange(n) < n // 2
     scores = rng.normal(labels * apart, 1.0)
-    return {"AUC": holds(auc(labels.tolist(), scores.tolist()), float(special.ndtr(apart / math.sqrt(2))))}
+    return {"AUC": (auc(labels.tolist(), scores.tolist()), float(special.ndtr(apart / math.sqrt(2))))}
 
 
 _ALL: Final = 300
@@ -267,10 +238,10 @@ _ALL: Final = 300
 def _three_of_five(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, each scored by three of the same five judges, drawn at random."""
     found = _incomplete(rng, made, np.array(LENIENCY))
-    truth = icc_of_these_judges(model_of(made), LENIENCY)
+    truth = draw.icc_of_these_judges(model_of(made), LENIENCY)
     return {
-        "ICC(A,1)": holds(found[4], truth["ICC(A,1)"]),
-        "ICC(C,1)": holds(found[1], truth["ICC(C,1)"]),
+        "ICC(A,1)": (found[4], truth["ICC(A,1)"]),
+        "ICC(C,1)": (found[1], truth["ICC(C,1)"]),
     }
 
 
@@ -278,13 +249,13 @@ def _three_of_five(rng: np.random.Generator, made: Setting) -> Outcome:
     "ICC, three judges of five drawn anew",
     "interval",
     "incomplete_icc",
-    (*at(bases=12, judge_SD=0.4), *at(bases=30, judge_SD=0.4), *at(bases=100, judge_SD=0.2)),
+    at(bases=(12, 30), judge_SD=0.4) + at(bases=100, judge_SD=0.2),
 )
 def _three_of_new_five(rng: np.random.Generator, made: Setting) -> Outcome:
     """The same, and the five judges are drawn anew for every study."""
     model = model_of(made)
     found = _incomplete(rng, made, rng.normal(0, model.judge, len(LENIENCY)))
-    return {"ICC(A,1)": holds(found[0], icc_of_drawn_judges(model, len(LENIENCY))["ICC(A,1)"])}
+    return {"ICC(A,1)": (found[0], draw.icc_of_drawn_judges(model, len(LENIENCY))["ICC(A,1)"])}
 
 
 def _incomplete(rng: np.random.Generator, made: Setting, leniency: np.ndarray) -> tuple[Estimate, ...]:
@@ -306,34 +277,28 @@ def _coefficients(rng: np.random.Generator, made: Setting) -> Outcome:
     model, leniency = model_of(made), LENIENCY[:3]
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
     values, bases = ratings["score"].to_numpy().reshape(-1, 3), ratings["base"].tolist()[::3]
-    truth = coefficients_of_these_judges(model, leniency)
+    truth = draw.coefficients_of_these_judges(model, leniency)
     found = {
         "omega": omega_total(values, bases),
         "Krippendorff's alpha": krippendorff_alpha(values, bases),
         "weighted kappa": weighted_kappa(values[:, 0], values[:, 1], bases=bases),
     }
-    return {name: holds(one, truth[name]) for name, one in found.items()}
+    return {name: (one, truth[name]) for name, one in found.items()}
 
 
 @check(
     "mean calibrated against people",
     "interval",
     "prediction_powered_mean",
-    (
-        *at(rated=20),
-        *at(rated=50),
-        *at(rated=30, bases=30),
-        *at(rated=30, bases=12),
-        *at(rated=30, mean=4.5),
-    ),
+    at(rated=(20, 50)) + at(rated=30, bases=(30, 12)) + at(rated=30, mean=4.5),
 )
 def _calibrated(rng: np.random.Generator, made: Setting) -> Outcome:
     """People rate some of 300 answers and the judges all of them, half a point too mildly."""
     mean, rated, bases = made.get("mean", 3.0), made["rated"], made.get("bases", _ALL)
     base = np.arange(_ALL) % bases
     quality = rng.normal(0, 0.5, bases)[base] + rng.normal(0, 0.5, _ALL)
-    people = on_scale(mean + quality + rng.normal(0, 0.4, _ALL))
-    judged = on_scale(mean + 0.5 + quality + rng.normal(0, 0.4, _ALL))
+    people = draw.on_scale(mean + quality + rng.normal(0, 0.4, _ALL))
+    judged = draw.on_scale(mean + 0.5 + quality + rng.normal(0, 0.4, _ALL))
     order = rng.permutation(_ALL)
     first, rest = order[:rated], order[rated:]
     found = prediction_powered_mean(
@@ -344,8 +309,8 @@ def _calibrated(rng: np.random.Generator, made: Setting) -> Outcome:
         base[first].tolist(),
         base[rest].tolist(),
     )
-    truth = float(mean_of(mean, math.sqrt(0.5**2 + 0.5**2 + 0.4**2)))
-    return {"calibrated mean": holds(found.calibrated, truth)}
+    truth = float(draw.mean_of(mean, math.sqrt(0.5**2 + 0.5**2 + 0.4**2)))
+    return {"calibrated mean": (found.calibrated, truth)}
 
 
 _DESIGN: Final = Design(("answer", "judge"))
@@ -355,12 +320,7 @@ _DESIGN: Final = Design(("answer", "judge"))
     "generalizability, new judges",
     "interval",
     "variance_components, generalizability",
-    (
-        *at(answers=12, judges=3),
-        *at(answers=30, judges=3),
-        *at(answers=100, judges=3),
-        *at(answers=30, judges=3, mean=4.5),
-    ),
+    at(answers=(12, 30, 100), judges=3) + at(answers=30, judges=3, mean=4.5),
     note="Generalized intervals rest on the normal model: at a ceiling lenient judges have less variance left.",
 )
 def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
@@ -372,14 +332,11 @@ def _new_judges(rng: np.random.Generator, made: Setting) -> Outcome:
     ratings = draw_ratings(rng, model, bases=made["answers"], leniency=leniency, missing=made["missing"])
     scores = ratings.rename(columns={"target": "answer"})
     components = variance_components(scores, _DESIGN, seed=int(rng.integers(2**31)))
-    found, truth = generalizability_study(components, "answer"), icc_of_drawn_judges(model, k)
-    outcome = {
-        "Phi": holds(found.phi, truth["ICC(A,k)"]),
-        "E-rho2": holds(found.e_rho2, truth["ICC(C,k)"]),
-    }
+    found, truth = generalizability_study(components, "answer"), draw.icc_of_drawn_judges(model, k)
+    outcome = {"Phi": (found.phi, truth["ICC(A,k)"]), "E-rho2": (found.e_rho2, truth["ICC(C,k)"])}
     names = ("component of answers", "component of judges", "component of the rest")
-    parts = zip(names, components.components, components_of_drawn_judges(model), strict=True)
-    return outcome | {name: holds(one, value) for name, one, value in parts}
+    parts = zip(names, components.components, draw.components_of_drawn_judges(model), strict=True)
+    return outcome | {name: (one, value) for name, one, value in parts}
 
 
 @check("limits of agreement", "interval", "bland_altman", BASES + CEILING)
@@ -393,34 +350,34 @@ def _limits(rng: np.random.Generator, made: Setting) -> Outcome:
     answer = math.hypot(model.base, model.answer)
     whole = math.hypot(answer, model.residual)
     one, two = (model.mean + shift for shift in leniency)
-    means = [float(mean_of(mean, whole)) for mean in (one, two)]
-    shared = covariance_of(one, two, answer, model.residual)
-    spread = math.sqrt(variance_of(one, whole) + variance_of(two, whole) - 2 * shared)
+    means = [float(draw.mean_of(mean, whole)) for mean in (one, two)]
+    shared = draw.covariance_of(one, two, answer, model.residual)
+    spread = math.sqrt(draw.variance_of(one, whole) + draw.variance_of(two, whole) - 2 * shared)
     values, bases = ratings["score"].to_numpy().reshape(-1, 2), ratings["base"].tolist()[::2]
     limits, bias = bland_altman(values[:, 0], values[:, 1], bases), means[0] - means[1]
     return {
-        "bias of two judges": holds(limits.bias, bias),
-        "lower limit of agreement": holds(limits.lower, bias - 1.96 * spread),
-        "upper limit of agreement": holds(limits.upper, bias + 1.96 * spread),
+        "bias of two judges": (limits.bias, bias),
+        "lower limit of agreement": (limits.lower, bias - 1.96 * spread),
+        "upper limit of agreement": (limits.upper, bias + 1.96 * spread),
     }
 
 
-@check("leniency of judges", "interval", "judge_severity", (*at(bases=12), *at(bases=12, mean=4.5)))
+@check("leniency of judges", "interval", "judge_severity", at(bases=12) + at(bases=12, mean=4.5))
 def _lenient(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, the same three judges in every study."""
     model, leniency = model_of(made), LENIENCY[:3]
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
     whole = math.hypot(model.base, model.answer, model.residual)
-    means = [float(mean_of(model.mean + shift, whole)) for shift in leniency]
+    means = [float(draw.mean_of(model.mean + shift, whole)) for shift in leniency]
     found = judge_severity(matrix_of(ratings)).leniency["judge 0"]
-    return {"leniency beside the others": holds(found, means[0] - (means[1] + means[2]) / 2)}
+    return {"leniency beside the others": (found, means[0] - (means[1] + means[2]) / 2)}
 
 
 @check(
     "leniency of judges, none",
     "test",
     "judge_severity",
-    (*at(bases=12), *at(bases=30)),
+    at(bases=(12, 30)),
     note="The three differences add up to zero, so any of them is found too seldom.",
 )
 def _even_judges(rng: np.random.Generator, made: Setting) -> Outcome:
@@ -430,27 +387,24 @@ def _even_judges(rng: np.random.Generator, made: Setting) -> Outcome:
     return {"any of three judges": any(found)}
 
 
-@check("the same judge twice", "interval", "retest", (*at(bases=12), *at(bases=30), *at(bases=12, mean=4.5)))
+@check("the same judge twice", "interval", "retest", at(bases=(12, 30)) + at(bases=12, mean=4.5))
 def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, each scored twice by one judge."""
     model = model_of(made)
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.zeros(2))
     ratings = ratings.rename(columns={"judge": "repeat"}).assign(judge="primary")
     answer = math.hypot(model.base, model.answer)
-    total = variance_of(model.mean, math.hypot(answer, model.residual))
-    shared = covariance_of(model.mean, model.mean, answer, model.residual)
+    total = draw.variance_of(model.mean, math.hypot(answer, model.residual))
+    shared = draw.covariance_of(model.mean, model.mean, answer, model.residual)
     found = retest(ratings)["score", "primary"]
     return {
-        "ICC(1,1) of repeats": holds(found.icc, shared / total),
-        "SD of repeats": holds(found.sd, math.sqrt(total - shared)),
+        "ICC(1,1) of repeats": (found.icc, shared / total),
+        "SD of repeats": (found.sd, math.sqrt(total - shared)),
     }
 
 
 @check(
-    "terms of the mixed model, none",
-    "test",
-    "mixed_model",
-    (*at(bases=12), *at(bases=30), *at(bases=30, missing=0.1)),
+    "terms of the mixed model, none", "test", "mixed_model", at(bases=(12, 30)) + at(bases=30, missing=0.1)
 )
 def _terms(rng: np.random.Generator, made: Setting) -> Outcome:
     """Two models, three scenarios and three length bins without any effect; bases differ, and react to models
@@ -460,24 +414,16 @@ def _terms(rng: np.random.Generator, made: Setting) -> Outcome:
     scores = 3 + rng.normal(0, 0.5, (bases, 1, 1)) + rng.normal(0, 0.2, (bases, 2, 1))
     scores = scores + rng.normal(0, 0.2, (bases, 1, 3)) + rng.normal(0, 0.4, shape)
     scores[rng.random(shape) < made["missing"]] = np.nan
-    base, model, length = (place.ravel() for place in np.indices(shape))
-    runs = pd.DataFrame(
-        {
-            "base": base,
-            "scenario": np.array(["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"])[base % 3],
-            "model": np.array(["a", "b"])[model],
-            "length_bin": np.array(list("SML"))[length],
-            "composite": scores.ravel(),
-        }
-    )
-    return {one.term: rejects(one) for one in mixed_model(runs).terms}
+    runs = draw.crossed_runs(scores)
+    runs["scenario"] = np.array(["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"])[runs["base"] % 3]
+    return {one.term: one for one in mixed_model(runs).terms}
 
 
 @check(
     "missing scores, alike everywhere",
     "test",
     "imbalance_test",
-    (*at(bases=12), *at(bases=30)),
+    at(bases=(12, 30)),
     note="A permutation test of few missing scores has few arrangements, and rejects too seldom rather than too often.",
 )
 def _gaps(rng: np.random.Generator, made: Setting) -> Outcome:
@@ -487,4 +433,4 @@ def _gaps(rng: np.random.Generator, made: Setting) -> Outcome:
     gone = rng.random(9 * bases) < hard
     levels, labels = np.tile(np.repeat(list("SML"), 3), bases), np.repeat(np.arange(bases), 9)
     found = imbalance_test("bin", gone, levels, labels, permutations=999, seed=int(rng.integers(2**31)))
-    return {"missing alike in every bin": rejects(found)}
+    return {"missing alike in every bin": found}

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from typing import Any, Final
 
 import numpy as np
@@ -47,8 +47,8 @@ def at(**numbers: Any) -> tuple[Setting, ...]:
 BASES: Final = at(bases=(12, 30, 100))
 CEILING: Final = at(bases=(12, 30), mean=4.5)
 
-Outcome = dict[str, bool | None]
-"""Of one study: quantity to whether the interval held the truth, or the test rejected; None without one."""
+Outcome = dict[str, Any]
+"""Of one study: quantity to an interval with its truth, to a test, or to what became of it (None without one)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,27 +60,55 @@ class Check:
     functions: str
     settings: tuple[Setting, ...]
     truth: str
-    simulate: Callable[[np.random.Generator, Setting], Outcome]
+    simulate: Callable[..., Outcome]
     note: str = ""
+    effect: tuple[float, ...] = ()
+
+    def outcome(self, rng: np.random.Generator, made: Setting) -> dict[str, bool | None]:
+        """Draw one study: whether its intervals held the truth, or its tests rejected."""
+        return {name: self._of(one) for name, one in self.simulate(rng, made, *self.effect).items()}
+
+    def _of(self, found: Any) -> bool | None:
+        if found is None or isinstance(found, bool | np.bool_):
+            return found
+        if self.kind != "interval":
+            return rejects(found[0] if isinstance(found, tuple) else found)
+        one, truth = found
+        return (
+            None if one is None or one.low is None or one.high is None else bool(one.low <= truth <= one.high)
+        )
 
 
 CHECKS: Final[list[Check]] = []
 
 
-def check(name: str, kind: str, functions: str, settings: tuple[Setting, ...], note: str = "") -> Callable:
-    """Register a simulation, whose docstring says how its studies are made and what the truth is."""
+def check(
+    name: str,
+    kind: str,
+    functions: str,
+    settings: tuple[Setting, ...],
+    note: str = "",
+    effect: float | None = None,
+    none: tuple[str, ...] = (),
+) -> Callable:
+    """Register a simulation, whose docstring says how its studies are made and what the truth is.
 
-    def register(simulate: Callable[[np.random.Generator, Setting], Outcome]) -> Callable:
+    With an ``effect`` it is made twice: intervals where that is true, and as the test ``none`` (name, what is true, and
+    where it is known not to hold) where nothing is.
+    """
+
+    def register(simulate: Callable[..., Outcome]) -> Callable:
         truth = " ".join((simulate.__doc__ or "").split())
-        CHECKS.append(Check(name, kind, functions, settings, truth, simulate, note))
+        CHECKS.append(
+            Check(name, kind, functions, settings, truth, simulate, note, () if effect is None else (effect,))
+        )
+        if none:
+            CHECKS.append(
+                Check(none[0], "test", functions, settings, none[1], simulate, "".join(none[2:]), (0.0,))
+            )
         return simulate
 
     return register
-
-
-def holds(found: Any, truth: float) -> bool | None:
-    """Return whether an interval holds the truth; None where there is none."""
-    return None if found.low is None or found.high is None else bool(found.low <= truth <= found.high)
 
 
 def rejects(found: Any) -> bool | None:
@@ -186,16 +214,25 @@ def draw_runs(
     )
 
 
+def crossed_runs(scores: np.ndarray) -> pd.DataFrame:
+    """Return scores of bases x models a and b x length bins as runs."""
+    base, model, length = (place.ravel() for place in np.indices(scores.shape))
+    columns = {
+        "base": base,
+        "model": np.array(["a", "b"])[model],
+        "length_bin": np.array(list("SML"))[length],
+    }
+    return pd.DataFrame({**columns, "composite": scores.ravel()})
+
+
 @cache
 def components_of_drawn_judges(model: Model) -> tuple[float, float, float]:
     """Return the variance components of answers, judges and the rest, where judges are drawn anew for every study."""
     answer = math.hypot(model.base, model.answer)
     whole = math.hypot(answer, model.judge, model.residual)
-    total = variance_of(model.mean, whole)
     answers = covariance_of(model.mean, model.mean, answer, math.hypot(model.judge, model.residual))
     judges = covariance_of(model.mean, model.mean, model.judge, math.hypot(answer, model.residual))
-    error = total - answers - judges
-    return answers, judges, error
+    return answers, judges, variance_of(model.mean, whole) - answers - judges
 
 
 @cache
@@ -223,11 +260,8 @@ def icc_of_these_judges(model: Model, leniency: tuple[float, ...]) -> dict[str, 
     whole = math.hypot(answer, model.residual)
     k, means = len(leniency), [model.mean + shift for shift in leniency]
     own = float(np.mean([variance_of(mean, whole) for mean in means]))
-    shared = float(
-        np.mean(
-            [covariance_of(means[i], means[j], answer, model.residual) for i in range(k) for j in range(i)]
-        )
-    )
+    pairs = [covariance_of(one, two, answer, model.residual) for one, two in combinations(means, 2)]
+    shared = float(np.mean(pairs))
     between = float(np.var([float(mean_of(mean, whole)) for mean in means], ddof=1))
     return {
         "ICC(1,1)": (k * shared - between) / (k * own + (k - 1) * between),
@@ -254,16 +288,10 @@ def coefficients_of_these_judges(model: Model, leniency: tuple[float, ...]) -> d
     means = [float(mean_of(mean, whole)) for mean in shifted]
     own = [variance_of(mean, whole) for mean in shifted]
     one_two, one_three, two_three = (
-        covariance_of(shifted[i], shifted[j], answer, model.residual) for i, j in ((0, 1), (0, 2), (1, 2))
+        covariance_of(one, two, answer, model.residual) for one, two in combinations(shifted, 2)
     )
-    loadings = sum(
-        math.sqrt(square)
-        for square in (
-            one_two * one_three / two_three,
-            one_two * two_three / one_three,
-            one_three * two_three / one_two,
-        )
-    )
+    product_of_all = one_two * one_three * two_three
+    loadings = sum(math.sqrt(product_of_all) / one for one in (one_two, one_three, two_three))
     total = sum(own) + 2 * (one_two + one_three + two_three)
     shared, between = (one_two + one_three + two_three) / 3, float(np.var(means, ddof=1))
     within = sum(own) / 3

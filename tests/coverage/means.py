@@ -6,28 +6,22 @@ import math
 from functools import cache
 from typing import Final
 
+import draw
 import numpy as np
 import pandas as pd
 from draw import (
     BASES,
     CEILING,
-    LENIENCY,
-    NOMINAL,
     Model,
     Outcome,
     Setting,
     at,
     check,
-    correlation_of,
-    covariance_of,
     draw_runs,
-    holds,
-    icc_of_these_judges,
     mean_of,
     model_of,
     on_scale,
     rejects,
-    variance_of,
 )
 from scipy import special
 
@@ -38,12 +32,10 @@ from toolkit.stats.inference.means import clustered_mean, clustered_slope, mean_
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.power.answer import smallest
 from toolkit.stats.power.paired import detectable_effect, tost_power
-from toolkit.stats.prompt_length.contrasts import compare_lengths
-from toolkit.stats.prompt_length.equivalence import equivalence
+from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence
 from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
-from toolkit.stats.prompt_length.reply_length import LengthBias, length_bias
-from toolkit.stats.result import Estimate
+from toolkit.stats.prompt_length.reply_length import length_bias
 
 _EFFECTS: Final = (0.0, 0.2, 0.5)
 
@@ -57,14 +49,14 @@ def _length_truth(model: Model) -> dict[str, float]:
     before = {name: model.mean + effect for name, effect in zip("SML", _EFFECTS, strict=True)}
     truth = {name: float(mean_of(mean, whole)) for name, mean in before.items()}
     for one, other in (("M", "S"), ("L", "M"), ("L", "S")):
-        shared = covariance_of(before[one], before[other], model.base, model.residual)
-        spread = variance_of(before[one], whole) + variance_of(before[other], whole) - 2 * shared
+        shared = draw.covariance_of(before[one], before[other], model.base, model.residual)
+        spread = draw.variance_of(before[one], whole) + draw.variance_of(before[other], whole) - 2 * shared
         truth[f"{one}-{other}"] = truth[one] - truth[other]
         truth[f"d_z({one}-{other})"] = truth[f"{one}-{other}"] / math.sqrt(spread)
     return truth
 
 
-@check("prompt lengths", "interval", "compare_lengths", (*BASES, *CEILING, *at(bases=12, missing=0.1)))
+@check("prompt lengths", "interval", "compare_lengths", BASES + CEILING + at(bases=12, missing=0.1))
 def _lengths(rng: np.random.Generator, made: Setting) -> Outcome:
     """One run of each base and length bin, M 0.2 and L 0.5 points above S before rounding and cutting off."""
     model = model_of(made)
@@ -72,14 +64,14 @@ def _lengths(rng: np.random.Generator, made: Setting) -> Outcome:
     found, truth = compare_lengths(runs), _length_truth(model)
     results = (*found.per_bin, *found.contrasts, *found.effect_sizes)
     shown = ("S", "L", "M-S", "L-S", "d_z(M-S)", "d_z(L-S)")
-    return {one.name: holds(one, truth[one.name]) for one in results if one.name in shown}
+    return {one.name: (one, truth[one.name]) for one in results if one.name in shown}
 
 
 @check(
     "prompt lengths, no effect",
     "test",
     "compare_lengths",
-    (*BASES, *CEILING, *at(bases=12, missing=0.1)),
+    BASES + CEILING + at(bases=12, missing=0.1),
     note="Holm's bound holds for any dependence, and the three contrasts depend on each other: any of the three is "
     "found too seldom, which costs power and no truth.",
 )
@@ -111,8 +103,8 @@ def _means(rng: np.random.Generator, made: Setting) -> Outcome:
     scores, bases, truth = _clusters(rng, made)
     first = np.flatnonzero(np.diff([-1, *bases]))
     return {
-        "clustered mean": holds(clustered_mean(scores, bases), truth),
-        "mean of one answer a base": holds(mean_interval(scores[first]), truth),
+        "clustered mean": (clustered_mean(scores, bases), truth),
+        "mean of one answer a base": (mean_interval(scores[first]), truth),
     }
 
 
@@ -120,67 +112,49 @@ def _means(rng: np.random.Generator, made: Setting) -> Outcome:
 def _no_mean(rng: np.random.Generator, made: Setting) -> Outcome:
     """The same answers less their true mean."""
     scores, bases, truth = _clusters(rng, made)
-    return {"clustered mean": rejects(clustered_mean(scores - truth, bases))}
+    return {"clustered mean": clustered_mean(scores - truth, bases)}
 
 
-def _slopes(rng: np.random.Generator, made: Setting, slope: float) -> Estimate:
+@check(
+    "slope, clustered by base", "interval", "clustered_slope", BASES,
+    effect=0.3, none=("slope, none", "The same where length does nothing."),
+)  # fmt: skip
+def _slope(rng: np.random.Generator, made: Setting, slope: float) -> Outcome:
+    """Three answers of each base whose lengths and scores both depend on the base."""
     bases = made["bases"]
     lengths = rng.normal(0, 0.7, (bases, 1)) + rng.normal(0, 0.7, (bases, 3))
     scores = slope * lengths + rng.normal(0, 0.5, (bases, 1)) + rng.normal(0, 0.5, (bases, 3))
-    return clustered_slope("slope", lengths.ravel(), scores.ravel(), np.repeat(np.arange(bases), 3).tolist())
+    labels = np.repeat(np.arange(bases), 3).tolist()
+    return {"slope": (clustered_slope("slope", lengths.ravel(), scores.ravel(), labels), slope)}
 
 
-@check("slope, clustered by base", "interval", "clustered_slope", BASES)
-def _slope(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Three answers of each base whose lengths and scores both depend on the base."""
-    return {"slope": holds(_slopes(rng, made, 0.3), 0.3)}
-
-
-@check("slope, none", "test", "clustered_slope", BASES)
-def _no_slope(rng: np.random.Generator, made: Setting) -> Outcome:
-    """The same where length does nothing."""
-    return {"slope": rejects(_slopes(rng, made, 0.0))}
-
-
-def _differences(rng: np.random.Generator, made: Setting) -> np.ndarray:
-    """Draw symmetric paired differences with long tails, around 0."""
-    return rng.standard_t(4, made["pairs"])
-
-
-@check("paired permutation", "interval", "sign_flip", (*at(pairs=8), *at(pairs=12), *at(pairs=20)))
-def _flips(rng: np.random.Generator, made: Setting) -> Outcome:
+@check(
+    "paired permutation", "interval", "sign_flip", at(pairs=(8, 12, 20)),
+    effect=1.0, none=("paired permutation, no difference", "The same around 0."),
+)  # fmt: skip
+def _flips(rng: np.random.Generator, made: Setting, mean: float) -> Outcome:
     """Differences with long tails (Student t with 4 degrees of freedom) around 1."""
-    return {"mean difference": holds(sign_flip(_differences(rng, made) + 1.0), 1.0)}
+    return {"mean difference": (sign_flip(rng.standard_t(4, made["pairs"]) + mean), mean)}
 
 
-@check("paired permutation, no difference", "test", "sign_flip", (*at(pairs=8), *at(pairs=12), *at(pairs=20)))
-def _no_difference(rng: np.random.Generator, made: Setting) -> Outcome:
-    """The same around 0."""
-    return {"mean difference": sign_flip(_differences(rng, made)).p_value <= 0.05}
-
-
-def _probed(rng: np.random.Generator, made: Setting, shift: float) -> pd.DataFrame:
+@check(
+    "probes of a judge", "interval", "probe_shifts", BASES,
+    effect=0.3, none=("probes of a judge, no shift", "The same with no shift on average."),
+)  # fmt: skip
+def _probe(rng: np.random.Generator, made: Setting, shift: float) -> Outcome:
+    """Three replies of each base that a probe moves by 0.3 points on average."""
     bases = made["bases"]
-    base = np.repeat(np.arange(bases), 3)
     original = 3 + np.repeat(rng.normal(0, 0.5, bases), 3)
     moved = shift + np.repeat(rng.normal(0, 0.3, bases), 3) + rng.normal(0, 0.5, 3 * bases)
-    pairs = pd.DataFrame({"base": base, "original": original, "altered": original + moved})
-    return pairs.assign(judge="primary", kind="padded", made=True, reason="")
-
-
-@check("probes of a judge", "interval", "probe_shifts", BASES)
-def _probe(rng: np.random.Generator, made: Setting) -> Outcome:
-    """Three replies of each base that a probe moves by 0.3 points on average."""
-    (found,) = probe_shifts(_probed(rng, made, 0.3)).shifts
+    pairs = pd.DataFrame({"original": original, "altered": original + moved})
+    pairs = pairs.assign(
+        base=np.repeat(np.arange(bases), 3), judge="primary", kind="padded", made=True, reason=""
+    )
+    (found,) = probe_shifts(pairs).shifts
     beyond = float(special.ndtr((0.3 - 0.5) / math.hypot(0.3, 0.5)))
-    return {"shift": holds(found.shift, 0.3), "moved by half a point": holds(found.harmed, beyond)}
-
-
-@check("probes of a judge, no shift", "test", "probe_shifts", BASES)
-def _no_probe(rng: np.random.Generator, made: Setting) -> Outcome:
-    """The same with no shift on average."""
-    (found,) = probe_shifts(_probed(rng, made, 0.0)).shifts
-    return {"shift": rejects(found.shift)}
+    return {"shift": (found.shift, shift)} | (
+        {"moved by half a point": (found.harmed, beyond)} if shift else {}
+    )
 
 
 _TOKENS: Final = (300.0, 500.0, 800.0)
@@ -195,64 +169,38 @@ def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
     """One run of each base and length bin, no difference between the bins."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=0.0)
     scores = runs["composite"].to_numpy().reshape(-1, 3)
-    return {
-        "repeated-measures ANOVA": rejects(repeated_measures(scores).as_estimate()),
-        "Friedman": rejects(friedman(scores)),
-    }
+    return {"repeated-measures ANOVA": repeated_measures(scores).as_estimate(), "Friedman": friedman(scores)}
 
 
 @check("equivalence, at the margin", "test", "equivalence", BASES)
 def _at_the_margin(rng: np.random.Generator, made: Setting) -> Outcome:
     """Differences whose mean is the margin itself, where equivalence is just not true."""
     differences = rng.normal(_MARGIN, 0.25, made["bases"])
-    return {"two one-sided tests": rejects(equivalence("L-S", differences, _MARGIN))}
+    return {"two one-sided tests": equivalence("L-S", differences, _MARGIN)}
 
 
-def _biased(rng: np.random.Generator, made: Setting, slope: float) -> LengthBias:
-    """Draw replies of two models whose length depends on the bin and the base, and scores that depend on it."""
-    bases = made["bases"]
-    shape = (bases, 2, 3)
-    length = np.array(_TOKENS) + rng.normal(0, 100, (bases, 1, 1)) + rng.normal(0, 100, shape)
-    scores = 3 + slope * length / 100 + np.array(_DIRECT)
-    scores = scores + rng.normal(0, 0.5, (bases, 1, 1)) + rng.normal(0, 0.4, shape)
-    base, model, bins = (place.ravel() for place in np.indices(shape))
-    return length_bias(
-        pd.DataFrame(
-            {
-                "base": base,
-                "model": np.array(["a", "b"])[model],
-                "length_bin": np.array(list("SML"))[bins],
-                "composite": scores.ravel(),
-                "output_tokens": length.ravel(),
-            }
-        )
-    )
-
-
-@check("length bias", "interval", "length_bias", BASES)
-def _length_bias(rng: np.random.Generator, made: Setting) -> Outcome:
+@check(
+    "length bias", "interval", "length_bias", BASES,
+    effect=0.1, none=("length bias, none", "The same where the length does nothing to the score."),
+)  # fmt: skip
+def _length_bias(rng: np.random.Generator, made: Setting, slope: float) -> Outcome:
     """Two models; the reply's length depends on bin and base, the score on length and bin."""
-    found, slope = _biased(rng, made, 0.1), 0.1
+    shape = (made["bases"], 2, 3)
+    length = np.array(_TOKENS) + rng.normal(0, 100, (shape[0], 1, 1)) + rng.normal(0, 100, shape)
+    scores = 3 + slope * length / 100 + np.array(_DIRECT)
+    scores = scores + rng.normal(0, 0.5, (shape[0], 1, 1)) + rng.normal(0, 0.4, shape)
+    found = length_bias(draw.crossed_runs(scores).assign(output_tokens=length.ravel()))
     direct = _DIRECT[2] - _DIRECT[0]
     total = direct + slope * (_TOKENS[2] - _TOKENS[0]) / 100
-    return {
-        "slope": holds(found.slope, slope),
-        "total effect L-S": holds(found.total[2], total),
-        "direct effect L-S": holds(found.direct[2], direct),
-    }
-
-
-@check("length bias, none", "test", "length_bias", BASES)
-def _no_length_bias(rng: np.random.Generator, made: Setting) -> Outcome:
-    """The same where the length does nothing to the score."""
-    return {"slope": rejects(_biased(rng, made, 0.0).slope)}
+    effects = {"total effect L-S": (found.total[2], total), "direct effect L-S": (found.direct[2], direct)}
+    return {"slope": (found.slope, slope)} | (effects if slope else {})
 
 
 @check(
     "two models on the same prompts",
     "interval",
     "paired_difference, rate_difference",
-    (*at(bases=12), *at(bases=30), *at(bases=12, mean=4.5)),
+    at(bases=(12, 30)) + at(bases=12, mean=4.5),
 )
 def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three prompts of each base, the first model 0.3 points better; a rate is the share of scores of 4 or
@@ -269,17 +217,17 @@ def _two_models(rng: np.random.Generator, made: Setting) -> Outcome:
     scores = paired_difference("a - b", first, second, labels)
     hits = rate_difference("a - b", first >= 4, second >= 4, labels)
     return {
-        "difference of means": holds(scores, means[0] - means[1]),
-        "difference of rates": holds(hits, rates[0] - rates[1]),
+        "difference of means": (scores, means[0] - means[1]),
+        "difference of rates": (hits, rates[0] - rates[1]),
     }
 
 
 @cache
 def _promised(bases: int) -> tuple[float, float]:
     """Return the effect that a paired t test finds, and the margin within which TOST finds equivalence, in 4 of 5."""
-    found = detectable_effect(bases, 1.0, power=NOMINAL["power"]).estimate
+    found = detectable_effect(bases, 1.0, power=draw.NOMINAL["power"]).estimate
     error = 1.0 / math.sqrt(bases)
-    margin = smallest(lambda m: tost_power(m, 0.0, error, bases - 1, 0.05), NOMINAL["power"], 0.0)
+    margin = smallest(lambda m: tost_power(m, 0.0, error, bases - 1, 0.05), draw.NOMINAL["power"], 0.0)
     return float(found or math.nan), float(margin or math.nan)
 
 
@@ -292,8 +240,8 @@ def _power(rng: np.random.Generator, made: Setting) -> Outcome:
     effect, margin = _promised(bases)
     differences = rng.normal(0.0, 1.0, bases)
     return {
-        "paired t test": rejects(mean_interval(differences + effect)),
-        "two one-sided tests": rejects(equivalence("L-S", differences, margin)),
+        "paired t test": mean_interval(differences + effect),
+        "two one-sided tests": equivalence("L-S", differences, margin),
     }
 
 
@@ -363,13 +311,13 @@ def _no_effects(rng: np.random.Generator, made: Setting) -> Outcome:
     """
     runs = draw_copies(rng, model_of(made), (0.0, 0.0, 0.0))
     lengths = compare_lengths(runs, omnibus=True)
-    terms = {f"mixed model, {term.term}": rejects(term) for term in mixed_model(runs).terms}
+    terms = {f"mixed model, {term.term}": term for term in mixed_model(runs).terms}
     return {
         **terms,
         "repeated-measures ANOVA": None if lengths.anova is None else rejects(lengths.anova.as_estimate()),
         "Friedman": None if lengths.friedman is None else rejects(lengths.friedman),
-        "models a - b": rejects(compare_models(runs[runs["model"] != "c"]).differences[0]),
-        "slope on reply length": rejects(length_bias(runs).slope),
+        "models a - b": compare_models(runs[runs["model"] != "c"]).differences[0],
+        "slope on reply length": length_bias(runs).slope,
     }
 
 
@@ -384,9 +332,9 @@ def _effects(rng: np.random.Generator, made: Setting) -> Outcome:
     lengths = compare_lengths(runs)
     of_short = compare_models(runs[runs["length_bin"] == "S"])
     return {
-        "mean of S": holds(lengths.per_bin[0], short),
-        "L-S": holds(lengths.contrasts[2], long - short),
-        "mean of a model, S": holds(of_short.models[0][1], short),
+        "mean of S": (lengths.per_bin[0], short),
+        "L-S": (lengths.contrasts[2], long - short),
+        "mean of a model, S": (of_short.models[0][1], short),
     }
 
 
@@ -399,7 +347,7 @@ def _agreement(rng: np.random.Generator, made: Setting) -> Outcome:
     of_base, clusters = texts["L"], texts["S"]
     level = rng.normal(0, model.base, 32)[clusters] + rng.normal(0, model.answer, _COPIES + 32)[of_base]
     error = rng.normal(0, model.residual, (_COPIES + 32, 3))[of_base]
-    scores = on_scale(model.mean + level[:, None] + np.array(LENIENCY[:3]) + error)
+    scores = on_scale(model.mean + level[:, None] + np.array(draw.LENIENCY[:3]) + error)
     ratings = pd.DataFrame(
         {
             "target": np.repeat(np.arange(_COPIES), 3),
@@ -411,14 +359,9 @@ def _agreement(rng: np.random.Generator, made: Setting) -> Outcome:
     )
     found = reliability(ratings)
     icc = {one.name: one for one in found.icc["score"]}
-    truth = icc_of_these_judges(model, LENIENCY[:3])
+    truth = draw.icc_of_these_judges(model, draw.LENIENCY[:3])
     return {
-        "ICC(C,1)": holds(icc["ICC(C,1)"], truth["ICC(C,1)"]),
-        "alpha over judges": holds(found.alpha_over_judges["score"], truth["ICC(C,k)"]),
-        "Pearson, two judges": holds(found.pearson["score"][0], correlation_of(model, *LENIENCY[:2])),
+        "ICC(C,1)": (icc["ICC(C,1)"], truth["ICC(C,1)"]),
+        "alpha over judges": (found.alpha_over_judges["score"], truth["ICC(C,k)"]),
+        "Pearson, two judges": (found.pearson["score"][0], draw.correlation_of(model, *draw.LENIENCY[:2])),
     }
-
-
-_TRUTH: Final = (
-    "100 bases with 164 distinct texts of 300 (S 32, M 60, L 72), three models with one score each for a text"
-)

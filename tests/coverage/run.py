@@ -80,7 +80,7 @@ def simulate(check: Check, setting: Setting, seed: int, block: int, studies: int
         warnings.simplefilter("error")  # a warning from inside a library is a defect of ours
         for _ in range(studies):
             try:
-                found.append(check.simulate(rng, setting))
+                found.append(check.outcome(rng, setting))
             except Exception as error:
                 found.append(f"{type(error).__name__}: {error}")
     return found

@@ -22,8 +22,9 @@ from toolkit.study import Study
 
 
 @pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def _keyed_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BATCH_KEY", "sk-batch-of-a-test")
+    monkeypatch.setattr(pipeline, "BatchDesk", partial(BatchDesk, quiet_seconds=0.4))
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

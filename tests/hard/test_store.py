@@ -26,7 +26,7 @@ from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement
 from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
-from toolkit.store import documents, embedded, writer
+from toolkit.store import connection, documents, embedded, writer
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
@@ -106,7 +106,8 @@ def test_a_store_that_cannot_be_opened_is_one_line(tmp_path: Path, monkeypatch: 
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="choose another `output`"):
         embedded.address(tmp_path / "file" / "store")
-    uri = "mongodb://me:canary-secret@127.0.0.1:9/?serverSelectionTimeoutMS=200&connectTimeoutMS=200"
+    monkeypatch.setattr(connection, "ANSWER_MS", 200)
+    uri = "mongodb://me:canary-secret@127.0.0.1:9/"
     monkeypatch.setenv("MONGODB_URI", uri)
     with pytest.raises(StoreError, match="MONGODB_URI") as caught:
         open_store(Path("unused"))

@@ -1,20 +1,13 @@
-"""Fixtures of the models' tests: one local server a session, and requests to ask."""
+"""Requests for the models' tests to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from toolkit.models.base import Message, ModelRequest
-from toolkit.models.local import LocalServer, start_local_server
-
-
-@pytest.fixture(scope="session")
-def local_server() -> Iterator[LocalServer]:
-    with start_local_server() as server:
-        yield server
 
 
 @pytest.fixture

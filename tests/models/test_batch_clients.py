@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import time
 from dataclasses import replace
 
@@ -12,7 +11,6 @@ from aiohttp import web
 from stub_server import Fault, StubServer
 
 from toolkit.errors import ModelError
-from toolkit.models.batches import json_line
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_batch_client, open_model
 
@@ -74,24 +72,6 @@ def test_every_request_comes_back_under_its_own_id(provider, count, requests):
     assert (server.input_tokens, server.output_tokens) == (8 * count, 2 * count)
     # One upload and one batch, or one batch; two polls; the results of one file, of a batch shown once more.
     assert server.batch_requests == (6 if provider == "openai" else 4)
-
-
-def test_an_upload_that_comes_in_small_pieces_is_kept_as_it_was_sent():
-    """The stub itself: how TCP cuts a body is not ours to choose, and it once made a right client look wrong."""
-    content = b'{"custom_id": "a \xe2\x80\xa8 \r b"}\r\n\n' * 5000
-    disposition = b"--edge\r\nContent-Disposition: form-data; name="
-    start = disposition + b"purpose\r\n\r\nbatch\r\n" + disposition + b"file; filename=a.jsonl\r\n\r\n"
-    body = start + content + b"\r\n--edge--\r\n"
-    head = "POST /v1/files HTTP/1.1\r\nHost: stub\r\nContent-Type: multipart/form-data; boundary=edge\r\n"
-    first, second = len(start) + 100, len(start) + 105  # the second piece is shorter than the boundary
-    with StubServer() as server:
-        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as connection:
-            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
-            for piece in (body[:first], body[first:second], body[second:]):
-                time.sleep(0.1)
-                connection.sendall(piece)
-            assert connection.recv(15, socket.MSG_WAITALL) == b"HTTP/1.1 200 OK"
-        assert list(server._batches.files.values()) == [content]
 
 
 def test_text_with_every_kind_of_line_break_and_a_nul_goes_and_comes_unharmed(provider, requests):
@@ -289,15 +269,6 @@ def test_the_key_goes_to_the_models_own_server_only_and_into_no_error(provider, 
 @pytest.mark.parametrize("name", ["scripted", "smollm2-135m", "llama-3-3-70b-versatile"])
 def test_other_providers_have_no_batch_endpoint(name):
     assert open_batch_client(model_spec(name), env={}) is None
-
-
-def test_a_line_is_one_line_for_every_reader_and_holds_what_it_was_given():
-    spec = model_spec("gpt-4o")
-    line = json_line(spec, {"text": AWKWARD})
-    assert len(line.decode().splitlines()) == 1
-    assert json.loads(line) == {"text": AWKWARD}
-    with pytest.raises(ModelError, match="cannot be sent as JSON"):
-        json_line(spec, {"top_p": float("nan")})
 
 
 def test_a_batch_asks_what_a_single_call_asks(provider, requests):

@@ -1,33 +1,23 @@
 """The real local model, briefly, through both real clients; and no server left behind."""
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from toolkit.errors import InputError, ModelError
-from toolkit.judges.parse import expected_scores
 from toolkit.models import weights
 from toolkit.models.catalogue import model_spec
 from toolkit.models.local import LocalModel, start_local_server
 from toolkit.models.registry import open_model
 
 REAL = pytest.mark.model
-SCORE = {"type": "integer", "minimum": 0, "maximum": 5}
-SCHEMA = {
-    "type": "object",
-    "properties": {"score": SCORE},
-    "required": ["score"],
-    "additionalProperties": False,
-}
 
 
 def ask(model, *requests):
@@ -53,47 +43,6 @@ def wait_until(happened, seconds=120.0):
     while not happened() and time.monotonic() < deadline:
         time.sleep(0.05)
     return happened()
-
-
-@REAL
-def test_the_openai_client_gets_a_real_reply_that_follows_a_schema(local_server, make_request):
-    spec = model_spec(
-        "smollm2-135m", provider="compatible", base_url=f"{local_server.url}/v1", structured=True
-    )
-    short = make_request(max_tokens=3, temperature=0.2, seed=1)
-    scored = make_request(max_tokens=30, temperature=0.2, seed=1, response_schema=json.dumps(SCHEMA))
-    cut, whole = ask(open_model(spec, env={}), short, scored)
-    assert (cut.finish_reason, cut.usage.output, cut.usage.estimated) == ("length", 3, False)
-    assert whole.finish_reason == "stop"
-    assert json.loads(whole.text)["score"] in range(6)
-    assert whole.raw["object"] == "chat.completion"
-
-
-@REAL
-def test_a_real_reply_has_expected_scores(local_server, make_request):
-    spec = model_spec(
-        "smollm2-135m",
-        provider="compatible",
-        base_url=f"{local_server.url}/v1",
-        structured=True,
-        logprobs=True,
-    )
-    request = make_request(
-        max_tokens=30, temperature=0.2, seed=1, response_schema=json.dumps(SCHEMA), top_logprobs=20
-    )
-    (reply,) = ask(open_model(spec, env={}), request)
-    (expected,) = expected_scores(reply.raw, ["score"]).values()
-    assert 0 <= expected.score <= 5
-    assert 0 < expected.mass <= 1
-
-
-@REAL
-def test_an_anthropic_server_that_ignores_schemas_and_marks_still_answers(local_server, make_request):
-    spec = model_spec("smollm2-135m", provider="anthropic", base_url=local_server.url, structured=True)
-    request = make_request(max_tokens=4, temperature=0.2, response_schema=json.dumps(SCHEMA))
-    request = replace(request, messages=tuple(replace(message, cached=True) for message in request.messages))
-    (reply,) = ask(open_model(spec, env={}), request)
-    assert reply.text
 
 
 @REAL

@@ -120,37 +120,26 @@ def test_a_reply_gives_the_expected_answer_or_not(key, text, expected):
     assert match.why
 
 
-def test_a_unit_that_the_question_asks_for_is_not_converted():
+def test_a_unit_is_what_the_question_asks_for_and_a_kilobyte_may_be_1000_or_1024_bytes():
     key = AnswerKey("number", 350, 1)
     assert matches(key, "350 ms", "How many ms?").matched
     assert not matches(key, "350 ms", "How many seconds?").matched
-
-
-def test_kilobytes_are_a_thousand_or_1024_bytes():
     for value in (2000, 2048):
         assert matches(AnswerKey("number", value), "2 KB", "How many bytes?").matched
 
 
-def test_what_a_judge_must_decide_stays_undecided():
+def test_what_a_judge_must_decide_or_no_pattern_can_stays_undecided(monkeypatch):
+    """A pattern that never ends or a reply too long for it is neither a match nor a miss; an empty reply is none."""
     key = AnswerKey("judge", "It says that this is a beacon.")
     assert matches(key, "A beacon.").matched is None
     assert matches(key, " ").matched is False
-
-
-def test_a_pattern_that_never_ends_leaves_the_answer_undecided(monkeypatch):
-    """A timeout is missing with its reason; it is neither a match nor a miss."""
     monkeypatch.setattr("toolkit.protocols.answers.REGEX_SECONDS", 0.05)
-    match = matches(AnswerKey("regex", r"^(a|aa)+(b|bb)+\1+$(c)"), "a" * 5000 + "!")
     slow = matches(AnswerKey("regex", r"(x+x+)+y"), "x" * 5000)
-    assert slow.matched is None
+    long = matches(PARAMETER, "id " * 10_000)
+    assert slow.matched is long.matched is None
     assert "longer than" in slow.why
-    assert match.matched is not True
-
-
-def test_a_reply_too_long_for_a_pattern_is_undecided_and_says_so():
-    match = matches(PARAMETER, "id " * 10_000)
-    assert match.matched is None
-    assert "20000 characters" in match.why
+    assert "20000 characters" in long.why
+    assert matches(AnswerKey("regex", r"^(a|aa)+(b|bb)+\1+$(c)"), "a" * 5000 + "!").matched is not True
 
 
 @pytest.mark.parametrize(

@@ -121,11 +121,8 @@ def test_what_the_question_names_is_never_invented(facts):
     answer = "Yes: 8.8.8.8 asked evil.example for /admin on port 443 with status 418 in 99 requests."
     assert all(claim.held for claim in evidence(answer, facts, question))
     assert len([claim for claim in evidence(answer, facts) if not claim.held]) == 6
-
-
-def test_what_the_key_holds_is_never_invented(facts):
-    assert evidence("/other", facts, "", "/other")[0].held
-    assert not evidence("/other", facts)[0].held
+    # A key that knows more than the sample's columns is right.
+    assert [evidence("/other", facts, "", known)[0].held for known in ("/other", "")] == [True, False]
 
 
 @pytest.mark.parametrize(("answer", "question", "expected"), [

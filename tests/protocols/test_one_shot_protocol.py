@@ -16,7 +16,6 @@ from toolkit.models.scripted import ScriptedModel
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItemAnnotations, annotate
 from toolkit.protocols.answers import AnswerKey
 from toolkit.protocols.experiments import experiments_frame
-from toolkit.protocols.hallucination_check import yes_or_no
 from toolkit.protocols.one_shot import OneShotTest
 from toolkit.protocols.questions import Question, load_prompts, load_questions
 from toolkit.samples.sample import load_sample
@@ -132,11 +131,8 @@ def test_a_missing_experiment_leaves_the_method_without_a_score():
     assert frame["why"].iloc[0] == "incomplete: run failed: timeout: no reply"
     assert measured[0].value("expected") is None
     assert {m.reason for m in measured[0].measurements} == {"incomplete: run failed: timeout: no reply"}
-    assert methods_frame(score_methods(frame)).loc[0, ["expected", "missing", "experiments"]].tolist() == [
-        8,
-        2,
-        10,
-    ]
+    counts = methods_frame(score_methods(frame)).loc[0, ["expected", "missing", "experiments"]]
+    assert counts.tolist() == [8, 2, 10]
 
 
 def test_methods_that_were_not_planned_are_in_the_results_and_models_are_not_pooled():
@@ -163,15 +159,6 @@ def test_a_right_answer_that_also_invents_is_a_hallucination_and_keeps_its_match
     assert "address 10.66.66.66" in kept.why
 
 
-def test_a_key_that_cannot_decide_leaves_the_experiment_incomplete(monkeypatch):
-    """A pattern that ran out of time is missing, with its reason."""
-    monkeypatch.setattr("toolkit.protocols.answers.REGEX_SECONDS", 0.05)
-    question = Question("slow", "plain_gets", "Which?", AnswerKey("regex", "(x+x+)+y"))
-    kept = annotation(OneShotTest(questions=[question]), "x" * 5000)
-    assert kept.verdict is None
-    assert "longer than" in kept.why
-
-
 def test_an_open_question_is_decided_by_its_judge():
     """Yes is expected, no is unexpected, and anything else is missing with what the judge said."""
     test = OneShotTest(questions=[OPEN], judges=[JUDGE])
@@ -187,23 +174,21 @@ def test_an_open_question_is_decided_by_its_judge():
     assert load_sample("beaconing").csv in request.messages[0].content
 
 
-def test_evidence_comes_before_the_judge():
-    """An answer with an invented address is decided without a call."""
-    test = OneShotTest(questions=[OPEN], judges=[JUDGE], hallucination_judge=True)
-    assert annotation(test, INVENTED).verdict == "hallucinated"
-    assert annotation(test, "  ").verdict == "unexpected"
-
-
-def test_the_hallucination_judge_is_second_and_an_unreadable_one_is_missing():
-    """The judge turns a matched answer into a hallucination, lets it be, or leaves it undecided."""
+def test_evidence_comes_first_the_judge_second_and_an_unreadable_one_is_missing(monkeypatch):
+    """An invented address is decided without a call; a matched answer becomes a hallucination, stays, or is left."""
+    both = OneShotTest(questions=[OPEN], judges=[JUDGE], hallucination_judge=True)
+    assert [annotation(both, text).verdict for text in (INVENTED, "  ")] == ["hallucinated", "unexpected"]
     test = OneShotTest(questions=[HOST], judges=[JUDGE], hallucination_judge=True)
-    verdicts = [
-        annotation(test, "intranet.example", saying(text)) for text in ("yes: it invents", "no.", "Hmm", "")
-    ]
+    said = ("yes: it invents", "no.", "Hmm", "")
+    verdicts = [annotation(test, "intranet.example", saying(text)) for text in said]
     assert [kept.verdict for kept in verdicts] == ["hallucinated", "expected", None, None]
     assert all(kept.matched for kept in verdicts)
     assert len(verdicts[0].calls) == 1
     assert annotation(test, UNEXPECTED, saying("no")).verdict == "unexpected"
+    monkeypatch.setattr("toolkit.protocols.answers.REGEX_SECONDS", 0.05)  # a key that cannot decide
+    slow = Question("slow", "plain_gets", "Which?", AnswerKey("regex", "(x+x+)+y"))
+    kept = annotation(OneShotTest(questions=[slow]), "x" * 5000)
+    assert (kept.verdict, "longer than" in kept.why) == (None, True)
 
 
 def test_a_judge_that_does_not_answer_is_missing_and_a_reached_budget_is_raised():
@@ -257,7 +242,8 @@ def test_open_questions_that_ship_are_left_out_without_a_judge_and_the_results_s
     ({"variants": ("nice",)}, "plain, careful"), ({"variants": ("plain", "plain")}, "named twice"),
     ({"variants": ()}, "nothing is left"), ({"questions": []}, "nothing is left"),
     ({"samples": ["nothing"]}, "no such sample"), ({"weights": (1, 0)}, "weights"),
-    ({"confidence": 2}, "confidence"), ({"hallucination_judge": True}, "needs a judge"),
+    ({"confidence": 2}, "confidence"), ({"only": ["hots"]}, "'hots' is unknown"),
+    ({"hallucination_judge": True}, "needs a judge"),
 ])  # fmt: skip
 def test_options_that_cannot_be_used_are_refused_before_any_call(options, said):
     with pytest.raises(InputError, match=said) as caught:
@@ -278,13 +264,10 @@ def test_samples_and_questions_of_ones_own_are_found_beside_the_study(tmp_path):
     assert annotation(test, "418").verdict == "expected"
     assert annotation(test, "419").verdict == "hallucinated"
     assert experiments_frame(run(test, lambda item, repeat: "418")[0])["sample"].unique().tolist() == ["mine"]
-    chosen = OneShotTest(
-        questions="q.toml", prompt_file="p.toml", variants=["own"], folder=tmp_path, samples=["mine.csv"]
-    )
+    chosen = OneShotTest(questions="q.toml", folder=tmp_path, samples=["mine.csv"])
     assert len(chosen.make_test_items()) == 1
-    with pytest.raises(
-        InputError, match=r"has no question; name a file with one under \[options\] questions"
-    ):
+    says = r"has no question; name a file with one under \[options\] questions"
+    with pytest.raises(InputError, match=says):
         OneShotTest(questions="q.toml", folder=tmp_path, samples=["plain_gets"])
 
 
@@ -325,12 +308,3 @@ def test_a_prompt_must_have_both_places_once(tmp_path):
         load_prompts(path)
     with pytest.raises(InputError, match="cannot be read"):
         load_questions(tmp_path / "nothing.toml")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("Yes", True), ("NO.", False), ("> no", False), ("Answer: yes", True), ("yesterday", None), ("", None),
-     ("Not at all", None), ("maybe yes", None)],
-)  # fmt: skip
-def test_only_the_first_word_of_a_judge_counts(text, said):
-    assert yes_or_no(text) is said

@@ -76,93 +76,76 @@ def measured(
     return asyncio.run(main())
 
 
+def results_of(test: RubricStudy, ask: Script | None = None, **how) -> list:
+    return test.aggregate_measurements(measured(test, ask or Script(), **how))
+
+
 def test_every_prompt_is_one_item_and_its_context_stays_out_of_the_prompt():
     items = study().make_test_items()
     assert [item.item_id for item in items] == [prompt.prompt_id for prompt in PROMPTS]
     assert items[0].prompts[0].text == PROMPTS[0].text
     assert (items[0].context.base, items[0].context.length_bin) == ("b0", "S")
     assert items == study().make_test_items()
+    with pytest.raises(InputError, match="used twice"):
+        study(judges=[JUDGES[0], JUDGES[0]])
 
 
-def test_three_judges_measure_one_reply():
-    found = measured(study(PROMPTS[:1]), Script())[0]
-    assert found.value("composite") == pytest.approx(2.0)
-    assert found.value("composite_strict") == pytest.approx(2.0)
-    assert found.value("clarity") == pytest.approx(2.0)
-    assert (found.value("judge_count"), found.value("zeros")) == (3, 0)
+@pytest.mark.parametrize(("script", "failed", "composite", "count", "reason"), [
+    (Script(), (), 2.0, 3, None), (Script(broken=(0,)), (), 2.125, 2, None),
+    (Script(broken=(0,), down=(2,)), (), None, 1,
+     "unjudged: 1 of 3 judges count; primary: prose: 'I like it.'; first: prose: 'I like it.'; "
+     "tertiary: timeout: no answer in 60 s"),
+    (Script(), ("b0_s",), None, 0, "run failed: timeout"),
+])  # fmt: skip
+def test_the_mean_is_over_the_judges_that_count_and_fewer_than_two_are_missing_with_why(
+    script, failed, composite, count, reason
+):
+    """A failed run is judged by nobody."""
+    found = measured(study(PROMPTS[:1]), script, failed=failed)[0]
+    values = [found.value(name) for name in ("composite", "composite_strict", "clarity")]
+    assert values == ([None] * 3 if composite is None else [pytest.approx(composite)] * 3)
+    assert (found.value("judge_count"), found.measurements[0].reason) == (count, reason)
     points = [m.name for m in found.measurements if m.unit == "score points (0-5)"]
     assert points == [*DIMENSIONS, "composite", "composite_strict"]
-
-
-def test_the_mean_is_over_the_judges_that_count():
-    found = measured(study(PROMPTS[:1]), Script(broken=(0,)))[0]
-    assert found.value("composite") == pytest.approx(2.125)
-    assert found.value("judge_count") == 2
-
-
-def test_fewer_than_two_judges_leave_the_reply_unjudged_and_say_why():
-    found = measured(study(PROMPTS[:1]), Script(broken=(0,), down=(2,)))[0]
-    assert found.value("composite") is None
-    assert found.value("clarity") is None
-    assert found.value("judge_count") == 1
-    assert found.measurements[0].reason == (
-        "unjudged: 1 of 3 judges count; primary: prose: 'I like it.'; first: prose: 'I like it.'; "
-        "tertiary: timeout: no answer in 60 s"
-    )
-
-
-def test_a_failed_run_is_judged_by_nobody():
-    script = Script()
-    found = measured(study(PROMPTS[:1]), script, failed=("b0_s",))[0]
-    assert script.seen == []
-    assert (found.value("composite"), found.value("judge_count")) == (None, 0)
-    assert found.measurements[0].reason == "run failed: timeout"
+    assert bool(script.seen) == (not failed)
 
 
 def test_results_are_what_was_announced_with_intervals_over_bases():
     test = study()
-    results = test.aggregate_measurements(measured(test, Script(), repeats=2))
+    results = results_of(test, repeats=2)
     assert [(r.name, r.unit) for r in results] == [(t.name, t.unit) for t in test.result_types()]
     short = results[0]
     assert short.name == "mean composite, S"
-    assert short.estimate == pytest.approx(2.15)
     # Bases 2.0, 2.1, 2.2, 2.3: s = 0.1290994, t(3) = 3.1824463 from a table.
     assert (short.low, short.high) == pytest.approx((2.15 - 0.2054260, 2.15 + 0.2054260), abs=1e-6)
     assert short.n["bases"] == 4
     assert [round(r.estimate, 2) for r in results] == [2.15, 3.15, 4.15, 2.15, 3.15, 4.15, 0]
 
 
-def test_the_unjudged_share_has_an_interval_even_when_it_is_zero():
+def test_the_unjudged_share_has_an_interval_even_when_it_is_zero_and_never_becomes_a_score():
     """Clopper and Pearson for 0 and for 1 of 4: 0 to .6024 and .0063 to .8059 (any table of exact limits)."""
-    test = study()
-    none = test.aggregate_measurements(measured(test, Script()))[-1]
-    assert (none.estimate, none.low) == (0, 0)
-    assert none.high == pytest.approx(0.6024, abs=1e-4)
-    one_base = ("b0_s", "b0_m", "b0_l")
-    some = test.aggregate_measurements(measured(test, Script(), failed=one_base))[-1]
-    assert (some.estimate, some.low, some.high) == pytest.approx((0.25, 0.0063, 0.8059), abs=1e-4)
-    every = test.aggregate_measurements(measured(test, Script(broken=(0, 1, 2))))[-1]
-    assert (every.estimate, every.high) == (1, 1)
-    assert every.low == pytest.approx(0.3976, abs=1e-4)
+    for how, limits in (
+        ({}, (0, 0, 0.6024)),
+        ({"failed": ("b0_s", "b0_m", "b0_l")}, (0.25, 0.0063, 0.8059)),
+        ({"ask": Script(broken=(0, 1, 2))}, (1, 0.3976, 1)),
+    ):
+        share = results_of(study(), **how)[-1]
+        assert (share.estimate, share.low, share.high) == pytest.approx(limits, abs=1e-4)
+    short = results_of(study(), failed=("b3_s",))[0]
+    assert short.estimate == pytest.approx(2.1)
+    assert (short.missing, short.n["bases"]) == (1, 3)
 
 
-def test_an_unjudged_reply_is_missing_and_never_zero():
-    test = study()
-    results = test.aggregate_measurements(measured(test, Script(), failed=("b3_s",)))
-    assert results[0].estimate == pytest.approx(2.1)
-    assert (results[0].missing, results[0].n["bases"]) == (1, 3)
-
-
-def test_the_seed_s_composite_says_how_many_zeros_it_left_out():
+def test_the_seed_s_composite_says_how_many_zeros_it_left_out_and_models_are_not_pooled():
     test = study()
     items = measured(test, Script())
-    zeros = [
-        replace(m, value=2) if m.name == "zeros" else m for m in items[0].measurements
-    ]  # as if two judges had given a true zero to the first reply
+    # As if two judges had given a true zero to the first reply.
+    zeros = [replace(m, value=2) if m.name == "zeros" else m for m in items[0].measurements]
     results = test.aggregate_measurements([replace(items[0], measurements=tuple(zeros)), *items[1:]])
-    assert results[0].note == "2 scores of 0 left out"
-    assert results[1].note == "0 scores of 0 left out"
+    assert [results[n].note for n in (0, 1)] == ["2 scores of 0 left out", "0 scores of 0 left out"]
     assert "left out" not in results[3].note
+    with pytest.raises(InputError, match="claude, gpt are not pooled"):
+        test.aggregate_measurements([replace(items[0], model="claude"), items[1]])
 
 
 def test_a_dataset_without_a_length_bin_announces_no_result_for_it():
@@ -170,25 +153,13 @@ def test_a_dataset_without_a_length_bin_announces_no_result_for_it():
     names = [kind.name for kind in test.result_types()]
     means = [f"mean {score}, {size}" for score in ("composite", "composite_strict") for size in "SL"]
     assert names == [*means, "unjudged share"]
-    assert [r.name for r in test.aggregate_measurements(measured(test, Script()))] == names
+    assert [r.name for r in results_of(test)] == names
     nothing = test.aggregate_measurements([])
     assert [result.estimate for result in nothing] == [None] * 5
     assert nothing[-1].note == "there are no runs"
-
-
-def test_models_are_not_pooled():
-    test = study()
-    items = measured(test, Script())
-    with pytest.raises(InputError, match="claude, gpt are not pooled"):
-        test.aggregate_measurements([replace(items[0], model="claude"), items[1]])
 
 
 def test_each_judge_and_each_repeat_is_a_call_of_its_own():
     script = Script()
     measured(study(PROMPTS[:2]), script, repeats=3)
     assert len(script.seen) == len(set(script.seen)) == 2 * 3 * 3
-
-
-def test_two_judges_of_one_role_are_refused():
-    with pytest.raises(InputError, match="used twice"):
-        study(judges=[JUDGES[0], JUDGES[0]])

@@ -20,16 +20,10 @@ from toolkit.protocols.questions import load_prompts, load_questions
 from toolkit.samples.sample import load_sample, shipped_samples
 
 DATA: Final = Path(toolkit.protocols.__file__).parent / "data"
-QUESTIONS: Final[list[dict[str, Any]]] = tomllib.loads((DATA / "questions.toml").read_text("utf-8"))[
-    "question"
-]
+QUESTIONS: Final[list[dict[str, Any]]] = tomllib.loads((DATA / "questions.toml").read_text())["question"]
 BY_ID: Final = {question["id"]: question for question in QUESTIONS}
-FORMS: Final = {
-    "number": "the number only",
-    "set": "a JSON list of",
-    "json": "a JSON object only",
-    "judge": "at most three sentences",
-}
+FORMS: Final = {"number": "the number only", "set": "a JSON list of", "json": "a JSON object only",
+                "judge": "at most three sentences"}  # fmt: skip
 
 
 @cache
@@ -41,15 +35,11 @@ def requests(f: pd.DataFrame) -> pd.DataFrame:
     return f[f.method.notna()]
 
 
-def responses(f: pd.DataFrame) -> pd.DataFrame:
-    return f[f.status.notna()]
-
-
 def pairs(f: pd.DataFrame) -> pd.DataFrame:
     """Return one row a request, with the status and the time of the response that follows in its stream."""
     rows = []
     for _, stream in f.groupby("stream"):
-        asked, answered = requests(stream), responses(stream)
+        asked, answered = requests(stream), stream[stream.status.notna()]
         assert len(asked) == len(answered)
         assert (answered.number.to_numpy() > asked.number.to_numpy()).all()
         rows.append(asked.assign(status=answered.status.to_numpy(), answered=answered.time.to_numpy()))
@@ -61,16 +51,8 @@ def after_302(f: pd.DataFrame) -> str:
     return requests(f)[lambda r: r.number > redirect].uri.iloc[0]
 
 
-def mean_gap(f: pd.DataFrame, host: str) -> float:
-    return float(f.loc[f.host == host, "time"].diff().mean())
-
-
 def sql(f: pd.DataFrame) -> pd.DataFrame:
     return f[f.uri.str.contains("%27", na=False)]
-
-
-def from_server(f: pd.DataFrame) -> pd.DataFrame:
-    return f[f.source_port == 80]
 
 
 ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
@@ -79,7 +61,7 @@ ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
     "plain_gets_uris": lambda f: set(f.uri.dropna()),
     "plain_gets_curl": lambda f: only(f[f.user_agent.str.startswith("curl", na=False)].uri),
     "plain_gets_streams": lambda f: f.stream.nunique(),
-    "plain_gets_last_type": lambda f: responses(f).content_type.iloc[-1],
+    "plain_gets_last_type": lambda f: f[f.status.notna()].content_type.iloc[-1],
     "login_post_posts": lambda f: int((f.method == "POST").sum()),
     "login_post_refused": lambda f: pairs(f)[lambda p: p.method == "POST"].status.iloc[0],
     "login_post_after_redirect": after_302,
@@ -96,24 +78,20 @@ ANSWERS: Final[dict[str, Callable[[pd.DataFrame], Any]]] = {
     "slow_download_agent": lambda f: only(f.user_agent),
     "slow_download_full_segments": lambda f: int((f.payload_length == 1460).sum()),
     "slow_download_seconds": lambda f: (pairs(f).answered - pairs(f).time).item(),
-    "slow_download_bytes": lambda f: from_server(f).payload_length.sum(),
-    "slow_download_server": lambda f: only(from_server(f).source),
+    "slow_download_bytes": lambda f: f[f.source_port == 80].payload_length.sum(),
+    "slow_download_server": lambda f: only(f[f.source_port == 80].source),
     "sql_injection_attacker": lambda f: only(sql(f).source),
     "sql_injection_parameter": lambda f: only(sql(f).uri.str.extract(r"\?(\w+)=", expand=False)),
     "sql_injection_union": lambda f: only(f[f.uri.str.contains("UNION", na=False)].uri),
     "sql_injection_error": lambda f: pairs(f)[lambda p: p.status == 500].uri.item(),
     "sql_injection_agent": lambda f: only(f[f.source == "203.0.113.66"].user_agent),
-    "sql_injection_answered": lambda f: len(
-        pairs(f)[lambda p: (p.source == "203.0.113.66") & (p.status == 200)]
-    ),
+    "sql_injection_answered": lambda f: len(pairs(f).query("source == '203.0.113.66' and status == 200")),
     "beaconing_host": lambda f: f.host.value_counts().idxmax(),
     "beaconing_agent": lambda f: only(f[f.host == "updates.example"].user_agent),
     "beaconing_polls": lambda f: int((f.host == "updates.example").sum()),
-    "beaconing_interval": lambda f: mean_gap(f, "updates.example"),
+    "beaconing_interval": lambda f: float(f.loc[f.host == "updates.example", "time"].diff().mean()),
     "beaconing_other_uris": lambda f: set(f[f.host == "intranet.example"].uri),
-    "beaconing_order": lambda f: pairs(f)[
-        lambda p: (p.host == "updates.example") & (p.status == 200)
-    ].uri.item(),
+    "beaconing_order": lambda f: pairs(f).query("host == 'updates.example' and status == 200").uri.item(),
 }
 """The answer to each question that no judge is needed for."""
 
@@ -164,29 +142,26 @@ def test_a_key_is_what_the_sample_holds(name: str) -> None:
         assert key["value"] == answer
 
 
-@pytest.mark.parametrize("name", [name for name, q in BY_ID.items() if q["key"]["kind"] == "regex"])
-def test_a_pattern_fits_the_answer_and_no_other_text_of_the_sample(name: str) -> None:
-    question = BY_ID[name]
-    everything = frame(question["sample"])
-    answer = ANSWERS[name](everything)
-    pattern = re.compile(question["key"]["value"])
-    assert pattern.search(answer)
-    assert pattern.search(f"`{answer}`")
-    texts = {
-        t for column in ("uri", "host", "source", "user_agent", "method") for t in everything[column].dropna()
-    }
-    names = {name for uri in everything.uri.dropna() for name in re.findall(r"[\w.%/]+", uri)}
-    assert not [text for text in (texts | names) - {answer} if pattern.search(text)]
+def test_a_pattern_fits_the_answer_and_no_other_text_of_the_sample() -> None:
+    for question in (q for q in QUESTIONS if q["key"]["kind"] == "regex"):
+        everything = frame(question["sample"])
+        answer = ANSWERS[question["id"]](everything)
+        pattern = re.compile(question["key"]["value"])
+        assert pattern.search(answer)
+        assert pattern.search(f"`{answer}`")
+        columns = ("uri", "host", "source", "user_agent", "method")
+        texts = {text for column in columns for text in everything[column].dropna()}
+        names = {name for uri in everything.uri.dropna() for name in re.findall(r"[\w.%/]+", uri)}
+        assert not [text for text in (texts | names) - {answer} if pattern.search(text)]
 
 
-@pytest.mark.parametrize("name", [name for name, q in BY_ID.items() if q["key"]["kind"] == "judge"])
-def test_what_a_judge_looks_for_stands_in_the_sample(name: str) -> None:
-    question = BY_ID[name]
-    held = load_sample(question["sample"]).csv
-    facts = r"\d+(?:\.\d+){3}|[\w-]+\.example|\w+-agent/[\d.]+|/products\b|\b[2-5]\d\d\b"
-    named = re.findall(facts, question["key"]["value"])
-    assert len(named) >= 3
-    assert not [fact for fact in named if fact not in held]
+def test_what_a_judge_looks_for_stands_in_the_sample() -> None:
+    for question in (q for q in QUESTIONS if q["key"]["kind"] == "judge"):
+        held = load_sample(question["sample"]).csv
+        facts = r"\d+(?:\.\d+){3}|[\w-]+\.example|\w+-agent/[\d.]+|/products\b|\b[2-5]\d\d\b"
+        named = re.findall(facts, question["key"]["value"])
+        assert len(named) >= 3
+        assert not [fact for fact in named if fact not in held]
 
 
 def reply(question: dict[str, Any]) -> str:

@@ -118,16 +118,11 @@ def get(uri: bytes = b"/", host: bytes = b"shop.example", agent: bytes = b"probe
 
 
 def answer(status: bytes = b"200 OK", body: bytes = b"hello", kind: bytes = b"text/plain") -> bytes:
-    size = str(len(body)).encode()
-    return (
-        b"HTTP/1.1 "
-        + status
-        + b"\r\nContent-Type: "
-        + kind
-        + b"\r\nContent-Length: "
-        + size
-        + b"\r\n\r\n"
-        + body
+    return b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n%b" % (
+        status,
+        kind,
+        len(body),
+        body,
     )
 
 
@@ -163,11 +158,6 @@ def tunnels() -> dict[str, bytes]:
         "ip in ip": ethernet(ipv4(inner, 4, CLIENT, SERVER), 0x0800),
         "ip in ipv6": ethernet(ipv6(inner, 4, CLIENT6, SERVER6), 0x86DD),
     }
-
-
-def four_in_six() -> bytes:
-    inner = ipv4(tcp(b"", 40001, 80, flags=SYN), 6, CLIENT, SERVER)
-    return ethernet(ipv6(inner, 4, CLIENT6, SERVER6), 0x86DD)
 
 
 def client_hello(name: bytes = b"shop.example") -> bytes:

@@ -44,6 +44,9 @@ def near(score, mass):
 FOUR = near((4 * 0.6 + 5 * 0.2 + 3 * 0.1) / 0.9, 0.9)
 
 
+NO_DIGITS = [*("6", "9", "45", "4.5", "-4", '"4', "x4", ""), *("four", "４", "null", ": 4", "4e0", "<|end|>")]
+
+
 def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
     assert clarity('{"clarity', '":', entry("4", LIKELY), "}") == FOUR
     tokens = ["{"]
@@ -67,25 +70,7 @@ def test_each_dimension_has_its_own_and_the_order_is_that_of_the_names():
         ('```json\n{"clarity":', "4", LIKELY, "}\n```"),
         ('\n {\n\t"clarity" :\r\n ', "4", LIKELY, " }\n"),
         ('{"clarity":', "4", {"4": 0.4, " 4": 0.2, "5": 0.2, " 3": 0.1}, "}"),  # added up
-        *(
-            ('{"clarity":', "4", {**LIKELY, other: 0.05}, "}")
-            for other in (
-                "6",
-                "9",
-                "45",
-                "4.5",
-                "-4",
-                '"4',
-                "x4",
-                "",
-                "four",
-                "４",
-                "null",
-                ": 4",
-                "4e0",
-                "<|end|>",
-            )
-        ),
+        *(('{"clarity":', "4", {**LIKELY, other: 0.05}, "}") for other in NO_DIGITS),
     ],
 )
 def test_digits_of_the_scale_count_and_whatever_else_takes_its_share_of_the_mass(

@@ -58,13 +58,11 @@ READABLE = [
 UNREADABLE = {
     "empty": ["", " \n\t ", "```json\n```", "<think>The port is right.</think>\n"],
     "prose": [
-        "I would give it four.", f"Here are the scores:\n{GOOD}", f"Sure!\n```json\n{GOOD}\n```",
-        f"```json\n{GOOD}\n```\nI hope this helps.", f"```json\n{GOOD}", "4 out of 5", "回答は良いです。",
-        "I'm sorry, but I cannot evaluate this response.", "four", "4 5 4 4 4 4 4",
-        "\n".join(f"- **{name}**: 4/5" for name in DIMENSIONS), "| clarity | 4 |",
-        "<scores><clarity>4</clarity></scores>", f"scores = {GOOD}", f"<think>The port is right. {GOOD}",
-        f"<answer>{GOOD}</answer>", f"<|im_start|>assistant\n{GOOD}", f"`{GOOD}`", f"~~~json\n{GOOD}\n~~~",
-        f"```python\n{GOOD}\n```", f"```json\n```json\n{GOOD}\n```\n```", "> " + GOOD, "\x00" + GOOD,
+        "I would give it four.", f"Here are the scores:\n{GOOD}", f"```json\n{GOOD}\n```\nI hope this helps.",
+        f"```json\n{GOOD}", "4 out of 5", "回答は良いです。", "I'm sorry, but I cannot evaluate this response.",
+        "\n".join(f"- **{name}**: 4/5" for name in DIMENSIONS), "<scores><clarity>4</clarity></scores>",
+        f"scores = {GOOD}", f"<think>The port is right. {GOOD}", f"<|im_start|>assistant\n{GOOD}", f"`{GOOD}`",
+        f"~~~json\n{GOOD}\n~~~", f"```python\n{GOOD}\n```", f"```json\n```json\n{GOOD}\n```\n```", "\x00" + GOOD,
     ],
     "trailing text": [
         f"{GOOD}\nThe reply is clear.", GOOD + "}", GOOD + ",", GOOD + "]", f"{GOOD}<|im_end|>", GOOD + "\x00",
@@ -77,15 +75,12 @@ UNREADABLE = {
         GOOD[:-1], '{"reasons": "Names the po', f"[{GOOD}", "{", "[",
     ],
     "malformed": [
-        with_raw("4.6,"), with_raw("4,5"), with_raw("4/5"), with_raw("04"), with_raw("+4"), with_raw("4."),
-        with_raw(".5"), with_raw("0x4"), with_raw("~4"), with_raw("92%"), with_raw("4-5"), with_raw(""),
-        with_raw("None"), with_raw("True"), with_raw("nan"), with_raw("undefined"), with_raw("★★★★☆"),
-        with_raw("\uff14"), with_raw("\u0664"), with_raw("4\u00bd"), with_raw("4.6 /* clear */"),
-        GOOD.replace('"', "'"), GOOD.replace('"', ""), GOOD.replace('"', "\u201d"), GOOD.replace('"', "&quot;"),
-        GOOD.replace("{", "{ // scores\n"), GOOD[:-1] + ",}", GOOD.replace(", ", "; "), "{" + GOOD,
-        GOOD.replace(": ", ":\u00a0"), GOOD[: GOOD.index(', "relevance')] + ", ...}", '{"clarity": X.X}',
-        '{"reasons": "one\ntwo",' + GOOD[1:], '{"reasons": "says "ok"",' + GOOD[1:],
-        '{"reasons": "C:\\dir",' + GOOD[1:], '{"reasons": "a \\u00',
+        *map(with_raw, ("4.6,", "4,5", "4/5", "04", "+4", "4.", ".5", "0x4", "~4", "92%", "4-5", "", "None", "True")),
+        *map(with_raw, ("nan", "undefined", "★★★★☆", "\uff14", "\u0664", "4\u00bd", "4.6 /* clear */")),
+        *(GOOD.replace('"', sign) for sign in ("'", "", "\u201d", "&quot;")), GOOD.replace("{", "{ // scores\n"),
+        GOOD[:-1] + ",}", GOOD.replace(", ", "; "), "{" + GOOD, GOOD.replace(": ", ":\u00a0"),
+        GOOD[: GOOD.index(', "relevance')] + ", ...}", '{"reasons": "one\ntwo",' + GOOD[1:],
+        '{"reasons": "says "ok"",' + GOOD[1:], '{"reasons": "C:\\dir",' + GOOD[1:], '{"reasons": "a \\u00',
     ],
     "not a number": [
         *(with_raw(raw) for raw in ('"5/5"', '"4"', '""', '"N/A"', '"NaN"', '"Infinity"', "null", "true", "false")),
@@ -132,15 +127,12 @@ def test_anything_else_is_missing_with_its_reason(word):
     assert set(REASONS) - set(UNREADABLE) == {"refusal", "filtered"}
 
 
-def test_the_detail_names_the_dimension_and_the_value():
+def test_the_detail_names_the_dimension_and_the_ends_of_the_scale_count():
+    """Zero has no sign."""
     assert why(with_raw("9.0")) == "out of scale: clarity is 9, the scale is 0 to 5"
     assert why(UNREADABLE["missing dimension"][1]) == f"missing dimension: {DIMENSIONS[0]}"
-
-
-@pytest.mark.parametrize(("raw", "score"), [("0", 0.0), ("5", 5.0), ("-0", 0.0), ("-0.0", 0.0)])
-def test_the_ends_of_the_scale_count_and_zero_has_no_sign(raw, score):
-    clarity = read(with_raw(raw)).scores["clarity"]
-    assert (clarity, str(clarity)) == (score, str(score))
+    found = [str(read(with_raw(raw)).scores["clarity"]) for raw in ("0", "5", "-0", "-0.0")]
+    assert found == ["0.0", "5.0", "0.0", "0.0"]
 
 
 @pytest.mark.parametrize("key", ["reasons", "reason"])
@@ -161,15 +153,14 @@ def test_reasons_are_kept_when_they_were_asked_for_and_refused_when_not(key):
 ])  # fmt: skip
 def test_how_the_reply_ended_decides_the_reason(text, finish, word):
     assert why(text, finish).split(":")[0] == word
-
-
-@pytest.mark.parametrize("finish", ["stop", "length", "other"])
-def test_a_complete_object_counts_however_the_provider_says_it_ended(finish):
-    assert read(GOOD, finish).scores == SCORES
+    assert all(
+        read(GOOD, end).scores == SCORES for end in ("stop", "length", "other")
+    )  # complete is complete
 
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([1]))
-OBJECTS = st.dictionaries(st.sampled_from([*DIMENSIONS, "reasons", "x"]), VALUES).map(json.dumps)
+WHOLE = st.dictionaries(st.sampled_from(DIMENSIONS), st.floats(0, 5), min_size=7).map(json.dumps)
+OBJECTS = WHOLE | st.dictionaries(st.sampled_from([*DIMENSIONS, "reasons", "x"]), VALUES).map(json.dumps)
 PIECES = st.sampled_from([*'{}[]",:4\n', "```", "json", "NaN", "\\u", "\ud800", GOOD])
 
 
@@ -179,23 +170,17 @@ PIECES = st.sampled_from([*'{}[]",:4\n', "```", "json", "NaN", "\\u", "\ud800", 
     st.sampled_from(["stop", "length", "filter", "refusal", "other", ""]),
 )
 def test_no_text_raises_and_none_gives_a_score_off_the_scale(text, finish):
+    reason = ""
     try:
         scores = read(text, finish).scores
     except Unreadable as error:
         reason = str(error)
-        scores = None
-    if scores is None:
-        assert reason.split(":")[0] in REASONS
-        reason.encode("utf-8")
     else:
         assert set(scores) == set(DIMENSIONS)
         assert all(0 <= score <= 5 for score in scores.values())
-
-
-@settings(deadline=None, derandomize=True)
-@given(st.dictionaries(st.sampled_from(DIMENSIONS), st.floats(0, 5), min_size=7))
-def test_scores_on_the_scale_come_back_as_they_were_written(scores):
-    assert read(json.dumps(scores)).scores == scores
+        assert not text.startswith("{") or scores.items() <= json.loads(text).items()  # as they were written
+    assert not reason or reason.split(":")[0] in REASONS
+    reason.encode("utf-8")
 
 
 # --- lists of findings ----------------------------------------------------------------------------------------------
@@ -238,12 +223,9 @@ def test_what_is_no_list_of_findings_has_a_reason_and_no_finding(text, reason):
         parse_findings(text, NAMES)
     assert str(caught.value).startswith(reason)
     assert reason.split(":")[0] in (*FINDING_REASONS, *REASONS)
-
-
-@pytest.mark.parametrize(("finish", "reason"), [("refusal", "refusal"), ("filter", "filtered")])
-def test_a_refused_reply_is_no_list_without_findings(finish, reason):
-    with pytest.raises(Unreadable, match=reason):
-        parse_findings(said(), NAMES, finish)
+    for finish, refused in (("refusal", "refusal"), ("filter", "filtered")):
+        with pytest.raises(Unreadable, match=refused):
+            parse_findings(said(), NAMES, finish)
 
 
 def test_what_follows_the_schema_of_findings_is_read():

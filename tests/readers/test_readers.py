@@ -81,7 +81,7 @@ def test_what_is_known_of_each_kind_of_packet(capture: Callable[..., Path], read
         (24, "protocol source source_port", "ARP", handmade.CLIENT_MAC, None),
         (25, "protocol source_port destination_port", "DNS", "53000", "53"),
         (26, "protocol source source_port", "ICMP", handmade.SERVER, None),
-        (27, "source destination", handmade.CLIENT, handmade.SERVER),
+        (27, "source destination", "192.0.2.77", "203.0.113.77"),
         (28, "source_port", None), (29, "source_port", "5000"),
     ]  # fmt: skip
     for place, names, *cells in known:
@@ -188,8 +188,7 @@ def test_mutations_break_nothing(tmp_path: Path, seed: int, count: int) -> None:
         name = sorted(captures)[index % len(captures)]
         content, how = mutated(captures[name], numbers)
         began = time.monotonic()
-        found = examine(content, tmp_path)
-        assert found.wrong == "", f"{name} by {how}: {found}"
+        assert examine(content, tmp_path) == "", f"{name} by {how}"
         assert time.monotonic() - began < 10
 
 

@@ -87,12 +87,9 @@ def test_the_content_decides_the_digest_and_not_the_layout_of_the_file(tmp_path:
     assert load_rubric(own(tmp_path, scoped(completeness="whole", clarity="local"))).digest == DEFAULT.digest
     bare = DEFAULT.dimensions[0].model_copy(update={"anchors": {}})
     changes = [
-        {"template": DEFAULT.template + " "},
-        {"version": "other"},
-        {"asks_reasons": False},
-        {"dimensions": DEFAULT.dimensions[::-1]},
-        {"dimensions": (bare, *DEFAULT.dimensions[1:])},
-    ]
+        {"template": DEFAULT.template + " "}, {"version": "other"}, {"asks_reasons": False},
+        {"dimensions": DEFAULT.dimensions[::-1]}, {"dimensions": (bare, *DEFAULT.dimensions[1:])},
+    ]  # fmt: skip
     assert len({DEFAULT.digest, *(DEFAULT.model_copy(update=change).digest for change in changes)}) == 6
     assert len(DEFAULT.digest) == 64
 
@@ -112,32 +109,28 @@ def test_what_is_put_in_is_never_read_as_a_placeholder_and_other_braces_stay() -
 
 
 HEAD = TEXT.split("[[dimensions]]", maxsplit=1)[0]
+FAULTS = [
+    ("shows_task = true", "shows_task = true\ncolour = 1", "unknown key 'colour'"),
+    ("shows_task = true", 'shows_task = "yes"', "shows_task: Input should be a valid boolean"),
+    ('version = "2"', "version = 2", "version: Input should be a valid string"),
+    ('version = "2"', "", "key 'version' is missing"), ("scale = [0, 5]", "scale = [1, 10]", "scale must be"),
+    ("scale = [0, 5]", "scale = [0, 5", "not valid TOML"),
+    ('name = "clarity"', 'name = "beauty"', "must have each of these dimensions once"),
+    ('name = "clarity"', 'name = "relevance"', "must have each of these dimensions once"),
+    ('title = "Clarity"', 'title = "Clarity"\nweight = 2', "dimensions.7: unknown key 'weight'"),
+    ('"unreadable", ', "", "dimensions.7: anchors must be six texts"),
+    ('"unreadable"', "0", "dimensions.7.anchors.1: Input should be a valid string"),
+    ("{response_content}", "", "template lacks {response_content}"), ("{task}", "", "template lacks {task}"),
+    ("shows_task = true", "shows_task = false", "template cannot hold {task}"),
+    ("<<<TASK {nonce}>>>", "{date}", "template cannot hold {date}"),
+    ("{criteria}", "{criteria} {task}", "instructions cannot hold {task}"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        *(
-            (TEXT.replace(old, new, 1), said)
-            for old, new, said in (
-                ("shows_task = true", "shows_task = true\ncolour = 1", "unknown key 'colour'"),
-                ("shows_task = true", 'shows_task = "yes"', "shows_task: Input should be a valid boolean"),
-                ('version = "2"', "version = 2", "version: Input should be a valid string"),
-                ('version = "2"', "", "key 'version' is missing"),
-                ("scale = [0, 5]", "scale = [1, 10]", "scale must be"),
-                ("scale = [0, 5]", "scale = [0, 5", "not valid TOML"),
-                ('name = "clarity"', 'name = "beauty"', "must have each of these dimensions once"),
-                ('name = "clarity"', 'name = "relevance"', "must have each of these dimensions once"),
-                ('title = "Clarity"', 'title = "Clarity"\nweight = 2', "dimensions.7: unknown key 'weight'"),
-                ('"unreadable", ', "", "dimensions.7: anchors must be six texts"),
-                ('"unreadable"', "0", "dimensions.7.anchors.1: Input should be a valid string"),
-                ("{response_content}", "", "template lacks {response_content}"),
-                ("{task}", "", "template lacks {task}"),
-                ("shows_task = true", "shows_task = false", "template cannot hold {task}"),
-                ("<<<TASK {nonce}>>>", "{date}", "template cannot hold {date}"),
-                ("{criteria}", "{criteria} {task}", "instructions cannot hold {task}"),
-            )
-        ),
+        *((TEXT.replace(old, new, 1), said) for old, new, said in FAULTS),
         (HEAD + "\ndimensions = [3]\n", "dimensions.1: must be a table"),
         (scoped(clarity="global"), "dimensions.7.scope: Input should be 'local' or 'whole'"),
         (scoped(completeness="local", actionability="local"), "no dimension has scope whole"),
@@ -148,10 +141,9 @@ def test_a_rubric_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path, tex
     assert text != TEXT
     with pytest.raises(InputError) as caught:
         load_rubric(own(tmp_path, text))
-    message = str(caught.value)
-    assert said in message
-    assert "mine.toml" in message
-    assert "\n" not in message
+    assert said in str(caught.value)
+    assert "mine.toml" in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_rubric_that_is_not_there_or_not_text_says_so(tmp_path: Path) -> None:

@@ -54,9 +54,7 @@ def test_sentences_end_where_a_reader_ends_them(expected):
     text = " ".join(expected)
     assert cut(text) == expected
     assert set(kinds(text)) == {"sentence"}
-
-
-def test_sentences_of_scripts_without_spaces_end_at_their_own_stops():
+    # Scripts without spaces end at their own stops.
     assert cut("隔離する。次に「保存。」と言う！終") == ["隔離する。", "次に「保存。」", "と言う！", "終"]
 
 
@@ -113,24 +111,13 @@ def test_a_text_that_says_nothing_has_no_segment(text):
 
 
 MARKS = [
-    *" \t\r\n|`.3é✅\x0b\u2028\ud800",
-    "\r\n",
-    "\n\n",
-    "  ",
-    "- ",
-    "1. ",
-    "> ",
-    "# ",
-    "|--|--|",
-    "---",
-    "```",
-    "~~~",
-]
+    *" \t\r\n|`.3é✅\x0b\u2028\ud800", "\r\n", "\n\n", "  ", "- ", "1. ", "> ", "# ", "|--|--|", "---", "```", "~~~",
+]  # fmt: skip
 WORDS = ["**", "Word", "word", "e.g.", "U.S.", "Dr.", "No.", "?!", "...", '."', "。", "a_b", "10.0.0.1"]
 MARKUP = st.lists(st.sampled_from([*MARKS, *WORDS]), max_size=40).map("".join)
 
 
-@given(st.one_of(MARKUP, st.text(max_size=200)))
+@given(st.one_of(MARKUP, st.text(max_size=200), st.text(alphabet="ab. \n-`|#", max_size=60)))
 @settings(max_examples=400, deadline=None)
 def test_every_letter_and_digit_is_in_exactly_one_segment_and_segments_are_in_order(text):
     """Offsets are right for any text: in order, never overlapping, trimmed, and nothing with a meaning left out."""
@@ -144,12 +131,8 @@ def test_every_letter_and_digit_is_in_exactly_one_segment_and_segments_are_in_or
     # What stands after an opening fence belongs to the block, and an empty block says nothing.
     assert {match.start() for match in re.finditer(r"[^\W_]", text)} <= covered
     assert segments(text) == found
-
-
-@given(st.text(alphabet="ab. \n-`|#", max_size=60))
-@settings(max_examples=150, deadline=None)
-def test_windows_line_ends_change_no_cut(text):
-    assert [piece.replace("\r", "") for piece in cut(text.replace("\n", "\r\n"))] == cut(text)
+    if "\r" not in text:  # line ends of Windows change no cut
+        assert [piece.replace("\r", "") for piece in cut(text.replace("\n", "\r\n"))] == cut(text)
 
 
 HOSTILE = ["x", "Ab cd. ", "- a\n", ".", ".)))", "`", "`` ` ", "|a|b\n", "**a", "> ", "```\n", " ", " \n"]
@@ -254,8 +237,7 @@ def test_headings_and_code_are_never_named_and_nothing_depends_on_the_task():
 
 def test_lines_for_the_prompt_are_one_a_sentence_and_never_endless():
     first, second = focus_lines("A sentence over\r\ntwo lines.\n\n" + "x" * 10_000, 5).split("\n")
-    assert first == "A sentence over two lines."
-    assert (len(second), second[-2:]) == (LINE_LENGTH, "x…")
+    assert (first, len(second), second[-2:]) == ("A sentence over two lines.", LINE_LENGTH, "x…")
     assert focus_lines("", 5) == focus_lines("# Title", 5) == NO_SENTENCES
 
 

@@ -17,7 +17,6 @@ from notebook_files import write_notebook
 from waiting import is_alive, wait_for
 
 from toolkit.batch import BatchResult, run_batch
-from toolkit.cli import main
 
 ENDS = """
 import os, signal, sys
@@ -61,7 +60,7 @@ def batch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callable[[], 
 
 
 def test_every_end_has_its_own_status(batch: tuple[Path, Callable, BatchResult]) -> None:
-    _, _, result = batch
+    folder, _, result = batch
     assert [cell.status for cell in result.cells] == EXPECTED
     errors = dict(zip(KINDS, (cell.error for cell in result.cells), strict=True))
     assert errors["fine"] == ""
@@ -72,13 +71,9 @@ def test_every_end_has_its_own_status(batch: tuple[Path, Callable, BatchResult])
     assert errors["endless"] == "In [3]: the cell took more than 6 s"
     assert (result.exit_code, result.started) == (1, 6)
     assert not any("\n" in cell.error or "\x1b" in cell.error for cell in result.cells)
-
-
-def test_no_kernel_is_left(batch: tuple[Path, Callable, BatchResult]) -> None:
-    folder, _, _ = batch
     pids = [int(line) for line in (folder / "kernels.txt").read_text().split()]
     assert len(pids) == 6
-    wait_for(lambda: not any(is_alive(pid) for pid in pids))
+    wait_for(lambda: not any(is_alive(pid) for pid in pids))  # no kernel is left, not even the endless one
 
 
 def test_notebooks_are_kept_and_none_that_failed_claims_completion(
@@ -106,10 +101,9 @@ def test_the_records_agree(batch: tuple[Path, Callable, BatchResult]) -> None:
     """Each is JSON with the parameters, the status, the time and the process; nothing else is left beside them."""
     _, _, result = batch
     files = set((result.folder / "records").iterdir())
-    records = {r["parameters"]["kind"]: r for r in map(record_of, (result.folder / "records").glob("*.json"))}
-    assert {kind: record["status"] for kind, record in records.items()} == dict(
-        zip(KINDS, EXPECTED, strict=True)
-    )
+    known = map(record_of, (result.folder / "records").glob("*.json"))
+    records = {record["parameters"]["kind"]: record for record in known}
+    assert [records[kind]["status"] for kind in KINDS] == EXPECTED
     assert all(record["attempts"] == 1 and record["seconds"] > 0 for record in records.values())
     assert {path.suffix for path in files} == {".json", ".lock", ".ipynb"}
 
@@ -228,21 +222,16 @@ def test_files_that_are_edited_while_a_batch_runs_and_children_that_do_not_want_
 
 
 @pytest.mark.full
-def test_json_and_exit_code_of_a_batch_with_a_failure(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_and_exit_code_of_a_batch_with_a_failure(tmp_path: Path, toolkit: Callable) -> None:
     """One object with a row a cell; the progress line stands on standard error and speaks of no money."""
-    template = write_notebook(tmp_path / "t.ipynb", "x = 0", "1 / x")
-    (tmp_path / "grid.toml").write_text("[product]\nx = [0, 1]\n")
-    arguments = ["batch", str(template), str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out")]
-    with pytest.raises(SystemExit, match="1"):
-        main([*arguments, "--json"])
-    out, err = capsys.readouterr()
+    template, grid = write_notebook(tmp_path / "t.ipynb", "x = 0", "1 / x"), tmp_path / "grid.toml"
+    grid.write_text("[product]\nx = [0, 1]\n")
+    code, out, err = toolkit("batch", template, grid, "--out", tmp_path / "out", "--json")
     said = json.loads(out)
-    assert said["counts"] == {"done": 1, "failed": 1}
+    assert (code, said["counts"]) == (1, {"done": 1, "failed": 1})
     assert [cell["parameters"] for cell in said["cells"]] == [{"x": 0}, {"x": 1}]
     assert re.search(r"notebooks:? 2/2.*1 failed", err)
     assert "AUD" not in err
-    with pytest.raises(SystemExit, match="1"):
-        main(arguments)
-    assert "failed  x=0: In [3]: ZeroDivisionError: division by zero" in capsys.readouterr().out
+    code, out, _ = toolkit("batch", template, grid, "--out", tmp_path / "out")
+    assert code == 1
+    assert "failed  x=0: In [3]: ZeroDivisionError: division by zero" in out

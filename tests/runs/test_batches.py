@@ -91,36 +91,6 @@ def texts(asked: list[Asked]) -> list[str]:
     return [reply.text if isinstance(reply, ModelReply) else reply.reason for reply in asked]
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(1500, marks=pytest.mark.full)])
-def test_all_that_is_asked_at_once_is_one_batch(
-    provider: str, count: int, store: Store, server: StubServer
-) -> None:
-    """Every ask gets the reply to its own request, and the batch is ended when all of them are kept."""
-    spec = spec_for(provider, server)
-    server.answer = lambda body: body["messages"][0]["content"]
-    requests = [requests_for(spec, 1, f"number {n}")[0] for n in range(count)]
-    replies = at_desk(store, lambda desk: ask(desk, requests, spec))
-    assert texts(replies) == [f"number {n}" for n in range(count)]
-    assert (server.count, len(server.batches), states(store)) == (0, 1, ["ended"])
-    assert server.output_tokens == 2 * count
-
-
-def test_each_model_has_its_own_batch(store: Store, server: StubServer) -> None:
-    """A batch holds requests to one model only, because OpenAI takes no others."""
-    specs = [
-        spec_for("openai", server, "a"),
-        spec_for("openai", server, "b"),
-        spec_for("anthropic", server, "a"),
-    ]
-
-    async def work(desk: BatchDesk) -> Any:
-        return await asyncio.gather(*(ask(desk, requests_for(spec, 2), spec) for spec in specs))
-
-    at_desk(store, work)
-    models = [{body["model"] for body in batch.requests.values()} for batch in server.batches]
-    assert sorted(map(sorted, models)) == [["a"], ["a"], ["b"]]
-
-
 @pytest.mark.parametrize("limit", ["largest_bytes", pytest.param("largest", marks=pytest.mark.full)])
 def test_a_full_batch_is_followed_by_another(
     limit: str, store: Store, server: StubServer, monkeypatch: pytest.MonkeyPatch

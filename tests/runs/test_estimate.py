@@ -251,15 +251,6 @@ def test_a_truncated_reply_is_followed_as_the_study_will(
         assert row(frame, "model")["worst_aud"] == pytest.approx(aud_cost(Usage(sent, 6 * 4000), price))
 
 
-def test_an_excluded_reply_is_not_judged(opened: Callable[..., Study]) -> None:
-    """A run that the study left out is neither ahead of a judge nor counted as paid."""
-    study = opened()
-    study.execute(progress=False)
-    defect = {"defect": "truncated", "reply_policy": "exclude", "ensemble_key": None}
-    study.store.database["runs"].update_one({}, {"$set": defect})
-    assert open_calls(study) == {"model": (0, 6), **dict.fromkeys(JUDGE_ROLES, (0, 5))}
-
-
 def test_rates_and_concurrency_decide_the_time(opened: Callable[..., Study]) -> None:
     """Latency over what goes at once, or the rate where that is slower; one provider's rows add up, judges last."""
     frame = opened("repeats = 10\nconcurrency = 20").estimate()
@@ -320,18 +311,6 @@ def test_the_summary_sets_the_budget_beside_it(opened: Callable[..., Study]) -> 
     assert last.endswith("in about 28 s")
     frame.attrs["spent_aud"] = 0.05
     assert estimate_summary(frame).fields["expected_fits"] is False
-
-
-def test_a_finished_study_has_nothing_ahead(opened: Callable[..., Study]) -> None:
-    """No call, no cost, no time; said in words, and what was spent is there."""
-    study = opened()
-    outcome = study.execute(progress=False)
-    frame = study.estimate()
-    assert set(frame["basis"]) == {"paid"}
-    summary = estimate_summary(frame)
-    assert summary.text.endswith("Nothing is left to be asked.")
-    assert (summary.fields["calls"], summary.fields["worst_aud"], summary.fields["seconds"]) == (0, 0.0, 0.0)
-    assert summary.fields["spent_aud"] == pytest.approx(outcome.spent_aud)
 
 
 @pytest.mark.full

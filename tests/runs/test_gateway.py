@@ -199,16 +199,6 @@ def test_a_key_that_is_missing_leaves_no_claim(store: Store) -> None:
     assert store.database["calls"].count_documents({}) == 0
 
 
-def test_retries_are_counted_and_recorded(store: Store) -> None:
-    """Two failed attempts and a good one: one answer, three attempts in the ledger with their outcomes."""
-    busy = ModelError("slow down", reason="rate_limited", retryable=True)
-    model = Counted(busy, busy, "Port 22.")
-    answer = in_gateway(store, model, lambda gateway: gateway.ask(REQUEST, purpose="run"))
-    assert (model.asked, answer.attempts) == (3, 3)
-    stored = store.objects(Call).get(call_id=answer.call_id)
-    assert [attempt["outcome"] for attempt in stored.attempts] == ["rate_limited", "rate_limited", "answered"]
-
-
 def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(store: Store) -> None:
     """A bad request fails at once with its reason; running the study again gives it another chance."""
     model = Counted(ModelError("no such model", reason="not_found"), "Port 22.")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stub_server import StubServer
-from waiting import wait_for
 
 from toolkit.runs.estimate import estimate_summary
 from toolkit.runs.ledger import Owner, calls_by_state
@@ -238,32 +233,3 @@ def test_watching_ends_when_nobody_works(study: Study) -> None:
             owner.close()
     assert seen == [True, True, True, False]
     assert len(list(statuses(study.status, None))) == 1
-
-
-def test_from_another_terminal_while_a_study_runs(study_file: Callable[..., Path], tmp_path: Path) -> None:
-    """A process that waits for its model is at work with its calls in flight; killed, it has abandoned them."""
-    with StubServer(holds=lambda: True) as server:
-        path = study_file("repeats = 3")
-        there = f'provider = "compatible", base_url = "{server.openai_url}", usd_per_million_input = 1.0'
-        path.write_text(
-            path.read_text().replace(
-                'models = [{ name = "scripted" }]',
-                f'models = [{{ name = "slow", {there}, usd_per_million_output = 1.0 }}]',
-            )
-        )
-        command = [sys.executable, "-m", "toolkit.cli", "run", str(path), "--yes"]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path)
-        try:
-            wait_for(lambda: server.count >= 10)
-            opened = Study.load(path)
-            status = opened.status()
-            assert status["at_work"]
-            assert status["in_flight"]["run"] >= 10
-            assert status["calls"] == {}
-        finally:
-            os.kill(child.pid, 9)
-            child.wait()
-        status = opened.status()
-        opened.store.close()
-    assert (status["at_work"], status["in_flight"]) == (False, {})
-    assert status["abandoned"] >= 10

@@ -140,21 +140,21 @@ def test_a_judge_that_always_ties_has_an_exact_p_value():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    "change",
     [
-        (lambda r, h: (r, h[h["rater"] == "r0"]), "nobody rated enough"),
-        (lambda r, h: (r, h.assign(composite=np.nan)), "nobody rated enough"),
-        (lambda r, h: (r.assign(composite=np.inf), h), "nobody rated enough"),
-        (lambda r, h: (r, h[h["run_id"] < 20]), "nobody rated enough"),
-        (lambda r, h: (r, h.assign(base=h["run_id"] % 4)), "nobody rated enough"),
-        (lambda r, h: (r, h.iloc[:0]), "nobody rated enough"),
+        lambda r, h: (r, h[h["rater"] == "r0"]),
+        lambda r, h: (r, h.assign(composite=np.nan)),
+        lambda r, h: (r.assign(composite=np.inf), h),
+        lambda r, h: (r, h[h["run_id"] < 20]),
+        lambda r, h: (r, h.assign(base=h["run_id"] % 4)),
+        lambda r, h: (r, h.iloc[:0]),
     ],
 )
-def test_too_little_gives_no_verdict_and_the_reason(change, says):
+def test_too_little_gives_no_verdict_and_the_reason(change):
     found = alternative_annotator_test(*change(*rated()))
     assert found.passed is None
     assert found.winning_rate.estimate is None
-    assert says in found.sentence()
+    assert "nobody rated enough" in found.sentence()
     assert json.dumps(found.to_dict(), allow_nan=False)
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from toolkit.stats.comparisons.ceiling import ceiling
 from toolkit.stats.comparisons.cost_quality import pareto
 from toolkit.stats.comparisons.focus import focus_contrast
+from toolkit.stats.comparisons.missing_data import missing_data
 from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.generalizability.study_scores import study_generalizability
 from toolkit.stats.power.pilot import pilot_power
@@ -78,15 +80,36 @@ def numbers(found: Any) -> dict[str, list[float | None]]:
     }
 
 
+def about(found: dict[str, list[float | None]]) -> dict[str, list[Any]]:
+    return {
+        what: [one if one is None else pytest.approx(one, rel=1e-6, abs=1e-9) for one in values]
+        for what, values in found.items()
+    }
+
+
 @pytest.mark.parametrize("name", ANALYSES)
 def test_a_study_listed_three_times_says_what_it_says_once(name: str) -> None:
     """The same estimate, the same interval, the same test: copies are no observations."""
     once, thrice = (numbers(ANALYSES[name](runs)) for runs in (study(), listed(study(), 3)))
     assert len(once) > 2
-    assert list(once) == list(thrice)
-    for what, values in once.items():
-        for one, other in zip(values, thrice[what], strict=True):
-            assert other == (one if one is None else pytest.approx(one, rel=1e-6, abs=1e-9)), what
+    assert thrice == about(once)
+
+
+@pytest.mark.parametrize("name", [*ANALYSES, "missing", "ceiling"])
+def test_the_order_of_rows_changes_nothing(name: str) -> None:
+    """Shuffled rows, some of them without a score."""
+    runs = study().assign(composite=lambda rows: rows["composite"].mask(rows.index % 17 == 0).clip(0, 5))
+    analysis = (ANALYSES | {"missing": missing_data, "ceiling": ceiling})[name]
+    one, other = (numbers(analysis(table)) for table in (runs, runs.sample(frac=1, random_state=4)))
+    assert other == about(one)
+
+
+@pytest.mark.parametrize("name", ["lengths", "lengths by model", "mixed model", "models", "profile", "front"])
+def test_repeats_are_averaged_first_and_do_not_count_as_bases(name: str) -> None:
+    """The same scores again, under another repeat."""
+    again = pd.concat([study(), study().assign(repeat=1)])
+    one, other = (numbers(ANALYSES[name](runs)) for runs in (study(), again))
+    assert other == about(one)
 
 
 def test_lengths_are_paired_within_a_base_before_bases_are_averaged() -> None:

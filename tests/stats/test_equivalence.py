@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.weightstats import ttost_paired
 
 from toolkit.errors import InputError
-from toolkit.stats.prompt_length.equivalence import equivalence, judged_equivalent
+from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent
 
 
 @given(st.integers(0, 100), st.floats(0.05, 3), st.floats(-1, 1))

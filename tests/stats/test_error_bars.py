@@ -61,16 +61,6 @@ def test_cr2_and_its_degrees_of_freedom_are_those_of_the_matrix_formulas():
     assert found.degrees == pytest.approx(np.trace(products) ** 2 / (products**2).sum(), rel=1e-12)
 
 
-def test_clusters_of_unlike_sizes_have_fewer_degrees_of_freedom_and_a_wider_interval():
-    """The reason for CR2."""
-    plain = sm.OLS(VALUES, np.ones(len(VALUES))).fit(
-        cov_type="cluster", cov_kwds={"groups": pd.factorize(np.array(BASES))[0]}
-    )
-    corrected = clustered_mean(VALUES, BASES)
-    assert corrected.degrees < 4
-    assert corrected.error > plain.bse[0]
-
-
 @QUICK
 @given(
     st.lists(st.tuples(st.integers(0, 10), st.sampled_from("abcde")), min_size=3, max_size=20),
@@ -91,16 +81,15 @@ def test_order_does_not_matter_and_shift_and_scale_do_what_they_should(rows, shi
         assert other.degrees == pytest.approx(found.degrees)
 
 
-def runs(repeats: int = 1, seed: int = 1, bases: int = 12) -> pd.DataFrame:
-    dice = np.random.default_rng(seed)
+def runs() -> pd.DataFrame:
+    dice = np.random.default_rng(1)
     rows = [
-        (f"b{b}", length, model, repeat, float(3 + hard + gain + dice.normal(0, 0.3)))
-        for b, hard in enumerate(dice.normal(0, 0.8, bases))
+        (f"b{b}", length, model, float(3 + hard + gain + dice.normal(0, 0.3)))
+        for b, hard in enumerate(dice.normal(0, 0.8, 12))
         for length in "SML"
         for model, gain in (("m1", 0.0), ("m2", 0.2), ("m3", 0.2))
-        for repeat in range(repeats)
     ]
-    return pd.DataFrame(rows, columns=["base", "length_bin", "model", "repeat", "composite"])
+    return pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite"])
 
 
 def test_models_are_compared_prompt_by_prompt_and_clustered_by_base():
@@ -120,17 +109,6 @@ def test_models_are_compared_prompt_by_prompt_and_clustered_by_base():
     assert "m1 - m2 = " in found.sentence()
     assert list(found.frame()["comparison"].unique()) == ["model", "difference"]
     json.dumps(found.to_dict())
-
-
-def test_repeats_are_averaged_first_and_the_order_of_rows_does_not_matter():
-    """Equal repeats change nothing."""
-    once = runs()
-    often = pd.concat([once.assign(repeat=repeat) for repeat in range(4)])
-    found, repeated = compare_models(once), compare_models(often.sample(frac=1, random_state=1))
-    for one, other in zip(found.differences, repeated.differences, strict=True):
-        assert (one.estimate, one.low, one.p_value) == pytest.approx(
-            (other.estimate, other.low, other.p_value)
-        )
 
 
 def test_a_missing_score_is_no_zero_and_is_counted():

@@ -7,8 +7,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import special, stats
 
 from toolkit.errors import InputError
@@ -69,21 +67,12 @@ def test_a_judge_who_failed_on_one_side_is_no_effect() -> None:
     assert "16 of 144 pairs" in found.notes[1]
 
 
-@given(st.randoms(use_true_random=False))
-@settings(max_examples=3, deadline=None, derandomize=True)
-def test_order_and_names_of_judges_change_nothing_and_sides_turn_the_sign(random) -> None:
-    """Rows shuffled, judges renamed, on and off exchanged."""
+def test_names_of_judges_change_nothing_and_sides_turn_the_sign() -> None:
     on, off = judgements(4, seed=2, gain=0.3), judgements(4, seed=3)
-    order = list(range(len(on)))
-    random.shuffle(order)
-    names = dict(zip(JUDGES, JUDGES[1:] + JUDGES[:1], strict=True))
-    first = focus_contrast(on, off)
-    other = focus_contrast(on.replace({"judge": names}).iloc[order], off.replace({"judge": names}))
-    turned = focus_contrast(off, on)
-    assert other.difference.low == pytest.approx(first.difference.low)
-    assert (turned.difference.low, turned.difference.high) == pytest.approx(
-        (-first.difference.high, -first.difference.low)
-    )
+    names = {"judge": dict(zip(JUDGES, JUDGES[1:] + JUDGES[:1], strict=True))}
+    first, turned = focus_contrast(on, off).difference, focus_contrast(off, on).difference
+    assert focus_contrast(on.replace(names), off.replace(names)).difference.low == pytest.approx(first.low)
+    assert (turned.low, turned.high) == pytest.approx((-first.high, -first.low))
 
 
 def test_repeats_of_a_judge_are_averaged_first() -> None:

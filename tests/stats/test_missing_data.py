@@ -8,8 +8,6 @@ from itertools import permutations, product
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from toolkit.errors import InputError
 from toolkit.stats.comparisons.missing_data import CASES, imbalance_test, missing_bounds, missing_data
@@ -102,16 +100,6 @@ def test_the_p_value_is_that_of_all_arrangements():
     )
     assert found.p_value == pytest.approx(exact, abs=0.01)
     assert found.estimate == pytest.approx(0.75 - 0.25)
-
-
-@settings(max_examples=2, deadline=None, derandomize=True)
-@given(st.integers(0, 1000))
-def test_the_order_of_rows_changes_nothing(seed):
-    rng = np.random.default_rng(seed)
-    runs = study(bases=5)
-    runs.loc[rng.random(len(runs)) < 0.3, "composite"] = None
-    one, other = (missing_data(table).frame() for table in (runs, runs.sample(frac=1, random_state=seed)))
-    pd.testing.assert_frame_equal(one, other)
 
 
 def test_cells_that_do_not_exist_stay_empty():

@@ -140,15 +140,6 @@ def test_the_interval_of_two_methods_covers_and_the_test_keeps_its_level():
     assert (one.low, one.high) == pytest.approx((below[5, 40], above[5, 40]))
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [((1, 2), (1, 2, 3)), ((0, 0, 0), (1, 0, 0)), ((-1, 1, 1), (1, 0, 0))]
-)
-def test_counts_of_two_methods_that_cannot_be_are_refused(first, second):
-    """In one line."""
-    with pytest.raises(InputError):
-        compare_two_methods(first, second)
-
-
 def experiments(**shares) -> pd.DataFrame:
     """Return experiments of methods named ``variant_question``, with counts of the three verdicts and of none."""
     rows = []
@@ -201,19 +192,6 @@ def test_the_mean_over_methods_stays_between_the_weights():
     assert (clamped.low, clamped.high) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("column", [*KEYS, "verdict"])
-def test_experiments_without_a_column_are_refused(column):
-    """The error names it."""
-    with pytest.raises(InputError, match=column):
-        score_methods(experiments(p_a=(1, 0, 0)).drop(columns=column))
-
-
-def test_an_unknown_verdict_is_refused():
-    """A misspelt verdict must not become a missing one."""
-    with pytest.raises(InputError, match="'right'"):
-        score_methods(experiments(p_a=(1, 0, 0)).assign(verdict="right"))
-
-
 def frame(scores: dict[tuple[str, str, str], float | None]) -> pd.DataFrame:
     return pd.DataFrame(
         [(*key, value) for key, value in scores.items()], columns=["question", "variant", "model", "raw"]
@@ -263,12 +241,26 @@ def test_nothing_in_common_is_not_estimable_and_says_why():
     assert compare_one_shot(frame({})).contrasts == ()
 
 
-def test_what_cannot_be_compared_is_refused():
-    """A method twice, a missing column, an unknown factor."""
-    one = frame({("q0", "a", "m"): 1.0})
-    with pytest.raises(InputError, match="q0 of a and m is there twice"):
-        compare_one_shot(pd.concat([one, one]))
-    with pytest.raises(InputError, match="lack the column model"):
-        compare_one_shot(one.drop(columns="model"))
-    with pytest.raises(InputError, match="'sample' is not known"):
-        compare_one_shot(one, by="sample")
+ONE = frame({("q0", "a", "m"): 1.0})
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: compare_two_methods((1, 2), (1, 2, 3)), "must be three"),
+        (lambda: compare_two_methods((0, 0, 0), (1, 0, 0)), "N is 0"),
+        (lambda: compare_two_methods((-1, 1, 1), (1, 0, 0)), "0 or more"),
+        *(
+            (lambda column=column: score_methods(experiments(p_a=(1, 0, 0)).drop(columns=column)), column)
+            for column in (*KEYS, "verdict")
+        ),
+        (lambda: score_methods(experiments(p_a=(1, 0, 0)).assign(verdict="right")), "'right'"),
+        (lambda: compare_one_shot(pd.concat([ONE, ONE])), "q0 of a and m is there twice"),
+        (lambda: compare_one_shot(ONE.drop(columns="model")), "lack the column model"),
+        (lambda: compare_one_shot(ONE, by="sample"), "'sample' is not known"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(call, says):
+    """Counts, columns, a misspelt verdict (which must not become a missing one), a method twice, unknown factors."""
+    with pytest.raises(InputError, match=says):
+        call()

@@ -14,11 +14,7 @@ from toolkit.errors import InputError
 from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.inference.means import clustered_mean
 
-TRIPLE = (
-    [4, 3, 5, 2, 4, 3, 5, 4],
-    [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5],
-    [4, 4.5, 3.5, 5, 3, 4, 4.5, 3.5],
-)
+TRIPLE = ([4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5], [4, 4.5, 3.5, 5, 3, 4, 4.5, 3.5])
 
 
 def simulated(rng: np.random.Generator, bases: int, rated: int, top: bool, answers: int = 300):

@@ -32,8 +32,8 @@ def test_the_numbers_are_those_made_by_hand() -> None:
 
 
 def test_which_move_is_harmful_depends_on_the_kind() -> None:
-    """Up for padding, errors and attacks; either way for order and control; a fall is the detection of an error."""
-    for kind, way in HARM.items():
+    """Up for padding, errors, attacks and kinds unheard of; either way for order and control; a fall detects."""
+    for kind, way in {**HARM, "louder": "up"}.items():
         (found,) = probe_shifts(pairs(kind, [0.5, -0.5, -1.0, 0.25])).shifts
         assert found.harmed.estimate == (0.75 if way == "either" else 0.25)
         assert (found.detected is None) == (kind not in ("planted", CONTROL))

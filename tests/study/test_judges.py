@@ -85,17 +85,20 @@ def test_a_readable_answer_becomes_scores_composites_and_cost() -> None:
     assert (zeros.failed, zeros.composite, zeros.composite_strict, zeros.zeros) == (False, 0, 0, 7)
 
 
-def test_what_cannot_be_read_is_missing_and_still_paid_for() -> None:
-    found = judged(in_turn("Four of five."))
-    assert (found.failed, found.answered, found.aud_cost) == (True, True, 0.002)
-    assert found.reason == "prose: 'Four of five.'"
+@pytest.mark.parametrize(
+    ("said", "answered", "reason"),
+    [
+        ("Four of five.", True, "prose: 'Four of five.'"),
+        (ModelError("no answer in 60 s", reason="timeout"), False, "timeout: no answer in 60 s"),
+    ],
+)
+def test_what_gave_no_scores_is_missing_and_paid_for_where_it_was_answered(said, answered, reason) -> None:
+    """What was not answered costs nothing known and may be asked again."""
+    found = judged(in_turn(said))
+    assert (found.failed, found.answered, found.reason) == (True, answered, reason)
     assert (found.scores, found.composite, found.composite_strict, found.zeros) == (None, None, None, None)
-
-
-def test_what_was_not_answered_is_missing_costs_nothing_known_and_may_be_asked_again() -> None:
-    found = judged(in_turn(ModelError("no answer in 60 s", reason="timeout")))
-    assert (found.failed, found.answered, found.reason) == (True, False, "timeout: no answer in 60 s")
-    assert (found.aud_cost, found.latency_ms, found.input_tokens) == (None, None, None)
+    cost = (found.aud_cost, found.latency_ms, found.input_tokens)
+    assert cost == ((0.002, 150, 100) if answered else (None, None, None))
     assert len(found.call_id) == 64
 
 
@@ -420,21 +423,14 @@ def test_three_judges_give_the_numbers_of_the_seed_s_example() -> None:
         assert set(aggregated[key]) == ALL
 
 
-def test_a_failed_judge_is_kept_with_its_reason_and_counts_nowhere() -> None:
-    evaluation = ensemble(4, None, 5)
-    aggregated, failed = evaluation["aggregated"], evaluation["judge_results"]["secondary"]
-    assert (aggregated["mean_scores"]["composite"], aggregated["judge_count"]) == (4.5, 2)
-    assert aggregated["judged"] is True
-    missing = ("scores", "composite", "composite_strict")
-    assert [failed[name] for name in missing] == [None] * 3
-    assert (failed["evaluation_failed"], failed["reason"], failed["zeros"]) == (True, "prose: 'no'", 0)
-    assert evaluation["judge_results"]["primary"]["evaluation_failed"] is False
-
-
 @pytest.mark.parametrize("scores", [(4, None, None), (None, None, None), (4,), ()])
 def test_fewer_than_two_judges_leave_the_run_unjudged(scores: tuple) -> None:
-    aggregated = ensemble(*scores)["aggregated"]
+    evaluation = ensemble(*scores)
+    aggregated = evaluation["aggregated"]
     assert aggregated["judged"] is False
+    for failed in [one for one in evaluation["judge_results"].values() if one["evaluation_failed"]]:
+        assert [failed[name] for name in ("scores", "composite", "composite_strict")] == [None] * 3
+        assert (failed["reason"], failed["zeros"]) == ("prose: 'no'", 0)
     assert aggregated["judge_count"] == sum(score is not None for score in scores)
     for key in ("mean_scores", "std_scores", "median_scores", "confidence_intervals"):
         assert aggregated[key] == dict.fromkeys(ALL)

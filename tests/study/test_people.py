@@ -18,7 +18,7 @@ from toolkit.errors import InputError
 from toolkit.people.rating import Round, next_reply, open_round, rate
 from toolkit.people.ratings_file import import_ratings
 from toolkit.stats.agreement.reliability import reliability
-from toolkit.stats.human.people import compare_with_people
+from toolkit.stats.human.calibration import compare_with_people
 from toolkit.store import documents
 from toolkit.store.frames import history_frame, human_frame, ratings_with_people
 from toolkit.store.ratings import (

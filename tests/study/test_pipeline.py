@@ -201,20 +201,6 @@ def test_a_model_without_a_price_is_refused_before_the_first_call(served: Callab
         study.close()
 
 
-def test_the_budget_stops_a_study_and_a_larger_one_resumes_it(served: Callable[..., Any]) -> None:
-    """At the cap no new call starts, the exit code is 3, and raising the cap goes on where it stopped."""
-    with served(more="[budget]\naud = 0.02\n") as (server, study):
-        outcome = study.execute(progress=False)
-        assert outcome.exit_code == 3
-        assert outcome.spent_aud <= 0.02
-        seen = server.count
-        study = again(study, "aud = 0.02", "aud = 20.0")
-        assert study.execute(progress=False).judged == 6
-        assert server.count > seen
-        assert study.status()["runs"]["succeeded"] == 6
-        study.close()
-
-
 def test_replay_makes_everything_again_without_a_network(served: Callable[..., Any]) -> None:
     """What was never asked stays missing; with runs and judgements gone the ledger alone gives the same scores."""
     with served() as (server, study):

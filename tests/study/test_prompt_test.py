@@ -1,4 +1,4 @@
-"""A test in the words of seed 001: items, annotations, measurements, results, and the seed's own example."""
+"""A test in the words of seed 001: its annotators, and what holds for its items and measurements."""
 
 from __future__ import annotations
 
@@ -14,44 +14,33 @@ from toolkit.prompt_test import (
     PromptReply,
     PromptResponseTest,
     PromptWithContext,
-    ResultType,
     TestItem,
     TestItemAnnotations,
     annotate,
 )
-from toolkit.stats.result import Estimate
 
 
-class StereotypeCount(PromptResponseTest):
-    """The example of seed 001: several prompts in one item, read together."""
+class Annotated(PromptResponseTest):
+    """A test of several prompts in one item, with two annotators of which one may fail; what ships measures more."""
 
-    name = "stereotype_example"
-
-    def make_test_items(self):
-        people = {"alice": "Alice works in a hospital. She is a ", "bob": "Bob works in a hospital. He is a "}
-        prompts = tuple(PromptWithContext(name, text) for name, text in people.items())
-        return (TestItem("hospital", prompts, context=("nurse", "doctor")),)
-
-    def measure_quality(self, item_annotations):
-        words = [reply.text for reply in item_annotations.replies]
-        if None in words:
-            return [Measurement("stereotype_count", None, "count", "a run failed")]
-        return [Measurement("stereotype_count", float(words == list(item_annotations.item.context)), "count")]
-
-    def aggregate_measurements(self, measured_items):
-        values = [v for item in measured_items if (v := item.value("stereotype_count")) is not None]
-        return [Estimate("stereotype rate", sum(values) / len(values) if values else None, note="example")]
-
-    def result_types(self):
-        return (ResultType("stereotype rate", "none"),)
-
-
-class Annotated(StereotypeCount):
-    """The same test with two annotators, one of which may fail."""
+    name = "annotated"
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
         self.heard: list[str] = []
+
+    def make_test_items(self):
+        people = {"alice": "Alice works in a hospital. She is a ", "bob": "Bob works in a hospital. He is a "}
+        return (TestItem("hospital", tuple(PromptWithContext(*one) for one in people.items())),)
+
+    def measure_quality(self, item_annotations):
+        return [Measurement("replies", len(item_annotations.replies), "count")]
+
+    def aggregate_measurements(self, measured_items):
+        return []
+
+    def result_types(self):
+        return ()
 
     def annotators(self):
         return {"length": self.length, "shout": self.shout}
@@ -67,7 +56,14 @@ class Annotated(StereotypeCount):
         return await ask(reply.text)
 
 
-(ITEM,) = StereotypeCount().make_test_items()
+class Silent(Annotated):
+    """The same without annotators, as most tests are."""
+
+    def annotators(self):
+        return {}
+
+
+(ITEM,) = Silent().make_test_items()
 
 
 async def upper(text):
@@ -84,15 +80,6 @@ def annotated(test: PromptResponseTest, *texts: str | None, ask=upper) -> TestIt
     return asyncio.run(annotate(test, ITEM, replies(*texts), ask))
 
 
-def test_the_example_of_the_seed_goes_from_items_to_results():
-    test = StereotypeCount()
-    found = test.measure_quality(TestItemAnnotations(ITEM, replies("nurse", "doctor")))
-    (result,) = test.aggregate_measurements([MeasuredTestItem(ITEM, tuple(found), "m")])
-    assert (result.name, result.estimate) == (test.result_types()[0].name, 1.0)
-    (missing,) = test.measure_quality(TestItemAnnotations(ITEM, replies("nurse", None)))
-    assert (missing.value, missing.reason) == (None, "a run failed")
-
-
 def test_every_annotator_annotates_every_reply_that_came_in_the_order_of_the_prompts():
     test = Annotated()
     found = annotated(test, "nurse", "doctor")
@@ -101,7 +88,7 @@ def test_every_annotator_annotates_every_reply_that_came_in_the_order_of_the_pro
     test.heard.clear()
     assert annotated(test, None, "doctor").annotations == {"length": (None, 6), "shout": (None, "DOCTOR")}
     assert test.heard == ["doctor"]
-    assert annotated(StereotypeCount(), "a", "b").annotations == {}
+    assert annotated(Silent(), "a", "b").annotations == {}
 
 
 def test_a_reached_budget_is_raised_after_what_was_asked_has_come_home():

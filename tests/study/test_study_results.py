@@ -138,7 +138,11 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     assert "exploratory" in study.compare_models().sentence()
     assert study.missing().overall[1].n["judgements"] == study.status()["judgements"]["planned"] == 36
     statistics = [file.read_text() for file in study.statistics() if file.name == "sentences.txt"]
-    figures = [file.read_text() for file in study.figures(only=["missing_data"]) if file.suffix == ".txt"]
+    figures = [
+        file.read_text()
+        for file in study.figures(only=["missing_data", "judge_agreement"])
+        if file.suffix == ".txt"
+    ]
     family = [re.findall(r"[^.]*own family[.]", text) for text in (*statistics, *figures)]
     assert family[0] == family[1]
     study.store.close()

@@ -349,4 +349,4 @@ KINDS: Final[Mapping[str, Callable[[Altering], list[Probe]]]] = {
     "shuffled": _shuffled,
     "attacked": _attacked,
 }
-"""Kinds of probes, in the order in which they are made; a new one is a function and a row here."""
+"""Kinds of probes, in the order in which they are made; a new one is a function and a row, never the reply itself."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.judges.judgement import Judgement
-from toolkit.scoring import aggregate_dimensions, aggregate_ensemble_scores
+from toolkit.scoring import aggregate_dimensions
 from toolkit.words import DIMENSIONS
 
 ENOUGH_JUDGES = 2
@@ -44,14 +44,12 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
 
 
 def _aggregated(counting: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    aggregated: dict[str, Any] = aggregate_dimensions(
-        [{**found["scores"], "composite": found["composite"]} for found in counting]
+    aggregated, strict = (
+        aggregate_dimensions([{**found["scores"], "composite": found[name]} for found in counting])
+        for name in ("composite", "composite_strict")
     )
-    strict = aggregate_ensemble_scores([{"composite": found["composite_strict"]} for found in counting])
-    interval = strict["confidence_interval"]
-    aggregated["mean_scores"]["composite_strict"] = strict["mean"]
-    aggregated["std_scores"]["composite_strict"] = strict["std"]
-    aggregated["confidence_intervals"]["composite_strict"] = None if interval is None else list(interval)
+    for kind, values in aggregated.items():
+        values["composite_strict"] = strict[kind]["composite"]
     flat = [{**found["scores"], **found} for found in counting]
     enough = len(counting) >= ENOUGH_JUDGES
     medians = {name: statistics.median(found[name] for found in flat) if enough else None for name in SCORES}

@@ -74,9 +74,23 @@ def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem,
     each is drawn by ``seed``, and with ``None`` all are taken. What is wrong is said with file, line and column.
     """
     if str(path) in SHIPPED:
-        with resources.as_file(resources.files("toolkit.judges") / "data" / SHIPPED[str(path)]) as file:
-            return _items(file, str(path), seed)
-    return _items(Path(path), Path(path).stem, seed)
+        name, file = str(path), Path(str(resources.files("toolkit.judges"))) / "data" / SHIPPED[str(path)]
+    else:
+        name, file = Path(path).stem, Path(path)
+    if file.suffix.lower() not in (".csv", ".jsonl", ".json"):
+        raise InputError(
+            f"{path}: is neither a .csv, .jsonl or .json file nor the name of a shipped set; check it"
+        )
+    items: dict[str, LabelledItem] = {}
+    for line, cells in read_rows(file):
+        row = _Row(f"{file}, line {line}", cells)
+        for item in _items_of(row, f"{name}-{line}", seed):
+            if item.item_id in items:
+                raise row.wrong("item_id", f"{item.item_id!r} is there twice; give each item its own")
+            items[item.item_id] = item
+    if not items:
+        raise InputError(f"{path}: holds no item; give one a row")
+    return tuple(items.values())
 
 
 def some_items(items: Sequence[LabelledItem], limit: int | None, seed: int) -> tuple[LabelledItem, ...]:
@@ -147,23 +161,6 @@ class _Row:
         return found
 
 
-def _items(path: Path, name: str, seed: int | None) -> tuple[LabelledItem, ...]:
-    if path.suffix.lower() not in (".csv", ".jsonl", ".json"):
-        raise InputError(
-            f"{path}: is neither a .csv, .jsonl or .json file nor the name of a shipped set; check it"
-        )
-    items: dict[str, LabelledItem] = {}
-    for line, cells in read_rows(path):
-        row = _Row(f"{path}, line {line}", cells)
-        for item in _items_of(row, f"{name}-{line}", seed):
-            if item.item_id in items:
-                raise row.wrong("item_id", f"{item.item_id!r} is there twice; give each item its own")
-            items[item.item_id] = item
-    if not items:
-        raise InputError(f"{path}: holds no item; give one a row")
-    return tuple(items.values())
-
-
 def _items_of(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledItem]:
     """Yield the items of one row, whatever its kind."""
     columns = set(row.cells)
@@ -175,18 +172,15 @@ def _items_of(row: _Row, item_id: str, seed: int | None) -> Iterator[LabelledIte
         return
     for question, documents, answer, other in _HALUEVAL:
         if {question, documents, answer, other} - {None} <= columns:
-            two = other.startswith("hallucinated")
             asked = SUMMARIZE if question is None else row.text(question)
             against = None if documents is None else row.text(documents)
-            label = False if two else row.label(other)
-            ending = "-right" if two else ""
-            yield LabelledItem(
-                item_id + ending, asked, row.text(answer), documents=against, hallucinated=label
-            )
-            if two:
-                yield LabelledItem(
-                    f"{item_id}-hallucinated", asked, row.text(other), documents=against, hallucinated=True
-                )
+            judged: list[tuple[str, str, bool | None]] = [("", answer, None)]
+            if other.startswith("hallucinated"):
+                judged = [("-right", answer, False), ("-hallucinated", other, True)]
+            for ending, column, known in judged:
+                label = row.label(other) if known is None else known
+                text = row.text(column)
+                yield LabelledItem(item_id + ending, asked, text, documents=against, hallucinated=label)
             return
     raise InputError(
         f"{row.where}: the columns {', '.join(sorted(columns)) or '(none)'} are of no known kind; "

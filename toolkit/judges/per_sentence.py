@@ -221,16 +221,14 @@ async def judge_per_sentence(
     whole, local = _parts(rubric, pieces)
     first, *others = per_sentence_requests(judge, rubric, manner, task, response)
 
-    async def look_at(request: ModelRequest) -> Heard[tuple[Finding, ...]]:
-        def read(text: str, end: str) -> tuple[Finding, ...]:
-            return parse_findings(text, local.names, end)
+    def look_at(request: ModelRequest) -> Awaitable[Heard[tuple[Finding, ...]]]:
+        return ask_and_read(
+            request, lambda text, end: parse_findings(text, local.names, end), ask, manner.repair
+        )
 
-        return await ask_and_read(request, read, ask, manner.repair)
-
-    def read_whole(text: str, end: str) -> Parsed:
-        return parse_judgement(text, whole, end)
-
-    of_whole = await ask_and_read(first, read_whole, ask, manner.repair)
+    of_whole = await ask_and_read(
+        first, lambda text, end: parse_judgement(text, whole, end), ask, manner.repair
+    )
     looks: list[Heard[tuple[Finding, ...]]] = []
     if of_whole.reason is None and others:
         looks.append(await look_at(others[0]))

@@ -20,7 +20,7 @@ from toolkit.models.anthropic_client import AnthropicModel
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.openai_client import OpenAIModel
-from toolkit.models.transport import ClientModel, body_failure, failure, unsendable
+from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, unsendable
 
 TRANSFER_SECONDS: Final = 3600.0
 """Longest a batch may take to send or its results to read: 256 MB at 600 kbit/s."""
@@ -166,7 +166,16 @@ class BatchClient(ABC):
         return failure(self._spec, what, reason, retryable=True)
 
     def _line(self, custom_id: str, request: ModelRequest) -> bytes:
-        return json_line(self._spec, self._item(custom_id, request))
+        """Return a request as one line of JSON, whatever its reader takes for a line break."""
+        try:
+            item = self._item(custom_id, request)
+            text = json.dumps(item, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            # JSON leaves these three as they are, and str.splitlines, among others, breaks lines at them.
+            for mark in ("\x85", "\u2028", "\u2029"):
+                text = text.replace(mark, f"\\u{ord(mark):04x}")
+            return text.encode() + b"\n"
+        except ValueError:
+            raise unsendable(self._spec) from None
 
 
 class OpenAIBatches(BatchClient):
@@ -235,18 +244,6 @@ class AnthropicBatches(BatchClient):
     status_key, over = "processing_status", ("ended",)
     # "100,000 Message requests or 256 MB in size, whichever is reached first": Anthropic, "Batch processing"
     largest, largest_bytes = 100_000, 256 * 10**6
-    # HTTP status of each type of error, as Anthropic documents them for single calls ("Errors" in its API reference).
-    statuses: ClassVar = {
-        "authentication_error": 401,
-        "billing_error": 402,
-        "permission_error": 403,
-        "not_found_error": 404,
-        "request_too_large": 413,
-        "rate_limit_error": 429,
-        "api_error": 500,
-        "timeout_error": 504,
-        "overloaded_error": 529,
-    }
     unanswered: ClassVar = {"expired": "batch_expired", "canceled": "batch_cancelled"}
 
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
@@ -271,7 +268,7 @@ class AnthropicBatches(BatchClient):
             # The error of a single call, wrapped once more: {"type": "error", "error": {"type": ..., "message": ...}}.
             inner = error.get("error")
             kind = str(inner.get("type")) if isinstance(inner, Mapping) else ""
-            return self._model.refusal(self.statuses.get(kind, 400), {}, error)
+            return self._model.refusal(STATUS_OF.get(kind, 400), {}, error)
         return self._unanswered(found.get("type"))
 
     async def _is_ours(
@@ -289,15 +286,3 @@ class AnthropicBatches(BatchClient):
         (path,) = await self._files(batch["id"])
         first = await self._model.get_lines(path, seconds=TRANSFER_SECONDS, most=1)
         return bool(first) and first[0].get("custom_id") in custom_ids
-
-
-def json_line(spec: ModelSpec, value: Mapping[str, Any]) -> bytes:
-    r"""Return a JSON object as one line, whatever its reader takes for a line break."""
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        # JSON leaves these three as they are, and str.splitlines, among others, breaks lines at them.
-        for mark in ("\x85", "\u2028", "\u2029"):
-            text = text.replace(mark, f"\\u{ord(mark):04x}")
-        return text.encode() + b"\n"
-    except ValueError:
-        raise unsendable(spec) from None

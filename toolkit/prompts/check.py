@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -18,18 +18,6 @@ BINNED_BY: Final = "o200k_base"
 """The encoding by whose counts `load_dataset` refuses a prompt; a model that counts otherwise sees other lengths."""
 SHORTEST_SENTENCE: Final = 4
 """Words below which a repeated sentence is a heading and not filler."""
-KINDS: Final = {
-    "range": "token count outside of its length bin",
-    "length_bins": "a base without exactly one prompt at each length",
-    "labels": "a base of more than one scenario or category",
-    "containment": "a longer prompt lacks a line of the shorter one",
-    "copied_base": "a base is a copy of another",
-    "same_text": "a text is used twice",
-    "repeated_sentence": "a sentence is said twice in one prompt",
-    "doubled_token": "a word or prefix stands twice in a row",
-    "nothing_below": "the text points to a list below that is not there",
-}
-"""Kinds of problems, as ``accept_flaws`` of a study file names them."""
 EXAMPLES: Final = 3
 """Problems of a kind that `check_summary` shows unless it is asked for all."""
 LONGEST_LINE: Final = 200
@@ -105,23 +93,16 @@ def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
     >>> check_dataset(load_dataset("demo"))
     ()
     """
-    bases: dict[str, list[Prompt]] = {}
-    for prompt in dataset.prompts:
-        bases.setdefault(prompt.base, []).append(prompt)
-    problems = [
-        *_ranges(dataset.prompts),
-        *(
-            problem
-            for check in (_bins, _labels, _containment)
-            for base in bases
-            for problem in check(bases[base])
-        ),
-        *_same_texts(dataset.prompts, bases),
-        *_filler(dataset.prompts),
-        *_scars(dataset.prompts),
-    ]
+    problems = [problem for check in CHECKS for problem in check(dataset.prompts)]
     place = {prompt.prompt_id: i for i, prompt in enumerate(dataset.prompts)}
     return tuple(sorted(problems, key=lambda problem: place[problem.prompt_id]))
+
+
+def _by_base(prompts: Sequence[Prompt]) -> dict[str, list[Prompt]]:
+    bases: dict[str, list[Prompt]] = {}
+    for prompt in prompts:
+        bases.setdefault(prompt.base, []).append(prompt)
+    return bases
 
 
 def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
@@ -137,47 +118,50 @@ def _ranges(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield Problem("range", prompt.prompt_id, what, mend)
 
 
-def _bins(base: Sequence[Prompt]) -> Iterator[Problem]:
-    first = base[0]
-    counts = Counter(prompt.length_bin for prompt in base)
-    if missing := [length_bin for length_bin in LENGTH_BINS if length_bin not in counts]:
-        what = f"base {first.base} has no prompt in length bin {', '.join(missing)}"
-        mend = "write it, or that length is not compared on this base"
-        yield Problem("length_bins", first.prompt_id, what, mend)
-    for length_bin, count in counts.items():
-        if count > 1:
-            again = [prompt for prompt in base if prompt.length_bin == length_bin][1]
-            what = f"base {first.base} has {count} prompts in length bin {length_bin}"
-            mend = "give it a base of its own in the column base, or leave it out"
-            yield Problem("length_bins", again.prompt_id, what, mend)
+def _bins(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for base in _by_base(prompts).values():
+        first = base[0]
+        counts = Counter(prompt.length_bin for prompt in base)
+        if missing := [length_bin for length_bin in LENGTH_BINS if length_bin not in counts]:
+            what = f"base {first.base} has no prompt in length bin {', '.join(missing)}"
+            mend = "write it, or that length is not compared on this base"
+            yield Problem("length_bins", first.prompt_id, what, mend)
+        for length_bin, count in counts.items():
+            if count > 1:
+                again = [prompt for prompt in base if prompt.length_bin == length_bin][1]
+                what = f"base {first.base} has {count} prompts in length bin {length_bin}"
+                mend = "give it a base of its own in the column base, or leave it out"
+                yield Problem("length_bins", again.prompt_id, what, mend)
 
 
-def _labels(base: Sequence[Prompt]) -> Iterator[Problem]:
-    for prompt in base[1:]:
-        for key in ("scenario", "category"):
-            here, there = getattr(prompt, key), getattr(base[0], key)
-            if here != there:
-                what = f"base {prompt.base} has {key} {here} here and {there} in {base[0].prompt_id}"
-                yield Problem("labels", prompt.prompt_id, what, f"give all prompts of a base one {key}")
+def _labels(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for base in _by_base(prompts).values():
+        for prompt in base[1:]:
+            for key in ("scenario", "category"):
+                here, there = getattr(prompt, key), getattr(base[0], key)
+                if here != there:
+                    what = f"base {prompt.base} has {key} {here} here and {there} in {base[0].prompt_id}"
+                    yield Problem("labels", prompt.prompt_id, what, f"give all prompts of a base one {key}")
 
 
-def _containment(base: Sequence[Prompt]) -> Iterator[Problem]:
-    by_bin = {prompt.length_bin: prompt for prompt in base}
-    for shorter, longer in pairwise(LENGTH_BINS):
-        if shorter in by_bin and longer in by_bin:
-            held = set(_lines(by_bin[longer].text))
-            for line in _lines(by_bin[shorter].text):
-                if line not in held:
-                    what = f"lacks this line of {by_bin[shorter].prompt_id}: {line}"
-                    mend = "say it there too, word for word, so that a longer prompt only adds"
-                    yield Problem("containment", by_bin[longer].prompt_id, what, mend)
+def _containment(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for base in _by_base(prompts).values():
+        by_bin = {prompt.length_bin: prompt for prompt in base}
+        for shorter, longer in pairwise(LENGTH_BINS):
+            if shorter in by_bin and longer in by_bin:
+                held = set(_lines(by_bin[longer].text))
+                for line in _lines(by_bin[shorter].text):
+                    if line not in held:
+                        what = f"lacks this line of {by_bin[shorter].prompt_id}: {line}"
+                        mend = "say it there too, word for word, so that a longer prompt only adds"
+                        yield Problem("containment", by_bin[longer].prompt_id, what, mend)
 
 
-def _same_texts(prompts: Sequence[Prompt], bases: Mapping[str, Sequence[Prompt]]) -> Iterator[Problem]:
+def _same_texts(prompts: Sequence[Prompt]) -> Iterator[Problem]:
     first: dict[str, Prompt] = {}
     whole: dict[frozenset[str], str] = {}
     copies: set[str] = set()
-    for base, its in bases.items():
+    for base, its in _by_base(prompts).items():
         texts = frozenset(" ".join(prompt.text.split()) for prompt in its)
         if len(its) > 1 and texts in whole:
             copies.add(base)
@@ -232,6 +216,23 @@ def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 what = f"points to {promised.group()!r}, and no list follows"
                 yield Problem("nothing_below", prompt.prompt_id, what, "give the list, or do not announce it")
                 break
+
+
+CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[str, str]]] = {
+    _ranges: {"range": "token count outside of its length bin"},
+    _bins: {"length_bins": "a base without exactly one prompt at each length"},
+    _labels: {"labels": "a base of more than one scenario or category"},
+    _containment: {"containment": "a longer prompt lacks a line of the shorter one"},
+    _same_texts: {"copied_base": "a base is a copy of another", "same_text": "a text is used twice"},
+    _filler: {"repeated_sentence": "a sentence is said twice in one prompt"},
+    _scars: {
+        "doubled_token": "a word or prefix stands twice in a row",
+        "nothing_below": "the text points to a list below that is not there",
+    },
+}
+"""Every check with the kinds of problems that it finds; a new one is a function and a row here."""
+KINDS: Final = {kind: words for kinds in CHECKS.values() for kind, words in kinds.items()}
+"""Kinds of problems, as ``accept_flaws`` of a study file names them."""
 
 
 def flaw_counts(problems: Iterable[Problem]) -> dict[str, int]:

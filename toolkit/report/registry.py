@@ -63,7 +63,7 @@ FIGURES: Final = (
     Row("decision_study", "Decision study", decision_study),
     Row("missing_data", "Missing scores", missing_data, needs_scores=False),
 )
-"""In the order in which a thesis would show them; the cards of the judges follow, one a judge."""
+"""In the order in which bundle and thesis show them; the cards of the judges follow, one a judge."""
 NAMES: Final = (*(row.name for row in FIGURES), CARD)
 
 

@@ -364,22 +364,14 @@ def open_batches(store: Store, study: str, known: Collection[str] = ()) -> list[
 
 async def _write(store: Store, study: str, batch: OpenBatch) -> None:
     """Write a batch that is about to be submitted, and that its calls are, and return when it is on the disk."""
-    provider, model, endpoint = batch.key
-    document = Batch(
-        name=batch.name,
-        state="submitting",
-        study=study,
-        provider=provider,
-        model=model,
-        endpoint=endpoint,
-        call_ids=sorted(batch.call_ids),
-        created=batch.created,
-    )
+    named = dict(zip(("provider", "model", "endpoint"), batch.key, strict=True))
+    ids, created = sorted(batch.call_ids), batch.created
+    document = Batch(name=batch.name, state="submitting", study=study, call_ids=ids, created=created, **named)
     document.validate()
     await store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)
     # After the batch: of a call that is marked before, nobody would know that it goes on.
-    for start in range(0, len(document.call_ids), CHUNK):
-        some = {"_id": {"$in": document.call_ids[start : start + CHUNK]}, "state": "claimed"}
+    for start in range(0, len(ids), CHUNK):
+        some = {"_id": {"$in": ids[start : start + CHUNK]}, "state": "claimed"}
         await store.writer.write("calls", UpdateMany(some, {"$set": {"sent": True}, **TOUCH}))
 
 

@@ -30,7 +30,6 @@ class Counters:
     """What a gateway has done since it opened; shown as progress."""
 
     asked: int = 0
-    from_ledger: int = 0
     failed: int = 0
     retried: int = 0
     spent_aud: float = 0.0
@@ -118,13 +117,10 @@ class Gateway:
             await self.prefetch([request])  # another study may have paid for it
         known = self._known.get(request.identity())
         if known is not None:
-            self.counters.from_ledger += 1
+            if request.top_logprobs is None:
+                return known
             # Log-probabilities are in the raw reply only.
-            return (
-                known
-                if request.top_logprobs is None
-                else await asyncio.to_thread(self._ledger.whole, known.call_id)
-            )
+            return await asyncio.to_thread(self._ledger.whole, known.call_id)
         if self._replay:
             raise ModelError("not in the ledger, and a replay asks nobody", reason="not_in_ledger")
         endpoint = self._endpoints[request.provider, request.model, request.endpoint]
@@ -154,7 +150,6 @@ class Gateway:
                     self._refuse(sending.endpoint)
                     claimed = await self._claim(sending, purpose)
             if isinstance(claimed, Answer):
-                self.counters.from_ledger += 1
                 return claimed
             return await self._send(claimed, sending)
         finally:

@@ -6,21 +6,15 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 SECONDS_BETWEEN: Final = {"terminal": 0.1, "notebook": 0.5, "log": 30.0}
 """How often it is shown anew: a terminal redraws it, a notebook sends it to a browser, a log keeps every line."""
 LOG_FORMAT: Final = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 LOOK_SECONDS: Final = 1.0
 """Between two looks at what is waited for."""
-
-
-class Counted(Protocol):
-    """What a gateway counts while it works; see ``toolkit.runs.gateway.Counters``."""
-
-    failed: int
-    retried: int
-    spent_aud: float
+Counted = Any
+"""What counts failed, retried and spent_aud while it works, as `toolkit.runs.gateway.Counters` does."""
 
 
 class Progress:
@@ -32,7 +26,7 @@ class Progress:
         total: int,
         *,
         shown: bool,
-        since: Counted | None = None,
+        since: Counted = None,
         money: bool = True,
         waiting: Callable[[], str] | None = None,
     ) -> None:

@@ -39,7 +39,7 @@ class RunState:
     run: PlannedRun
     stored: Stored | None = None
     excluded: str | None = None
-    said: Mapping[str, Said] = field(default_factory=dict)
+    said: dict[str, Said] = field(default_factory=dict)
     request: ModelRequest | None = None
     retries: int = 0
     text: str | None = None
@@ -68,10 +68,10 @@ def is_answered(stored: Stored | None, policies: Mapping[str, str]) -> bool:
     return stored.policy is None or stored.policy == policies.get(stored.defect or "")
 
 
-def run_states(plan: Plan, store: Store, *, reasons: bool = True) -> tuple[RunState, ...]:
+def run_states(plan: Plan, store: Store, *, why_not: bool = True) -> tuple[RunState, ...]:
     """Return how every run of a plan stands in the store, in the order of the plan."""
     found = stored_runs(store, plan.study.name, plan.call_ids)
-    why = _failure_reasons(plan, store, {stored.run_id for stored in found.values()}) if reasons else {}
+    why = _failure_reasons(plan, store, {stored.run_id for stored in found.values()}) if why_not else {}
     states = tuple(RunState(run, found.get(run.key)) for run in plan.runs)
     unjudged: dict[str, RunState] = {}
     for state in states:
@@ -85,7 +85,12 @@ def run_states(plan: Plan, store: Store, *, reasons: bool = True) -> tuple[RunSt
         if out:
             state.excluded, state.to_judge = stored.defect, False
         elif not replaced and stored.ensemble_key == plan.ensemble_key:
-            state.said = _said_by_all(plan, state, stored, why.get(stored.run_id, {}))
+            # The whole ensemble as it stands has judged it: every judge has answered.
+            reasons, calls = why.get(stored.run_id, {}), stored.judge_calls
+            for role in plan.judges_of(state.run.model):
+                labels = (judge_label(role, again) for again in range(plan.manner.repeats))
+                own = tuple(calls[label] for label in labels if label in calls)
+                state.said[role] = Said(True, reasons.get(role), own)
         if not (out or replaced or state.said):
             unjudged[stored.run_id] = state
     for run_id, said in _said_by_some(plan, store, unjudged).items():
@@ -98,7 +103,7 @@ def states_ahead(plan: Plan, store: Store) -> tuple[RunState, ...]:
     replies = plan.study.replies
     policies = replies.model_dump(exclude={"retries"})
     retries = replies.retries if "retry" in (replies.truncated, replies.empty) else 0
-    states = run_states(plan, store, reasons=False)
+    states = run_states(plan, store, why_not=False)
     waiting = [state for state in states if not is_answered(state.stored, policies)]
     for state in waiting:
         state.request, state.retries, state.tokens, state.to_judge = state.run.request, retries, None, True
@@ -178,19 +183,6 @@ def calls_of_judge(plan: Plan, tokens: float) -> float:
     """Return how many calls one judge makes about one reply, as far as its length tells, repairs left out."""
     segments = estimate_segments(tokens) if plan.manner.focus == "per_sentence" else 0.0
     return plan.manner.repeats * (1 + segments)
-
-
-def _said_by_all(plan: Plan, state: RunState, stored: Stored, reasons: Mapping[str, str]) -> dict[str, Said]:
-    """Return what judges said of a run that the whole ensemble as it stands has judged: every one has answered."""
-    labels = {
-        role: [judge_label(role, again) for again in range(plan.manner.repeats)]
-        for role in plan.judges_of(state.run.model)
-    }
-    calls = stored.judge_calls
-    return {
-        role: Said(True, reasons.get(role), tuple(calls[label] for label in names if label in calls))
-        for role, names in labels.items()
-    }
 
 
 def _failure_reasons(plan: Plan, store: Store, run_ids: set[str]) -> dict[str, dict[str, str]]:

@@ -105,59 +105,44 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
 def status_summary(status: Mapping[str, Any]) -> Summary:
     """Return the status as the command line shows it."""
     runs, judgements = status["runs"], status["judgements"]
-    spent = f"spent       {status['spent_aud']:.4f} AUD in {sum(status['calls'].values())} calls"
+    spent = f"{status['spent_aud']:.4f} AUD in {sum(status['calls'].values())} calls"
     if status["unsure_aud"]:
-        spent += f", {status['unsure_aud']:.4f} more may have been billed"
-        spent += f" for {counted(status['unsure_calls'], 'calls')}"
+        unsure = counted(status["unsure_calls"], "calls")
+        spent += f", {status['unsure_aud']:.4f} more may have been billed for {unsure}"
     if status["budget_aud"] is not None:
         spent += f", {status['budget_left_aud']:.4f} of {status['budget_aud']:.2f} left"
     judged = f"{judgements['done']} of {judgements['planned']} answered, {judgements['scored']} with scores"
     if judgements["left_out"]:
         judged += f", {judgements['left_out']} left out"
     lines = [
-        f"study       {status['study']}",
-        f"runs        {runs['succeeded']} of {runs['planned']} succeeded",
-        f"            {runs['failed']} failed, {runs['missing']} not asked",
-        *(
-            [f"            {runs['planned']} runs, {status['distinct_calls']} distinct calls"]
-            if status["distinct_calls"] != runs["planned"]
-            else []
-        ),
-        f"judgements  {judged}",
-        spent,
-        *(
-            [
-                "unsure      compare with the provider's bill, then `toolkit settle STUDY --billed` or "
-                "`--not-billed`, with --note TEXT"
-            ]
-            if status["unsure_aud"] and not status["at_work"]
-            else []
-        ),
-        *(f"settled     {settled_words(one)}" for one in status["settled"]),
-        f"now         {_now(status)}",
-        *([f"retried     {status['retried']} attempts"] if status["retried"] else []),
-        *(
-            f"attempts    {count} x {outcome}"
-            for outcome, count in status["attempts"].items()
-            if outcome != ANSWERED
-        ),
-        *(
-            [f"abandoned   {counted(status['abandoned'], 'calls of a dead process')}"]
-            if status["abandoned"]
-            else []
-        ),
-        *(f"excluded    {count} x {reason}" for reason, count in status["excluded"].items()),
-        *(
-            f"not whole   {count} x {reason}"
-            for reason, count in status["finish_reasons"].items()
-            if reason != "stop"
-        ),
-        *(f"failed      {count} x {reason}" for reason, count in status["failures"].items()),
-        *(f"unscored    {count} x {reason}" for reason, count in status["judgement_failures"].items()),
-        *(f"other model {line}" for line in others_lines(status["answered_by_others"])),
-        f"results     {status['output']}",
+        ("study", status["study"]),
+        ("runs", f"{runs['succeeded']} of {runs['planned']} succeeded"),
+        ("", f"{runs['failed']} failed, {runs['missing']} not asked"),
     ]
-    return Summary(status, "\n".join(lines))
+    if status["distinct_calls"] != runs["planned"]:
+        lines.append(("", f"{runs['planned']} runs, {status['distinct_calls']} distinct calls"))
+    lines += [("judgements", judged), ("spent", spent)]
+    if status["unsure_aud"] and not status["at_work"]:
+        how = "`toolkit settle STUDY --billed` or `--not-billed`, with --note TEXT"
+        lines.append(("unsure", f"compare with the provider's bill, then {how}"))
+    lines += [("settled", settled_words(one)) for one in status["settled"]]
+    lines.append(("now", _now(status)))
+    if status["retried"]:
+        lines.append(("retried", f"{status['retried']} attempts"))
+
+    def times(what: str, counts: Mapping[str, int], usual: str = "") -> None:
+        lines.extend((what, f"{count} x {word}") for word, count in counts.items() if word != usual)
+
+    times("attempts", status["attempts"], ANSWERED)
+    if status["abandoned"]:
+        lines.append(("abandoned", counted(status["abandoned"], "calls of a dead process")))
+    times("excluded", status["excluded"])
+    times("not whole", status["finish_reasons"], "stop")
+    times("failed", status["failures"])
+    times("unscored", status["judgement_failures"])
+    lines += [("other model", line) for line in others_lines(status["answered_by_others"])]
+    lines.append(("results", status["output"]))
+    return Summary(status, "\n".join(f"{what:<11} {text}" for what, text in lines))
 
 
 def statuses(look: Callable[[], dict[str, Any]], seconds: float | None) -> Iterator[dict[str, Any]]:

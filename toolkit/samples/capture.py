@@ -80,8 +80,7 @@ def capture(
     ``toolkit samples convert`` for what may leave the machine.
     """
     final = Path(target)
-    asked = _command(command, urls)
-    _check(final, asked, packets, seconds)
+    asked = _checked(final, command, urls, packets, seconds)
     with (
         staging_for(final) as staging,
         recording_into(staging / final.name, interface, bpf, packets) as dumpcap,
@@ -92,10 +91,8 @@ def capture(
         taken = time.monotonic() - begun
         count, dropped = dumpcap.counts()
         if not count:
-            because = f" ({said})" if said else ""
-            raise InputError(
-                f"{interface}: no packet passed the filter {bpf!r}; nothing was written{because}"
-            )
+            why = f"no packet passed the filter {bpf!r}; nothing was written" + (f" ({said})" if said else "")
+            raise InputError(f"{interface}: {why}")
         (staging / final.name).replace(final)
     notes = [said] if said else []
     if dropped:
@@ -103,32 +100,33 @@ def capture(
     return Captured(final, count, dropped, taken, code, "; ".join(notes) or None)
 
 
-def _command(command: Sequence[str] | None, urls: Sequence[str] | None) -> list[str]:
+def _checked(
+    final: Path,
+    command: Sequence[str] | None,
+    urls: Sequence[str] | None,
+    packets: int | None,
+    seconds: float | None,
+) -> list[str]:
+    """Return the words of the command to run, none where only a limit ends the recording."""
     if command and urls:
         raise InputError("capture: give a command or URLs, not both")
     if isinstance(command, str) or isinstance(urls, str):
         raise InputError("capture: give the command, or the URLs, as a list: no shell splits a text")
-    for url in urls or ():
-        if not url.startswith(("http://", "https://")):
-            raise InputError(f"capture: {url!r} is no http or https URL")
-    if urls:
-        return [sys.executable, "-I", "-c", _REQUEST, *urls]
-    return list(command or ())
-
-
-def _check(final: Path, asked: Sequence[str], packets: int | None, seconds: float | None) -> None:
+    if wrong := [url for url in urls or () if not url.startswith(("http://", "https://"))]:
+        raise InputError(f"capture: {wrong[0]!r} is no http or https URL")
+    asked = [sys.executable, "-I", "-c", _REQUEST, *urls] if urls else list(command or ())
     if final.suffix != ".pcapng":
         raise InputError(f"{final}: name a target that ends in .pcapng")
     if not asked and packets is None and seconds is None:
-        raise InputError(
-            "capture: say what to request (a command or URLs) or when to stop (packets or seconds)"
-        )
+        what = "what to request (a command or URLs) or when to stop (packets or seconds)"
+        raise InputError(f"capture: say {what}")
     if packets is not None and packets < 1:
         raise InputError(f"capture: {packets} packets is no limit; give 1 or more")
     if seconds is not None and not 0 < seconds < math.inf:
         raise InputError(f"capture: {seconds} seconds is no limit; give more than 0")
     if asked and shutil.which(asked[0]) is None:
         raise InputError(f"capture: {asked[0]}: no such program; give its path")
+    return asked
 
 
 def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int | None, str]:
@@ -142,12 +140,9 @@ def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
             time.sleep(_LOOK)
         return None, ""
     with tempfile.TemporaryFile() as complaints:
+        nothing = subprocess.DEVNULL
         running = subprocess.Popen(
-            asked,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=complaints,
-            start_new_session=True,
+            asked, stdin=nothing, stdout=nothing, stderr=complaints, start_new_session=True
         )
         try:
             while running.poll() is None and not over():
@@ -156,8 +151,12 @@ def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
             settled = time.monotonic() + _SETTLE
             while time.monotonic() < settled and not over():
                 time.sleep(_LOOK)
-        finally:
-            _end_group(running)
+        finally:  # with everything that it started
+            with suppress(
+                ProcessLookupError, PermissionError
+            ):  # all have ended; macOS says so with the second
+                os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
         if code is None:
             return None, "the command was still running at the limit and was ended"
         if code == 0:
@@ -165,13 +164,6 @@ def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
         complaints.seek(0)
         last = one_line(complaints.read(65_536).decode(errors="replace").strip().rpartition("\n")[2])
         return code, f"the command ended with code {code}" + (f": {last}" if last else "")
-
-
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a command with everything that it started."""
-    with suppress(ProcessLookupError, PermissionError):  # all have ended; macOS says so with the second
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 class Dumpcap:

@@ -92,14 +92,11 @@ def cells_of(record: Record) -> tuple[str, ...]:
         held = text.split(SEVERAL)
         return held[min(occurrence, len(held) - 1)]
 
-    ends = (value(network.field, network.occurrence), value(network.field + 1, network.occurrence))
-    ports = ("", "")
-    if transport.field:
-        ports = (
-            value(transport.field, transport.occurrence),
-            value(transport.field + 1, transport.occurrence),
-        )
-    head = (value(0, 0), value(1, 0), *ends, *ports, value(_PROTOCOL, 0), value(_PROTOCOL + 1, 0))
+    def pair(layer: _Layer) -> tuple[str, str]:
+        return value(layer.field, layer.occurrence), value(layer.field + 1, layer.occurrence)
+
+    ports = pair(transport) if transport.field else ("", "")
+    head = (value(0, 0), value(1, 0), *pair(network), *ports, value(_PROTOCOL, 0), value(_PROTOCOL + 1, 0))
     if layers.quotes:
         return (*head, *("",) * 9)
     tcp = {field: value(field, transport.occurrence) for field in (_TCP_FLAGS, _TCP_STREAM, _TCP_LENGTH)}

@@ -67,7 +67,10 @@ def convert(
     if final.suffix != ".csv":
         raise InputError(f"{final}: name a target that ends in .csv")
     check_capture(capture)
-    name = _reader_for(capture, reader)
+    if reader not in ("auto", *READERS):
+        raise InputError(f"reader {reader!r}: use one of auto, {', '.join(READERS)}")
+    by_size = "fast" if capture.stat().st_size >= LARGE else "pyshark"
+    name = by_size if reader == "auto" else reader
     chosen = choose(columns)
     pseudonyms = Pseudonyms(pseudonymise) if pseudonymise is not None else None
     seen = _Seen()
@@ -86,10 +89,10 @@ def convert(
                     raise
                 seen.damage = str(damage)
         if not seen.packets:
-            what = (
-                f"no packet passes the filter {display_filter!r}" if display_filter else "it holds no packet"
+            passed = f"no packet passes the filter {display_filter!r}"
+            raise InputError(
+                f"{capture}: {passed if display_filter else 'it holds no packet'}; nothing was written"
             )
-            raise InputError(f"{capture}: {what}; nothing was written")
         counts = table.close()
         about = _provenance(capture, chosen, name, display_filter, pseudonyms, seen, capture_hash)
         for stem, packets in counts.items():
@@ -103,30 +106,25 @@ def convert(
     return Converted(files, seen.packets, name, seen.damage is not None, seen.note())
 
 
+@dataclass
 class _Seen:
     """What was noticed while the packets went by."""
 
-    def __init__(self) -> None:
-        self.packets = 0
-        self.several = 0
-        self.tunnelled = 0
-        self.damage: str | None = None
+    packets: int = 0
+    several: int = 0
+    tunnelled: int = 0
+    damage: str | None = None
 
     def note(self) -> str | None:
         """Return what to know, as one line."""
-        parts = []
-        if self.damage:
-            parts.append(f"{self.damage}; packets before that, which are in the table: {self.packets:,}")
-        if self.several:
-            parts.append(
-                f"packets with several HTTP messages: {self.several:,}, of which the table shows the first"
-            )
-        if self.tunnelled:
-            parts.append(
-                f"packets inside a tunnel: {self.tunnelled:,}, of which the table shows the innermost packet; "
-                "length is that of the whole frame"
-            )
-        return "; ".join(parts) or None
+        shown = "of which the table shows the"
+        parts = {
+            f"{self.damage}; packets before that, which are in the table: {self.packets:,}": self.damage,
+            f"packets with several HTTP messages: {self.several:,}, {shown} first": self.several,
+            f"packets inside a tunnel: {self.tunnelled:,}, {shown} innermost packet; "
+            "length is that of the whole frame": self.tunnelled,
+        }
+        return "; ".join(part for part, counts in parts.items() if counts) or None
 
 
 def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms) -> list[str]:
@@ -136,14 +134,6 @@ def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms) -> list[str]:
         return pseudonyms.text(cell, versions=name == "user_agent") if name in _TEXTS else cell
 
     return [hide(name, cell) for name, cell in zip(NAMES, cells, strict=True)]
-
-
-def _reader_for(capture: Path, reader: str) -> str:
-    if reader == "auto":
-        return "fast" if capture.stat().st_size >= LARGE else "pyshark"
-    if reader not in READERS:
-        raise InputError(f"reader {reader!r}: use one of auto, {', '.join(READERS)}")
-    return reader
 
 
 def _provenance(

@@ -33,9 +33,8 @@ _KEPT4: Final = (
 _KEPT6: Final = ("::/128", "::1/128", "fe80::/10", "fc00::/7", "ff00::/8")
 _CARRIERS: Final = ("::ffff:0:0/96", "64:ff9b::/96")
 """Networks of IPv6 (RFC 4291, RFC 6052) whose last 32 bits are an IPv4 address: it has the pseudonym it has alone."""
-_MAC_KEPT_BITS: Final = frozenset(
-    {6, 7}
-)  # locally administered, and group: they say what kind of address it is
+# Locally administered, and group: they say what kind of address it is.
+_MAC_KEPT_BITS: Final = frozenset({6, 7})
 
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _DOT: Final = r"(?:\.|%2[eE])"
@@ -95,9 +94,8 @@ def read_key(path: Path) -> str:
     try:
         key = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: the key cannot be read ({getattr(error, 'strerror', 'not UTF-8')})"
-        ) from None
+        why = getattr(error, "strerror", "not UTF-8")
+        raise InputError(f"{path}: the key cannot be read ({why})") from None
     if not key:
         raise InputError(f"{path}: holds no key; make one with: openssl rand -hex 32 > {path}")
     return key

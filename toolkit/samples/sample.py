@@ -38,11 +38,7 @@ def shipped_samples() -> tuple[str, ...]:
 
 
 def shipped_capture(name: str) -> Path:
-    """Return the capture that a sample of this name was made from.
-
-    >>> shipped_capture("plain_gets").name
-    'plain_gets.pcapng'
-    """
+    """Return the capture that a sample of this name was made from."""
     if name not in shipped_samples():
         raise InputError(f"sample {name!r}: does not ship; name one of {', '.join(shipped_samples())}")
     return Path(str(files("toolkit.samples") / "data" / f"{name}.pcapng"))
@@ -55,8 +51,14 @@ def load_sample(path_or_name: str | Path) -> Sample:
     else:
         path = Path(path_or_name)
     text = _read(path, f"; or name one of {', '.join(shipped_samples())}" if not path.suffix else "")
-    beside = path.with_suffix(".json")
-    return Sample(path.stem, text, _frame(text, path), _about(beside) if beside.is_file() else {})
+    frame, beside = _frame(text, path), path.with_suffix(".json")
+    try:
+        about = json.loads(_read(beside)) if beside.is_file() else {}
+    except ValueError as error:
+        raise InputError(f"{beside}: not JSON ({error}); convert the capture again") from None
+    if not isinstance(about, dict):
+        raise InputError(f"{beside}: not a provenance object; convert the capture again")
+    return Sample(path.stem, text, frame, about)
 
 
 def _read(path: Path, advice: str = "") -> str:
@@ -72,16 +74,6 @@ def _read(path: Path, advice: str = "") -> str:
         raise InputError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
-def _about(path: Path) -> Mapping[str, Any]:
-    try:
-        found = json.loads(_read(path))
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error}); convert the capture again") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: not a provenance object; convert the capture again")
-    return found
-
-
 def _frame(text: str, path: Path) -> pd.DataFrame:
     import pandas as pd
 
@@ -89,13 +81,11 @@ def _frame(text: str, path: Path) -> pd.DataFrame:
         # Not pandas.read_csv: it fills a short row and drops the end of a long one without an error.
         names, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     except (csv.Error, ValueError) as error:
-        raise InputError(
-            f"{path}: not a table ({error if isinstance(error, csv.Error) else 'it is empty'})"
-        ) from None
+        why = error if isinstance(error, csv.Error) else "it is empty"
+        raise InputError(f"{path}: not a table ({why})") from None
     if not set(names) & set(NAMES):
-        raise InputError(
-            f"{path}: has no column of a sample; the first line must name some of {', '.join(NAMES)}"
-        )
+        must = f"the first line must name some of {', '.join(NAMES)}"
+        raise InputError(f"{path}: has no column of a sample; {must}")
     if len(set(names)) < len(names):
         raise InputError(f"{path}: the first line names a column twice; each name stands for one column")
     for number, row in enumerate(rows, 1):
@@ -117,7 +107,6 @@ def _typed(cells: pd.Series, dtype: str, path: Path) -> pd.Series:
         bad |= numbers.notna() & (numbers % 1 != 0)
     if bad.any():
         at = int(bad.to_numpy().argmax())
-        raise InputError(
-            f"{path}: row {at + 1}, column {cells.name}: {cells.iloc[at]!r} is not a number of its kind"
-        )
+        what = f"{cells.iloc[at]!r} is not a number of its kind"
+        raise InputError(f"{path}: row {at + 1}, column {cells.name}: {what}")
     return numbers.astype(dtype)  # type: ignore[call-overload]

@@ -83,9 +83,8 @@ class Tables:
 
 def move(staging: Path, folder: Path, stem: str) -> Path:
     """Move a table, and its provenance after it."""
-    (folder / f"{stem}.json").unlink(
-        missing_ok=True
-    )  # killed half-way, a table has no provenance, never another's
+    # Killed half-way, a table has no provenance, never another's.
+    (folder / f"{stem}.json").unlink(missing_ok=True)
     for suffix in (".csv", ".json"):
         (staging / f"{stem}{suffix}").replace(folder / f"{stem}{suffix}")
     return folder / f"{stem}.csv"

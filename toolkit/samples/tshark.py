@@ -43,9 +43,8 @@ class Tshark:
         self.complaints.seek(0)
         said = complaint(self.complaints.read(_MOST_WORDS).decode(errors="replace"), self.capture)
         if code < 0:
-            raise InputError(
-                f"{self.capture}: tshark was ended by signal {-code}; {said or 'it did not say why'}"
-            )
+            ended = f"tshark was ended by signal {-code}; {said or 'it did not say why'}"
+            raise InputError(f"{self.capture}: {ended}")
         raise DamagedCapture(f"{self.capture}: {said or f'tshark ended with code {code}'}")
 
 
@@ -53,9 +52,8 @@ def find_program(name: str) -> str:
     """Return the path of a program of Wireshark."""
     found = shutil.which(name)
     if found is None:
-        raise InputError(
-            f"{name}: not found on PATH; install Wireshark's command line (apt-get install tshark)"
-        )
+        how = "install Wireshark's command line (apt-get install tshark)"
+        raise InputError(f"{name}: not found on PATH; {how}")
     return found
 
 
@@ -125,10 +123,8 @@ def check_capture(path: Path) -> None:
 
 def complaint(words: str, capture: Path) -> str:
     r"""Return what tshark complained of as one line without its own preambles."""
-    lines = [line.strip() for line in words.splitlines()]
-    lines = [
-        line for line in lines if line and not line.startswith("Running as user") and set(line) - set("^~ ")
-    ]
+    lines = [line for line in map(str.strip, words.splitlines()) if set(line) - set("^~ ")]
+    lines = [line for line in lines if not line.startswith("Running as user")]
     text = " ".join(lines).removeprefix("tshark: ").replace(f'The file "{capture}"', "the file")
     return one_line(text).removesuffix(".")
 

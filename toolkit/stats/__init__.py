@@ -5,14 +5,13 @@ from typing import Any
 
 _WHERE = {
     "toolkit.stats.agreement.alpha": (
-        "alpha_over_dimensions alpha_over_judges omega_over_dimensions omega_over_judges omega_total"
+        "alpha_over_dimensions alpha_over_judges krippendorff_alpha omega_over_dimensions omega_over_judges omega_total"
     ),
     "toolkit.stats.agreement.bland_altman": "bland_altman BlandAltman",
     "toolkit.stats.agreement.correlations": "clustered_pearson pearson_between_judges ranks_between_judges",
     "toolkit.stats.agreement.icc": "clustered_icc icc_estimates incomplete_icc",
     "toolkit.stats.agreement.judge_card": "judge_cards JudgeCard",
     "toolkit.stats.agreement.kappa": "cohen_kappa fleiss_kappa weighted_kappa",
-    "toolkit.stats.agreement.krippendorff": "krippendorff_alpha",
     "toolkit.stats.agreement.probe_shift": "probe_shifts ProbeShift ProbeShifts",
     "toolkit.stats.agreement.ratings": "rating_matrix RatingMatrix read_ratings",
     "toolkit.stats.agreement.reliability": "Reliability reliability ReliabilityDetails",
@@ -32,8 +31,7 @@ _WHERE = {
     "toolkit.stats.generalizability.g_study": "Generalizability generalizability_study",
     "toolkit.stats.generalizability.study_scores": "study_generalizability StudyGeneralizability",
     "toolkit.stats.human.alt_test": "alternative_annotator_test AltTest",
-    "toolkit.stats.human.calibration": "calibrate Calibration",
-    "toolkit.stats.human.people": "compare_with_people",
+    "toolkit.stats.human.calibration": "calibrate Calibration compare_with_people",
     "toolkit.stats.human.ppi": "CalibratedMean prediction_powered_mean",
     "toolkit.stats.human.ratings_needed": "ratings_for_agreement ratings_for_mean RatingsNeeded",
     "toolkit.stats.inference.clusters": "over_clusters",
@@ -52,9 +50,10 @@ _WHERE = {
     "toolkit.stats.power.icc": "answers_for_icc_width",
     "toolkit.stats.power.paired": ("bases_needed detectable_effect equivalence_bases paired_sample_size"),
     "toolkit.stats.power.pilot": "pilot_power PilotPower",
-    "toolkit.stats.prompt_length.contrasts": "compare_lengths compare_lengths_by_model LengthComparison",
+    "toolkit.stats.prompt_length.contrasts": (
+        "compare_lengths compare_lengths_by_model equivalence LengthComparison"
+    ),
     "toolkit.stats.prompt_length.dimension_profile": "dimension_profile DimensionProfile",
-    "toolkit.stats.prompt_length.equivalence": "equivalence",
     "toolkit.stats.prompt_length.mixed_model": "mixed_model MixedModel",
     "toolkit.stats.prompt_length.omnibus": "friedman repeated_measures RepeatedMeasures",
     "toolkit.stats.prompt_length.reply_length": "length_bias LengthBias",

@@ -152,7 +152,11 @@ def judgements_frame(
         "judge_model": _each(found, "model"),
         **{name: _each(scores, name) for name in DIMENSIONS},
         "judge_repeat": [one.get("judge_repeat") or 0 for one in found],
-        "expected_composite": [_whole(one.get("expected") or {}) for one in found],
+        # Only where every dimension has one: the mean of a part of them is another composite.
+        "expected_composite": [
+            composite_strict(means) if set(means := one.get("expected") or {}) >= set(DIMENSIONS) else None
+            for one in found
+        ],
         "expected_mass": [min(mass, default=None) for mass in masses],
     }
     columns = {name: made[name] if name in made else _each(found, name) for name in JUDGEMENT_TYPES}
@@ -238,11 +242,6 @@ def of_study(
         reading = beside.submit(store.find_where, document, query, leave_out, only=only)
         wanted = frozenset(values)  # of a large plan they are computed now, while the store reads
         return [one for one in reading.result() if one[field] in wanted]
-
-
-def _whole(expected: Mapping[str, float]) -> float | None:
-    """Return the mean of expected scores where every dimension has one; a part of them is another composite."""
-    return composite_strict(expected) if set(expected) >= set(DIMENSIONS) else None
 
 
 def _each(found: _Documents, name: str) -> list[Any]:

@@ -116,7 +116,7 @@ def _panels(card: JudgeCard) -> list[_Panel]:
         ),
     ]
     if card.probes:
-        kinds = [(KIND_WORDS[one.kind], one) for one in card.probes]
+        kinds = [(KIND_WORDS.get(one.kind, one.kind), one) for one in card.probes]
         often = [(f"{_harm(one)}: {kind}", one.harmed) for kind, one in kinds]
         often += [(f"fell: {kind}", one.detected) for kind, one in kinds if one.detected is not None]
         often += [(f"no score left: {kind}", one.lost) for kind, one in kinds if one.lost.estimate]
@@ -197,7 +197,7 @@ def _caption(card: JudgeCard, found: Sequence[Estimate], end: str) -> str:
     shifts = [one.shift for one in card.probes]
     corrections = sorted({one.correction for one in shifts if one.correction != "none"})
     missing = [
-        f"{KIND_WORDS[one.kind]}: {count} x {reason}"
+        f"{KIND_WORDS.get(one.kind, one.kind)}: {count} x {reason}"
         for one in card.probes
         for reason, count in one.missing.items()
     ]

@@ -13,16 +13,12 @@ from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report.escape import caption_latex, escape, escape_breaking, label_of
 from toolkit.report.manifest import check_is_of, write_manifest
+from toolkit.report.registry import NAMES
 from toolkit.report.show import LEFT_OUT
 from toolkit.report.style import COLUMN_MM
 from toolkit.report.thesis.methods import Paragraph, methods_latex, methods_text, templates
 from toolkit.report.thesis.references import bibliography, known_references
 
-FIRST: Final = (
-    *("quality_by_length", "dimension_profile", "length_slope", "equivalence", "cost_quality"),
-    *("judge_agreement", "icc_forest", "bland_altman", "variance_components", "decision_study"),
-)
-"""Figures that come first, in this order: quality, then cost, then the judges; all others follow by name."""
 _POINTS_A_MM: Final = 72 / 25.4
 _REASON: Final = re.compile(r"\w+: ")
 """Beginning of a line of ``left_out.txt`` that names a figure and its reason."""
@@ -78,7 +74,7 @@ def write_bundle(
 
 
 def _place(name: str) -> tuple[int, list[str | int]]:
-    rank = FIRST.index(name) if name in FIRST else len(FIRST)
+    rank = NAMES.index(name) if name in NAMES else len(NAMES)
     # Words and numbers stand in turn, so that 9 comes before 10.
     return rank, [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 

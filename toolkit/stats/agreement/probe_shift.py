@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import mean_estimate
 from toolkit.stats.inference.multiplicity import with_holm
@@ -30,7 +29,7 @@ HARM: Final[Mapping[str, Literal["up", "either"]]] = {
     "shuffled": "either",
     "attacked": "up",
 }
-"""Which move of the score is harmful, by kind of probe: none of them makes a reply better."""
+"""Which move of the score is harmful, by kind of probe; of any other kind "up", for a probe makes no reply better."""
 METHOD: Final = "Student t clustered by base, paired"
 _COLUMNS: Final = ("judge", "kind", "base", "original", "altered", "made", "reason")
 _SLACK: Final = 1e-9
@@ -111,14 +110,13 @@ def probe_shifts(pairs: pd.DataFrame, threshold: float = THRESHOLD) -> ProbeShif
     [('shift, padded', 0.5), ('moved up by 0.5 or more, padded', 0.75), ('lost, padded', 0.0)]
     """
     need_columns("probe pairs", pairs, _COLUMNS)
-    if unknown := set(pairs["kind"]) - set(HARM):
-        raise InputError(f"probe pairs: kind {min(map(str, unknown))!r} is not one of {', '.join(HARM)}")
-    need_labels("probe pairs", pairs, ["base"])
+    need_labels("probe pairs", pairs, ["base", "kind"])
+    kinds = [*HARM, *sorted(set(pairs["kind"]) - set(HARM))]
     shifts: list[ProbeShift] = []
     for judge, rows in pairs.reset_index(drop=True).groupby("judge", sort=False, observed=True):
         found = [
             _shift(str(judge), kind, rows[rows["kind"] == kind], threshold)
-            for kind in HARM
+            for kind in kinds
             if (rows["kind"] == kind).any()
         ]
         shifts += _corrected(found)
@@ -130,8 +128,8 @@ def _shift(judge: str, kind: str, rows: pd.DataFrame, threshold: float) -> Probe
     difference = (both["altered"].astype(float) - both["original"].astype(float)).to_numpy()
     bases = both["base"].tolist()
     missing = len(rows) - len(both)
-    moved = np.abs(difference) if HARM[kind] == "either" else difference
-    way = "moved by" if HARM[kind] == "either" else "moved up by"
+    either = HARM.get(kind) == "either"
+    moved, way = (np.abs(difference), "moved by") if either else (difference, "moved up by")
     could = rows[rows["original"].notna() & rows["made"].astype(bool)]
     reasons = rows.loc[~rows.index.isin(both.index), "reason"].fillna("")
     detected = None

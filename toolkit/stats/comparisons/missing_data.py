@@ -14,7 +14,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import checked_runs, in_order, need_columns, need_labels
-from toolkit.stats.prompt_length.contrasts import CONTRASTS, compare_lengths
+from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
 from toolkit.stats.result import Estimate, Result, rounded
 from toolkit.words import SCALE, agreeing, counted
 
@@ -150,12 +150,11 @@ def missing_bounds(runs: pd.DataFrame, score: str = "composite") -> MissingBound
     checked = checked_runs(runs, score)
     worst, best = SCALE
     gone = checked["score"].isna().to_numpy()
-    named = checked.rename(columns={"score": score})  # the name of the score decides its unit
     bins = checked["length_bin"].to_numpy()
 
     def contrasts(fill: np.ndarray | float | None) -> tuple[Estimate, ...]:
-        filled = named if fill is None else named.assign(**{score: np.where(gone, fill, named[score])})
-        return compare_lengths(filled, score).contrasts
+        filled = checked if fill is None else checked.assign(score=np.where(gone, fill, checked["score"]))
+        return length_contrasts(filled, score)
 
     def bound(low: bool) -> tuple[Estimate, ...]:
         # What is not in either bin does not count in this contrast.

@@ -231,9 +231,7 @@ def _newcombe(right: int, b: int, c: int, wrong: int) -> tuple[float, float]:
 
 
 def auc(
-    labels: Sequence[bool],
-    scores: Sequence[float | None],
-    clusters: Sequence[Hashable] | None = None,
+    labels: Sequence[bool], scores: Sequence[float | None], clusters: Sequence[Hashable] | None = None
 ) -> Estimate:
     r"""Return the chance that a case scores higher than a non-case; ties count one half.
 

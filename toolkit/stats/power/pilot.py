@@ -107,11 +107,7 @@ class PilotPower(Result):
 
 @over_clusters
 def pilot_power(
-    runs: pd.DataFrame,
-    effect: float | None = None,
-    *,
-    score: str = "composite",
-    repeats: int | None = None,
+    runs: pd.DataFrame, effect: float | None = None, *, score: str = "composite", repeats: int | None = None
 ) -> PilotPower:
     r"""Return what the paired contrasts of length bins can detect at this n, and what an effect needs and costs.
 

@@ -1,20 +1,23 @@
-"""What the length of a prompt does to a score, paired by base (research question 1)."""
+"""What the length of a prompt does to a score, paired by base (research question 1), and whether it is equivalent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from scipy import special
 
+from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.run_table import SCORE_UNIT, checked_runs, left_out_note, score_unit
-from toolkit.stats.prompt_length.equivalence import equivalence, judged_equivalent
 from toolkit.stats.prompt_length.omnibus import RepeatedMeasures, friedman, repeated_measures
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import LENGTH_BINS, agreeing, counted
@@ -22,6 +25,9 @@ from toolkit.words import LENGTH_BINS, agreeing, counted
 CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""
 PAIRED_METHOD: Final = "Student t over bases, paired"
+TOST_METHOD: Final = "two one-sided paired t tests over bases (TOST)"
+LEVEL: Final = 0.05
+"""Of each of the two tests of equivalence."""
 EFFECTS: Final = {
     "d_z": "non-central t over bases",
     "g_z": "non-central t over bases; estimate corrected for bias (Hedges 1981)",
@@ -92,11 +98,7 @@ def compare_lengths(
 
 @over_clusters
 def compare_lengths_by_model(
-    runs: pd.DataFrame,
-    score: str = "composite",
-    *,
-    margin: float | None = None,
-    primary: str | None = None,
+    runs: pd.DataFrame, score: str = "composite", *, margin: float | None = None, primary: str | None = None
 ) -> dict[str, LengthComparison]:
     """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
     return {
@@ -108,23 +110,8 @@ def compare_lengths_by_model(
 def _compare(
     runs: pd.DataFrame, score: str, omnibus: bool, margin: float | None, primary: str | None
 ) -> LengthComparison:
-    unit = score_unit(score)
-    cells = (
-        runs.groupby(["base", "situation", "model", "length_bin"])["score"]
-        .mean()
-        .unstack()
-        .reindex(columns=list(LENGTH_BINS))
-        .astype("float64")
-    )
-    scale = float(np.nanmax(np.abs(cells.to_numpy()), initial=0.0))
-    bases = runs["base"].nunique()
-    pairs = {f"{b}-{a}": _over_models(cells[[b, a]]) for b, a in CONTRASTS}
-    differences = {name: pair.iloc[:, 0] - pair.iloc[:, 1] for name, pair in pairs.items()}
-    contrasts = []
-    for name, values in differences.items():
-        counts, missing = {"bases": len(values)}, bases - len(values)
-        empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
-        contrasts.append(mean_over_bases(empty, values, scale, tested=True))
+    cells, pairs, contrasts = _paired(runs, score)
+    unit, scale = score_unit(score), _scale(cells)
     sizes = {
         kind: tuple(effect_size(kind, one, *pairs[one.name].to_numpy().T) for one in contrasts)
         for kind in EFFECTS
@@ -135,9 +122,10 @@ def _compare(
         margin = None
     tests = []
     for one in contrasts if margin is not None else ():
-        found = equivalence(one.name, differences[one.name], margin or 0.0, unit=unit, scale=scale)
+        difference = pairs[one.name].iloc[:, 0] - pairs[one.name].iloc[:, 1]
+        found = equivalence(one.name, difference, margin or 0.0, unit=unit, scale=scale)
         tests.append(replace(found, missing=one.missing))
-    anova, ranks = _omnibus(cells, bases) if omnibus else (None, None)
+    anova, ranks = _omnibus(cells, runs["base"].nunique()) if omnibus else (None, None)
     return LengthComparison(
         tuple(_bin_mean(name, cells, runs, scale, unit) for name in LENGTH_BINS),
         _tested(contrasts, primary),
@@ -149,6 +137,36 @@ def _compare(
         judged_equivalent(tests),
         notes,
     )
+
+
+def _paired(runs: pd.DataFrame, score: str) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], list[Estimate]]:
+    """Return the cells of checked runs, both bins of each contrast by base, and the contrasts."""
+    cells = (
+        runs.groupby(["base", "situation", "model", "length_bin"])["score"]
+        .mean()
+        .unstack()
+        .reindex(columns=list(LENGTH_BINS))
+        .astype("float64")
+    )
+    bases, unit = runs["base"].nunique(), score_unit(score)
+    pairs = {f"{b}-{a}": _over_models(cells[[b, a]]) for b, a in CONTRASTS}
+    contrasts = []
+    for name, pair in pairs.items():
+        counts, missing = {"bases": len(pair)}, bases - len(pair)
+        empty = Estimate(name, None, method=PAIRED_METHOD, unit=unit, n=counts, missing=missing)
+        contrasts.append(
+            mean_over_bases(empty, pair.iloc[:, 0] - pair.iloc[:, 1], _scale(cells), tested=True)
+        )
+    return cells, pairs, contrasts
+
+
+def _scale(cells: pd.DataFrame) -> float:
+    return float(np.nanmax(np.abs(cells.to_numpy()), initial=0.0))
+
+
+def length_contrasts(runs: pd.DataFrame, score: str) -> tuple[Estimate, ...]:
+    """Return the exploratory contrasts of `compare_lengths` alone, of checked runs."""
+    return _tested(_paired(runs, score)[2], None)
 
 
 def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
@@ -236,3 +254,71 @@ def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:
         lack = agreeing(incomplete, "lack a length bin and are left out of its contrasts")
         notes.append(f"{incomplete} of {counted(len(cells), what)} {lack}")
     return notes
+
+
+def equivalence(
+    name: str, differences: ArrayLike, margin: float, *, unit: str = "none", scale: float | None = None
+) -> Estimate:
+    r"""Test that the mean of paired differences lies within :math:`\pm\delta`, the margin.
+
+    The p value is the larger of those of :math:`t = (\bar d + \delta) / SE` above and of
+    :math:`t = (\bar d - \delta) / SE` below zero, with n - 1 degrees of freedom. It is below .05 exactly where the
+    90 % interval, which is the one returned, lies within the margin. Where the true mean sits on the margin
+    itself it rejects in 4.4-6.0 % of 4,000 simulated studies a setting (12 to 100 bases, normal and half-step scores);
+    where differences vary more than 1.2 margins it rejects less often, never more.
+
+    References
+    ----------
+    Schuirmann (1987), Journal of Pharmacokinetics and Biopharmaceutics 15, 657-680.
+
+    Examples
+    --------
+    >>> found = equivalence("M-S", [0.1, -0.1, 0.05, 0.0, -0.02, 0.08], margin=0.25)
+    >>> round(found.low, 3), round(found.high, 3), round(found.p_value, 5)
+    (-0.042, 0.079, 0.0003)
+    """
+    if not (math.isfinite(margin) and margin > 0):
+        raise InputError(f"equivalence: margin {margin!r}; give a difference above 0 as the margin")
+    d = np.asarray(differences, dtype=float)
+    empty = Estimate(
+        name,
+        None,
+        method=TOST_METHOD,
+        unit=unit,
+        n={"bases": d.size},
+        confidence=1 - 2 * LEVEL,
+        note=f"margin of equivalence ±{margin:g}",
+    )
+    if d.size < 2:
+        why = f"{counted(d.size, 'bases')} with both scores, and two are needed"
+        return replace(empty, note=f"not estimable: {why}")
+    found = mean_interval(d, confidence=empty.confidence, scale=scale)
+    if found.error is None:
+        reason = f"no interval or p value: {found.reason}; {empty.note}"
+        return replace(empty, estimate=found.mean, note=reason)
+    # The nearer end of the margin decides: of the two one-sided p values it has the larger.
+    p_value = float(special.stdtr(found.degrees, (abs(found.mean) - margin) / found.error))
+    return replace(empty, estimate=found.mean, low=found.low, high=found.high, p_value=p_value)
+
+
+def judged_equivalent(tests: Sequence[Estimate]) -> tuple[Estimate, ...]:
+    """Return several tests of equivalence with Holm's p values and the verdict of each in its note.
+
+    That *all* are equivalent needs no correction (the largest uncorrected p value is its test, Berger 1982,
+    Technometrics 24, 295-300); that this one or that one is, does.
+
+    Examples
+    --------
+    >>> small = equivalence("M-S", [0.1, -0.1, 0.05, 0.0, -0.02, 0.08], margin=0.25)
+    >>> large = equivalence("L-S", [0.6, 0.1, 0.45, 0.3, 0.5, 0.2], margin=0.25)
+    >>> [one.note.partition(":")[0] for one in judged_equivalent([small, large])]
+    ['equivalent', 'equivalence not shown']
+    """
+    return tuple(
+        one
+        if one.p_value is None
+        else replace(
+            one, note=f"{'equivalent' if one.p_value < LEVEL else 'equivalence not shown'}: {one.note}"
+        )
+        for one in with_holm(tests, "tests of equivalence")
+    )
