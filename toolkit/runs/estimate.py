@@ -28,18 +28,15 @@ from toolkit.words import Summary
 if TYPE_CHECKING:
     import pandas as pd
 
-BATCH_SECONDS: Final = 86_400.0
-"""What a batch endpoint promises: an answer within a day."""
+BATCH_SECONDS: Final = 86_400.0  # what a batch endpoint promises: an answer within a day
 EXPECTED_REPLY_TOKENS: Final = 587
 """Output tokens of the reply that the architecture document shows (seed 002, section 3.1), by o200k_base."""
 EXPECTED_JUDGE_TOKENS: Final = 120
 """Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
 EXPECTED_SECONDS: Final = 2.34
 """Latency of the reply that the architecture document shows (seed 002, section 3.1); judges are taken to be as slow."""
-LOW_SHARE: Final = 0.25
-"""Low is this share of the assumed tokens; of measured ones it is the 10th percentile."""
-ENOUGH_CALLS: Final = 5
-"""Fewer done calls than this say too little of the next ones."""
+LOW_SHARE: Final = 0.25  # low is this share of the assumed tokens; of measured ones it is the 10th percentile
+ENOUGH_CALLS: Final = 5  # fewer done calls than this say too little of the next ones
 SAMPLE: Final = 1000
 """Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
 REPAIR_TOKENS: Final = 256
@@ -50,10 +47,8 @@ COLUMNS: Final = (
 )
 
 
-Three = tuple[float, float, float]
-"""Low, expected and worst."""
-Asked = tuple[float, Three, Three]
-"""Calls expected, and the tokens sent and got of all of them."""
+Three = tuple[float, float, float]  # low, expected and worst
+Asked = tuple[float, Three, Three]  # calls expected, and the tokens sent and got of all of them
 
 
 @dataclass(frozen=True)

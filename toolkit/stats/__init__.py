@@ -47,8 +47,9 @@ _WHERE = {
     "toolkit.stats.one_shot.methods": "GroupScore MethodScore overall",
     "toolkit.stats.power.answer": "PowerAnswer whole",
     "toolkit.stats.power.experiments": "experiments_needed",
-    "toolkit.stats.power.icc": "answers_for_icc_width",
-    "toolkit.stats.power.paired": ("bases_needed detectable_effect equivalence_bases paired_sample_size"),
+    "toolkit.stats.power.sample_size": (
+        "answers_for_icc_width bases_needed detectable_effect equivalence_bases paired_sample_size"
+    ),
     "toolkit.stats.power.pilot": "pilot_power PilotPower",
     "toolkit.stats.prompt_length.contrasts": (
         "compare_lengths compare_lengths_by_model equivalence LengthComparison"

@@ -369,14 +369,13 @@ def _newest(new: _Document, known: _Document) -> _Operation | None:
 
     One with an answer comes after one without, whenever that one was tried.
     """
-    new_rank, known_rank = ((_got(one), one["updated_at"]) for one in (new, known))
-    if new_rank <= known_rank:
+    ranks = [
+        (bool(one.get("answered")) or one.get("status") == "succeeded", one["updated_at"])
+        for one in (new, known)
+    ]
+    if ranks[0] <= ranks[1]:
         return None
     return ReplaceOne({"_id": known["_id"]}, {name: value for name, value in new.items() if name != "_id"})
-
-
-def _got(one: _Document) -> bool:
-    return bool(one["answered"]) if "answered" in one else one["status"] == "succeeded"
 
 
 def _same_rating(new: _Document, known: _Document) -> None:
