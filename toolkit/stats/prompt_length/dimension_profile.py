@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -88,5 +88,5 @@ def _mean(name: str, unit: str, rows: pd.DataFrame) -> Estimate:
     counts, missing = {"bases": len(bases), "answers": len(scored)}, len(rows) - len(scored)
     empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if bases.empty:
-        return replace(empty, note="not estimable: no answer has a score")
+        return empty.not_estimable("no answer has a score")
     return mean_interval(bases.to_numpy()).of(empty)
