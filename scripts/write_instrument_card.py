@@ -12,9 +12,8 @@ from toolkit.errors import ModelError
 from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer, ModelRequest
 from toolkit.prompt_test import PromptReply
-from toolkit.protocols.answers import AnswerKey
 from toolkit.protocols.one_shot import OneShotTest
-from toolkit.protocols.questions import Question, load_questions
+from toolkit.protocols.questions import AnswerKey, Question, load_questions
 from toolkit.stats.inference.proportions import clopper_pearson
 
 ROOT = Path(__file__).resolve().parent.parent

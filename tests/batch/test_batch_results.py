@@ -12,7 +12,7 @@ import pytest
 from notebook_files import write_notebook
 
 from toolkit.batch import BatchResult, CellResult, run_batch
-from toolkit.batch.records import Order, Record, write_record
+from toolkit.batch.records import Order, Record
 from toolkit.errors import InputError, ToolkitError
 
 
@@ -62,7 +62,7 @@ def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         for order in pending:
             Path(order.output).write_text("{}")
             record = Record(order.identity, "done", notebook=Path(order.output).name, batch=order.batch)
-            write_record(order, record)
+            order.write(record)
 
     monkeypatch.setattr("toolkit.batch.run._run", done)
 
@@ -79,7 +79,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(
         raise full
 
     if when == "records":
-        monkeypatch.setattr("toolkit.batch.run.write_record", no_space)
+        monkeypatch.setattr("toolkit.batch.records.write_atomically", no_space)
     else:
         monkeypatch.setattr("toolkit.batch.run._run", lambda *_: None)
         monkeypatch.setattr("toolkit.batch.result.write_atomically", no_space)

@@ -28,6 +28,7 @@ from toolkit.stats.agreement.alpha import (
     OVER_JUDGES,
     alpha_over_dimensions,
     alpha_over_judges,
+    krippendorff_alpha,
     omega_total,
 )
 from toolkit.stats.agreement.bland_altman import bland_altman
@@ -39,7 +40,6 @@ from toolkit.stats.agreement.icc import (
     incomplete_icc,
 )
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa, weighted_kappa
-from toolkit.stats.agreement.krippendorff import krippendorff_alpha
 from toolkit.stats.agreement.retest import retest
 from toolkit.stats.agreement.severity import judge_severity
 from toolkit.stats.comparisons.missing_data import imbalance_test
@@ -347,8 +347,7 @@ def _limits(rng: np.random.Generator, made: Setting) -> Outcome:
     model = model_of(made)
     leniency = LENIENCY[:2]
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
-    answer = math.hypot(model.base, model.answer)
-    whole = math.hypot(answer, model.residual)
+    answer, whole = model.answers, model.whole
     one, two = (model.mean + shift for shift in leniency)
     means = [float(draw.mean_of(mean, whole)) for mean in (one, two)]
     shared = draw.covariance_of(one, two, answer, model.residual)
@@ -367,7 +366,7 @@ def _lenient(rng: np.random.Generator, made: Setting) -> Outcome:
     """Three answers of each base, the same three judges in every study."""
     model, leniency = model_of(made), LENIENCY[:3]
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.array(leniency))
-    whole = math.hypot(model.base, model.answer, model.residual)
+    whole = model.whole
     means = [float(draw.mean_of(model.mean + shift, whole)) for shift in leniency]
     found = judge_severity(matrix_of(ratings)).leniency["judge 0"]
     return {"leniency beside the others": (found, means[0] - (means[1] + means[2]) / 2)}
@@ -393,9 +392,8 @@ def _twice(rng: np.random.Generator, made: Setting) -> Outcome:
     model = model_of(made)
     ratings = draw_ratings(rng, model, bases=made["bases"], answers=3, leniency=np.zeros(2))
     ratings = ratings.rename(columns={"judge": "repeat"}).assign(judge="primary")
-    answer = math.hypot(model.base, model.answer)
-    total = draw.variance_of(model.mean, math.hypot(answer, model.residual))
-    shared = draw.covariance_of(model.mean, model.mean, answer, model.residual)
+    total = draw.variance_of(model.mean, model.whole)
+    shared = draw.covariance_of(model.mean, model.mean, model.answers, model.residual)
     found = retest(ratings)["score", "primary"]
     return {
         "ICC(1,1) of repeats": (found.icc, shared / total),

@@ -137,6 +137,16 @@ class Model:
     judge: float = 0.25
     residual: float = 0.5
 
+    @property
+    def answers(self) -> float:
+        """What answers differ by, in all judges alike."""
+        return math.hypot(self.base, self.answer)
+
+    @property
+    def whole(self) -> float:
+        """What the scores of one judge differ by."""
+        return math.hypot(self.answers, self.residual)
+
 
 def model_of(made: Setting) -> Model:
     """Return the model of a setting; ``mean`` and ``judge_SD`` are what a setting may change."""
@@ -228,8 +238,7 @@ def crossed_runs(scores: np.ndarray) -> pd.DataFrame:
 @cache
 def components_of_drawn_judges(model: Model) -> tuple[float, float, float]:
     """Return the variance components of answers, judges and the rest, where judges are drawn anew for every study."""
-    answer = math.hypot(model.base, model.answer)
-    whole = math.hypot(answer, model.judge, model.residual)
+    answer, whole = model.answers, math.hypot(model.whole, model.judge)
     answers = covariance_of(model.mean, model.mean, answer, math.hypot(model.judge, model.residual))
     judges = covariance_of(model.mean, model.mean, model.judge, math.hypot(answer, model.residual))
     return answers, judges, variance_of(model.mean, whole) - answers - judges
@@ -256,8 +265,7 @@ def icc_of_drawn_judges(model: Model, k: int) -> dict[str, float]:
 @cache
 def icc_of_these_judges(model: Model, leniency: tuple[float, ...]) -> dict[str, float]:
     """Return what the intraclass correlations of these judges come to with ever more answers (crossed)."""
-    answer = math.hypot(model.base, model.answer)
-    whole = math.hypot(answer, model.residual)
+    answer, whole = model.answers, model.whole
     k, means = len(leniency), [model.mean + shift for shift in leniency]
     own = float(np.mean([variance_of(mean, whole) for mean in means]))
     pairs = [covariance_of(one, two, answer, model.residual) for one, two in combinations(means, 2)]
@@ -282,8 +290,7 @@ def coefficients_of_these_judges(model: Model, leniency: tuple[float, ...]) -> d
     is :math:`1 - (\bar v - \bar c + s_m^2) / (\bar v + s_m^2 (k - 1) / k)`; kappa of the first two with quadratic
     weights is :math:`2 c_{12} / (v_1 + v_2 + (m_1 - m_2)^2)`.
     """
-    answer = math.hypot(model.base, model.answer)
-    whole = math.hypot(answer, model.residual)
+    answer, whole = model.answers, model.whole
     shifted = [model.mean + shift for shift in leniency]
     means = [float(mean_of(mean, whole)) for mean in shifted]
     own = [variance_of(mean, whole) for mean in shifted]
@@ -304,8 +311,7 @@ def coefficients_of_these_judges(model: Model, leniency: tuple[float, ...]) -> d
 
 def correlation_of(model: Model, first: float, second: float) -> float:
     """Return Pearson's correlation of two judges who add ``first`` and ``second``, over ever more answers."""
-    answer = math.hypot(model.base, model.answer)
-    whole = math.hypot(answer, model.residual)
+    answer, whole = model.answers, model.whole
     one, other = model.mean + first, model.mean + second
     spread = variance_of(one, whole) * variance_of(other, whole)
     return covariance_of(one, other, answer, model.residual) / math.sqrt(spread)

@@ -31,7 +31,7 @@ from toolkit.stats.comparisons.models import compare_models, paired_difference, 
 from toolkit.stats.inference.means import clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.power.answer import smallest
-from toolkit.stats.power.paired import detectable_effect, tost_power
+from toolkit.stats.power.sample_size import detectable_effect, tost_power
 from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence
 from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures

@@ -17,14 +17,6 @@ from draw import Check, Setting, at
 
 from toolkit.stats.comparisons.models import compare_models
 
-COSTLY = (
-    *("leniency of judges", "leniency of judges, none", "terms of the mixed model, none", "prompt lengths"),
-    *("prompt lengths, no effect", "probes of a judge", "probes of a judge, no shift", "length bias"),
-    *("length bias, none", "shared texts: tests", "shared texts: means", "one-shot score", "Holm"),
-    "variants of the one-shot test, equally good",
-)
-"""Checks that cost more than 40 ms a study: 5 studies in every run and 40 in `make test-all`; 40 of the others."""
-
 
 def normal_for_five(rng: np.random.Generator, made: Setting) -> dict:
     """The mean of five with the normal quantile in place of Student's: covers 87.8 %, not 95 %."""
@@ -76,11 +68,12 @@ def test_verdicts_have_the_bounds_that_are_printed(kind, hits, verdict):
     assert run.Tally(one, one.settings[0], "q", 1000, 1000, hits).verdict == verdict
 
 
-def test_numbers_depend_on_the_seed_and_on_nothing_else():
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.full)])
+def test_numbers_depend_on_the_seed_and_on_nothing_else(processes):
     """Two processes or other checks beside it change nothing; another seed does."""
     one, two = check(normal_for_five), check(failing, "two")
     alone = run.verify([one], studies=130, seed=3)[0].hits
-    assert run.verify([two, one], studies=130, seed=3, processes=2)[-1].hits == alone
+    assert run.verify([two, one], studies=130, seed=3, processes=processes)[-1].hits == alone
     assert run.verify([one], studies=130, seed=4)[0].hits != alone
 
 
@@ -148,14 +141,8 @@ def test_the_page_names_every_check_and_its_functions():
     assert "fails" not in {verdict for _, verdict in rows.values()}
 
 
-@pytest.mark.parametrize(
-    ("one", "studies"),
-    [
-        *((one, 5 if one.name in COSTLY else 40) for one in run.CHECKS),
-        *(pytest.param(one, 40, marks=pytest.mark.full) for one in run.CHECKS if one.name in COSTLY),
-    ],
-    ids=lambda given: given.name if isinstance(given, Check) else None,
-)
+@pytest.mark.parametrize("studies", [10, pytest.param(40, marks=pytest.mark.full)])
+@pytest.mark.parametrize("one", run.CHECKS, ids=lambda one: one.name)
 def test_the_page_is_true_to_a_fresh_run(one, studies):
     """The first setting of each check: the page's rows, and its shares within five standard errors."""
     first = replace(one, settings=one.settings[:1])

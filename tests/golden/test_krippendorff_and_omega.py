@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.multivariate.factor import Factor
 
-from toolkit.stats.agreement.alpha import omega_over_dimensions, omega_total
-from toolkit.stats.agreement.krippendorff import krippendorff_alpha
+from toolkit.stats.agreement.alpha import krippendorff_alpha, omega_over_dimensions, omega_total
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "krippendorff_2011.json").read_text("utf-8"))
 

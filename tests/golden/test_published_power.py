@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from statsmodels.stats.power import TTestPower
 
 from toolkit import stats as ours
-from toolkit.stats.power.paired import t_power, tost_power
+from toolkit.stats.power.sample_size import t_power, tost_power
 
 GOLDEN = json.loads(Path(__file__).with_name("power.json").read_text("utf-8"))
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import (
     EMS,
     REML,
@@ -272,19 +271,6 @@ def test_many_scores_at_the_end_of_the_scale_are_said():
     design = Design(("answer", "judge"))
     found = variance_components(tidy(values, design.factors), design)
     assert any("highest" in note for note in found.notes)
-
-
-def test_a_score_that_is_no_number_and_a_row_without_a_judge_are_refused():
-    design = Design(("answer", "judge"))
-    frame = tidy(np.random.default_rng(17).normal(size=(4, 3)), design.factors)
-    with pytest.raises(InputError, match="lack the column judge"):
-        variance_components(frame.drop(columns="judge"), design)
-    with pytest.raises(InputError, match="row 2: score 'good' is not a number"):
-        variance_components(
-            frame.astype({"score": object}).replace({"score": {frame["score"][1]: "good"}}), design
-        )
-    with pytest.raises(InputError, match="row 1: the judge is empty"):
-        variance_components(frame.assign(judge=[None, *frame["judge"][1:]]), design)
 
 
 @pytest.mark.parametrize("gaps", [False, True])

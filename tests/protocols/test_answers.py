@@ -7,7 +7,7 @@ import time
 import pytest
 
 from toolkit.errors import InputError
-from toolkit.protocols.answers import AnswerKey, answer_key, matches
+from toolkit.protocols.questions import AnswerKey, answer_key, matches
 
 HOST = AnswerKey("exact", "intranet.example")
 PATH = AnswerKey("exact", "/news")
@@ -133,7 +133,7 @@ def test_what_a_judge_must_decide_or_no_pattern_can_stays_undecided(monkeypatch)
     key = AnswerKey("judge", "It says that this is a beacon.")
     assert matches(key, "A beacon.").matched is None
     assert matches(key, " ").matched is False
-    monkeypatch.setattr("toolkit.protocols.answers.REGEX_SECONDS", 0.05)
+    monkeypatch.setattr("toolkit.protocols.questions.REGEX_SECONDS", 0.05)
     slow = matches(AnswerKey("regex", r"(x+x+)+y"), "x" * 5000)
     long = matches(PARAMETER, "id " * 10_000)
     assert slow.matched is long.matched is None

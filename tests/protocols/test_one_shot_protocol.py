@@ -14,10 +14,9 @@ from toolkit.judges.request import JudgeSpec
 from toolkit.models.base import Answer
 from toolkit.models.scripted import ScriptedModel
 from toolkit.prompt_test import MeasuredTestItem, PromptReply, TestItemAnnotations, annotate
-from toolkit.protocols.answers import AnswerKey
 from toolkit.protocols.experiments import experiments_frame
 from toolkit.protocols.one_shot import OneShotTest
-from toolkit.protocols.questions import Question, load_prompts, load_questions
+from toolkit.protocols.questions import AnswerKey, Question, load_prompts, load_questions
 from toolkit.samples.sample import load_sample
 from toolkit.stats.one_shot.methods import methods_frame, score_methods
 
@@ -185,7 +184,7 @@ def test_evidence_comes_first_the_judge_second_and_an_unreadable_one_is_missing(
     assert all(kept.matched for kept in verdicts)
     assert len(verdicts[0].calls) == 1
     assert annotation(test, UNEXPECTED, saying("no")).verdict == "unexpected"
-    monkeypatch.setattr("toolkit.protocols.answers.REGEX_SECONDS", 0.05)  # a key that cannot decide
+    monkeypatch.setattr("toolkit.protocols.questions.REGEX_SECONDS", 0.05)  # a key that cannot decide
     slow = Question("slow", "plain_gets", "Which?", AnswerKey("regex", "(x+x+)+y"))
     kept = annotation(OneShotTest(questions=[slow]), "x" * 5000)
     assert (kept.verdict, "longer than" in kept.why) == (None, True)

@@ -15,8 +15,7 @@ import pandas as pd
 import pytest
 
 import toolkit.protocols
-from toolkit.protocols.answers import answer_key, matches
-from toolkit.protocols.questions import load_prompts, load_questions
+from toolkit.protocols.questions import answer_key, load_prompts, load_questions, matches
 from toolkit.samples.sample import load_sample, shipped_samples
 
 DATA: Final = Path(toolkit.protocols.__file__).parent / "data"

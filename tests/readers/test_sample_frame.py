@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
+from toolkit.samples.columns import guard, unguard
 from toolkit.samples.sample import load_sample
-from toolkit.samples.tables import guard, unguard
 
 
 def write(folder: Path, text: str, about: str | None = None) -> Path:

@@ -16,7 +16,6 @@ from toolkit.report.plots.judge_card import (
     judge_card_table,
     shown,
     with_interval,
-    write_judge_cards,
 )
 from toolkit.report.style import PAGE_MM
 from toolkit.stats.agreement.judge_card import JudgeCard, judge_cards
@@ -78,24 +77,17 @@ def test_every_mark_and_interval_is_at_its_number(card: JudgeCard) -> None:
 
 
 def test_the_caption_says_what_is_missing_and_how_intervals_were_made(card: JudgeCard) -> None:
-    """Counts, reasons, correction, source and note."""
-    said = judge_card(card, end="Study s. Synthetic.").caption
+    """Counts, reasons, correction, source and note; the data hold every result."""
+    drawn = judge_card(card, end="Study s. Synthetic.")
     for words in (
         "one planted error: 1 x altered prose",
         "Holm over 4 kinds",
         "never counted as 0",
         "12 bases",
     ):
-        assert words in said
-    assert said.endswith("Study s. Synthetic.")
-    assert "asked again" in said
-
-
-def test_the_data_beside_the_figure_hold_every_result(card: JudgeCard) -> None:
-    """One row a result, the probes among them."""
-    data = judge_card(card).data
-    assert set(data["part"]) == {"agreement", "bias", "cost", "readable", "probes"}
-    assert len(data) == len(card.to_dict()["results"])
+        assert words in drawn.caption
+    assert drawn.caption.endswith("Study s. Synthetic.")
+    assert len(drawn.data) == len(card.to_dict()["results"])
 
 
 def test_a_judge_alone_that_gave_no_score_is_drawn_with_its_reasons() -> None:
@@ -111,14 +103,6 @@ def test_a_judge_alone_that_gave_no_score_is_drawn_with_its_reasons() -> None:
     assert sum(text.startswith("not estimable") for text in texts) >= 5
     assert "Not estimable: " in drawn.caption
     render(drawn, "pdf")
-
-
-def test_every_judge_gets_the_files_of_a_figure_and_of_a_table(tmp_path) -> None:
-    """Five of the figure and two of the table (the same bytes each time: test_figure_files)."""
-    files = write_judge_cards(judge_cards(*frames())[2:], tmp_path, end="Study s.")
-    assert len(files) == 7
-    assert {path.parent.name for path in files} == {"figures", "tables"}
-    assert (tmp_path / "figures" / "judge_card_tertiary.png").is_file()
 
 
 def test_the_table_prints_small_costs_and_hostile_names_as_they_are(card: JudgeCard) -> None:

@@ -177,11 +177,8 @@ def test_groups_pool_the_counts_and_average_the_methods():
     assert (plain.label, plain.i1, plain.i0, plain.h, plain.experiments) == ("plain", 10, 0, 10, 20)
     assert (plain.raw.estimate, plain.score.estimate) == (0.25, 0.5)
     assert (careful.missing, careful.raw.estimate) == (1, None)
-    assert [one.label for one in score_groups(scores, ("sample",))] == ["s"]
     assert [one.label for one in score_groups(scores[:1])] == ["plain, m, s"]
     assert score_groups([]) == ()
-    with pytest.raises(InputError, match="'length'"):
-        score_groups(scores, ("length",))
 
 
 def test_the_mean_over_methods_stays_between_the_weights():

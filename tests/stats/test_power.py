@@ -25,7 +25,7 @@ from toolkit.stats import (
 )
 from toolkit.stats.one_shot.compare import pair_p_value
 from toolkit.stats.power.experiments import ENUMERATED_UP_TO, one_shot_power
-from toolkit.stats.power.paired import t_power, tost_power
+from toolkit.stats.power.sample_size import t_power, tost_power
 
 ALWAYS, HALF, W = (1, 0, 0), (0.5, 0.5, 0), (1.0, 0.0, -0.5)
 PAIRS = (("M", "S"), ("L", "M"), ("L", "S"))

@@ -102,6 +102,15 @@ def repeats(scores):
     return found.icc, found.sd
 
 
+OVER = pd.concat(
+    [long([[1.0, 2], [2, 3], [4, 3]]).assign(dimension=name) for name in ("clarity", "relevance")]
+)
+
+
+def over_dimensions(ratings):
+    return reliability(ratings).alpha_over_dimensions
+
+
 def components(values):
     found = variance_components(long(values).rename(columns={"target": "answer"}), ONE_FACET)
     assert not found.problem or "not estimable" in found.sentence()
@@ -156,6 +165,10 @@ REASONS = [
     (omega, [[1.0, 2, 3], [2, 2, 4], [3, 2, 1]], "item 2 has the same score"),
     (omega, [[1.0, 2, 3], [2, 3, 4]], "three are needed"),
     (omega, np.arange(6.0)[:, None] + np.array([0, 1, 2.0]), "a constant"),
+    (over_dimensions, pd.concat([OVER, OVER.iloc[[0]]]), "duplicate"),
+    (over_dimensions, OVER.assign(score=2.0), "not estimable: every score is the same"),
+    (over_dimensions, OVER.assign(score=[INF, *OVER["score"][1:]]), "infinite"),
+    (over_dimensions, OVER.query("target == 't0' and judge == 'j0'"), "two are needed"),
     (gaps, [[1, 2, NAN, NAN], [2, 3, NAN, NAN], [NAN, NAN, 1, 4], [NAN, NAN, 3, 3]], "share no answer"),
     (gaps, [[1, NAN], [NAN, 2], [3, 3]], "too few answers"),
     (gaps, [[2, 2], [2, NAN], [2, 2]], "every score is the same"),

@@ -27,8 +27,8 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from nbformat.v4 import new_output
 
+from toolkit.batch.plan import fitting, parameters_of
 from toolkit.batch.records import ending
-from toolkit.batch.template import fitting, parameters_of
 from toolkit.errors import ToolkitError
 from toolkit.files import held, left, mark
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.batch.plan import code_hash
-from toolkit.batch.records import DIED, RUNNING, Order, claimed, ending, read_record, settle
+from toolkit.batch.records import DIED, RUNNING, Order, ending
 from toolkit.errors import InputError, ToolkitError
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ def serve(slot: int, orders: str, at_once: int, wanted: dict[str, str] | None = 
         said = next((f": {line.strip()[:200]}" for line in reversed(lines) if line.strip() and code > 0), "")
         how, mine = f"{DIED} ({ending(code)}{said})", f"{socket.gethostname()}:{process.pid}"
         found = [Order(**order) for order in json.loads(Path(orders).read_text(encoding="utf-8"))]
-        died = [order for order in found if (known := read_record(order)).process == mine]
+        died = [order for order in found if order.read().process == mine]
         if not died:
             raise ToolkitError(f"a worker of the batch ended before it ran anything ({ending(code)}{said})")
         for order in died:
-            with claimed(order) as free:
-                if free and (known := read_record(order)).process == mine and known.status == RUNNING:
-                    settle(order, "failed", how, known)
+            with order.claimed() as free:
+                if free and (known := order.read()).process == mine and known.status == RUNNING:
+                    order.settle("failed", how, known)
 
 
 class Processes:

@@ -35,26 +35,6 @@ _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass(frozen=True)
-class Order:
-    """One notebook to run, in plain values, for it travels to other processes."""
-
-    template: str
-    output: str
-    parameters: Mapping[str, Any]
-    folder: str
-    identity: str
-    records: str
-    batch: str = ""
-    timeout: float | None = None
-    cell_timeout: float | None = None
-    retry: bool = False
-    tried: int = 0
-    toolkit: str = ""
-    copy: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Record:
     """How one notebook of a batch stands."""
 
@@ -73,63 +53,78 @@ class Record:
     batch: str = ""
 
 
-def read_record(order: Order) -> Record:
-    """Return the record of a notebook; one that waits where there is none, or none that can be read."""
-    names = {known.name for known in fields(Record)}
-    try:
-        content = json.loads((Path(order.records) / f"{order.identity}.json").read_text(encoding="utf-8"))
-        record = Record(**{name: value for name, value in content.items() if name in names})
-    except (OSError, ValueError, TypeError, AttributeError):
-        return Record(order.identity)
-    known = record.identity == order.identity and record.status in STATUSES
-    return record if known else Record(order.identity)
+@dataclass(frozen=True)
+class Order:
+    """One notebook to run, in plain values, for it travels to other processes; and its record."""
 
+    template: str
+    output: str
+    parameters: Mapping[str, Any]
+    folder: str
+    identity: str
+    records: str
+    batch: str = ""
+    timeout: float | None = None
+    cell_timeout: float | None = None
+    retry: bool = False
+    tried: int = 0
+    toolkit: str = ""
+    copy: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
-def record_of(order: Order, attempts: int) -> Record:
-    """Return the record of a notebook that waits."""
-    about = (order.template, order.parameters)
-    return Record(order.identity, QUEUED, *about, attempts=attempts, toolkit=order.toolkit)
+    @property
+    def draft(self) -> Path:
+        """The file of the notebook while it runs."""
+        return Path(self.output).with_suffix(f".{RUNNING}.ipynb")
 
+    def waiting(self, attempts: int) -> Record:
+        """Return the record of a notebook that waits."""
+        about = (self.template, self.parameters)
+        return Record(self.identity, QUEUED, *about, attempts=attempts, toolkit=self.toolkit)
 
-def write_record(order: Order, record: Record) -> None:
-    """Write a record; only for who holds its claim."""
-    content = json.dumps(asdict(record), ensure_ascii=False, indent=1)
-    write_atomically(Path(order.records) / f"{record.identity}.json", content.encode())
+    def read(self) -> Record:
+        """Return the record; that of a notebook that waits where there is none, or none that can be read."""
+        names = {known.name for known in fields(Record)}
+        try:
+            content = json.loads((Path(self.records) / f"{self.identity}.json").read_text(encoding="utf-8"))
+            record = Record(**{name: value for name, value in content.items() if name in names})
+        except (OSError, ValueError, TypeError, AttributeError):
+            return Record(self.identity)
+        known = record.identity == self.identity and record.status in STATUSES
+        return record if known else Record(self.identity)
 
+    def write(self, record: Record) -> None:
+        """Write the record; only for who holds the claim."""
+        content = json.dumps(asdict(record), ensure_ascii=False, indent=1)
+        write_atomically(Path(self.records) / f"{self.identity}.json", content.encode())
 
-def is_finished(order: Order, known: Record | None = None) -> bool:
-    """Whether a notebook needs no run: it is done, or failed and is not to be tried again."""
-    known = known or read_record(order)
-    done = known.status == DONE and (Path(order.records).parent / known.notebook).is_file()
-    return done or (known.status in FAILED and (not order.retry or known.attempts > order.tried))
+    def is_finished(self, known: Record | None = None) -> bool:
+        """Whether the notebook needs no run: it is done, or failed and is not to be tried again."""
+        known = known or self.read()
+        done = known.status == DONE and (Path(self.records).parent / known.notebook).is_file()
+        return done or (known.status in FAILED and (not self.retry or known.attempts > self.tried))
 
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[bool]:
+        """Hold the notebook for the time of the block; false where another process has it."""
+        Path(self.records).mkdir(parents=True, exist_ok=True)
+        with (Path(self.records) / f"{self.identity}.lock").open("a") as lock:
+            yield locked(lock.fileno(), fcntl.LOCK_EX)
 
-@contextlib.contextmanager
-def claimed(order: Order) -> Iterator[bool]:
-    """Hold a notebook for the time of the block; false where another process has it."""
-    Path(order.records).mkdir(parents=True, exist_ok=True)
-    with (Path(order.records) / f"{order.identity}.lock").open("a") as lock:
-        yield locked(lock.fileno(), fcntl.LOCK_EX)
-
-
-def settle(order: Order, status: str, error: str = "", record: Record | None = None) -> None:
-    """Name the file of a notebook by how it ended, and write that into its record; for who holds its claim."""
-    record = record or read_record(order)
-    output, draft, failed = files_of(order)
-    if status == DONE:
-        draft.replace(output)
-        failed.unlink(missing_ok=True)  # what failed before has been made good
-    elif draft.exists():
-        draft.replace(failed)
-    kept = output if status == DONE else failed
-    ended = time.time()
-    # The clock may have been set back meanwhile.
-    seconds = max(0.0, ended - record.began) if record.began and record.seconds is None else record.seconds
-    where = os.path.relpath(kept, Path(order.records).parent) if kept.exists() else ""
-    error = one_line(error)
-    write_record(
-        order, replace(record, status=status, notebook=where, error=error, seconds=seconds, ended=ended)
-    )
+    def settle(self, status: str, error: str, record: Record) -> None:
+        """Name the file by how the notebook ended, and write that into its record; for who holds the claim."""
+        output, failed = Path(self.output), Path(self.output).with_suffix(".failed.ipynb")
+        if status == DONE:
+            self.draft.replace(output)
+            failed.unlink(missing_ok=True)  # what failed before has been made good
+        elif self.draft.exists():
+            self.draft.replace(failed)
+        kept, ended, seconds = output if status == DONE else failed, time.time(), record.seconds
+        if record.began and seconds is None:
+            seconds = max(0.0, ended - record.began)  # the clock may have been set back meanwhile
+        where = os.path.relpath(kept, Path(self.records).parent) if kept.exists() else ""
+        record = replace(record, status=status, notebook=where, error=one_line(error))
+        self.write(replace(record, seconds=seconds, ended=ended))
 
 
 def is_called_for(orders: Path) -> bool:
@@ -148,13 +143,6 @@ def locked(handle: int, how: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def files_of(order: Order) -> tuple[Path, Path, Path]:
-    """Return the file of the executed notebook, that while it runs, and that of one that failed."""
-    output = Path(order.output)
-    draft, failed = (output.with_name(f"{output.stem}.{how}.ipynb") for how in (RUNNING, "failed"))
-    return output, draft, failed
 
 
 def ending(code: int | None) -> str:

@@ -17,23 +17,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from toolkit.batch.plan import cells_of, plan_batch
+from toolkit.batch.plan import cells_of, check_parameters, plan_batch
 from toolkit.batch.pool import Cluster, Processes, connected
-from toolkit.batch.records import (
-    AT_ONCE,
-    DONE,
-    FAILED,
-    LOOK_SECONDS,
-    Order,
-    claimed,
-    is_called_for,
-    is_finished,
-    read_record,
-    record_of,
-    write_record,
-)
+from toolkit.batch.records import AT_ONCE, DONE, FAILED, LOOK_SECONDS, Order, is_called_for
 from toolkit.batch.result import BatchResult, CellResult
-from toolkit.batch.template import check_parameters
 from toolkit.errors import InputError, ToolkitError
 from toolkit.files import write_atomically
 from toolkit.runs.progress import Progress
@@ -89,8 +76,8 @@ def run_batch(
         for cell in plan.cells
     ]
     try:
-        orders = [replace(order, tried=read_record(order).attempts) for order in orders]
-        if pending := [order for order in orders if not is_finished(order)]:
+        orders = [replace(order, tried=order.read().attempts) for order in orders]
+        if pending := [order for order in orders if not order.is_finished()]:
             with _pool(cluster, place) as (pool, threads), _terminable():
                 write_atomically(records / plan.copy_name, plan.content)
                 _run(pending, pool, workers or threads, progress)
@@ -120,7 +107,7 @@ def run_templates(
             )
         _run(orders, Processes(), at_once, progress=False)
         for order in orders:
-            known = read_record(order)
+            known = order.read()
             if known.status != DONE:
                 why = f"did not run to its end: {known.status}: {known.error}"
                 where = f"; see {(Path(records).parent / known.notebook).resolve()}" if known.notebook else ""
@@ -139,9 +126,9 @@ def _toolkit() -> str:
 def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, progress: bool) -> None:
     """Have the workers of a pool run what is pending, and wait for them."""
     for order in pending:
-        with claimed(order) as free:  # else another batch has it under way
-            if free and not is_finished(order):
-                write_record(order, record_of(order, order.tried))
+        with order.claimed() as free:  # else another batch has it under way
+            if free and not order.is_finished():
+                order.write(order.waiting(order.tried))
     bar = Progress("notebooks", len(pending), shown=progress, money=False)
     counts = SimpleNamespace(failed=0, retried=0, spent_aud=0.0)
     try:
@@ -168,8 +155,8 @@ def _step(left: Sequence[Order], bar: Progress, counts: SimpleNamespace) -> list
     """Count what has ended, and return what has not."""
     waiting = []
     for order in left:
-        known = read_record(order)
-        if is_finished(order, known):
+        known = order.read()
+        if order.is_finished(known):
             counts.failed += known.status in FAILED
             bar.step(counts)
         else:
@@ -178,7 +165,7 @@ def _step(left: Sequence[Order], bar: Progress, counts: SimpleNamespace) -> list
 
 
 def _is_under_way(order: Order) -> bool:
-    with claimed(order) as free:
+    with order.claimed() as free:
         return not free
 
 
@@ -251,6 +238,6 @@ def _terminable() -> Iterator[None]:
 
 
 def _cell(order: Order) -> CellResult:
-    known = read_record(order)
+    known = order.read()
     ran = known.batch == order.batch and known.status in (DONE, *FAILED)
     return CellResult(order.parameters, known.status, known.seconds, known.error, known.notebook, ran)

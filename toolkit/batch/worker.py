@@ -31,15 +31,8 @@ from toolkit.batch.records import (
     QUEUED,
     RUNNING,
     Order,
-    claimed,
-    files_of,
     is_called_for,
-    is_finished,
     locked,
-    read_record,
-    record_of,
-    settle,
-    write_record,
 )
 
 LOOK_AGAIN_AT_MOST: Final = 5.0
@@ -110,22 +103,22 @@ class Worker:
 
     def fulfil(self, order: Order, more: Callable[[], bool] = lambda: False) -> bool:
         """Run a notebook unless it is finished, and keep its record; false when another process has it."""
-        with claimed(order) as mine:
+        with order.claimed() as mine:
             if not mine:
                 return False
-            known = read_record(order)
-            if is_finished(order, known):
+            known = order.read()
+            if order.is_finished(known):
                 return True
             if known.status == RUNNING and known.batch == order.batch:
-                settle(order, "failed", DIED, known)  # and it may be the notebook that ends processes
+                order.settle("failed", DIED, known)  # and it may be the notebook that ends processes
                 return True
             clock = time.monotonic()  # the other may be set while it runs
-            record = record_of(order, known.attempts + 1)
+            record = order.waiting(known.attempts + 1)
             who = f"{socket.gethostname()}:{os.getpid()}"
             record = replace(record, status=RUNNING, began=time.time(), process=who, batch=order.batch)
-            write_record(order, record)
+            order.write(record)
             status, error = self._execute(order, more)
-            settle(order, status, error, replace(record, seconds=time.monotonic() - clock))
+            order.settle(status, error, replace(record, seconds=time.monotonic() - clock))
         return True
 
     def _execute(self, order: Order, more: Callable[[], bool]) -> tuple[str, str]:
@@ -138,13 +131,12 @@ class Worker:
         logging.getLogger("papermill").setLevel(logging.CRITICAL)
         if late := changed(order.files):
             return "failed", _LATE.format(late)
-        draft = files_of(order)[1]
-        draft.parent.mkdir(parents=True, exist_ok=True)
+        order.draft.parent.mkdir(parents=True, exist_ok=True)
         self.watch = Watch()
         try:
             papermill.execute_notebook(
                 _literally(order.copy or order.template),
-                _literally(str(draft)),
+                _literally(str(order.draft)),
                 parameters=dict(order.parameters),
                 engine_name="toolkit",
                 kernel_name="python3",
@@ -171,7 +163,7 @@ class Worker:
 
 
 def _anything_waits(orders: Sequence[Order]) -> bool:
-    return any(read_record(order).status == QUEUED for order in orders)
+    return any(order.read().status == QUEUED for order in orders)
 
 
 def _literally(path: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import ipywidgets as widgets
 
 from toolkit.errors import InputError
-from toolkit.judges.rubric import Dimension, Rubric
+from toolkit.judges.rubric import Dimension
 from toolkit.people.rating import Reply, Round, next_reply, open_round, rate
 from toolkit.plan import Plan
 from toolkit.report.show import plain_text
@@ -75,7 +75,8 @@ class Desk:
         self.reply: Reply | None = None
         self._gaps_are_meant = False
         rubric = plan.rubric
-        self.scores = {name: _score_buttons() for name in rubric.names}
+        pressed: dict[str, Any] = {"options": _options(None), "index": 0, "style": {"button_width": "3.2em"}}
+        self.scores = {name: widgets.ToggleButtons(**pressed) for name in rubric.names}
         self.typed = widgets.Text(
             placeholder="4 3.5 5 4 3 4.5 4",
             description="Type all:",
@@ -91,7 +92,8 @@ class Desk:
         self.back = widgets.Button(description="Back", tooltip="To the reply before this one.")
         self.said, self.header, self.texts = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.bar = widgets.IntProgress(min=0, max=max(1, len(round_.replies)), layout=_WIDE)
-        rows = [_row(dimension, self.scores[dimension.name]) for dimension in _in_order(rubric)]
+        in_order = sorted(rubric.dimensions, key=lambda dimension: DIMENSIONS.index(dimension.name))
+        rows = [_row(dimension, self.scores[dimension.name]) for dimension in in_order]
         buttons = (self.save, self.skip, self.back)
         # The buttons and what is said stand at both ends: a reply is long, and a keyboard starts at the top.
         self._form = (
@@ -165,26 +167,29 @@ class Desk:
             self._say("")
 
     def _say(self, text: str) -> None:
-        self.said.value = f'<div role="status" aria-live="polite"><b>{html.escape(text)}</b></div>'
+        self.said.value = status_line(html.escape(text))
 
     def _guarded(self, work: Callable[[], None]) -> Callable[[Any], None]:
-        """Return a callback that shows its error at the desk: JupyterLab would put it where nobody looks."""
-
-        def callback(_: Any) -> None:
-            try:
-                work()
-            except InputError as error:
-                self._say(str(error))
-            except Exception as error:
-                self._say(
-                    f"Not kept ({type(error).__name__}: {error}). The scores are still here; try again."
-                )
-
-        return callback
+        return guarded(work, self._say, "Not kept ({}). The scores are still here; try again.")
 
 
-def _score_buttons() -> widgets.ToggleButtons:
-    return widgets.ToggleButtons(options=_options(None), index=0, style={"button_width": "3.2em"})
+def status_line(text: str) -> str:
+    """Return as HTML what a notebook says of what was done, also to who cannot see it."""
+    return f'<div role="status" aria-live="polite"><b>{text}</b></div>'
+
+
+def guarded(work: Callable[[], None], say: Callable[[str], None], unexpected: str) -> Callable[[Any], None]:
+    """Return a callback that says its error where it is pressed: JupyterLab would put it where nobody looks."""
+
+    def callback(_: Any) -> None:
+        try:
+            work()
+        except InputError as error:
+            say(str(error))
+        except Exception as error:
+            say(unexpected.format(f"{type(error).__name__}: {error}"))
+
+    return callback
 
 
 def _options(score: float | None) -> tuple[tuple[str, float | None], ...]:
@@ -198,10 +203,6 @@ def _press(buttons: widgets.ToggleButtons, score: float | None) -> None:
     if tuple(buttons.options) != options:
         buttons.options = options
     buttons.index = [value for _, value in options].index(score)
-
-
-def _in_order(rubric: Rubric) -> list[Dimension]:
-    return sorted(rubric.dimensions, key=lambda dimension: DIMENSIONS.index(dimension.name))
 
 
 def _row(dimension: Dimension, buttons: widgets.ToggleButtons) -> widgets.VBox:

@@ -10,9 +10,8 @@ from typing import Any, Final
 import pandas as pd
 
 from toolkit.prompt_test import TestItem, TestItemAnnotations
-from toolkit.protocols.answers import AnswerKey
 from toolkit.protocols.evidence import Claim
-from toolkit.protocols.questions import Question
+from toolkit.protocols.questions import AnswerKey, Question
 from toolkit.protocols.readings import Match, json_objects
 from toolkit.protocols.sample_facts import Facts, cell_text, decoded_path
 

@@ -100,16 +100,14 @@ def not_estimable_words(estimates: Iterable[Estimate]) -> str:
     """Say how much was missing before the estimates, and which of them there is none of and why."""
     told = list(estimates)
     lost = max((e.missing for e in told), default=0)
-    silent = [e for e in told if e.estimate is None]
-    whys = [e.note.removeprefix("not estimable: ") for e in silent]
     names: dict[str, list[str]] = {}
-    for one, why in zip(silent, whys, strict=True):
-        names.setdefault(why, []).append(one.name)
-    told_names = [_few(dict.fromkeys(of_why)) + (f" ({why})" if why else "") for why, of_why in names.items()]
+    for one in told:
+        if one.estimate is None:
+            names.setdefault(one.note.removeprefix("not estimable: "), []).append(one.name)
+    were = "rating or answer was" if lost == 1 else "ratings or answers were"
     return join(
-        f"Up to {lost} {'rating or answer was' if lost == 1 else 'ratings or answers were'} missing."
-        * (lost > 0),
-        f"Not estimable: {'; '.join(told_names)}." if told_names else "",
+        f"Up to {lost} {were} missing." if lost else "",
+        f"Not estimable: {_by_reason(names)}." if names else "",
     )
 
 
@@ -120,8 +118,7 @@ def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
         if one.estimable and (one.low is None or one.high is None):
             why = one.note.removeprefix("no interval or p value: ").removeprefix("no interval: ")
             names.setdefault(why.partition(";")[0], []).append(name)
-    told = [_few(dict.fromkeys(of_why)) + (f" ({why})" if why else "") for why, of_why in names.items()]
-    return f"Without an interval: {'; '.join(told)}." if told else ""
+    return f"Without an interval: {_by_reason(names)}." if names else ""
 
 
 def role_words(one: Estimate) -> str:
@@ -146,11 +143,15 @@ def unpaired_words(differences: Iterable[Estimate]) -> str:
     return f"{bases} no score at one of the two lengths and cannot be paired." if most else ""
 
 
-def _few(names: Iterable[str]) -> str:
-    """Return the first few of some names and how many more there are: a caption has to fit its page."""
-    told = list(names)
-    more = len(told) - MOST_NAMES
-    return ", ".join(told) if more <= 1 else f"{', '.join(told[:MOST_NAMES])} and {more} more"
+def _by_reason(names: Mapping[str, Iterable[str]]) -> str:
+    """Return the first few names of each reason and how many more there are: a caption has to fit its page."""
+    said = []
+    for why, of_why in names.items():
+        told = list(dict.fromkeys(of_why))
+        more = len(told) - MOST_NAMES
+        few = ", ".join(told) if more <= 1 else f"{', '.join(told[:MOST_NAMES])} and {more} more"
+        said.append(f"{few} ({why})" if why else few)
+    return "; ".join(said)
 
 
 def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -13,26 +12,16 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.report.escape import caption_latex
-from toolkit.report.latex_columns import MOST_DECIMALS, Column, column_of, fitted, lines_of, narrowest
+from toolkit.report.latex_columns import MOST_DECIMALS, column_of, fitted, lines_of, narrowest
 from toolkit.stats.result import digits_apart
 
-PACKAGES: Final = ("array", "booktabs", "longtable")
-"""Packages that the tables need; every LaTeX has them."""
+_SIZES: Final = ((r"\footnotesize", 98), (r"\scriptsize", 112), (r"\tiny", 140))
+"""Sizes of type, and how many characters a line of 160 mm takes in each."""
 _LONGEST: Final = 45
 """Lines of caption and rows that one page takes."""
 _CAPTION_LINE: Final = 85
 _LONG_HEAD: Final = r"\multicolumn{%d}{@{}l}{\tablename\ \thetable{}, continued} \\"
 _LONG_FOOT: Final = r"\multicolumn{%d}{r@{}}{continued on the next page} \\"
-
-
-@dataclass(frozen=True)
-class _Size:
-    font: str
-    characters: int
-    """Characters of a line of 160 mm."""
-
-
-_SIZES: Final = (_Size(r"\footnotesize", 98), _Size(r"\scriptsize", 112), _Size(r"\tiny", 140))
 
 
 def latex_table(
@@ -70,65 +59,25 @@ def latex_table(
                 places[interval][row] = told
     made = [column_of(cells[name], head, places[name], is_p=name in p_values) for name, head in heads.items()]
     needed = narrowest(made)
-    size = next((size for size in _SIZES if needed <= size.characters), _SIZES[-1])
-    shown = fitted(made, size.characters)
+    font, characters = next((size for size in _SIZES if needed <= size[1]), _SIZES[-1])
+    shown = fitted(made, characters)
     lines = lines_of(made, shown) + math.ceil(len(caption) / _CAPTION_LINE)
     named = [caption_latex(caption), rf"\label{{{label}}}"]
-    write = _long if lines > _LONGEST else _floating
-    return "\n".join(write(shown, named, size.font)) + "\n"
+    spec = "".join(column.spec for column in shown)
+    head = [r"    \toprule", f"    {_row(column.head for column in shown)}", r"    \midrule"]
+    rows = [f"    {_row(cells)}" for cells in zip(*(column.cells for column in shown), strict=True)]
+    if lines <= _LONGEST:
+        rows += [r"    \bottomrule", r"  \end{tabular}", r"\end{table}"]
+        begin = [r"\begin{table}[htbp]", r"  \centering", f"  {named[0]}", f"  {named[1]}", f"  {font}"]
+        return "\n".join([*begin, rf"  \begin{{tabular}}{{{spec}}}", *head, *rows, ""])
+    spans = sum(column.spans for column in shown)
+    begin = [rf"\begingroup\setlength{{\LTcapwidth}}{{\linewidth}}{font}", rf"\begin{{longtable}}{{{spec}}}"]
+    first = [f"    {named[0]}", rf"    {named[1]} \\", *head, r"    \endfirsthead"]
+    others = [f"    {_LONG_HEAD % spans}", *head, r"    \endhead"]
+    feet = [r"    \midrule", f"    {_LONG_FOOT % spans}", r"    \endfoot", r"    \bottomrule"]
+    end = [r"\end{longtable}", r"\endgroup", ""]
+    return "\n".join([*begin, *first, *others, *feet, r"    \endlastfoot", *rows, *end])
 
 
-def _floating(columns: Sequence[Column], named: Sequence[str], font: str) -> list[str]:
-    return [
-        r"\begin{table}[htbp]",
-        r"  \centering",
-        *(f"  {line}" for line in named),
-        f"  {font}",
-        rf"  \begin{{tabular}}{{{_spec(columns)}}}",
-        r"    \toprule",
-        f"    {_heads(columns)}",
-        r"    \midrule",
-        *_rows(columns),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        r"\end{table}",
-    ]
-
-
-def _long(columns: Sequence[Column], named: Sequence[str], font: str) -> list[str]:
-    spans = sum(column.spans for column in columns)
-    return [
-        rf"\begingroup\setlength{{\LTcapwidth}}{{\linewidth}}{font}",
-        rf"\begin{{longtable}}{{{_spec(columns)}}}",
-        *(f"    {line}" for line in (named[0], named[1] + r" \\")),
-        r"    \toprule",
-        f"    {_heads(columns)}",
-        r"    \midrule",
-        r"    \endfirsthead",
-        f"    {_LONG_HEAD % spans}",
-        r"    \toprule",
-        f"    {_heads(columns)}",
-        r"    \midrule",
-        r"    \endhead",
-        r"    \midrule",
-        f"    {_LONG_FOOT % spans}",
-        r"    \endfoot",
-        r"    \bottomrule",
-        r"    \endlastfoot",
-        *_rows(columns),
-        r"\end{longtable}",
-        r"\endgroup",
-    ]
-
-
-def _spec(columns: Sequence[Column]) -> str:
-    return "".join(column.spec for column in columns)
-
-
-def _heads(columns: Sequence[Column]) -> str:
-    return " & ".join(column.head for column in columns) + r" \\"
-
-
-def _rows(columns: Sequence[Column]) -> list[str]:
-    rows = zip(*(column.cells for column in columns), strict=True)
-    return [f"    {' & '.join(cells)} " + r"\\" for cells in rows]
+def _row(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"

@@ -180,29 +180,21 @@ def reliability_text(result: Reliability) -> str:
     Each judge and each pair of judges is told for the composite, or the only dimension; the other dimensions are in
     `Reliability.details`.
     """
-    frame = result.frame()
-    lines = [
-        line for about, rows in frame.groupby("dimension", sort=False) for line in _block(str(about), rows)
-    ]
+    by_dimension = result.frame().groupby("dimension", sort=False)
+    lines = [line for about, rows in by_dimension for line in _block(str(about), rows)]
     key = "composite" if "composite" in result.icc else next(iter(result.icc))
     details = result.details
     severity, pairs = details.severity[key], details.bland_altman[key].values()
-    without = [
-        one for family in severity.without.values() for one in family if one.name.startswith("ICC(A,1)")
-    ]
+    without = [one for some in severity.without.values() for one in some if one.name.startswith("ICC(A,1)")]
+    limits = [one for two in pairs for one in two.estimates()[1:3]]
     for about, family in (
         ("all judges", details.agreement(key)),
         ("each judge", [*severity.leniency.values(), *without]),
-        (
-            "each pair",
-            [*details.weighted_kappa[key], *(one for two in pairs for one in two.estimates()[1:3])],
-        ),
+        ("each pair", [*details.weighted_kappa[key], *limits]),
     ):
         rows = estimates_frame(((about, one) for one in family), "about")
-        if len(rows):
-            lines += _block(f"{key}, {about}", rows)
-    notes = [f"note: {note}" for note in result.notes]
-    return "\n".join([*lines, *notes])
+        lines += _block(f"{key}, {about}", rows) if len(rows) else ()
+    return "\n".join([*lines, *(f"note: {note}" for note in result.notes)])
 
 
 def _block(about: str, rows: pd.DataFrame) -> Iterable[str]:

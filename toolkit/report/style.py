@@ -139,18 +139,16 @@ def model_styles(names: Iterable[str], among: Iterable[str] = ()) -> dict[str, M
 def score_axis(axes: Axes, label: str = "Composite score (0–5)", *, which: str = "y") -> None:
     """Show the whole 0-5 scale, so that no difference looks larger than it is."""
     low, high = SCALE
-    ticks = [float(tick) for tick in range(int(low), int(high) + 1)]
-    margin = 0.1  # a marker at 0 or 5 is drawn whole
-    if which == "y":
-        axes.set_ylim(low - margin, high + margin)
-        axes.set_yticks(ticks, [f"{tick:.0f}" for tick in ticks])
-        axes.set_ylabel(label)
-        axes.spines["left"].set_bounds(low, high)
-    else:
-        axes.set_xlim(low - margin, high + margin)
-        axes.set_xticks(ticks, [f"{tick:.0f}" for tick in ticks])
-        axes.set_xlabel(label)
-        axes.spines["bottom"].set_bounds(low, high)
+    ticks = range(int(low), int(high) + 1)
+    # A marker at 0 or 5 is drawn whole.
+    look: dict[str, Any] = {
+        "lim": (low - 0.1, high + 0.1),
+        "ticks": ticks,
+        "ticklabels": ticks,
+        "label": label,
+    }
+    axes.set(**{f"{which}{name}": value for name, value in look.items()})
+    axes.spines["left" if which == "y" else "bottom"].set_bounds(low, high)
 
 
 def grid(
@@ -189,16 +187,8 @@ def forest(
         if pd.notna(low) and pd.notna(high):
             axes.plot([low, high], [place, place], color=look.color, linewidth=width, zorder=2)
         if pd.notna(value):
-            axes.plot(
-                [value],
-                [place],
-                linestyle="none",
-                color=look.color,
-                marker=look.marker,
-                markersize=size,
-                clip_on=clip,
-                zorder=3,
-            )
+            mark: dict[str, Any] = {"color": look.color, "marker": look.marker, "markersize": size}
+            axes.plot([value], [place], linestyle="none", clip_on=clip, zorder=3, **mark)
 
 
 def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> None:
@@ -244,7 +234,6 @@ def message_figure(width_mm: float, height_mm: float, message: str) -> Figure:
 
 
 Place = tuple[float, float]
-
 _AWAY: Final = (9.0, 12.0, 15.0, 19.0)
 """Distances of a label from its mark in points, the nearest first."""
 _TURNS: Final = tuple(math.radians(angle) for angle in (135, 45, 90, 180, 0, 225, 315, 270))
@@ -315,7 +304,7 @@ def label_offsets(
                 offset = (away * math.cos(turn), away * math.sin(turn))
                 at = np.array([x + offset[0], y + offset[1]])
                 touched = (
-                    _TOUCHES["outside"] * _is_outside(at, size)
+                    _TOUCHES["outside"] * bool((at < _HALF).any() or (at > np.array(size) - _HALF).any())
                     + _TOUCHES["label"] * _near(at, np.array(taken).reshape(-1, 2), 2 * _HALF)
                     + _TOUCHES["mark"] * int((np.hypot(*(centres - at).T) < _HALF + radius).sum())
                     + _TOUCHES["line"] * _near(at, crossed, _HALF)
@@ -326,10 +315,6 @@ def label_offsets(
         offsets.append(best)
         taken.append((x + best[0], y + best[1]))
     return offsets
-
-
-def _is_outside(at: np.ndarray, size: tuple[float, float]) -> bool:
-    return bool((at < _HALF).any() or (at > np.array(size) - _HALF).any())
 
 
 def _near(at: np.ndarray, others: np.ndarray, reach: float) -> int:

@@ -133,18 +133,6 @@ def reliability_table(reliability: Reliability, *, end: str = "") -> Table:
     """Return how far the judges agree, one row a dimension: ICC(A,1), ICC(A,k) and alpha over judges.
 
     Leniency of a judge is error here, so the absolute-agreement forms are printed; the data hold all six.
-
-    Parameters
-    ----------
-    reliability
-        What ``study.reliability()`` returned.
-    end
-        Appended to the caption: which study and dataset version, and a note.
-
-    Returns
-    -------
-    Table
-        ``reliability.tex`` when saved.
     """
     rows, keyed = [], []
     iccs: list[Estimate] = []

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from toolkit.errors import InputError
-from toolkit.samples.tables import staging_for
-from toolkit.samples.tshark import find_program, one_line, surroundings
+from toolkit.samples.convert import staging_for
+from toolkit.samples.tshark import one_line, running
 from toolkit.words import Summary
 
 _NAME: Final = "toolkit-dumpcap"
@@ -141,13 +141,13 @@ def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
         return None, ""
     with tempfile.TemporaryFile() as complaints:
         nothing = subprocess.DEVNULL
-        running = subprocess.Popen(
+        asked_for = subprocess.Popen(
             asked, stdin=nothing, stdout=nothing, stderr=complaints, start_new_session=True
         )
         try:
-            while running.poll() is None and not over():
+            while asked_for.poll() is None and not over():
                 time.sleep(_LOOK)
-            code = running.poll()
+            code = asked_for.poll()
             settled = time.monotonic() + _SETTLE
             while time.monotonic() < settled and not over():
                 time.sleep(_LOOK)
@@ -155,8 +155,8 @@ def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
             with suppress(
                 ProcessLookupError, PermissionError
             ):  # all have ended; macOS says so with the second
-                os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
+                os.killpg(asked_for.pid, signal.SIGKILL)
+            asked_for.wait()
         if code is None:
             return None, "the command was still running at the limit and was ended"
         if code == 0:
@@ -223,24 +223,9 @@ def recording_into(path: Path, interface: str, bpf: str, packets: int | None) ->
     Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
     packet in place of recording for ever.
     """
-    words = [find_program("dumpcap"), "-q", "-i", interface, "-w", "-"]
+    words = ["-q", "-i", interface, "-w", "-"]
     words += (["-f", bpf] if bpf else []) + (["-c", str(packets)] if packets else [])
-    with (
-        tempfile.TemporaryDirectory(prefix="toolkit-dumpcap-") as home,
-        path.open("wb") as sink,
-        tempfile.TemporaryFile() as log,
-        subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=surroundings(home),
-            start_new_session=True,
-        ) as process,
-    ):
-        try:
-            recording = Dumpcap(process, sink, log)
-            recording.wait_until_recording(interface)
-            yield recording
-        finally:
-            process.kill()  # does nothing once it has ended
+    with path.open("wb") as sink, running("dumpcap", words) as (process, log):
+        recording = Dumpcap(process, sink, log)
+        recording.wait_until_recording(interface)
+        yield recording

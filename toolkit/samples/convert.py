@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.samples import pyshark_reader, tshark
-from toolkit.samples.columns import NAMES, cells_of, choose, holds_several_messages, in_tunnel
+from toolkit.samples.columns import COLUMNS, NAMES, cells_of, choose, guard, holds_several_messages, in_tunnel
 from toolkit.samples.pseudonyms import Pseudonyms
-from toolkit.samples.tables import Tables, move, remove_earlier_streams, staging_for
 from toolkit.samples.tshark import DamagedCapture, check_capture, tshark_version
 from toolkit.words import Summary
 
+_AT_ONCE: Final = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
+_STREAM: Final = NAMES.index("stream")
 READERS: Final = {"pyshark": pyshark_reader.records, "fast": tshark.records}
 LARGE: Final = 5_000_000  # bytes of capture from which "auto" takes the fast reader
 _ADDRESSES: Final = frozenset({"source", "destination"})
@@ -171,3 +174,69 @@ def _provenance(
         "note": shareable(note.replace(str(capture.absolute()), capture.name)) if note else None,
         "pseudonymised": pseudonyms is not None,
     }
+
+
+@contextmanager
+def staging_for(final: Path) -> Iterator[Path]:
+    """Give a hidden folder beside a file, so that moving out of it is one step; it is gone afterwards."""
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{final.stem}.", dir=final.parent) as staging:
+            yield Path(staging)
+    except OSError as error:
+        raise InputError(f"{final}: cannot be written ({error.strerror or error})") from None
+
+
+class Tables:
+    """The CSVs of one conversion, in a folder where nobody looks until they are complete."""
+
+    def __init__(self, folder: Path, stem: str, columns: Sequence[str], per_stream: bool) -> None:
+        self._folder, self._stem, self._per_stream = folder, stem, per_stream
+        self._places = [(NAMES.index(name), COLUMNS[name] == "string") for name in columns]
+        self._header = tuple(columns)
+        self._waiting: dict[str, list[list[str]]] = {}
+        self._count = 0
+        self._rows: dict[str, int] = {}
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Add a row, one cell a column of ``COLUMNS``, to the table that it belongs to."""
+        stem = self._stem
+        if self._per_stream:
+            stem = f"{stem}-stream-{cells[_STREAM]}" if cells[_STREAM] else f"{stem}-other"
+        row = [guard(cells[place]) if text else cells[place] for place, text in self._places]
+        self._waiting.setdefault(stem, []).append(row)
+        self._count += 1
+        if self._count >= _AT_ONCE:
+            self._flush()
+
+    def close(self) -> dict[str, int]:
+        """Write what waits and return the rows of each table, by the stem of its file."""
+        self._flush()
+        return self._rows
+
+    def _flush(self) -> None:
+        for stem, rows in self._waiting.items():
+            with (self._folder / f"{stem}.csv").open("a", encoding="utf-8", newline="") as stream:
+                writer = csv.writer(stream, lineterminator="\n")
+                writer.writerows(rows if stem in self._rows else [self._header, *rows])
+            self._rows[stem] = self._rows.get(stem, 0) + len(rows)
+        self._waiting.clear()
+        self._count = 0
+
+
+def move(staging: Path, folder: Path, stem: str) -> Path:
+    """Move a table, and its provenance after it."""
+    # Killed half-way, a table has no provenance, never another's.
+    (folder / f"{stem}.json").unlink(missing_ok=True)
+    for suffix in (".csv", ".json"):
+        (staging / f"{stem}{suffix}").replace(folder / f"{stem}{suffix}")
+    return folder / f"{stem}.csv"
+
+
+def remove_earlier_streams(final: Path, written: Mapping[str, int]) -> None:
+    """Remove the streams of an earlier conversion to the same name, which would pass for streams of this one."""
+    for path in sorted(final.parent.glob("*.csv")):
+        ours = path.stem == f"{final.stem}-other" or path.stem.removeprefix(f"{final.stem}-stream-").isdigit()
+        if ours and path.stem not in written and path.with_suffix(".json").is_file():
+            path.unlink()
+            path.with_suffix(".json").unlink()

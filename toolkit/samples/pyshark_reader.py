@@ -14,10 +14,11 @@ import queue
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
+from subprocess import Popen
 from typing import Any, Final
 
 from toolkit.samples.columns import SEVERAL, Record, asked_fields
-from toolkit.samples.tshark import Tshark, check_capture, running_tshark, tshark_version
+from toolkit.samples.tshark import check_capture, running_tshark, tshark_version
 
 _BATCH: Final = 64  # records handed over at a time: a lock for each would cost more than reading it
 _BATCHES: Final = 64  # batches that may wait, so that a slow consumer bounds the memory
@@ -43,14 +44,13 @@ def records(capture: Path, display_filter: str | None = None) -> Generator[Recor
                 yield from item
         finally:
             leave.set()
-            tshark.process.kill()  # does nothing once it has ended; a stopped consumer has no use for the rest
+            tshark.kill()  # does nothing once it has ended; a stopped consumer has no use for the rest
             worker.join()
-        tshark.end()
 
 
 def _read(
     source: Any,
-    tshark: Tshark,
+    tshark: Popen[bytes],
     waiting: queue.Queue[list[Record] | BaseException | None],
     leave: threading.Event,
 ) -> None:
@@ -75,7 +75,7 @@ def _read(
     try:
         loop.run_until_complete(source.read(tshark, keep))
         hand_over(batch)
-        tshark.process.wait()  # before the consumer may kill it: the exit code tells a truncated capture
+        tshark.wait()  # before the consumer may kill it: the exit code tells a truncated capture
         hand_over(None)
     except BaseException as error:  # whatever it is, the consumer raises it in its own thread
         hand_over(error)
@@ -111,11 +111,11 @@ def _file_capture(capture: Path, display_filter: str | None) -> Any:
             """The command that PyShark builds, without the program."""
             return ["-n", "-T", "ek", *self.get_parameters()]
 
-        async def read(self, tshark: Tshark, keep: Callable[[Record], None]) -> None:
+        async def read(self, tshark: Popen[bytes], keep: Callable[[Record], None]) -> None:
             """Hand every record of the stream to ``keep``."""
             stream = asyncio.StreamReader()
             transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(stream), tshark.output
+                lambda: asyncio.StreamReaderProtocol(stream), tshark.stdout
             )
             try:
                 await self._go_through_packets_from_fd(stream, keep)

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.samples.columns import COLUMNS, NAMES
-from toolkit.samples.tables import unguard
+from toolkit.samples.columns import COLUMNS, NAMES, unguard
 
 if TYPE_CHECKING:
     import pandas as pd

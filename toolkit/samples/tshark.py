@@ -9,7 +9,6 @@ import subprocess
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from io import BufferedReader
 from pathlib import Path
@@ -24,28 +23,6 @@ _MOST_WORDS: Final = 65_536  # bytes of complaints that are read; a broken captu
 
 class DamagedCapture(InputError):
     """A capture that cannot be read to its end; raised after the last packet that could be read."""
-
-
-@dataclass(frozen=True)
-class Tshark:
-    """A running tshark."""
-
-    capture: Path
-    process: subprocess.Popen[bytes]
-    output: BufferedReader
-    complaints: IO[bytes]
-
-    def end(self) -> None:
-        """Wait for it to end after its output did, and raise what it complained of."""
-        code = self.process.wait()
-        if code == 0:
-            return
-        self.complaints.seek(0)
-        said = complaint(self.complaints.read(_MOST_WORDS).decode(errors="replace"), self.capture)
-        if code < 0:
-            ended = f"tshark was ended by signal {-code}; {said or 'it did not say why'}"
-            raise InputError(f"{self.capture}: {ended}")
-        raise DamagedCapture(f"{self.capture}: {said or f'tshark ended with code {code}'}")
 
 
 def find_program(name: str) -> str:
@@ -78,33 +55,44 @@ def _version_of(path: str) -> tuple[int, ...]:
     raise InputError(f"{path}: does not say its version; install Wireshark's command line again")
 
 
-def surroundings(home: str) -> dict[str, str]:
-    """Return the environment for a program of Wireshark: the C locale and no preferences of the user."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
-    return {**kept, "LC_ALL": "C", "HOME": home, "WIRESHARK_CONFIG_DIR": home}
-
-
 @contextmanager
-def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[Tshark]:
-    """Run tshark on a capture and leave no process behind, whatever happens inside the ``with``."""
-    program = find_program("tshark")
-    with (
-        tempfile.TemporaryDirectory(prefix="toolkit-tshark-") as home,
-        tempfile.TemporaryFile() as complaints,
-    ):
+def running(name: str, arguments: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+    """Run a program of Wireshark with its words in a file, and leave no process behind, whatever happens.
+
+    In the C locale and without the user's preferences. Ctrl-C is ours: a tshark that ends quietly on it would look
+    like a short capture.
+    """
+    program = find_program(name)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WIRESHARK_")}
+    with tempfile.TemporaryDirectory(prefix=f"toolkit-{name}-") as home, tempfile.TemporaryFile() as words:
         process = subprocess.Popen(
             [program, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=complaints,
-            env=surroundings(home),
-            start_new_session=True,  # Ctrl-C is ours: a tshark that ends quietly on it would look like a short capture
+            stderr=words,
+            env={**kept, "LC_ALL": "C", "HOME": home, "WIRESHARK_CONFIG_DIR": home},
+            start_new_session=True,
         )
         with process:  # closes its pipe and waits for it
             try:
-                yield Tshark(capture, process, cast(BufferedReader, process.stdout), complaints)
+                yield process, words
             finally:
                 process.kill()  # does nothing once it has ended
+
+
+@contextmanager
+def running_tshark(arguments: Sequence[str], capture: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run tshark on a capture, and raise what it complained of when its output has been read to the end."""
+    with running("tshark", arguments) as (process, complaints):
+        yield process
+        code = process.wait()
+        complaints.seek(0)
+        said = complaint(complaints.read(_MOST_WORDS).decode(errors="replace"), capture)
+        if code < 0:
+            why = f"tshark was ended by signal {-code}; {said or 'it did not say why'}"
+            raise InputError(f"{capture}: {why}")
+        if code:
+            raise DamagedCapture(f"{capture}: {said or f'tshark ended with code {code}'}")
 
 
 def check_capture(path: Path) -> None:
@@ -147,7 +135,7 @@ def records(capture: Path, display_filter: str | None = None) -> Generator[Recor
     form = ["-T", "fields", "-E", "separator=/t", "-E", f"aggregator={SEVERAL}", "-E", "occurrence=a", *asked]
     with running_tshark(["-n", "-r", str(capture.absolute()), *chosen, *form], capture.absolute()) as tshark:
         count, rest = len(fields), b""
-        while chunk := tshark.output.read1(_CHUNK):
+        while chunk := cast(BufferedReader, tshark.stdout).read1(_CHUNK):
             whole, _, rest = (rest + chunk).rpartition(b"\n")
             # At \n only: splitlines() would break a packet at every other sign that Unicode calls a line end.
             for line in whole.decode(errors="replace").split("\n") if whole else ():
@@ -158,4 +146,3 @@ def records(capture: Path, display_filter: str | None = None) -> Generator[Recor
                         "this version of tshark cannot be used, report it with the capture"
                     )
                 yield record
-        tshark.end()

@@ -5,14 +5,13 @@ from typing import Any
 
 _WHERE = {
     "toolkit.stats.agreement.alpha": (
-        "alpha_over_dimensions alpha_over_judges omega_over_dimensions omega_over_judges omega_total"
+        "alpha_over_dimensions alpha_over_judges krippendorff_alpha omega_over_dimensions omega_over_judges omega_total"
     ),
     "toolkit.stats.agreement.bland_altman": "bland_altman BlandAltman",
     "toolkit.stats.agreement.correlations": "clustered_pearson pearson_between_judges ranks_between_judges",
     "toolkit.stats.agreement.icc": "clustered_icc icc_estimates incomplete_icc",
     "toolkit.stats.agreement.judge_card": "judge_cards JudgeCard",
     "toolkit.stats.agreement.kappa": "cohen_kappa fleiss_kappa weighted_kappa",
-    "toolkit.stats.agreement.krippendorff": "krippendorff_alpha",
     "toolkit.stats.agreement.probe_shift": "probe_shifts ProbeShift ProbeShifts",
     "toolkit.stats.agreement.ratings": "rating_matrix RatingMatrix read_ratings",
     "toolkit.stats.agreement.reliability": "Reliability reliability ReliabilityDetails",
@@ -48,8 +47,9 @@ _WHERE = {
     "toolkit.stats.one_shot.methods": "GroupScore MethodScore overall",
     "toolkit.stats.power.answer": "PowerAnswer whole",
     "toolkit.stats.power.experiments": "experiments_needed",
-    "toolkit.stats.power.icc": "answers_for_icc_width",
-    "toolkit.stats.power.paired": ("bases_needed detectable_effect equivalence_bases paired_sample_size"),
+    "toolkit.stats.power.sample_size": (
+        "answers_for_icc_width bases_needed detectable_effect equivalence_bases paired_sample_size"
+    ),
     "toolkit.stats.power.pilot": "pilot_power PilotPower",
     "toolkit.stats.prompt_length.contrasts": (
         "compare_lengths compare_lengths_by_model equivalence LengthComparison"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from rapidfuzz.distance import LCSseq
 
@@ -21,9 +21,7 @@ LARGEST: Final = 1_000_000_000
 is 125 MB and about a second; two replies of 200,000 Chinese signs would take 5 GB, and the kernel with them."""
 _WORDS: Final = re.compile(rf"[{_SIGNS}]|(?:(?![{_SIGNS}])\w)+|\s+|[^\w\s]")
 
-_LINES: Final = re.compile(r"\n+|[^\n]+")
-_WHOLE: Final = re.compile(r"(?s).+")
-_UNITS: Final = {"words": _WORDS, "lines": _LINES, "texts": _WHOLE}
+_UNITS: Final = {"words": _WORDS, "lines": re.compile(r"\n+|[^\n]+"), "texts": re.compile(r"(?s).+")}
 
 
 @dataclass(frozen=True)
@@ -86,7 +84,8 @@ def _joined(words: list[str], lacking: set[int]) -> tuple[Piece, ...]:
 
 def beside_html(left: OpenRun, right: OpenRun) -> str:
     """Return two runs side by side: facts and scores with their differences, then the texts word by word."""
-    head = f"<th>{shown(title(left))}</th><th>{shown(title(right))}</th><th class='tv-number'>right less left</th>"
+    names = "".join(f"<th>{shown(title(run.facts))}</th>" for run in (left, right))
+    head = f"{names}<th class='tv-number'>right less left</th>"
     table = (
         f"<table aria-label='Facts and scores'><thead><tr><th></th>{head}</tr></thead>"
         f"<tbody>{_rows(left, right)}</tbody></table>"
@@ -115,17 +114,13 @@ def _rows(left: OpenRun, right: OpenRun) -> str:
         ("latency, ms", "latency_ms", 0),
     ):
         one, other = left.facts.get(column), right.facts.get(column)
-        less = None if one is None or other is None else other - one
-        said.append((name, number(one, digits), number(other, digits), _signed(less, digits)))
+        # Plus zero, because a difference too small to show would be -0.
+        less = MISSING if one is None or other is None else f"{round(other - one, digits) + 0.0:+,.{digits}f}"
+        said.append((name, number(one, digits), number(other, digits), less))
     return "".join(
         f"<tr><td>{name}</td><td>{shown(one)}</td><td>{shown(other)}</td><td class='tv-number'>{less}</td></tr>"
         for name, one, other, less in said
     )
-
-
-def _signed(value: Any, digits: int) -> str:
-    # Plus zero, because a difference too small to show would be -0.
-    return MISSING if value is None else f"{round(value, digits) + 0.0:+,.{digits}f}"
 
 
 def _replies(left: OpenRun, right: OpenRun) -> str:

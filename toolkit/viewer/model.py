@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
@@ -67,10 +67,9 @@ class OpenRun:
 
 def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]:
     """Return what a search looks in: ids, prompt and reply of each run, case folded, by run id."""
-    found_blobs = store.find_by(
-        OutputBlob, "blob_id", runs["output_blob_id"].dropna(), only=("blob_id", "content")
-    )
-    replies = {blob["blob_id"]: blob["content"].casefold() for blob in found_blobs}
+    blob_ids = runs["output_blob_id"].dropna()
+    blobs = store.find_by(OutputBlob, "blob_id", blob_ids, only=("blob_id", "content"))
+    replies = {blob["blob_id"]: blob["content"].casefold() for blob in blobs}
     prompts = {run.prompt.prompt_id: run.prompt.text.casefold() for run in plan.runs}
     found = {}
     columns = (runs[name] for name in ("run_id", "prompt_id", "model", "output_blob_id"))
@@ -84,11 +83,8 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     """Read some runs whole, in the order of the ids."""
     chosen = runs[runs["run_id"].isin(list(run_ids))]
     rows = {row["run_id"]: plain_row(row) for row in chosen.to_dict("records")}
-    for run_id in run_ids:
-        if run_id not in rows:
-            raise InputError(
-                f"run {run_id!r}: not in study {plan.study.name}; study.runs() lists the run ids"
-            )
+    if absent := [run_id for run_id in run_ids if run_id not in rows]:
+        raise InputError(f"run {absent[0]!r}: not in study {plan.study.name}; study.runs() lists the run ids")
     planned = {run.key: run for run in plan.runs}
     keys = {run_id: (row["prompt_id"], row["model"], row["repeat"]) for run_id, row in rows.items()}
     there = stored_runs(store, plan.study.name, [row["call_id"] for row in rows.values()])
@@ -99,8 +95,9 @@ def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[st
     people = ratings_by_run(plan, store, rateable)
     judgements = {run_id: _current(said.get(run_id, {}), stored.get(run_id)) for run_id in run_ids}
     every = [judgement for some in judgements.values() for judgement in some]
-    leads = (row["call_id"] for row in rows.values())
-    calls = _calls(store, [*leads, *(call_id for one in every for call_id in _ids_of(one))])
+    call_ids = [*(row["call_id"] for row in rows.values()), *(one for said in every for one in _ids_of(said))]
+    found = store.find_by(Call, "_id", call_ids, leave_out=("request",))
+    calls = {call["_id"]: _kept(call) for call in found}
     opened = []
     for run_id in run_ids:
         facts, reply = rows[run_id], None
@@ -158,23 +155,11 @@ def _ids_of(judgement: Judgement) -> tuple[str, ...]:
     return judgement.call_ids or ((judgement.call_id,) if judgement.call_id else ())
 
 
-def _calls(store: Store, call_ids: Iterable[str]) -> dict[str, KeptCall]:
-    found = store.find_by(Call, "_id", call_ids, leave_out=("request",))
-    return {call["_id"]: _kept(call) for call in found}
-
-
 def _kept(call: Mapping[str, Any]) -> KeptCall:
-    failure = call.get("failure") or {}
-    return KeptCall(
-        call_id=call["_id"],
-        state=call["state"],
-        answered_by=call.get("answered_by"),
-        text=call.get("text"),
-        finish_reason=call.get("finish_reason"),
-        input_tokens=call.get("input_tokens"),
-        output_tokens=call.get("output_tokens"),
-        aud_cost=call.get("aud_cost"),
-        latency_ms=call.get("latency_ms"),
-        attempts=tuple((str(one.get("outcome")), one.get("ms")) for one in call.get("attempts") or ()),
-        failure=": ".join(str(part) for part in failure.values()) or None,
-    )
+    values: dict[str, Any] = {one.name: call.get(one.name) for one in fields(KeptCall)}
+    values |= {
+        "call_id": call["_id"],
+        "attempts": tuple((str(one.get("outcome")), one.get("ms")) for one in call.get("attempts") or ()),
+        "failure": ": ".join(str(part) for part in (call.get("failure") or {}).values()) or None,
+    }
+    return KeptCall(**values)

@@ -108,7 +108,7 @@ def page_html(
     about = f"{len(runs)} runs{how} of study {shown(name)}, dataset {shown(dataset)}. {shown(note)}"
     together = f"<section id='beside'>{beside_html(*pair)}</section>" if pair is not None else ""
     articles = "".join(
-        f"<article class='tv-run' id='run-{shown(run.run_id)}' tabindex='-1' aria-label='{shown(title(run))}'>"
+        f"<article class='tv-run' id='run-{shown(run.run_id)}' tabindex='-1' aria-label='{shown(title(run.facts))}'>"
         f"{run_html(run)}</article>"
         for run in runs
     )

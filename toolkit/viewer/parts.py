@@ -70,13 +70,8 @@ def _of_people(facts: Mapping[str, Any]) -> str:
     return MISSING if composite is None else f"{number(composite)} ({facts['people_count']})"
 
 
-def title(run: OpenRun) -> str:
+def title(facts: Mapping[str, Any]) -> str:
     """Return the name of a run for people, as text."""
-    return row_title(run.facts)
-
-
-def row_title(facts: Mapping[str, Any]) -> str:
-    """Return the name for people of the run of a row of the runs frame, as text."""
     return f"{facts['prompt_id']} · {facts['model']} · repeat {facts['repeat']}"
 
 
@@ -92,7 +87,7 @@ def run_html(run: OpenRun) -> str:
     """Return everything that is known of a run: facts, prompt, reply, judges, calls."""
     return "".join(
         (
-            f"<h2>{shown(title(run))}</h2>",
+            f"<h2>{shown(title(run.facts))}</h2>",
             _facts(run),
             box("Prompt", scrolled("Prompt", shown(run.prompt)), opened=True),
             _reply(run),
@@ -122,8 +117,12 @@ def _facts(run: OpenRun) -> str:
         "Ended by": facts["finish_reason"] or MISSING,
         "Run": run.run_id,
     }
+    return _spans(told) + _trouble(facts)
+
+
+def _spans(told: Mapping[str, Any]) -> str:
     spans = "".join(f"<span><b>{name}</b> {shown(value)}</span>" for name, value in told.items())
-    return f"<div class='tv-facts'>{spans}</div>{_trouble(facts)}"
+    return f"<div class='tv-facts'>{spans}</div>"
 
 
 def _trouble(facts: Mapping[str, Any]) -> str:
@@ -252,10 +251,9 @@ def _call(call: KeptCall, texts: bool) -> str:
         "Attempts": attempts,
         "Ended by": call.finish_reason or MISSING,
     }
-    spans = "".join(f"<span><b>{name}</b> {shown(value)}</span>" for name, value in told.items())
     failure = f"<p class='tv-bad'>{shown(call.failure)}</p>" if call.failure else ""
     text = scrolled("Raw reply", shown(call.text)) if texts and call.text is not None else ""
-    return f"<div class='tv-facts'>{spans}</div>{failure}{text}"
+    return f"{_spans(told)}{failure}{text}"
 
 
 def box(summary: str, content: str, *, opened: bool = False) -> str:

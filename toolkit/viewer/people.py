@@ -22,18 +22,8 @@ if TYPE_CHECKING:
 
 HIDDEN: Final = "hidden_for"
 """Column with the raters whose running rounds hide the scores of a run, as text; missing where none does."""
-_SCORES: Final = (
-    *(
-        *DIMENSIONS,
-        "composite",
-        "composite_strict",
-        "composite_std",
-        "composite_low",
-        "composite_high",
-        "zeros",
-    ),
-    "people_composite",
-)
+_COMPOSITES: Final = ("composite", "composite_strict", "composite_std", "composite_low", "composite_high")
+_SCORES: Final = (*DIMENSIONS, *_COMPOSITES, "zeros", "people_composite")
 
 
 def with_people(plan: Plan, store: Store, runs: pd.DataFrame, *, blind: bool = True) -> pd.DataFrame:

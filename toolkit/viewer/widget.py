@@ -5,7 +5,7 @@ JupyterLab takes single keys unless an input has the focus, so they are typed in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,13 +13,14 @@ import ipywidgets as widgets
 
 from toolkit.errors import InputError
 from toolkit.filters import planned_runs
+from toolkit.people.desk import guarded, status_line
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
 from toolkit.viewer.beside import beside_html
 from toolkit.viewer.look import IGNORED_BY_MATHJAX, STYLE, TABLE_STYLE
 from toolkit.viewer.model import OpenRun, open_runs, search_texts
 from toolkit.viewer.page import write_page
-from toolkit.viewer.parts import COLUMNS, cells, row, row_title, run_html, title
+from toolkit.viewer.parts import COLUMNS, cells, row, run_html, title
 from toolkit.viewer.people import HIDDEN, with_people
 from toolkit.viewer.table import PAGE, SORTS, Filter, matching, pages, plain_row
 from toolkit.viewer.visible import shown, visible
@@ -37,12 +38,16 @@ class FilterControls:
     """The controls; ``rows`` is what a notebook shows, ``wanted`` what they ask for."""
 
     def __init__(self, runs: pd.DataFrame, changed: Callable[[Any], None]) -> None:
-        self.model = _choice(runs, "Model", "model")
-        self.length_bin = _choice(runs, "Length bin", "length_bin", tuple(LENGTH_BINS))
-        self.scenario = _choice(runs, "Scenario", "scenario")
-        self.status = _choice(runs, "Status", "status")
-        self.judged = _yes_no("Judged")
-        self.rated = _yes_no("Rated by people")
+        there = {
+            name: sorted(map(str, runs[name].dropna().unique())) for name in ("model", "scenario", "status")
+        }
+        self.model = _choice("Model", there["model"])
+        self.length_bin = _choice(
+            "Length bin", [one for one in LENGTH_BINS if (runs["length_bin"] == one).any()]
+        )
+        self.scenario = _choice("Scenario", there["scenario"])
+        self.status = _choice("Status", there["status"])
+        self.judged, self.rated = _choice("Judged", _YES_NO), _choice("Rated by people", _YES_NO)
         # Not a slider: the handles of ipywidgets' have no name that a screen reader could read.
         self.low = _number("Composite at least", SCALE[0])
         self.high = _number("Composite at most", SCALE[1])
@@ -84,10 +89,8 @@ class FilterControls:
         )
 
 
-def _choice(runs: pd.DataFrame, name: str, column: str, order: tuple[str, ...] = ()) -> widgets.Dropdown:
-    values = [str(value) for value in runs[column].dropna().unique()]
-    there = [value for value in order if value in values] or sorted(values)
-    options = ((_ALL, ""), *((visible(value), value) for value in there))
+def _choice(name: str, values: Iterable[str]) -> widgets.Dropdown:
+    options = ((_ALL, ""), *((visible(value), value) for value in values))
     return widgets.Dropdown(
         options=options, description=name, style=NARROW, layout=widgets.Layout(width="auto")
     )
@@ -97,13 +100,6 @@ def _number(name: str, value: float) -> widgets.BoundedFloatText:
     return widgets.BoundedFloatText(
         value=value, min=SCALE[0], max=SCALE[1], step=0.1, description=name, style=NARROW,
         layout=widgets.Layout(width="13em"),
-    )  # fmt: skip
-
-
-def _yes_no(name: str) -> widgets.Dropdown:
-    return widgets.Dropdown(
-        options=((_ALL, ""), *((word, word) for word in _YES_NO)), description=name, style=NARROW,
-        layout=widgets.Layout(width="auto"),
     )  # fmt: skip
 
 
@@ -216,12 +212,8 @@ class Viewer:
         self._draw_table()
 
     def _open_row(self, place: int) -> None:
-        rows = self._rows_of_page()
-        self._open(rows[place])
+        self._open(self.found["run_id"].iloc[self.page * PAGE + place])
         self._draw_table()
-
-    def _rows_of_page(self) -> list[str]:
-        return self.found["run_id"].iloc[self.page * PAGE : (self.page + 1) * PAGE].tolist()
 
     def _place(self) -> int | None:
         """Return where the open run stands among those that were found."""
@@ -256,19 +248,14 @@ class Viewer:
         self.page = (place or 0) // PAGE
         self._draw_run()
         where = "outside the filter" if place is None else f"{place + 1:,} of {len(self.found):,}"
-        self._say(f"Run {where}: {title(self.opened)}")
+        self._say(f"Run {where}: {title(self.opened.facts)}")
 
     def _export(self) -> None:
         pair = None
         if self.held and self.opened and self.held != self.opened:
             pair = (self.held.run_id, self.opened.run_id)
         path = write_page(
-            self.plan,
-            self.store,
-            self.found,
-            pair=pair,
-            chosen=self.filter.words(),
-            blind=self.blind.value,
+            self.plan, self.store, self.found, pair=pair, chosen=self.filter.words(), blind=self.blind.value
         )
         self._say(f"{len(self.found)} runs on one page: {path}")
 
@@ -300,7 +287,7 @@ class Viewer:
         for place, button in enumerate(self.rows):
             there = place < len(rows)
             button.description = str(start + place + 1) if there else ""
-            button.tooltip = f"Open {row_title(rows[place])}" if there else ""
+            button.tooltip = f"Open {title(rows[place])}" if there else ""
             button.disabled = not there
             button.layout.display = None if there else "none"
         words = self.filter.words()
@@ -319,20 +306,10 @@ class Viewer:
         self.shown.value = _in_style(f"<p class='tv-soft'>Come back with <code>{link}</code></p>{content}")
 
     def _say(self, text: str = "") -> None:
-        self.said.value = f'<div role="status" aria-live="polite"><b>{shown(text)}</b></div>'
+        self.said.value = status_line(shown(text))
 
     def _guarded(self, work: Callable[[], None]) -> Callable[[Any], None]:
-        """Return a callback that shows its error here: JupyterLab would put it where nobody looks."""
-
-        def callback(_: Any) -> None:
-            try:
-                work()
-            except InputError as error:
-                self._say(str(error))
-            except Exception as error:
-                self._say(f"Not shown ({type(error).__name__}: {error}).")
-
-        return callback
+        return guarded(work, self._say, "Not shown ({}).")
 
 
 def _titled(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -46,11 +46,7 @@ _HEADS: Final = {
 
 
 def hallucination_figure(
-    deciders: Sequence[Decider],
-    baselines: Sequence[Decider] = (),
-    *,
-    k: int,
-    end: str = "",
+    deciders: Sequence[Decider], baselines: Sequence[Decider] = (), *, k: int, end: str = ""
 ) -> FigureWithCaption:
     """Draw a forest: one row per judge and mode, one panel per rate, baselines as vertical lines."""
     everyone = (*deciders, *baselines)
@@ -73,14 +69,17 @@ def hallucination_figure(
             [one.label for one in baselines],
             style.model_styles(one.model for one in deciders),
         )
+    found = [(one, one.found.rate(rate)) for one in deciders for rate in RATES]
+    silent = [replace(r, name=f"{r.name} of {one.label}", missing=0) for one, r in found if not r.estimable]
+    grey = [f"{line} {one.judge}" for line, one in zip(("dashed", "dotted"), baselines, strict=False)]
     caption = captions.join(
         f"Hallucination judges on a labelled set ({captions.n_words(n)}, k = {k}): accuracy, share of hallucinations "
         "found (sensitivity) and share of true answers passed (specificity).",
-        captions.interval_words([one.found.rate(rate) for one in deciders for rate in RATES]),
+        captions.interval_words(rate for _, rate in found),
         captions.UNCORRECTED,
-        _lines_words(baselines),
+        f"Grey lines: {' and '.join(grey)} on the same items." if grey else "",
         undecided_words(deciders),
-        captions.not_estimable_words([rate for one in deciders for rate in _silent(one)]),
+        captions.not_estimable_words(silent),
         end,
     )
     said = "; ".join(f"{row.row}, {row.rate}: {row.estimate:.2f}" for row in style.rows_of(drawn))
@@ -111,18 +110,6 @@ def _row(one: Decider, rate: str) -> tuple[object, ...]:
     return (*who, found.estimate, found.low, found.high, found.n.get("items", 0), counts.undecided)
 
 
-def _silent(one: Decider) -> list[Estimate]:
-    rates = (one.found.rate(rate) for rate in RATES)
-    return [
-        replace(rate, name=f"{rate.name} of {one.label}", missing=0) for rate in rates if not rate.estimable
-    ]
-
-
-def _lines_words(baselines: Sequence[Decider]) -> str:
-    names = [f"{line} {one.judge}" for line, one in zip(("dashed", "dotted"), baselines, strict=False)]
-    return f"Grey lines: {' and '.join(names)} on the same items." if names else ""
-
-
 def _draw(
     drawn: pd.DataFrame, rows: Sequence[str], lines: Sequence[str], styles: dict[str, style.ModelStyle]
 ) -> Figure:
@@ -150,16 +137,13 @@ def _draw(
 
 
 def hallucination_table(
-    deciders: Sequence[Decider],
-    baselines: Sequence[Decider] = (),
-    *,
-    k: int,
-    end: str = "",
+    deciders: Sequence[Decider], baselines: Sequence[Decider] = (), *, k: int, end: str = ""
 ) -> Table:
     """Return one row per judge and mode, and per baseline: rates, agreement, cost, what could not be read."""
     everyone = (*deciders, *baselines)
     rows = [_table_row(one) for one in everyone]
     rates = [one.found.rate("accuracy") for one in everyone]
+    kappas = [one for row in deciders for one in (row.kappa, row.agreement)]
     caption = captions.join(
         f"Hallucination judges on a labelled set (n: decided items; k = {counted(k, 'votes')} on each).",
         "Se and Sp: sensitivity and specificity for hallucinated answers. kappa: Cohen's, between decision and label. "
@@ -167,18 +151,10 @@ def hallucination_table(
         "share of replies without a vote.",
         f"Accuracy: {captions.interval_words(rates)}",
         undecided_words(deciders),
-        captions.not_estimable_words(
-            [
-                one
-                for row in deciders
-                for one in (row.kappa, row.agreement)
-                if one is not None and not one.estimable
-            ]
-        ),
+        captions.not_estimable_words(one for one in kappas if one is not None and not one.estimable),
         end,
     )
-    places = {"aud": 4, "each": 5}
-    return make_table(NAME, rows, _HEADS, deciders_frame(everyone), caption, decimals=places)
+    return make_table(NAME, rows, _HEADS, deciders_frame(everyone), caption, decimals={"aud": 4, "each": 5})
 
 
 def contrasts_table(contrasts: Sequence[Estimate], *, end: str = "") -> Table:
@@ -192,7 +168,29 @@ def hallucination_text(
     deciders: Sequence[Decider], baselines: Sequence[Decider], contrasts: Sequence[Estimate]
 ) -> str:
     """Return the comparison as lines for a terminal."""
-    return "\n".join(_lines(deciders, baselines, contrasts))
+    lines: list[str] = []
+    for one in (*deciders, *baselines):
+        counts = one.found.counts
+        asked = f"  {counted(counts.items, 'items')}, {counts.undecided} undecided"
+        asked += f", {one.unasked} not asked" if one.unasked else ""
+        if not one.is_baseline:
+            replies = f"{counted(one.replies, 'replies')}, {one.unreadable} without a vote"
+            asked += (
+                f"; {replies}; {_money(one.aud)} AUD, {_money(one.aud_per_correct)} for each right verdict"
+            )
+        rates = (one.found.rate(name) for name in (*RATES, "F1"))
+        strict = [one.found.rate("accuracy", strict=True)] if counts.undecided else []
+        told = (*rates, *strict, one.kappa, one.auc, one.agreement)
+        lines += [
+            one.label,
+            asked,
+            *(f"  {found.name:<42} {_value(found)}" for found in told if found is not None),
+        ]
+    for found in contrasts:
+        how = "" if found.correction == "none" else f" ({found.adjusted})"
+        p = "" if found.p_value is None else f", p = {found.p_value:.3g}{how}"
+        lines.append(f"{found.name}  {_value(found)}{p}")
+    return "\n".join(lines)
 
 
 def write_hallucination_report(
@@ -220,38 +218,13 @@ def _table_row(one: Decider) -> dict[str, Any]:
         "n": one.found.counts.decided,
         "accuracy": accuracy.estimate,
         "interval": interval_of(accuracy),
-        **{rate: one.found.rate(rate).estimate for rate in ("sensitivity", "specificity", "F1")},
+        **{rate: one.found.rate(rate).estimate for rate in (*RATES[1:], "F1")},
         "kappa": one.kappa.estimate,
         "agreement": one.agreement.estimate if one.agreement else None,
         "aud": one.aud,
         "each": one.aud_per_correct,
         "unreadable": one.unreadable_share,
     }
-
-
-def _lines(
-    deciders: Sequence[Decider], baselines: Sequence[Decider], contrasts: Sequence[Estimate]
-) -> Iterator[str]:
-    for one in (*deciders, *baselines):
-        counts = one.found.counts
-        yield one.label
-        asked = f"  {counted(counts.items, 'items')}, {counts.undecided} undecided"
-        asked += f", {one.unasked} not asked" if one.unasked else ""
-        if not one.is_baseline:
-            asked += (
-                f"; {counted(one.replies, 'replies')}, {one.unreadable} without a vote; {_money(one.aud)} AUD"
-            )
-            asked += f", {_money(one.aud_per_correct)} for each right verdict"
-        yield asked
-        rates = (one.found.rate(name) for name in ("accuracy", "sensitivity", "specificity", "F1"))
-        strict = [one.found.rate("accuracy", strict=True)] if counts.undecided else []
-        for found in (*rates, *strict, one.kappa, one.auc, one.agreement):
-            if found is not None:
-                yield f"  {found.name:<42} {_value(found)}"
-    for found in contrasts:
-        how = "" if found.correction == "none" else f" ({found.adjusted})"
-        p = "" if found.p_value is None else f", p = {found.p_value:.3g}{how}"
-        yield f"{found.name}  {_value(found)}{p}"
 
 
 def _value(found: Estimate) -> str:

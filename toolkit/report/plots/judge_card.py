@@ -27,9 +27,7 @@ _ROW_MM: Final = 4.3
 _PANEL_MM: Final = 14.5
 """Axis, label and heading of a panel."""
 _HEADING_MM: Final = 14.0
-_NARROW: Final = 62
-
-
+_SHARE: Final = (0.0, 1.0)
 CONTROL_WORDS: Final = "asked again, unaltered"
 KIND_WORDS: Final = {
     "again": CONTROL_WORDS,
@@ -40,17 +38,6 @@ KIND_WORDS: Final = {
 }
 """Kinds of probes in the words of a figure."""
 _SHORT: Final = {"none": "", POINTS: "points", SLOPE_UNIT: "points per 100 tokens"}
-
-
-@dataclass(frozen=True)
-class _Panel:
-    """Rows that share an axis: its heading, its label, its ends where they are fixed, and what 0 means on it."""
-
-    title: str
-    label: str
-    rows: tuple[tuple[str, Estimate], ...]
-    ends: tuple[float, float] | None = None
-    zero: bool = True
 
 
 def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
@@ -95,68 +82,65 @@ def judge_card_name(card: JudgeCard) -> str:
     return f"{CARD}_{stem}{PROBED if card.probes else ''}"
 
 
+@dataclass(frozen=True)
+class _Panel:
+    """Rows that share an axis: its heading, its label, and whether they are shares of the whole."""
+
+    title: str
+    label: str
+    rows: Sequence[tuple[str, Estimate]]
+    ends: tuple[float, float] | None = None
+
+    @property
+    def zero(self) -> bool:
+        """Whether 0 is no effect; of a share it is an end."""
+        return self.ends != _SHARE
+
+
 def _panels(card: JudgeCard) -> list[_Panel]:
     difference, correlation = card.agreement
     slopes = [one for one in card.bias if one.unit != difference.unit]
     family = [
         ("more, with models of its own family", one) for one in card.bias if one.unit == difference.unit
     ]
-    moved = [(_moved(one), one.harmed) for one in card.probes]
-    noticed = [
-        (f"fell: {KIND_WORDS.get(one.kind, one.kind)}", one.detected)
-        for one in card.probes
-        if one.detected is not None
-    ]
-    lost = [
-        (f"no score left: {KIND_WORDS.get(one.kind, one.kind)}", one.lost)
-        for one in card.probes
-        if one.lost.estimate
-    ]
-    failed, readable = card.readable
+    points = "Score points on the same answers (right: milder than they are)"
     panels = [
         _Panel(
-            "Agreement with the other judges",
-            "Score points on the same answers (right: milder than they are)",
-            (("difference to their mean", difference), *family),
+            "Agreement with the other judges", points, [("difference to their mean", difference), *family]
         ),
-        _Panel("", "Pearson's r", (("correlation with their mean", correlation),), (-1.0, 1.0)),
+        _Panel("", "Pearson's r", [("correlation with their mean", correlation)], (-1.0, 1.0)),
         _Panel(
             "Length of the reply",
             "Score points per 100 tokens (right: longer replies score higher)",
-            tuple(zip(("its score", "its score minus that of the others"), slopes, strict=True)),
+            list(zip(("its score", "its score minus that of the others"), slopes, strict=True)),
         ),
     ]
     if card.probes:
+        kinds = [(KIND_WORDS.get(one.kind, one.kind), one) for one in card.probes]
+        often = [(f"{_harm(one)}: {kind}", one.harmed) for kind, one in kinds]
+        often += [(f"fell: {kind}", one.detected) for kind, one in kinds if one.detected is not None]
+        often += [(f"no score left: {kind}", one.lost) for kind, one in kinds if one.lost.estimate]
+        shift = "Score of the altered reply minus that of the original, points"
         panels += [
-            _Panel(
-                "Probes: how far its score moves",
-                "Score of the altered reply minus that of the original, points",
-                tuple((KIND_WORDS.get(one.kind, one.kind), one.shift) for one in card.probes),
-            ),
-            _Panel(
-                "Probes: how often it moves",
-                "Share of altered replies",
-                (*moved, *noticed, *lost),
-                (0.0, 1.0),
-                zero=False,
-            ),
+            _Panel("Probes: how far its score moves", shift, [(kind, one.shift) for kind, one in kinds]),
+            _Panel("Probes: how often it moves", "Share of altered replies", often, _SHARE),
         ]
-    return [
-        *panels,
-        _Panel(
-            "Judgements",
-            "Share of judgements asked for, and of replies that came",
-            (("judgements that failed", failed), ("replies that could be read", readable)),
-            (0.0, 1.0),
-            zero=False,
-        ),
-    ]
+    named = zip(("judgements that failed", "replies that could be read"), card.readable, strict=True)
+    asked = "Share of judgements asked for, and of replies that came"
+    return [*panels, _Panel("Judgements", asked, list(named), _SHARE)]
 
 
-def _moved(one: ProbeShift) -> str:
-    return (
-        f"{one.harmed.name.rsplit(', ', 1)[0].replace(' or more', '+')}: {KIND_WORDS.get(one.kind, one.kind)}"
-    )
+def _harm(one: ProbeShift) -> str:
+    return one.harmed.name.rsplit(", ", 1)[0].replace(" or more", "+")
+
+
+def _told(found: Estimate) -> str:
+    """Return an estimate with its interval, or why there is none."""
+    return with_interval(found) or f"not estimable: {found.note.removeprefix('not estimable: ')}"
+
+
+def _cases(found: Estimate) -> int:
+    return next((count for what, count in found.n.items() if what != "bases"), 0)
 
 
 def _draw(card: JudgeCard, panels: Sequence[_Panel]) -> Figure:
@@ -177,12 +161,11 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
     for up, (label, found) in enumerate(reversed(panel.rows)):
         if found.estimate is None:
             halo = [withStroke(linewidth=2.5, foreground="white")]
-            why = style.shorten(f"not estimable: {_why(found)}", _NARROW)
-            style.beside(axes, up, why, 0.01, color=style.GREY, path_effects=halo)
+            style.beside(axes, up, style.shorten(_told(found), 62), 0.01, color=style.GREY, path_effects=halo)
             continue
         look = style.ModelStyle(style.GREY if label.endswith(CONTROL_WORDS) else style.INK, "o", "-")
         style.forest(axes, estimates_frame([("", found)], "of"), [up], look, width=1.2, size=4.5, clip=False)
-        style.beside(axes, up, f"{with_interval(found)}, n = {_cases(found)}")
+        style.beside(axes, up, f"{_told(found)}, n = {_cases(found)}")
     if panel.zero:
         axes.axvline(0, color=style.GREY, linewidth=0.7, linestyle="--", zorder=0)
     style.row_axis(axes, [style.shorten(label, 44) for label, _ in reversed(panel.rows)], (-0.7, count - 0.3))
@@ -195,11 +178,8 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
         axes.spines["bottom"].set_bounds(low, high)
         return
     # 0 and every end are shown, and a difference is not so small that it looks like one.
-    found_ends = [
-        end for _, one in panel.rows for end in (one.estimate, one.low, one.high) if end is not None
-    ]
-    least = 0.05 if "per" in panel.rows[0][1].unit else 0.5
-    reach = max([least, *map(abs, found_ends)]) * 1.08
+    ends = [abs(end) for _, one in panel.rows for end in (one.estimate, one.low, one.high) if end is not None]
+    reach = max([*ends, 0.05 if "per" in panel.rows[0][1].unit else 0.5]) * 1.08
     axes.set_xlim(-reach, reach)
 
 
@@ -209,17 +189,8 @@ def _draw_cost(axes: Axes, card: JudgeCard) -> None:
     total = "" if card.total_aud is None else f" (all together {shown(card.total_aud, 'AUD')} AUD)"
     axes.set_title(f"Cost{total}", loc="left", fontweight="bold")
     for up, found in enumerate(reversed(card.cost)):
-        unit = "" if found.unit == "tokens" else f" {found.unit}"
-        told = with_interval(found) + unit if found.estimable else f"not estimable: {_why(found)}"
-        style.beside(axes, up, style.shorten(f"{found.name}: {told}", 100), 0.0)
-
-
-def _cases(found: Estimate) -> int:
-    return next((count for what, count in found.n.items() if what != "bases"), 0)
-
-
-def _why(found: Estimate) -> str:
-    return found.note.removeprefix("not estimable: ")
+        unit = f" {found.unit}" if found.estimable and found.unit != "tokens" else ""
+        style.beside(axes, up, style.shorten(f"{found.name}: {_told(found)}{unit}", 100), 0.0)
 
 
 def _caption(card: JudgeCard, found: Sequence[Estimate], end: str) -> str:
@@ -266,7 +237,7 @@ def judge_card_table(card: JudgeCard, *, end: str = "") -> Table:
             "result": found.name,
             "unit": _SHORT.get(found.unit, found.unit.split(" of ")[0]),
             "estimate": with_interval(found) or None,
-            "n": _n(found),
+            "n": f"{_cases(found)} ({found.n.get('bases', 0)})",
             "p": found.p_value if found.correction != "none" else "",
             "test": captions.role_words(found),
         }
@@ -310,7 +281,3 @@ def shown(value: float, unit: str) -> str:
     else:
         return style.decimals(value, 3 if " per " in unit else 2)
     return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
-
-
-def _n(found: Estimate) -> str:
-    return f"{_cases(found)} ({found.n.get('bases', 0)})"

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 Paragraph = tuple[str, tuple[Sentence, ...]]
 """Heading and sentences."""
 
-_TOOLS: Final = ("llm-security-toolkit", "openai", "anthropic", "tiktoken", "mongoengine")
 _POLICIES: Final = {
     "keep": "count as they are",
     "retry": "are asked for again with twice the tokens, up to {} times, and then left out",
     "exclude": "are left out",
 }
+_DEFECTS: Final = ("truncated", "empty", "refused", "filtered")
 _SIGN: Final = "\x1f"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _NEXT_SENTENCE: Final = re.compile(r"\n(?! )")
@@ -68,11 +68,6 @@ class Done:
         return {run.prompt.prompt_id: run.prompt.text for run in self.plan.runs}
 
     @property
-    def items(self) -> int:
-        """How many test items were asked."""
-        return len({run.item.item_id for run in self.plan.runs})
-
-    @property
     def shares_texts(self) -> bool:
         """Whether bases are not independent of each other."""
         return any(cluster != base for base, cluster in self.plan.clusters.items())
@@ -87,11 +82,6 @@ class Done:
         return {(one.provider, one.model): one for one in self.answers if one.purpose == purpose}
 
     @property
-    def judge_keys(self) -> list[tuple[str, str]]:
-        """Provider and model of each judge."""
-        return [(spec.provider, spec.model) for spec in self.plan.judge_models.values()]
-
-    @property
     def named_judges(self) -> list[tuple[str, ModelSpec]]:
         """Role and name of each judge, and its model."""
         judges = self.plan.judges.items()
@@ -103,10 +93,7 @@ class Done:
         replies = self.plan.study.replies
         rules = []
         for policy, words in _POLICIES.items():
-            defects = [
-                d for d in ("truncated", "empty", "refused", "filtered") if getattr(replies, d) == policy
-            ]
-            if defects:
+            if defects := [defect for defect in _DEFECTS if getattr(replies, defect) == policy]:
                 rules.append(f"replies that are {joined(defects, 'or')} {words.format(replies.retries)}")
         return rules
 
@@ -118,18 +105,6 @@ class Done:
             if price is not None and max(price.usd_per_million_input, price.usd_per_million_output) > 0:
                 by.setdefault(price.source, []).append((name, price))
         return by
-
-    @property
-    def rates(self) -> list[str]:
-        """The rates of exchange of these prices."""
-        prices = [price for several in self.priced.values() for _, price in several]
-        return list(dict.fromkeys(f"{one.aud_per_usd:g} AUD a USD ({one.rate_source})" for one in prices))
-
-    @property
-    def tools(self) -> list[str]:
-        """The software that asked, with its versions."""
-        versions = self.manifest["versions"]
-        return [f"{name} {versions[name]}" for name in _TOOLS if versions.get(name)]
 
 
 def what_was_done(
@@ -177,17 +152,11 @@ def _price(spec: ModelSpec) -> Price | None:
 
 def methods_section(done: Done) -> tuple[Paragraph, ...]:
     """Return the methods section as paragraphs; what the study did not do has none."""
-    paragraphs = (
-        ("Design", sentences("design", done)),
-        ("Models", sentences("models", done)),
-        ("Judges", sentences("judges", done)),
-        ("People", sentences("people", done)),
-        ("Statistics", tuple(statistics_used(done.evidence))),
-        ("Missing and excluded", sentences("missing", done)),
-        ("Cost", sentences("cost", done)),
-        ("Software", sentences("software", done)),
-    )
-    return tuple((heading, told) for heading, told in paragraphs if told)
+    told = {name.capitalize(): sentences(name, done) for name in ("design", "models", "judges", "people")}
+    told["Statistics"] = tuple(statistics_used(done.evidence))
+    told["Missing and excluded"] = sentences("missing", done)
+    told |= {name.capitalize(): sentences(name, done) for name in ("cost", "software")}
+    return tuple((heading, several) for heading, several in told.items() if several)
 
 
 def sentences(paragraph: str, done: Done) -> tuple[Sentence, ...]:
@@ -219,7 +188,7 @@ def templates() -> Environment:
         finalize=_one_line,
     )
     environment.globals |= {
-        "agreeing": agreeing, "aud": aud, "cite": lambda *keys: _Cite(" ".join(keys)), "counted": counted,
+        "agreeing": agreeing, "aud": aud, "cite": lambda *keys: _Cite(_SIGN + " ".join(keys)), "counted": counted,
         "joined": joined, "listed": listed, "packages_used": packages_used, "reasons": reasons,
         "units_words": units_words,
     }  # fmt: skip
@@ -228,9 +197,6 @@ def templates() -> Environment:
 
 class _Cite(str):
     """Keys of references, behind a sign that no text has: names lose theirs."""
-
-    def __new__(cls, keys: str) -> _Cite:
-        return super().__new__(cls, _SIGN + keys)
 
 
 def _one_line(value: Any) -> Any:
@@ -242,10 +208,8 @@ def methods_text(paragraphs: Sequence[Paragraph]) -> str:
     """Return the section as plain text with author and year of each reference."""
     told = []
     for heading, several in paragraphs:
-        said = [
-            one.text + (f" ({'; '.join(map(short_reference, one.cite))})" if one.cite else "") + "."
-            for one in several
-        ]
+        cited = (f" ({'; '.join(map(short_reference, one.cite))})" if one.cite else "" for one in several)
+        said = (f"{one.text}{cite}." for one, cite in zip(several, cited, strict=True))
         told.append(" ".join([f"{heading}.", *said]))
     return "\n\n".join(told) + "\n"
 

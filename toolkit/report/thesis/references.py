@@ -24,8 +24,6 @@ _ORDER: Final = (
     *("author", "title", "journal", "booktitle", "edition", "publisher", "address", "howpublished", "volume"),
     *("number", "pages", "year", "note", "doi"),
 )
-_ALWAYS: Final = {"package", "cite"}
-"""Fields of a package that every bundle names."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +116,7 @@ def statistics_used(evidence: Evidence) -> list[Sentence]:
         told.append(Sentence("Intervals, tests and corrections are named as in the tables of the results"))
     cites = _data("methods.toml")["method"]
     for method in evidence.methods:
-        shown = Evidence(methods=(method,))
-        keys = dict.fromkeys(key for one in cites if shown.shows(one) for key in one["cite"])
+        keys = dict.fromkeys(key for part, some in cites.items() if part in method for key in some)
         told.append(Sentence(method[:1].upper() + method[1:], tuple(keys)))
     return told
 
@@ -127,9 +124,9 @@ def statistics_used(evidence: Evidence) -> list[Sentence]:
 def packages_used(versions: Mapping[str, str | None], evidence: Evidence) -> list[tuple[str, str]]:
     """Return the software that analyses and figures were made with: name and version, and the key of its reference."""
     return [
-        (f"{one['package']} {versions[one['package']]}", str(one["cite"]))
-        for one in _data("methods.toml")["software"]
-        if versions.get(one["package"]) and (one.keys() == _ALWAYS or evidence.shows(one))
+        (f"{package} {versions[package]}", str(one["cite"]))
+        for package, one in _data("methods.toml")["software"].items()
+        if versions.get(package) and (one.keys() == {"cite"} or evidence.shows(one))
     ]
 
 

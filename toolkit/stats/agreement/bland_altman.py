@@ -52,7 +52,6 @@ def bland_altman(
     bases: Sequence[Hashable] | None = None,
     *,
     judges: tuple[str, str] = ("first", "second"),
-    confidence: float = 0.95,
     scale: tuple[float, float] | None = None,
 ) -> BlandAltman:
     r"""Return bias, 95 % limits of agreement and proportional bias of two judges.
@@ -82,7 +81,7 @@ def bland_altman(
     pair = f"({judges[0]} less {judges[1]})"
     n = {"answers": len(x)} if bases is None else {"bases": len(set(labels)), "answers": len(x)}
     method = EXACT if bases is None else CLUSTERED
-    empty = Estimate("", None, method=method, unit=UNIT, n=n, missing=missing, confidence=confidence)
+    empty = Estimate("", None, method=method, unit=UNIT, n=n, missing=missing)
     bias, lower, upper, slope = (
         replace(empty, name=f"{what} {pair}")
         for what in ("bias", "lower limit of agreement", "upper limit of agreement", "proportional bias")
@@ -93,7 +92,7 @@ def bland_altman(
         bias, lower, upper, slope = (one.not_estimable(why) for one in (bias, lower, upper, slope))
         return BlandAltman(bias, lower, upper, slope, points)
     d, size = x - y, float(max(np.abs(x).max(), np.abs(y).max()))
-    mean = clustered_mean(d, labels, confidence)
+    mean = clustered_mean(d, labels)
     if mean.low is None or np.ptp(d) <= ROUNDING * size:
         mean = replace(mean, error=None, low=None, high=None, p_value=None)
     bias = mean.of(bias, tested=True)
@@ -107,7 +106,7 @@ def bland_altman(
     known = "the scale" if scale else "the scores given"
     lower, upper = (_beyond(one, lowest, highest, known) for one in limits)
     design = np.column_stack([np.ones(len(d)), points["mean"]])
-    tilt = cluster_robust(design, d, labels, {"slope": [0, 1]}, confidence)["slope"]
+    tilt = cluster_robust(design, d, labels, {"slope": [0, 1]})["slope"]
     tilted = replace(tilt.of(slope), method=SLOPE_METHOD, unit="none", degrees=None)
     return BlandAltman(bias, lower, upper, tilted, points)
 

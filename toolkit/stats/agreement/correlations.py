@@ -58,20 +58,11 @@ def clustered_pearson(
     clusters: Sequence[Hashable],
     *,
     missing: int = 0,
-    confidence: float = 0.95,
 ) -> Estimate:
-    """Return Pearson's r of two sides with the same jackknife over bases as between judges.
-
-    Examples
-    --------
-    >>> x, y = [1, 2, 3, 4, 5, 6], [1.2, 1.9, 3.3, 3.8, 5.4, 5.5]
-    >>> found = clustered_pearson("r", x, y, "abcdef")
-    >>> round(found.estimate, 3), found.low < found.estimate < found.high
-    (0.984, True)
-    """
+    """Return Pearson's r of two sides with the same jackknife over bases as between judges."""
     one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     refuse_unpaired(f"correlation {name}", one, other, clusters)
-    empty = Estimate(name, None, n={"answers": len(one)}, missing=missing, confidence=confidence)
+    empty = Estimate(name, None, n={"answers": len(one)}, missing=missing)
     return _one(empty, np.column_stack([one, other]), None, "pearson", clusters)
 
 

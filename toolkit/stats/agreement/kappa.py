@@ -30,7 +30,6 @@ def weighted_kappa(
     bases: Sequence[Hashable] | None = None,
     *,
     name: str = "weighted kappa (quadratic)",
-    confidence: float = 0.95,
 ) -> Estimate:
     r"""Return Cohen's weighted kappa of two judges who scored the same answers; without bases each answer is one.
 
@@ -53,7 +52,7 @@ def weighted_kappa(
     codes = numbered(labels)
     count = int(codes.max(initial=-1)) + 1
     n = {"bases": count, "answers": len(x), "judges": 2}
-    empty = Estimate(name, None, method=JACKKNIFE, n=n, missing=missing, confidence=confidence)
+    empty = Estimate(name, None, method=JACKKNIFE, n=n, missing=missing)
     if len(x) < 2:
         return empty.not_estimable(f"{counted(len(x), 'answers')} scored by both, and two are needed")
     size = float(max(np.abs(x).max(), np.abs(y).max()))
@@ -88,7 +87,6 @@ def weighted_kappa_between_judges(matrix: RatingMatrix) -> tuple[Estimate, ...]:
 def cohen_kappa(
     first: Sequence[Hashable | None],
     second: Sequence[Hashable | None],
-    confidence: float = 0.95,
     name: str = "Cohen's kappa",
     raters: tuple[str, str] = ("first", "second"),
     clusters: Sequence[Hashable] | None = None,
@@ -117,7 +115,7 @@ def cohen_kappa(
     both = [place for place, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
     pairs = [(first[place], second[place]) for place in both]
     n, missing = {"items": len(pairs)}, len(first) - len(pairs)
-    empty = Estimate(name, None, method=COHEN_METHOD, n=n, missing=missing, confidence=confidence)
+    empty = Estimate(name, None, method=COHEN_METHOD, n=n, missing=missing)
     for place, who in enumerate(raters):
         if len({pair[place] for pair in pairs}) < 2:
             return empty.not_estimable(f"the {who} gave one category at most")
@@ -134,14 +132,13 @@ def cohen_kappa(
     means = columns[:, None] + rows[None, :]
     pull = (agree - means * (1 - kappa) - (kappa - chance * (1 - kappa))) / (1 - chance)
     error = math.sqrt(float((p * pull**2).sum()) / len(pairs))
-    quantile = float(special.ndtri((1 + confidence) / 2))
+    quantile = float(special.ndtri(0.975))
     shared = None if clusters is None else [clusters[place] for place in both]
     return _on_fisher_scale(replace(empty, estimate=kappa), error, quantile, pull[cells], shared)
 
 
 def fleiss_kappa(
     votes: Sequence[Sequence[Hashable | None]],
-    confidence: float = 0.95,
     name: str = "Fleiss' kappa",
     clusters: Sequence[Hashable] | None = None,
 ) -> Estimate:
@@ -168,7 +165,7 @@ def fleiss_kappa(
     shared = None if clusters is None else [clusters[place] for place, item in enumerate(given) if item]
     given = [item for item in given if item]
     n = {"items": len(given), "votes": sum(map(len, given))}
-    empty = Estimate(name, None, method=FLEISS_METHOD, n=n, missing=missing, confidence=confidence)
+    empty = Estimate(name, None, method=FLEISS_METHOD, n=n, missing=missing)
     categories = list(dict.fromkeys(vote for item in given for vote in item))
     counts = np.array([[item.count(one) for one in categories] for item in given], dtype=float)
     counts = counts.reshape(len(given), len(categories))
@@ -189,7 +186,7 @@ def fleiss_kappa(
     error, quantile = 0.0, 0.0
     if len(given) > 1:
         error = math.sqrt(float((pull**2).sum()) / (len(given) * (len(given) - 1)))
-        quantile = float(special.stdtrit(len(given) - 1, (1 + confidence) / 2))
+        quantile = float(special.stdtrit(len(given) - 1, 0.975))
     return _on_fisher_scale(replace(empty, estimate=kappa), error, quantile, pull, shared)
 
 
@@ -199,9 +196,9 @@ def _on_fisher_scale(
     """Return kappa with its interval: where items share clusters, by the clustered error of its linear form."""
     if clusters is not None and len(set(clusters)) < len(clusters):
         found = replace(found, n={**found.n, "bases": len(set(clusters))}, method=CLUSTERED)
-        mean = clustered_mean(pull, clusters, found.confidence)
+        mean = clustered_mean(pull, clusters)
         error = mean.error or 0.0
-        quantile = float(special.stdtrit(mean.degrees, (1 + found.confidence) / 2)) if error else 0.0
+        quantile = float(special.stdtrit(mean.degrees, 0.975)) if error else 0.0
     kappa = found.estimate or 0.0
     half = quantile * error / (1 - kappa**2) if abs(kappa) < 1 - ROUNDING else 0.0
     if not half:

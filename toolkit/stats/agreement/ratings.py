@@ -34,15 +34,6 @@ def read_ratings(path: str | Path) -> pd.DataFrame:
 
     The file is UTF-8 with a header: ``target``, ``judge``, ``score`` and, where there are several, ``dimension`` and
     ``base``; other columns are ignored. A refusal names the line and the value.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "ratings.csv"
-    ...     _ = file.write_text("target,judge,score\na1,primary,4.5\na1,secondary,\n")
-    ...     read_ratings(file)["score"].tolist()
-    [4.5, nan]
     """
     file = Path(path)
     try:
@@ -174,7 +165,7 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
         gaps = ", ".join(f"{judge} {count}" for judge, count in by_judge.items() if count)
         left_out = len(counted) - len(complete)
         notes.append(f"{left_out} of {len(counted)} answers left out for a missing score ({gaps} missing)")
-    scale = _magnitude(counted.to_numpy())
+    scale = float(np.fmax.reduce(np.abs(counted.to_numpy()), axis=None, initial=0.0)) or 1.0
     values = complete.to_numpy() / scale
     problem = _problem(values, scale)
     notes.extend(
@@ -245,11 +236,6 @@ def _problem(values: np.ndarray, scale: float) -> str:
     if values.size < _FEWEST_RATINGS:
         return "two answers by two judges leave one degree of freedom, too few to estimate from"
     return ""
-
-
-def _magnitude(values: np.ndarray) -> float:
-    finite = np.abs(values[np.isfinite(values)])
-    return float(finite.max()) if finite.size and finite.max() > 0 else 1.0
 
 
 def _bases_of(ratings: pd.DataFrame, targets: pd.Index, notes: list[str]) -> tuple[Any, ...] | None:

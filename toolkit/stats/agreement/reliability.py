@@ -11,6 +11,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.alpha import (
+    alpha_of_matrix,
     alpha_over_dimensions,
     alpha_over_judges,
     omega_over_dimensions,
@@ -20,7 +21,6 @@ from toolkit.stats.agreement.bland_altman import BlandAltman, bland_altman_betwe
 from toolkit.stats.agreement.correlations import pearson_between_judges, ranks_between_judges
 from toolkit.stats.agreement.icc import FORMS, clustered_icc, icc_estimates, incomplete_icc
 from toolkit.stats.agreement.kappa import weighted_kappa_between_judges
-from toolkit.stats.agreement.krippendorff import alpha_of_matrix
 from toolkit.stats.agreement.ratings import RatingMatrix, rating_matrix
 from toolkit.stats.agreement.retest import Retest, retest
 from toolkit.stats.agreement.severity import Severity, judge_severity
@@ -32,7 +32,6 @@ from toolkit.words import DIMENSIONS, SCALE
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
 ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
 _KEY_ORDER: Final = (*DIMENSIONS, "composite", "composite_strict")
-_ABOUT: Final = ("all judges", "one judge", "two judges")
 
 
 @dataclass(frozen=True)
@@ -55,23 +54,15 @@ class ReliabilityDetails(Result):
         yield self.omega_over_judges[key]
         yield from self.all_ratings.get(key, ())
 
-    def judges(self, key: str) -> Iterator[Estimate]:
-        """Yield the leniency of each judge in one dimension, then the agreement and the mean without it."""
-        yield from (one for _, one in self.severity[key].rows())
-
-    def pairs(self, key: str) -> Iterator[Estimate]:
-        """Yield ranks, weighted kappa and Bland-Altman of each pair of judges in one dimension."""
-        yield from (*self.ranks[key], *self.weighted_kappa[key])
-        for pair in self.bland_altman[key].values():
-            yield from pair.estimates()
-
     def families(self) -> Iterator[tuple[str, str, tuple[Estimate, ...]]]:
         """Yield dimension, what it is about (all judges, one judge, two judges) and the results."""
         for key in self.krippendorff:
-            for about, family in zip(_ABOUT, (self.agreement, self.judges, self.pairs), strict=True):
-                yield key, about, tuple(family(key))
+            apart = (one for pair in self.bland_altman[key].values() for one in pair.estimates())
+            yield key, "all judges", tuple(self.agreement(key))
+            yield key, "one judge", tuple(one for _, one in self.severity[key].rows())
+            yield key, "two judges", (*self.ranks[key], *self.weighted_kappa[key], *apart)
         if self.omega_over_dimensions is not None:
-            yield "all dimensions", _ABOUT[0], (self.omega_over_dimensions,)
+            yield "all dimensions", "all judges", (self.omega_over_dimensions,)
 
     def rows(self) -> list[tuple[str, Estimate]]:
         """Return every result with its dimension."""
@@ -260,4 +251,4 @@ def _on_rubric(key: str, matrix: RatingMatrix) -> bool:
     """Return whether scores are of our rubric; a file of others may use our names with another scale."""
     scores = matrix.pairs.to_numpy(dtype=float) * matrix.scale
     inside = not ((scores < SCALE[0]) | (scores > SCALE[1])).any()
-    return inside and key in (*DIMENSIONS, "composite", "composite_strict")
+    return inside and key in _KEY_ORDER

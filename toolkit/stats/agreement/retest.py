@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -72,14 +72,12 @@ def retest(ratings: pd.DataFrame) -> Mapping[tuple[str, str], Retest]:
             f"{first['judge']}, repeat {first['repeat']}; keep one rating per target, judge and repeat"
         )
     checked = ratings.assign(score=numbers_of("repeated ratings", ratings, "score", finite=True))
-    return {about: _of_judge(rows) for about, rows in _families(checked)}
-
-
-def _families(ratings: pd.DataFrame) -> Iterator[tuple[tuple[str, str], pd.DataFrame]]:
-    named = ratings if "dimension" in ratings else ratings.assign(dimension="score")
-    for dimension, of_dimension in named.groupby("dimension", sort=False, observed=True):
-        for judge, rows in of_dimension.groupby("judge", sort=True, observed=True):
-            yield (str(dimension), str(judge)), rows
+    named = checked if "dimension" in checked else checked.assign(dimension="score")
+    return {
+        (str(dimension), str(judge)): _of_judge(rows)
+        for dimension, part in named.groupby("dimension", sort=False, observed=True)
+        for judge, rows in part.groupby("judge", sort=True, observed=True)
+    }
 
 
 def _of_judge(rows: pd.DataFrame) -> Retest:

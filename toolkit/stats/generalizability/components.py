@@ -261,9 +261,9 @@ def effect_names(design: Design) -> tuple[str, ...]:
     return (*names[:-1], f"{names[-1]}, residual")
 
 
-def interval_of(draws: np.ndarray, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the ends of the interval of draws, at equal tails."""
-    low, high = np.quantile(draws, [(1 - confidence) / 2, (1 + confidence) / 2])
+def interval_of(draws: np.ndarray) -> tuple[float, float]:
+    """Return the ends of the 95 % interval of draws, at equal tails."""
+    low, high = np.quantile(draws, [0.025, 0.975])
     return float(low), float(high)
 
 

@@ -106,19 +106,6 @@ def decision_study(
     ----------
     Brennan (2001), Generalizability Theory, section 4.1. Marcoulides & Goldstein (1990), Educational and
     Psychological Measurement 50, 761-768, for the cheapest design.
-
-    Examples
-    --------
-    >>> from toolkit.stats.generalizability.components import variance_components
-    >>> from toolkit.stats.generalizability.design import Design
-    >>> from toolkit.stats.generalizability.g_study import generalizability_study
-    >>> scores = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
-    >>> rows = [(f"t{i}", f"j{j}", score) for i, row in enumerate(scores) for j, score in enumerate(row)]
-    >>> frame = pd.DataFrame(rows, columns=["answer", "judge", "score"])
-    >>> found = generalizability_study(variance_components(frame, Design(("answer", "judge"))), "answer")
-    >>> study = decision_study(found, 0.70, costs=Costs(run=0.02, judgement=0.01))
-    >>> print(study.plans[0].sentence().split(";")[0])
-    Phi of 0.70 needs 6 judges: 6 runs and 36 judgements, 0.48 AUD
     """
     if not 0 < target < 1:
         raise InputError(f"target {target}: a coefficient lies between 0 and 1")
@@ -198,8 +185,10 @@ def _costs(
     result: Generalizability, facets: list[str], grid: np.ndarray, costs: Costs
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return runs, judgements and AUD of every row of counts; a factor nested in judges takes no new run."""
-    nested = result.components.asked.nested
-    runs = np.full(len(grid), float(_objects(result) * costs.runs_per_cell))
+    nested, table = result.components.asked.nested, result.components.table
+    averaged = tuple(i for i, name in enumerate(table.design.factors) if name not in result.of)
+    objects = int(np.isfinite(table.values).any(axis=averaged).sum())
+    runs = np.full(len(grid), float(objects * costs.runs_per_cell))
     judgements = np.full(len(grid), float(costs.judgements_per_run))
     for name, count in result.counts.items():
         many = grid[:, facets.index(name)] if name in facets else count
@@ -211,13 +200,6 @@ def _costs(
     if costs.run is None or costs.judgement is None:
         return runs, judgements, None
     return runs, judgements, runs * costs.run + judgements * costs.judgement
-
-
-def _objects(result: Generalizability) -> int:
-    """Return how many objects of measurement the study has."""
-    there = np.isfinite(result.components.table.values)
-    factors = result.components.table.design.factors
-    return int(there.any(axis=tuple(i for i, name in enumerate(factors) if name not in result.of)).sum())
 
 
 def _interval(

@@ -106,13 +106,6 @@ def components_table(frame: pd.DataFrame, design: Design, score: str = "score") 
 
     A missing score stays missing. A factor of which one level has scores is left out of the design, and so is
     a level without any score; both are said.
-
-    Examples
-    --------
-    >>> rows = [("a", "x", 1.0), ("a", "y", 2.0), ("b", "x", 3.0)]
-    >>> table = components_table(pd.DataFrame(rows, columns=["base", "judge", "score"]), Design(("base", "judge")))
-    >>> table.values.shape, table.missing
-    ((2, 2), 1)
     """
     need_columns("scores", frame, (*design.factors, score))
     if frame.empty:
@@ -125,8 +118,7 @@ def components_table(frame: pd.DataFrame, design: Design, score: str = "score") 
     values = np.full(shape, np.nan)
     values.flat[cells] = numbers_of("scores", frame, score)
     missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
-    notes = _silent_levels(frame, design, values, codes)
-    values = _without_silent(values)
+    values, notes = _without_silent(frame, design, values, codes)
     levels = dict(zip(design.factors, values.shape, strict=True))
     n = _counts(design, values)
     infinite = bool(np.isinf(values).any())
@@ -147,32 +139,12 @@ def components_table(frame: pd.DataFrame, design: Design, score: str = "score") 
 
 def _codes(frame: pd.DataFrame, design: Design) -> dict[str, np.ndarray]:
     """Number the levels of each factor; those of a nested factor anew within each of its parents."""
-    plain = {name: _ranks(frame[name]) for name in design.factors}
-    codes = {name: code for name, code in plain.items() if name not in design.nested}
-    for name, parents in design.nested.items():
-        unit = np.zeros(len(frame), dtype=np.int64)
-        for parent in parents:
-            unit = unit * (int(plain[parent].max()) + 1) + plain[parent]
-        size = int(plain[name].max()) + 1
-        pairs, where = np.unique(unit * size + plain[name], return_inverse=True)
-        owners = pairs // size
-        codes[name] = (np.arange(len(pairs)) - np.searchsorted(owners, owners))[where]
-    return codes
-
-
-def _ranks(column: pd.Series) -> np.ndarray:
-    codes, labels = pd.factorize(column.astype("object"))
-    names = list(labels)
-    order = sorted(range(len(names)), key=lambda index: _sortable(names[index]))
-    ranks = np.empty(len(labels), dtype=np.int64)
-    ranks[order] = np.arange(len(labels))
-    return np.asarray(ranks[codes])
-
-
-def _sortable(label: object) -> tuple[str, float, str]:
-    if isinstance(label, int | float | np.integer | np.floating):
-        return ("number", float(label), "")
-    return ("text", 0.0, str(label))
+    plain = {name: pd.factorize(frame[name].astype("object"), sort=True)[0] for name in design.factors}
+    within = {
+        name: pd.Series(plain[name]).groupby([plain[parent] for parent in parents]).rank("dense")
+        for name, parents in design.nested.items()
+    }
+    return plain | {name: rank.to_numpy(dtype=np.int64) - 1 for name, rank in within.items()}
 
 
 def _refuse_duplicates(frame: pd.DataFrame, design: Design, cells: np.ndarray) -> None:
@@ -202,27 +174,21 @@ def _expected(design: Design, codes: Mapping[str, np.ndarray], shape: tuple[int,
     return expected
 
 
-def _silent_levels(
+def _without_silent(
     frame: pd.DataFrame, design: Design, values: np.ndarray, codes: Mapping[str, np.ndarray]
-) -> list[str]:
-    notes = []
+) -> tuple[np.ndarray, list[str]]:
+    """Leave out the levels without any score, and say which, but for nested ones: those were numbered anew."""
+    notes: list[str] = []
     for axis, name in enumerate(design.factors):
-        silent = np.isnan(values).all(axis=tuple(other for other in range(values.ndim) if other != axis))
-        if silent.any() and not silent.all() and name not in design.nested:
-            labels = sorted(
-                {str(frame[name].iloc[int((codes[name] == one).argmax())]) for one in np.flatnonzero(silent)}
-            )
+        others = tuple(other for other in range(values.ndim) if other != axis)
+        keep = ~np.isnan(values).all(axis=others)
+        if keep.any() and not keep.all() and name not in design.nested:
+            silent = np.isin(codes[name], np.flatnonzero(~keep))
+            labels = sorted(set(frame.loc[silent, name].astype(str)))
             shown = ", ".join(labels[:3]) + (" and others" if len(labels) > 3 else "")
             notes.append(f"{counted(len(labels), name + 's')} without any score left out: {shown}")
-    return notes
-
-
-def _without_silent(values: np.ndarray) -> np.ndarray:
-    there = ~np.isnan(values)
-    for axis in range(values.ndim):
-        keep = there.any(axis=tuple(other for other in range(values.ndim) if other != axis))
-        values, there = values.compress(keep, axis), there.compress(keep, axis)
-    return values
+        values = values.compress(keep, axis)
+    return values, notes
 
 
 def _counts(design: Design, values: np.ndarray) -> dict[str, int]:

@@ -81,13 +81,6 @@ def study_generalizability(
     ``judgements`` has one row per judgement with base, model, repeat, judge, the score and, where there are several,
     run_id, length_bin and judge_repeat; ``target`` is the wanted coefficient, and a run and a judgement cost
     ``run_aud`` and ``judgement_aud`` (None where unknown).
-
-    Examples
-    --------
-    >>> rows = [(f"b{b}", "m", 0, f"j{j}", float((b * 7 + j * 3) % 5)) for b in range(6) for j in range(3)]
-    >>> frame = pd.DataFrame(rows, columns=["base", "model", "repeat", "judge", "composite"])
-    >>> study_generalizability(frame).result.components.method
-    'expected mean squares'
     """
     if of not in _OBJECTS:
         raise InputError(f"generalizability of {of!r} is not known; use {', '.join(_OBJECTS)}")

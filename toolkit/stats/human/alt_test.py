@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -64,12 +64,11 @@ def alternative_annotator_test(
     *,
     epsilon: float = 0.2,
     level: float = 0.05,
-    alignment: Literal["rmse", "accuracy"] = "rmse",
 ) -> AltTest:
     r"""Test whether the judge represents the people as well as one of them does, leaving each person out in turn.
 
     For person j and answer i, :math:`S(x, i, j)` is how well x agrees with the other people who rated i: less the
-    root mean square difference, or the share of equal scores. :math:`W^f_{ij} = 1` where the judge does at least as
+    root mean square difference. :math:`W^f_{ij} = 1` where the judge does at least as
     well as j, :math:`W^h_{ij} = 1` where j does at least as well as the judge (both where they are equal). With
     :math:`d_{ij} = W^h_{ij} - W^f_{ij}` the judge beats j where the one-sided test rejects
     :math:`H_0: E\,d_{ij} \ge \varepsilon` after Benjamini & Yekutieli's correction over the people;
@@ -103,7 +102,7 @@ def alternative_annotator_test(
     judge, people, bases, missing, notes = _tables(judged, human, score)
     kept: dict[str, pd.DataFrame] = {}
     for rater in people.columns:
-        table = _indicators(judge, people, rater, alignment)
+        table = _indicators(judge, people, rater)
         table = table.assign(base=bases.reindex(table.index).astype(str))
         answers, groups = len(table), table["base"].nunique()
         if answers < FEWEST_ANSWERS or groups < FEWEST_BASES:
@@ -163,7 +162,7 @@ def _numbers(values: pd.Series) -> pd.Series:
     return pd.to_numeric(values, errors="coerce").astype("float64")
 
 
-def _indicators(judge: pd.Series, people: pd.DataFrame, rater: str, alignment: str) -> pd.DataFrame:
+def _indicators(judge: pd.Series, people: pd.DataFrame, rater: str) -> pd.DataFrame:
     """Return W of the judge and W of the person for each answer that both and another person scored."""
     others = people.drop(columns=rater)
     usable = judge.notna() & people[rater].notna() & others.notna().any(axis=1)
@@ -173,10 +172,7 @@ def _indicators(judge: pd.Series, people: pd.DataFrame, rater: str, alignment: s
         if not len(rest):
             return np.empty(0)
         apart = rest - values[usable].to_numpy(dtype=float)[:, None]
-        if alignment == "accuracy":
-            equal = np.where(np.isnan(apart), np.nan, np.abs(apart) <= _EQUAL)
-            return np.asarray(np.nanmean(equal, axis=1))
-        return -np.sqrt(np.nanmean(apart**2, axis=1))
+        return np.asarray(-np.sqrt(np.nanmean(apart**2, axis=1)))
 
     of_judge, of_person = agreement(judge), agreement(people[rater])
     wins = {"judge": of_judge >= of_person - _EQUAL, "person": of_person >= of_judge - _EQUAL}

@@ -161,8 +161,19 @@ def compare_with_people(
     counts. The mean difference says how lenient the ensemble is beside the person, clustered by base. Both rest on the
     runs that both scored; a rating that is unfinished and a run that is unjudged are missing.
 
-    For each rater: ICC(A,1) with the ensemble, the mean difference ensemble less person in score points, and ICC(A,1)
-    with each judge; then ICC(A,1) of each pair of raters. Empty where nobody has rated.
+    Parameters
+    ----------
+    runs, judgements, human
+        One row a run with run_id, base and the mean of the judges under ``score`` (0-5); one row a judgement with
+        run_id, base, judge and ``score``; one row a judgement of a person with run_id, base, rater and ``score``.
+    score
+        The column that is compared.
+
+    Returns
+    -------
+    tuple of Estimate
+        For each rater: ICC(A,1) with the ensemble, the mean difference ensemble less person in score points, and
+        ICC(A,1) with each judge; then ICC(A,1) of each pair of raters. Empty where nobody has rated.
 
     Examples
     --------

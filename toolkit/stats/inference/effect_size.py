@@ -14,9 +14,7 @@ from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING, Estimate
 
 
-def paired_effect_size(
-    differences: ArrayLike, confidence: float = 0.95
-) -> tuple[float, float | None, float | None]:
+def paired_effect_size(differences: ArrayLike) -> tuple[float, float | None, float | None]:
     r"""Return :math:`d_z = \bar d / s_d` of paired differences with its interval.
 
     :math:`t = d_z \sqrt n` follows a non-central t distribution with n - 1 degrees of freedom; the ends are
@@ -38,8 +36,7 @@ def paired_effect_size(
         raise InputError("effect size: give two or more finite differences that vary")
     root = math.sqrt(len(x))
     d_z = float(x.mean() / x.std(ddof=1))
-    tail = (1 - confidence) / 2
-    low, high = (float(special.nctdtrinc(len(x) - 1, share, d_z * root)) for share in (1 - tail, tail))
+    low, high = (float(special.nctdtrinc(len(x) - 1, share, d_z * root)) for share in (0.975, 0.025))
     if not (math.isfinite(low) and math.isfinite(high)):
         return d_z, None, None
     return d_z, low / root, high / root
@@ -66,9 +63,7 @@ def bias_corrected(size: float, pairs: int) -> float | None:
     return size * math.exp(special.gammaln(m / 2) - special.gammaln((m - 1) / 2)) / math.sqrt(m / 2)
 
 
-def average_effect_size(
-    first: ArrayLike, second: ArrayLike, confidence: float = 0.95
-) -> tuple[float, float | None, float | None]:
+def average_effect_size(first: ArrayLike, second: ArrayLike) -> tuple[float, float | None, float | None]:
     r"""Return :math:`d_{av} = \bar d / s_{av}` of two paired columns with its approximate interval.
 
     :math:`s_{av}^2 = (s_1^2 + s_2^2) / 2`: the effect in standard deviations of the scores themselves, which unlike
@@ -89,7 +84,7 @@ def average_effect_size(
     one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if one.shape != other.shape:
         raise InputError(f"effect size: {one.size} and {other.size} scores; give as many of each, paired")
-    d_z, low, high = paired_effect_size(one - other, confidence)
+    d_z, low, high = paired_effect_size(one - other)
     spread = math.sqrt((float(one.var(ddof=1)) + float(other.var(ddof=1))) / 2)
     ratio = float((one - other).std(ddof=1)) / spread
     if low is None or high is None:
@@ -109,7 +104,6 @@ def standard_deviation(
     what: str = "bases",
     missing: int = 0,
     scale: float | None = None,
-    confidence: float = 0.95,
 ) -> Estimate:
     r"""Return a standard deviation with an interval that allows for its kurtosis.
 
@@ -132,7 +126,7 @@ def standard_deviation(
     if not np.isfinite(x).all():
         raise InputError(f"{name}: a value is missing or infinite; leave such values out first")
     n = len(x)
-    empty = Estimate(name, None, None, None, SD_METHOD, unit, {what: n}, missing, confidence)
+    empty = Estimate(name, None, None, None, SD_METHOD, unit, {what: n}, missing)
     if n < 2:
         return empty.not_estimable(f"{n} {what}, and two are needed")
     size = float(np.abs(x).max()) if scale is None else scale
@@ -140,8 +134,8 @@ def standard_deviation(
     if float(np.abs(centred).max()) <= ROUNDING * size:
         return empty.not_estimable(f"all {n} {what} are equal")
     variance = float(centred @ centred) / (n - 1)
-    z = float(special.ndtri((1 + confidence) / 2))
-    if n < max(_FEWEST_FOR_SPREAD, math.floor(z) + 1):
+    z = float(special.ndtri((1 + empty.confidence) / 2))
+    if n < _FEWEST_FOR_SPREAD:
         return replace(empty, estimate=math.sqrt(variance)).no_interval(
             f"{n} {what}, and {_FEWEST_FOR_SPREAD} are needed"
         )

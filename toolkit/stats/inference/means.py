@@ -59,10 +59,10 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95, scale: float | No
     x = _finite(values)
     error = float(x.std(ddof=1)) / math.sqrt(len(x)) if len(x) > 1 else 0.0
     size = float(np.abs(x).max()) if scale is None else scale
-    return _t_interval(float(x.mean()), error, len(x), size, confidence, "values", len(x) - 1)
+    return _t_interval(float(x.mean()), error, len(x), size, "values", len(x) - 1, confidence)
 
 
-def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable], confidence: float = 0.95) -> MeanInterval:
+def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable]) -> MeanInterval:
     r"""Return the mean of values that come in clusters, with a standard error that allows for it.
 
     With :math:`s_g = \sum_{i \in g} (x_i - \bar x)` over the :math:`n_g` of n values in cluster g,
@@ -95,7 +95,7 @@ def clustered_mean(values: ArrayLike, clusters: Sequence[Hashable], confidence: 
         degrees = len(x) ** 2 / (float((sizes**2).sum()) + off_diagonal)
     error = math.sqrt(float((sums**2).sum())) / len(x)
     size = float(np.abs(x).max())
-    return _t_interval(float(x.mean()), error, len(sums), size, confidence, "clusters", degrees)
+    return _t_interval(float(x.mean()), error, len(sums), size, "clusters", degrees)
 
 
 def mean_estimate(
@@ -107,7 +107,7 @@ def mean_estimate(
 
 
 def _t_interval(
-    mean: float, error: float, count: int, size: float, confidence: float, what: str, degrees: float
+    mean: float, error: float, count: int, size: float, what: str, degrees: float, confidence: float = 0.95
 ) -> MeanInterval:
     if count < 2:
         return MeanInterval(mean, None, None, None, None, 0, f"{counted(count, what)}, and two are needed")
@@ -116,7 +116,9 @@ def _t_interval(
     return MeanInterval(mean, error, *_student(mean, error, degrees, confidence), degrees)
 
 
-def _student(estimate: float, error: float, degrees: float, confidence: float) -> tuple[float, float, float]:
+def _student(
+    estimate: float, error: float, degrees: float, confidence: float = 0.95
+) -> tuple[float, float, float]:
     """Return both ends of the t interval and the p value against 0."""
     half = float(special.stdtrit(degrees, (1 + confidence) / 2)) * error
     p_value = 2 * float(special.stdtr(degrees, -abs(estimate) / error))
@@ -165,7 +167,6 @@ def cluster_robust(
     outcome: ArrayLike,
     clusters: Sequence[Hashable] | np.ndarray,
     contrasts: Mapping[str, ArrayLike],
-    confidence: float = 0.95,
 ) -> dict[str, Coefficient]:
     r"""Fit least squares and return combinations of its coefficients with cluster-robust intervals.
 
@@ -223,7 +224,7 @@ def cluster_robust(
         own, shared = np.array([float(a @ a) for a in adjusted]), (loadings**2).sum(axis=1)
         squared = float((own**2 - 2 * own * shared).sum() + ((loadings.T @ loadings) ** 2).sum())
         degrees = float((own - shared).sum()) ** 2 / squared
-        return Coefficient(estimate, error, *_student(estimate, error, degrees, confidence), degrees)
+        return Coefficient(estimate, error, *_student(estimate, error, degrees), degrees)
 
     return {
         name: combination(np.asarray(weights, dtype=float) / scale) for name, weights in contrasts.items()
@@ -249,7 +250,6 @@ def clustered_slope(
     *,
     unit: str = "none",
     missing: int = 0,
-    confidence: float = 0.95,
 ) -> Estimate:
     """Return the slope of y on x by least squares, with a CR2 error clustered by base (`cluster_robust`).
 
@@ -258,23 +258,15 @@ def clustered_slope(
     References
     ----------
     Bell & McCaffrey (2002), Survey Methodology 28, 169-181.
-
-    Examples
-    --------
-    >>> found = clustered_slope("slope", [1, 2, 3, 4], [1.0, 2.1, 2.9, 4.2], "aabb")
-    >>> round(found.estimate, 2), found.n
-    (1.04, {'answers': 4, 'bases': 2})
     """
     one, other = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     refuse_unpaired(f"slope {name}", one, other, clusters)
-    bases = len(set(clusters))
-    empty = Estimate(
-        name, None, None, None, CR2_METHOD, unit, {"answers": len(one), "bases": bases}, missing, confidence
-    )
+    n = {"answers": len(one), "bases": len(set(clusters))}
+    empty = Estimate(name, None, method=CR2_METHOD, unit=unit, n=n, missing=missing)
     if len(one) < 3:
         return empty.not_estimable(f"{counted(len(one), 'answers')}, and three are needed")
     z = one - one.mean()
     if float(z @ z) <= (ROUNDING * float(np.abs(one).max())) ** 2 * len(one):
         return empty.not_estimable("what the slope is on does not vary")
     design = np.column_stack([np.ones(len(z)), z])
-    return cluster_robust(design, other, clusters, {"slope": [0.0, 1.0]}, confidence)["slope"].of(empty)
+    return cluster_robust(design, other, clusters, {"slope": [0.0, 1.0]})["slope"].of(empty)

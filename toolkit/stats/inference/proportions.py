@@ -16,7 +16,7 @@ METHOD: Final = "Wilson"
 CLUSTERED_METHOD: Final = "Wilson, effective n (Dean & Pagano 2015)"
 
 
-def wilson(hits: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
+def wilson(hits: float, n: float) -> tuple[float, float]:
     """Return Wilson's score interval of a share, which exists for 0 and for 1 too.
 
     References
@@ -31,12 +31,12 @@ def wilson(hits: float, n: float, confidence: float = 0.95) -> tuple[float, floa
     from statsmodels.stats.proportion import proportion_confint
 
     _check(hits, n)
-    low, high = map(float, proportion_confint(hits, n, 1 - confidence, "wilson"))
+    low, high = map(float, proportion_confint(hits, n, 0.05, "wilson"))
     # At 0 and 1 the end is exact; rounding must not put the share outside of its own interval.
     return min(hits / n, max(0.0, low)), max(hits / n, min(1.0, high))
 
 
-def clopper_pearson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def clopper_pearson(hits: int, n: int) -> tuple[float, float]:
     """Return the exact interval of a share of independent cases.
 
     It covers at least what it says, and mostly more, so `wilson` is the default where no guarantee is asked for.
@@ -44,18 +44,13 @@ def clopper_pearson(hits: int, n: int, confidence: float = 0.95) -> tuple[float,
     References
     ----------
     Clopper & Pearson (1934), Biometrika 26, 404-413.
-
-    Examples
-    --------
-    >>> [round(end, 4) for end in clopper_pearson(7, 10)]
-    [0.3475, 0.9333]
     """
     from statsmodels.stats.proportion import proportion_confint
 
     _check(hits, n)
     if hits != int(hits) or n != int(n):
         raise InputError(f"share: {hits:g} hits of {n:g} cases; an exact interval needs whole numbers")
-    low, high = proportion_confint(hits, n, 1 - confidence, "beta")
+    low, high = proportion_confint(hits, n, 0.05, "beta")
     return float(low), float(high)
 
 
@@ -66,7 +61,6 @@ def share(
     *,
     what: str = "pairs",
     missing: int = 0,
-    confidence: float = 0.95,
 ) -> Estimate:
     r"""Return the share of hits with an interval that allows for cases that come in clusters.
 
@@ -92,17 +86,17 @@ def share(
     counts = {what: len(hits)} | ({"bases": groups} if clusters is not None else {})
     method = METHOD if groups == len(hits) else CLUSTERED_METHOD
     unit = f"share of {what}"
-    empty = Estimate(name, None, method=method, unit=unit, n=counts, missing=missing, confidence=confidence)
+    empty = Estimate(name, None, method=method, unit=unit, n=counts, missing=missing)
     if not len(hits):
         return empty.not_estimable("there is no case")
     p = sum(map(bool, hits)) / len(hits)
     error = clustered_mean([float(bool(hit)) for hit in hits], labels).error or 0.0
-    effective = effective_cases(p, error, len(hits), groups, confidence)
-    low, high = wilson(p * effective, effective, confidence)
+    effective = effective_cases(p, error, len(hits), groups)
+    low, high = wilson(p * effective, effective)
     return replace(empty, estimate=p, low=low, high=high)
 
 
-def effective_cases(p: float, error: float, cases: int, groups: int, confidence: float = 0.95) -> float:
+def effective_cases(p: float, error: float, cases: int, groups: int) -> float:
     """Return how many independent cases a share of clustered cases is worth; see `share`.
 
     Examples
@@ -112,8 +106,7 @@ def effective_cases(p: float, error: float, cases: int, groups: int, confidence:
     """
     if p in (0.0, 1.0) or groups < 2 or groups >= cases:
         return float(groups)
-    level = (1 + confidence) / 2
-    doubt = (float(special.stdtrit(groups - 1, level)) / float(special.ndtri(level))) ** 2
+    doubt = (float(special.stdtrit(groups - 1, 0.975)) / float(special.ndtri(0.975))) ** 2
     worth = p * (1 - p) / error**2 if error > 0 else float(cases)
     return min(float(cases), max(float(groups), worth)) / doubt
 

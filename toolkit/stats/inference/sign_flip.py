@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
-from toolkit.words import agreeing, counted, coverage
+from toolkit.words import agreeing, counted
 
 EXACT_UP_TO: Final = 16
 """Pairs up to which all 2^n patterns are counted; beyond, a seeded sample of them."""
@@ -33,7 +33,7 @@ class SignFlip:
     reason: str = ""
 
 
-def sign_flip(differences: ArrayLike, confidence: float = 0.95, seed: int = 0) -> SignFlip:
+def sign_flip(differences: ArrayLike, seed: int = 0) -> SignFlip:
     r"""Test that paired differences are as likely to be :math:`-d` as :math:`d`, and invert the test.
 
     Were the two members of each pair exchangeable, every pattern of signs :math:`s` would be equally likely. The p
@@ -74,10 +74,10 @@ def sign_flip(differences: ArrayLike, confidence: float = 0.95, seed: int = 0) -
     )
     p_value = extreme / len(sums) if exact else (extreme + 1) / (len(sums) + 1)
     # With all patterns the empty subset is one of the 2^n; with a sample the m means part the line in m + 1.
-    k = math.floor((len(means) + 1) * (1 - confidence) / 2 + _SLACK)
+    k = math.floor((len(means) + 1) * 0.025 + _SLACK)
     mean = float(d.mean())
     if k < 1:
-        reason = f"{counted(len(d), 'pairs')} {agreeing(len(d), 'are')} too few for a {coverage(confidence)} interval"
+        reason = f"{counted(len(d), 'pairs')} {agreeing(len(d), 'are')} too few for a 95% interval"
         return SignFlip(mean, None, None, p_value, f"paired permutation test, {method}", reason)
     return SignFlip(
         mean,

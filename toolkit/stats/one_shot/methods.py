@@ -155,12 +155,9 @@ def overall(
     )
 
 
-def score_groups(scores: Sequence[MethodScore], by: Sequence[str] | None = None) -> tuple[GroupScore, ...]:
-    """Return what methods that have something in common came to."""
-    if by is None:
-        by = [name for name in GROUPED if len({getattr(one, name) for one in scores}) > 1] or GROUPED
-    if unknown := [name for name in by if name not in KEYS]:
-        raise InputError(f"groups of methods by {unknown[0]!r} are not known; use {', '.join(KEYS)}")
+def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:
+    """Return what methods of one variant, model and sample came to, as far as the methods differ in these."""
+    by = [name for name in GROUPED if len({getattr(one, name) for one in scores}) > 1] or GROUPED
     groups: dict[str, list[MethodScore]] = {}
     for one in scores:
         groups.setdefault(", ".join(getattr(one, key) for key in by), []).append(one)

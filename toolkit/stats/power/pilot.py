@@ -14,7 +14,7 @@ from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import standard_deviation
 from toolkit.stats.inference.run_table import checked_runs, score_unit
 from toolkit.stats.power.answer import PowerAnswer, check_size, unanswerable, whole
-from toolkit.stats.power.paired import bases_needed, detectable_effect
+from toolkit.stats.power.sample_size import bases_needed, detectable_effect
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result, plain
 from toolkit.words import agreeing, counted
@@ -113,8 +113,8 @@ def pilot_power(
 
     The variance of a base's difference, averaged over its m models with K repeats of each prompt, is
     :math:`\omega^2 + (\sigma_a^2 + \sigma_b^2) / (m K)`: the first part takes bases, the second repeats. Power (.8) is
-    that of the paired t test (`toolkit.stats.power.paired`) at level .05 / 3 for three contrasts, the level at which
-    Holm's first step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
+    that of the paired t test (`bases_needed`) at level .05 / 3 for three contrasts, the level at which Holm's first
+    step tests, so that it is a lower bound for the corrected tests. The observed effect enters nowhere:
     power "at the observed effect" is its p value in other words (Hoenig & Heisey 2001).
 
     Intervals carry the uncertainty of the pilot's standard deviation alone (94-95.4 % coverage
