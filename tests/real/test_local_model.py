@@ -79,7 +79,9 @@ def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_rea
         (kept,) = study.store.database["judgements"].find()
     assert len(judgements) == 1
     assert (judgements["composite"].notna() != judgements["reason"].notna()).all()
-    assert not (judgements["composite"] == 0).any()
+    assert (
+        holds or not (judgements["composite"] == 0).any()
+    )  # prose is no zero; a schema lets the model give some
     assert judgements["output_tokens"].gt(0).all()
     assert set(judgements["focus"]) == {mode}
     if holds:
