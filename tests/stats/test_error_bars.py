@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 import pandas as pd
@@ -20,27 +19,7 @@ from toolkit.stats.comparisons.models import (
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.proportions import share
 
-VALUES = [1.0, 2.0, 2.5, 4.0, 3.0, 3.5, 5.0, 4.5, 2.0, 1.5]
-BASES = list("aaabbccdde")
 QUICK = settings(derandomize=True, deadline=None, max_examples=40)
-
-
-def test_cr2_and_its_degrees_of_freedom_are_those_of_the_matrix_formulas():
-    """Bell & McCaffrey with the symmetric root of I - H and the full matrix of G' G."""
-    n, labels = len(VALUES), np.array(BASES)
-    left = np.eye(n) - np.ones((n, n)) / n
-    residuals, columns, sums = left @ np.array(VALUES), [], []
-    for base in dict.fromkeys(BASES):
-        inside = labels == base
-        size = int(inside.sum())
-        roots, vectors = np.linalg.eigh(np.eye(size) - np.ones((size, size)) / n)
-        adjusted = (vectors / np.sqrt(roots)) @ vectors.T @ np.ones(size) / n
-        sums.append(adjusted @ residuals[inside])
-        columns.append(left[:, inside] @ adjusted)
-    products = np.array(columns) @ np.array(columns).T
-    found = clustered_mean(VALUES, BASES)
-    assert found.error == pytest.approx(math.sqrt(sum(part**2 for part in sums)), rel=1e-12)
-    assert found.degrees == pytest.approx(np.trace(products) ** 2 / (products**2).sum(), rel=1e-12)
 
 
 def runs() -> pd.DataFrame:

@@ -144,21 +144,11 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
         for row in frame.to_dict("records")
     ]
     total = {name: float(frame[name].sum()) for name in ("low_aud", "expected_aud", "worst_aud")}
-    budget = frame.attrs.get("budget_aud")
-    spent, held = frame.attrs.get("spent_aud", 0.0), frame.attrs.get("held_aud", 0.0)
-    used = spent + held
+    told: Any = frame.attrs
+    budget = told["budget_aud"]
+    used = told["spent_aud"] + told["held_aud"]
     fields: dict[str, Any] = {
-        "rows": rows,
-        "calls": int(frame["calls"].sum()),
-        **total,
-        "seconds": frame.attrs.get("seconds"),
-        "worst_seconds": frame.attrs.get("worst_seconds"),
-        "retired": frame.attrs.get("retired", {}),
-        "tokens_per_o200k": frame.attrs.get("tokens_per_o200k", {}),
-        **{name: frame.attrs.get(name) for name in ("runs", "distinct_calls", "may_share")},
-        "spent_aud": spent,
-        "held_aud": held,
-        "budget_aud": budget,
+        **{"rows": rows, "calls": int(frame["calls"].sum()), **total, **told},
         "expected_fits": None if budget is None else used + total["expected_aud"] <= budget,
         "worst_fits": None if budget is None else used + total["worst_aud"] <= budget,
     }
@@ -191,21 +181,16 @@ def _row(
     paid: int,
     known: Experience | None,
 ) -> dict[str, Any]:
-    expected_calls, all_sent, all_got = 0.0, [0.0] * 3, [0.0] * 3
-    for often, sent, got in asked:
-        expected_calls += often
-        for place in range(3):
-            all_sent[place] += sent[place]
-            all_got[place] += got[place]
-    calls = math.ceil(expected_calls)
+    sums = [
+        math.ceil(sum(column)) for column in zip(*((n, *sent, *got) for n, sent, got in asked), strict=True)
+    ]
+    calls, *tokens = sums or [0] * 7
     full = price_of(spec)
     price = batch_price(full, spec.provider) if plan.study.mode == "batch" else full
     batch = price != full and calls > 0
     # Requests that share a prefix are marked for the provider's cache, and writing to it may cost more.
     marked = who != "model" and plan.manner.focus == "per_sentence"
-    low, expected, worst = (
-        Usage(math.ceil(sent), math.ceil(got)) for sent, got in zip(all_sent, all_got, strict=True)
-    )
+    low, expected, worst = map(Usage, tokens[:3], tokens[3:])
     return {
         "who": who,
         "model": name,
