@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,45 +19,9 @@ from toolkit.stats.comparisons.models import (
     rate_difference,
 )
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.proportions import clopper_pearson, share
+from toolkit.stats.inference.proportions import share
 
-VALUES = [1.0, 2.0, 2.5, 4.0, 3.0, 3.5, 5.0, 4.5, 2.0, 1.5]
-BASES = list("aaabbccdde")
 QUICK = settings(derandomize=True, deadline=None, max_examples=40)
-
-
-def test_the_exact_interval_of_none_starts_at_nought_and_nonsense_is_refused():
-    """Symmetric to all of them."""
-    low, high = clopper_pearson(0, 10)
-    assert (low, high) == pytest.approx(tuple(1 - end for end in reversed(clopper_pearson(10, 10))))
-    for hits, n in ((1, 0), (3, 2), (1.5, 4)):
-        with pytest.raises(InputError, match=r"is no share|whole numbers"):
-            clopper_pearson(hits, n)
-
-
-def test_with_clusters_of_one_size_the_error_is_that_of_statsmodels():
-    """Ordinary least squares on a constant; statsmodels' CR1 factor is G / (G - 1) there, as CR2 is."""
-    values, groups = np.resize(VALUES, 12), np.arange(12) // 3
-    fit = sm.OLS(values, np.ones(12)).fit(cov_type="cluster", cov_kwds={"groups": groups})
-    assert clustered_mean(values, groups).error == pytest.approx(fit.bse[0], rel=1e-12)
-
-
-def test_cr2_and_its_degrees_of_freedom_are_those_of_the_matrix_formulas():
-    """Bell & McCaffrey with the symmetric root of I - H and the full matrix of G' G."""
-    n, labels = len(VALUES), np.array(BASES)
-    left = np.eye(n) - np.ones((n, n)) / n
-    residuals, columns, sums = left @ np.array(VALUES), [], []
-    for base in dict.fromkeys(BASES):
-        inside = labels == base
-        size = int(inside.sum())
-        roots, vectors = np.linalg.eigh(np.eye(size) - np.ones((size, size)) / n)
-        adjusted = (vectors / np.sqrt(roots)) @ vectors.T @ np.ones(size) / n
-        sums.append(adjusted @ residuals[inside])
-        columns.append(left[:, inside] @ adjusted)
-    products = np.array(columns) @ np.array(columns).T
-    found = clustered_mean(VALUES, BASES)
-    assert found.error == pytest.approx(math.sqrt(sum(part**2 for part in sums)), rel=1e-12)
-    assert found.degrees == pytest.approx(np.trace(products) ** 2 / (products**2).sum(), rel=1e-12)
 
 
 @QUICK

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
-from toolkit.stats.generalizability.components import interval_of
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI, Generalizability, coefficients, weights
 from toolkit.stats.result import Result, plain
 from toolkit.words import counted
@@ -133,7 +133,7 @@ def _plan(
     grid: np.ndarray,
     costs: Costs,
 ) -> DecisionPlan:
-    values = _on_grid(result, coefficient, facets, grid)
+    values = _values(result, coefficient, dict(zip(facets, grid.T, strict=True)))
     good = np.flatnonzero(values >= target)
     if not len(good):
         best = float(values.max())
@@ -141,55 +141,50 @@ def _plan(
         return DecisionPlan(
             coefficient, target, note=f"not reached with up to {highest}, which give {best:.4f} at most"
         )
-    runs, judgements, aud = _costs(result, facets, grid[good], costs)
-    order = np.lexsort((runs, judgements, np.zeros(len(good)) if aud is None else aud))
-    first = good[order[0]]
-    counts = dict(zip(facets, (int(count) for count in grid[first]), strict=True))
+    sizes = _sizes(result, facets, grid[good], costs)
+    cheapest = np.lexsort((sizes["runs"], sizes["judgements"], sizes["aud"]))[0]
+    counts = dict(zip(facets, map(int, grid[good[cheapest]]), strict=True))
     low, high = _interval(result, coefficient, counts)
+    aud = float(sizes["aud"][cheapest])
     return DecisionPlan(
         coefficient,
         target,
         counts,
-        float(values[first]),
-        low,
-        high,
-        int(runs[order[0]]),
-        int(judgements[order[0]]),
-        None if aud is None else float(aud[order[0]]),
-        "" if aud is not None else "no cost, because the price of a run or judgement is not known",
+        float(values[good[cheapest]]),
+        None if low is None else float(low),
+        None if high is None else float(high),
+        int(sizes["runs"][cheapest]),
+        int(sizes["judgements"][cheapest]),
+        None if np.isnan(aud) else aud,
+        "no cost, because the price of a run or judgement is not known" if np.isnan(aud) else "",
     )
 
 
-def _on_grid(result: Generalizability, coefficient: str, facets: list[str], grid: np.ndarray) -> np.ndarray:
-    """Return a coefficient for every row of counts, all at once."""
-    design = result.components.table.design
-    kept = np.maximum(result.components.fit.raw, 0.0)
-    once = weights(design, result.of, result.fixed, {**result.counts, **dict.fromkeys(facets, 1)})
-    shares = np.array(
-        [
-            np.prod(
-                [grid[:, i] for i, name in enumerate(facets) if name in effect] or [np.ones(len(grid))],
-                axis=0,
-            )
-            for effect in design.effects
-        ]
-    )
-    error = once.absolute if coefficient == PHI else once.relative
-    # Universe scores have no random facet, so the counts divide errors only.
-    universe = float(kept @ once.universe)
-    total = universe + (kept * error) @ (1 / shares)
-    return np.divide(universe, total, out=np.zeros(len(grid)), where=total > 0)
+def _values(result: Generalizability, coefficient: str, counts: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return a coefficient for all counts at once; 0 where nothing varies."""
+    by = weights(result.components.table.design, result.of, result.fixed, {**result.counts, **counts})
+    return np.nan_to_num(coefficients(result.components.fit.raw, by)[coefficient])
 
 
-def _costs(
+def _interval(
+    result: Generalizability, coefficient: str, counts: Mapping[str, ArrayLike]
+) -> tuple[np.ndarray, np.ndarray] | tuple[None, None]:
+    if result.components.draws is None:
+        return None, None
+    by = weights(result.components.table.design, result.of, result.fixed, {**result.counts, **counts})
+    low, high = np.nanquantile(coefficients(result.components.draws, by)[coefficient], [0.025, 0.975], axis=0)
+    return low, high
+
+
+def _sizes(
     result: Generalizability, facets: list[str], grid: np.ndarray, costs: Costs
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+) -> dict[str, np.ndarray]:
     """Return runs, judgements and AUD of every row of counts; a factor nested in judges takes no new run."""
     nested, table = result.components.asked.nested, result.components.table
     averaged = tuple(i for i, name in enumerate(table.design.factors) if name not in result.of)
     objects = int(np.isfinite(table.values).any(axis=averaged).sum())
-    runs = np.full(len(grid), float(objects * costs.runs_per_cell))
-    judgements = np.full(len(grid), float(costs.judgements_per_run))
+    runs = np.full(len(grid), objects * costs.runs_per_cell)
+    judgements = np.full(len(grid), costs.judgements_per_run)
     for name, count in result.counts.items():
         many = grid[:, facets.index(name)] if name in facets else count
         if name == "judge" or "judge" in nested.get(name, ()):
@@ -197,39 +192,24 @@ def _costs(
         else:
             runs = runs * many
     judgements = judgements * runs
-    if costs.run is None or costs.judgement is None:
-        return runs, judgements, None
-    return runs, judgements, runs * costs.run + judgements * costs.judgement
-
-
-def _interval(
-    result: Generalizability, coefficient: str, counts: Mapping[str, int]
-) -> tuple[float | None, float | None]:
-    if result.components.draws is None:
-        return None, None
-    by = weights(result.components.table.design, result.of, result.fixed, {**result.counts, **counts})
-    drawn = coefficients(result.components.draws, by)[coefficient]
-    return interval_of(drawn[np.isfinite(drawn)])
+    run, judgement = (np.nan if cost is None else cost for cost in (costs.run, costs.judgement))
+    return {"runs": runs, "judgements": judgements, "aud": runs * run + judgements * judgement}
 
 
 def _curves(
     result: Generalizability, facets: list[str], ranges: list[np.ndarray], costs: Costs
 ) -> pd.DataFrame:
-    rows = []
+    parts = []
     for axis, facet in enumerate(facets):
-        steps = np.unique(
-            np.linspace(1, len(ranges[axis]), min(len(ranges[axis]), _LONGEST_CURVE)).astype(int)
-        )
+        most = len(ranges[axis])
+        steps = np.linspace(1, most, min(most, _LONGEST_CURVE)).astype(int)
         steps = np.unique([*steps, result.counts[facet]])
         grid = np.array([[result.counts[name] for name in facets]] * len(steps))
         grid[:, axis] = steps
-        runs, judgements, aud = _costs(result, facets, grid, costs)
+        sizes = _sizes(result, facets, grid, costs)
         for coefficient in (PHI, E_RHO2):
-            values = _on_grid(result, coefficient, facets, grid)
-            for row, count in enumerate(steps):
-                low, high = _interval(result, coefficient, {facet: int(count)})
-                price = None if aud is None else float(aud[row])
-                size = (int(runs[row]), int(judgements[row]), price)
-                rows.append((coefficient, facet, int(count), float(values[row]), low, high, *size))
-    numbers = ["estimate", "low", "high", "aud"]
-    return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(dict.fromkeys(numbers, "float64"))
+            low, high = _interval(result, coefficient, {facet: steps})
+            values = {"estimate": _values(result, coefficient, {facet: steps}), "low": low, "high": high}
+            about = {"coefficient": coefficient, "facet": facet, "count": steps}
+            parts.append(pd.DataFrame({**about, **values, **sizes}))
+    return pd.concat(parts, ignore_index=True).astype({"low": "float64", "high": "float64"})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import UNIT, VarianceComponents, interval_of
@@ -17,17 +19,12 @@ E_RHO2: Final = "E-rho2"
 PHI: Final = "Phi"
 
 
-@dataclass(frozen=True)
-class Weights:
-    """What each component of a design counts for in the mean over a decision study, one number per effect."""
+def weights(
+    design: Design, of: Sequence[str], fixed: Sequence[str], counts: Mapping[str, ArrayLike]
+) -> np.ndarray:
+    r"""Return what each component counts for in universe score, relative and absolute error of a decision study.
 
-    universe: np.ndarray
-    relative: np.ndarray
-    absolute: np.ndarray
-
-
-def weights(design: Design, of: Sequence[str], fixed: Sequence[str], counts: Mapping[str, float]) -> Weights:
-    r"""Return what each component counts for when scores are averaged over a decision study.
+    Counts are numbers, or arrays with one for each of many studies, which are then the last axis.
 
     An effect is divided by the counts of its factors outside the object. It is universe score variance where
     it has the object and otherwise fixed factors only, relative error where it has the object and a random
@@ -38,25 +35,25 @@ def weights(design: Design, of: Sequence[str], fixed: Sequence[str], counts: Map
     Brennan (2001), Generalizability Theory, section 4.1, rules 4.1.1-4.1.3, and section 4.3 for fixed facets.
     """
     objects, unsampled = set(of), set(of) | set(fixed)
+    whole = np.ones(np.broadcast_shapes(*map(np.shape, counts.values())))
     rows = []
     for effect in design.effects:
-        share = 1.0 / float(np.prod([counts[name] for name in effect - objects]))
+        share = whole / math.prod(np.asarray(counts[name]) for name in effect - objects)
         random = bool(effect - unsampled)
         mine = bool(effect & objects)
         rows.append((share * (mine and not random), share * (mine and random), share * random))
-    universe, relative, absolute = np.array(rows, dtype=float).T
-    return Weights(universe, relative, absolute)
+    return np.stack(rows, axis=1)
 
 
-def coefficients(components: np.ndarray, by: Weights) -> dict[str, np.ndarray]:
+def coefficients(components: np.ndarray, by: np.ndarray) -> dict[str, np.ndarray]:
     """Return the variances and coefficients of components, for one set or many.
 
     Negative components count as 0. A coefficient is NaN where there is no variance at all.
     """
     kept = np.maximum(components, 0.0)
-    universe, relative, absolute = (kept @ one for one in (by.universe, by.relative, by.absolute))
+    universe, relative, absolute = (kept @ one for one in by)
     nothing = np.full(np.shape(universe), np.nan)
-    floor = ROUNDING * kept.sum(axis=-1)
+    floor = ROUNDING * (kept @ np.ones_like(by[0]))
     shares = {
         name: np.divide(universe, universe + error, out=nothing.copy(), where=universe + error > floor)
         for name, error in ((E_RHO2, relative), (PHI, absolute))
@@ -162,7 +159,7 @@ def generalizability_study(
     return Generalizability(objects, unsampled, over, results, components, components.notes)
 
 
-def _estimates(components: VarianceComponents, by: Weights) -> tuple[Estimate, ...]:
+def _estimates(components: VarianceComponents, by: np.ndarray) -> tuple[Estimate, ...]:
     """Return every result in its order, from the components and from their draws."""
     draws, scale = components.draws, components.table.scale
     drawn = None if draws is None else coefficients(draws, by)
