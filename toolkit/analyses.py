@@ -7,6 +7,8 @@ from functools import cached_property, wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from toolkit import stats
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -140,11 +142,10 @@ class Analyses:
     @_once
     def reliability(self) -> Reliability:
         """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite."""
-        from toolkit.stats.agreement.reliability import reliability
         from toolkit.store.frames import ratings_frame, repeats_frame
 
         judgements = self.judgements
-        return reliability(ratings_frame(judgements), repeats_frame(judgements))
+        return stats.reliability(ratings_frame(judgements), repeats_frame(judgements))
 
     @_once
     def bland_altman(self) -> Mapping[tuple[str, str], BlandAltman]:
@@ -157,9 +158,7 @@ class Analyses:
     @_once
     def judge_cards(self) -> tuple[JudgeCard, ...]:
         """Return what is known of each judge: agreement, bias, cost and what could not be read."""
-        from toolkit.stats.agreement.judge_card import judge_cards
-
-        return tuple(judge_cards(self.judgements, self.runs, related=self.related))
+        return tuple(stats.judge_cards(self.judgements, self.runs, related=self.related))
 
     @_once
     def generalizability(
@@ -181,16 +180,14 @@ class Analyses:
     @_once
     def length(self, score: str = "composite") -> LengthComparison:
         """Return the comparison of S, M and L within bases (RQ1)."""
-        from toolkit.stats.prompt_length.contrasts import compare_lengths
-
-        return compare_lengths(self.runs, score=score, omnibus=True, margin=self.margin, primary=self.primary)
+        return stats.compare_lengths(
+            self.runs, score=score, omnibus=True, margin=self.margin, primary=self.primary
+        )
 
     @_once
     def length_by_model(self, score: str = "composite") -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself."""
-        from toolkit.stats.prompt_length.contrasts import compare_lengths_by_model
-
-        return compare_lengths_by_model(self.runs, score, margin=self.margin, primary=self.primary)
+        return stats.compare_lengths_by_model(self.runs, score, margin=self.margin, primary=self.primary)
 
     @_once
     def compare_models(self, score: str = "composite") -> ModelComparison:
@@ -210,9 +207,7 @@ class Analyses:
         --------
         ``study.compare_models().frame()``, ``print(study.compare_models().sentence())``
         """
-        from toolkit.stats.comparisons.models import compare_models
-
-        return compare_models(self.runs, score)
+        return stats.compare_models(self.runs, score)
 
     @_once
     def focus(self, score: str = "composite") -> FocusContrast:
@@ -239,7 +234,6 @@ class Analyses:
         ``study.focus().frame()``, ``print(study.focus().sentence())``
         """
         from toolkit.errors import InputError
-        from toolkit.stats.comparisons.focus import focus_contrast
 
         now, other = self.judgements, self.judged_otherwise
         if now.empty or other.empty:
@@ -248,28 +242,22 @@ class Analyses:
                 "bias_controls.fsp_enabled and run toolkit judge: both versions are kept"
             )
         on, off = (now, other) if (now["focus"] != "off").any() else (other, now)
-        return focus_contrast(on, off, score)
+        return stats.focus_contrast(on, off, score)
 
     @_once
     def dimension_profile(self) -> DimensionProfile:
         """Return the mean of every dimension, of each model at each prompt length."""
-        from toolkit.stats.prompt_length.dimension_profile import dimension_profile
-
-        return dimension_profile(self.runs)
+        return stats.dimension_profile(self.runs)
 
     @_once
     def length_bias(self, score: str = "composite") -> LengthBias:
         """Return the slope of score on reply length, and what prompt length does in all and at equal reply length."""
-        from toolkit.stats.prompt_length.reply_length import length_bias
-
-        return length_bias(self.runs, score=score)
+        return stats.length_bias(self.runs, score=score)
 
     @_once
     def mixed_model(self, score: str = "composite") -> MixedModel:
         """Return the tests of length x scenario x model with bases as random blocks."""
-        from toolkit.stats.prompt_length.mixed_model import mixed_model
-
-        return mixed_model(self.runs, score=score)
+        return stats.mixed_model(self.runs, score=score)
 
     @_once
     def pareto(self, score: str = "composite", cost: str = "aud_cost") -> Pareto:
@@ -282,30 +270,22 @@ class Analyses:
         cost
             ``aud_cost``, or ``total_tokens`` where no run has a price.
         """
-        from toolkit.stats.comparisons.cost_quality import pareto
-
-        return pareto(self.runs, score=score, cost=cost, seed=self.seed)
+        return stats.pareto(self.runs, score=score, cost=cost, seed=self.seed)
 
     @_once
     def missing(self, score: str = "composite") -> MissingData:
         """Return what has no score by model, length and judge, whether that is chance, and what it could change."""
-        from toolkit.stats.comparisons.missing_data import missing_data
-
-        return missing_data(self.runs, self.judge_means, score=score, seed=self.seed)
+        return stats.missing_data(self.runs, self.judge_means, score=score, seed=self.seed)
 
     @_once
     def ceiling(self, score: str = "composite") -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many."""
-        from toolkit.stats.comparisons.ceiling import ceiling
-
-        return ceiling(self.judgements, score=score, limit=self.ceiling_share)
+        return stats.ceiling(self.judgements, score=score, limit=self.ceiling_share)
 
     @_once
     def calibration(self, score: str = "composite", width: float = 0.5) -> Calibration:
         """Return the judges held against the people who rated, and how many ratings a width of the mean still takes."""
-        from toolkit.stats.human.calibration import calibrate
-
-        return calibrate(self.runs, self.judgements, self.human, score=score, width=width)
+        return stats.calibrate(self.runs, self.judgements, self.human, score=score, width=width)
 
     @_once
     def power(
@@ -322,9 +302,7 @@ class Analyses:
         repeats
             Repeats of each prompt in the study to be planned; as in this one by default.
         """
-        from toolkit.stats.power.pilot import pilot_power
-
-        return pilot_power(self.runs, effect, score=score, repeats=repeats)
+        return stats.pilot_power(self.runs, effect, score=score, repeats=repeats)
 
     def analyses(self) -> dict[str, tuple[str, Any]]:
         """Return all of the above for the composite: title and result, by name.

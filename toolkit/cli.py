@@ -29,30 +29,19 @@ _EPILOG = """STUDY is a study file such as templates/demo.toml. Exit codes: 0 do
 2 bad input, 3 budget reached, 130 stopped by Ctrl-C. With --json an error is one object too: error and exit_code."""
 _PATH = click.Path(path_type=Path)
 _COUNT = click.IntRange(min=1)
+_NATURAL = click.IntRange(min=0)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
-class _StudyFile(click.ParamType):
-    """A path to a study file; the command gets the study."""
+def _read_study(ctx: click.Context, param: click.Parameter, path: str) -> Study:
+    from toolkit.study import Study
 
-    name = "path"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Study:
-        """Read and check the file."""
-        from toolkit.study import Study
-
-        return Study.load(value)
+    return Study.load(path)
 
 
-_STUDY = click.argument("study", type=_StudyFile())
-_YES = click.option(
-    "--yes", is_flag=True, help="Spend more than budget.confirm_above_aud without being asked."
-)
-_JSON = click.Option(
-    ["--json", "as_json"],
-    is_flag=True,
-    help="Print one JSON object on standard output, progress on standard error.",
-)
+_STUDY = click.argument("study", callback=_read_study)
+_YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
+_JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EPILOG)
@@ -147,9 +136,7 @@ def estimate(study: Study) -> Summary:
 @_STUDY
 @_YES
 @click.option("--limit", type=_COUNT, help="Ask only the first N planned runs.")
-@click.option(
-    "--replay", is_flag=True, help="Make all runs and judgements again from the ledger, without a network."
-)
+@click.option("--replay", is_flag=True, help="Make runs and judgements again from the ledger, offline.")
 def run(study: Study, yes: bool, limit: int | None, replay: bool) -> Summary:
     """Ask and judge what is missing in STUDY; resumes where it stopped."""
     from toolkit.runs.estimate import confirm_needed
@@ -168,12 +155,7 @@ def judge(study: Study) -> Summary:
 
 @_command(short_help="Say how far STUDY is and what was spent.")
 @_STUDY
-@click.option(
-    "--watch",
-    type=_SECONDS,
-    metavar="SECONDS",
-    help="Look again every SECONDS until no process works on STUDY.",
-)
+@click.option("--watch", type=_SECONDS, metavar="S", help="Look every S seconds until nobody works on STUDY.")
 def status(study: Study, watch: float | None) -> Iterator[Summary]:
     """Say how far STUDY is: done, failed, in flight, missing, time left, and what was spent."""
     from toolkit.runs.status import status_summary, statuses
@@ -278,23 +260,12 @@ def score(expected: int, unexpected: int, hallucinated: int) -> Summary:
 @_command(short_help="Run a notebook template over a grid of parameters.")
 @click.argument("template", type=_PATH)
 @click.argument("grid", metavar="GRID.toml", type=_PATH)
-@click.option(
-    "--workers", type=_COUNT, metavar="N", help="Notebooks at the same time; by default one a core."
-)
+@click.option("--workers", type=_COUNT, metavar="N", help="Notebooks at the same time; else one a core.")
 @click.option("--retry", is_flag=True, help="Run those again that failed before.")
 @click.option("--timeout", type=_SECONDS, metavar="S", help="Seconds that a notebook may take.")
-@click.option(
-    "--cell-timeout", type=_SECONDS, metavar="S", help="Seconds that each cell of a notebook may take."
-)
-@click.option(
-    "--out",
-    type=_PATH,
-    metavar="DIR",
-    help="Folder of notebooks, records and summary; results/batches/GRID beside the grid by default.",
-)
-@click.option(
-    "--cluster", metavar="ADDRESS", help="Run on the workers of the Dask cluster with this scheduler."
-)
+@click.option("--cell-timeout", type=_SECONDS, metavar="S", help="Seconds that each of its cells may take.")
+@click.option("--out", type=_PATH, metavar="DIR", help="By default results/batches/GRID beside the grid.")
+@click.option("--cluster", metavar="ADDRESS", help="Run on the Dask cluster with this scheduler.")
 def batch(template: Path, grid: Path, **options: Any) -> Summary:
     """Run TEMPLATE once for each cell of the grid GRID.toml; what is done is not run again."""
     from toolkit.batch import run_batch
@@ -304,14 +275,10 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 
 @_command(short_help="Compare judges on answers with known labels.")
 @click.argument("file", metavar="FILE", type=str)
-@click.option("--study", required=True, type=_StudyFile(), help="Whose judges are compared.")
 @click.option(
-    "--mode",
-    "modes",
-    multiple=True,
-    type=click.Choice(MODES),
-    help="As often as there are modes; cot by default.",
+    "--study", required=True, callback=_read_study, metavar="PATH", help="Whose judges are compared."
 )
+@click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), help="Repeatable; cot by default.")
 @click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each item.")
 @click.option("--limit", type=_COUNT, help="Only N items, labels as in FILE, drawn by the study's seed.")
 @click.option("--figures", type=_PATH, help="Write figure and tables into this folder.")
@@ -341,13 +308,7 @@ def hallucination(
 @_command(judges)
 @_STUDY
 @click.option("--replies", default=12, show_default=True, type=_COUNT, help="Stored replies to alter.")
-@click.option(
-    "--attacks",
-    default=3,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Attacks in each reply, dealt from the set in turn.",
-)
+@click.option("--attacks", default=3, show_default=True, type=_NATURAL, help="Attacks in each reply.")
 @click.option("--figures", type=_PATH, help="Write a card of each judge into this folder.")
 @_YES
 def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: bool) -> Summary:
@@ -406,15 +367,11 @@ def capture(target: Path, **options: Any) -> Summary:
 @click.argument("source", metavar="IN", type=_PATH)
 @click.argument("target", metavar="OUT.csv", type=_PATH)
 @click.option("--column", "columns", multiple=True, help="Only this column; as often as there are columns.")
-@click.option(
-    "--per-stream", is_flag=True, help="One CSV a TCP stream: OUT-stream-0.csv, ..., OUT-other.csv."
-)
+@click.option("--per-stream", is_flag=True, help="One CSV a TCP stream, OUT-other.csv for the rest.")
 @click.option("--pseudonymise", "key", type=_PATH, help="Replace addresses; the key is in this file.")
 @click.option("--reader", default="auto", show_default=True, help="pyshark, fast, or auto: fast from 5 MB.")
 @click.option("--filter", "display_filter", help="Only packets that pass this display filter.")
-@click.option(
-    "--hash/--no-hash", "capture_hash", default=True, help="SHA-256 and size of IN in the provenance."
-)
+@click.option("--hash/--no-hash", "capture_hash", default=True, help="SHA-256 and size of IN kept with OUT.")
 def convert(
     source: Path, target: Path, columns: tuple[str, ...], key: Path | None, **options: Any
 ) -> Summary:

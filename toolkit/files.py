@@ -125,10 +125,7 @@ def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> 
         ) from None
     except OSError as error:
         raise InputError(f"{where}: cannot be read ({error.strerror})") from None
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # also a number of 5,000 digits, lists in lists without an end
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits, lists without an end
         raise InputError(f"{where}: not valid TOML: {' '.join(str(error).split())[:200]}") from None
 
 

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from toolkit.stats.inference.effect_size import average_effect_size, paired_effect_size
 from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import clustered_mean, mean_interval
+from toolkit.stats.inference.multiplicity import false_discovery, holm
 from toolkit.stats.inference.proportions import CLUSTERED_METHOD, METHOD, share, wilson
 
 GOLDEN = json.loads(
@@ -101,3 +103,41 @@ def test_of_a_mean_of_light_tails_it_is_the_t_interval():
 def test_there_is_none_of_three_bases_nor_where_bases_make_no_or_an_infinite_difference(parts):
     low, high, _ = jackknife_interval(1.0, np.array(parts))
     assert np.isnan([low, high]).all()
+
+
+@pytest.mark.parametrize("shift", [-2.0, 0.0, 0.5, 5.0])
+def test_the_ends_of_the_interval_invert_the_non_central_t(shift):
+    differences = np.random.default_rng(11).normal(shift, 1, 20)
+    d_z, low, high = paired_effect_size(differences)
+    t = d_z * np.sqrt(20)
+    assert t == pytest.approx(stats.ttest_1samp(differences, 0).statistic)
+    assert stats.nct.cdf(t, 19, low * np.sqrt(20)) == pytest.approx(0.975, abs=1e-5)
+    assert stats.nct.cdf(t, 19, high * np.sqrt(20)) == pytest.approx(0.025, abs=1e-5)
+
+
+def test_d_av_is_the_difference_over_the_average_spread_of_the_scores():
+    rng = np.random.default_rng(3)
+    first, second = rng.normal(3.4, 1, 15), rng.normal(3, 2, 15)
+    d_av, low, high = average_effect_size(first, second)
+    spread = np.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
+    assert d_av == pytest.approx((first.mean() - second.mean()) / spread)
+    # Algina & Keselman (2003): the non-centralities of the paired t, times s_d / (s_av sqrt(n)).
+    t = stats.ttest_rel(first, second).statistic
+    ratio = (first - second).std(ddof=1) / spread / np.sqrt(15)
+    assert stats.nct.cdf(t, 14, low / ratio) == pytest.approx(0.975, abs=1e-5)
+    assert stats.nct.cdf(t, 14, high / ratio) == pytest.approx(0.025, abs=1e-5)
+    assert average_effect_size(5 * first + 1, 5 * second + 1) == pytest.approx((d_av, low, high), rel=1e-6)
+    assert average_effect_size(second, first) == pytest.approx((-d_av, -high, -low), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("source", "correct", "key"),
+    [("holm_1979", holm, "holm"), ("benjamini_hochberg_1995", false_discovery, "bh")],
+)
+def test_p_values_are_corrected_as_published_and_a_test_that_was_not_made_is_not_counted(
+    source, correct, key
+):
+    golden = json.loads((Path(__file__).parent / f"{source}.json").read_text("utf-8"))
+    assert correct(golden["p"]) == pytest.approx(golden[key])
+    assert correct([0.01, None, float("nan"), 0.04]) == (0.02, None, None, 0.04)
+    assert correct([]) == ()

@@ -14,7 +14,7 @@ from stub_server import Fault, StubServer
 from toolkit.errors import ModelError
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
-from toolkit.models.transport import retry_after, status_failure
+from toolkit.models.transport import retry_after
 
 CANARY = "sk-canary0123456789abcdefCANARY"
 PROVIDERS = ("openai", "anthropic")
@@ -155,19 +155,24 @@ def test_an_error_body_of_any_shape_still_gives_one_line(body, make_request):
     assert failure("openai", make_request(), Fault(status=400, body=body)).reason == "bad_request"
 
 
+def refusal(spec, status, body):
+    """Return the failure behind a status."""
+    return open_model(replace(spec, api_key_env=None)).refusal(status, {}, body)
+
+
 def test_a_model_that_was_retired_says_when():
-    found = status_failure(model_spec("claude-3-5-sonnet"), 404, {}, {"error": {"message": "not_found"}})
+    found = refusal(model_spec("claude-3-5-sonnet"), 404, {"error": {"message": "not_found"}})
     assert "retired on 2025-10-28" in str(found)
     ahead = replace(model_spec("claude-3-5-sonnet"), retired="9999-01-01")
-    assert "retired" not in str(status_failure(ahead, 404, {}, {"error": {"message": "not_found"}}))
+    assert "retired" not in str(refusal(ahead, 404, {"error": {"message": "not_found"}}))
 
 
 def test_a_refused_temperature_says_how_to_leave_it_out():
     words = "Unsupported value: 'temperature' does not support 0.2 with this model."
-    found = status_failure(model_spec("gpt-4o"), 400, {}, {"error": {"message": words}})
+    found = refusal(model_spec("gpt-4o"), 400, {"error": {"message": words}})
     assert words in str(found)
     assert "sampling_supported = false" in str(found)
-    other = status_failure(model_spec("gpt-4o"), 400, {}, {"error": {"message": "no such field"}})
+    other = refusal(model_spec("gpt-4o"), 400, {"error": {"message": "no such field"}})
     assert "sampling_supported" not in str(other)
 
 

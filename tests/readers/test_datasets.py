@@ -9,7 +9,6 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from toolkit.words import LENGTH_BINS
 
 SHIPPED = Path(toolkit.prompts.__file__).parent / "data" / "demo"
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base", "dataset_version")
-DOCUMENTATION = [ip_network(n) for n in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")]
 
 
 @pytest.fixture(scope="module")
@@ -310,12 +308,3 @@ def test_a_longer_shipped_prompt_is_the_shorter_one_with_more_facts(demo: Datase
         assert (medium[0], medium[2]) == (long[0], long[2]) == (opening, task)
         assert medium[1].startswith(s + "\n- ")
         assert long[1].startswith(medium[1] + "\n- ")
-
-
-def test_addresses_and_domains_are_reserved_for_documentation(demo: Dataset) -> None:
-    for prompt in demo.prompts:
-        for found in re.findall(r"\b\d{1,3}(?:\.\d{1,3}){3}\b", prompt.text):
-            address = ip_address(found)
-            assert any(address in network for network in DOCUMENTATION) or found == "10.20.0.0", found
-        for domain in re.findall(r"[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|au|io|example)\b", prompt.text):
-            assert re.search(r"(^|\.)example\.(com|net|org)$|\.example$", domain), domain

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import ipaddress
 import itertools
 import json
 import re
@@ -16,9 +15,6 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.judges.labelled import LabelledItem, read_items
 
-DOCUMENTATION = [
-    ipaddress.ip_network(block) for block in ("192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24")
-]
 TRUTHFUL = ["Type", "Category", "Question", "Best Answer", "Correct Answers", "Incorrect Answers", "Source"]
 
 
@@ -218,13 +214,3 @@ def test_open_items_have_a_perfect_answer_and_closed_ones_a_document_with_both_l
     assert len(labels) == 18
     assert all(sorted(map(str, found)) == ["False", "True"] for found in labels.values())
     assert len({(item.question, item.documents) for item in security}) == len(security)
-
-
-def test_addresses_and_names_of_the_shipped_set_belong_to_nobody(security):
-    """Addresses are from the blocks for documentation, names from example domains."""
-    for item in security:
-        text = f"{item.question} {item.answer} {item.documents or ''}"
-        for found in re.findall(r"\b\d{1,3}(?:\.\d{1,3}){3}\b", text):
-            assert any(ipaddress.ip_address(found) in block for block in DOCUMENTATION), item.item_id
-        for name in re.findall(r"[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|au|io)\b", text):
-            assert re.fullmatch(r"(?:.*\.)?example\.(?:com|net|org)", name), item.item_id

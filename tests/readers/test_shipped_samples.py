@@ -19,6 +19,8 @@ from typing import Any, Final
 import pytest
 
 import toolkit.samples
+from toolkit.judges.labelled import read_items
+from toolkit.prompts.dataset import load_dataset
 from toolkit.samples.convert import convert
 from toolkit.samples.sample import Sample, load_sample, shipped_samples
 
@@ -119,6 +121,17 @@ def test_the_script_lists_every_request_and_its_reply_in_order(name: str) -> Non
         assert [r.status for r in traffic if r.port == port] == list(stream.status.dropna())
     waits = [r.wait for r in traffic][1:]
     assert list(sent.time.diff().dropna()) == pytest.approx(waits, abs=0.05)
+
+
+def test_texts_that_ship_name_nobody() -> None:
+    """Addresses of prompts and labelled answers are from the blocks for documentation, names from example domains."""
+    texts = [prompt.text for prompt in load_dataset("demo").prompts]
+    texts += [f"{item.question} {item.answer} {item.documents or ''}" for item in read_items("security")]
+    for text in texts:
+        for found in re.findall(r"\b\d{1,3}(?:\.\d{1,3}){3}\b", text):
+            assert any(ip_address(found) in net for net in DOCUMENTATION) or found == "10.20.0.0", found
+        for name in re.findall(r"[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|au|io|example)\b", text):
+            assert re.search(r"(^|\.)example\.(com|net|org)$|\.example$", name), name
 
 
 def test_the_readme_counts_right_and_the_download_and_the_beacon_are_what_it_says() -> None:

@@ -10,23 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.errors import InputError
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 
 
 def table(bases: int = 9, bins: int = 3, seed: int = 5) -> np.ndarray:
     rng = np.random.default_rng(seed)
     return 3 + rng.normal(0, 1, (bases, 1)) + rng.normal(0, 1, (bases, bins)) * np.linspace(0.2, 1.5, bins)
-
-
-def test_two_bins_are_the_paired_t_test() -> None:
-    """F is t squared, epsilon is 1."""
-    scores = table(bins=2)
-    found = repeated_measures(scores)
-    test = stats.ttest_rel(scores[:, 0], scores[:, 1])
-    assert found.f == pytest.approx(test.statistic**2)
-    assert (found.p_hf, found.p_gg) == pytest.approx((test.pvalue, test.pvalue))
-    assert found.epsilon_gg == pytest.approx(1.0)
 
 
 @given(st.integers(0, 50))
@@ -82,11 +71,3 @@ def test_friedman_without_an_order_says_why_and_with_the_same_order_has_no_zero(
     same = friedman(np.arange(3) + np.arange(5)[:, None] * 10.0)
     assert same.estimate == pytest.approx(1.0)
     assert same.p_value == pytest.approx(stats.chi2.sf(10, 2))
-
-
-@pytest.mark.parametrize("function", [repeated_measures, friedman])
-def test_what_is_no_table_is_refused(function) -> None:
-    """One column, a list, a missing and an infinite score."""
-    for wrong in ([[1.0], [2.0], [3.0]], [1.0, 2.0], [[1.0, np.nan]] * 3, [[1.0, np.inf]] * 3):
-        with pytest.raises(InputError, match="ANOVA"):
-            function(wrong)

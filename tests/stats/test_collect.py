@@ -28,17 +28,13 @@ def test_estimates_are_found_in_dataclasses_mappings_and_sequences_in_order() ->
     """The place is told in the words of the fields."""
     found = estimates_of(Outer({("gpt", "S"): Inner((ONE, TWO)), ("gpt", "M"): Inner(())}, ONE))
     assert found == [("by model gpt S per bin", ONE), ("by model gpt S per bin", TWO), ("whole", ONE)]
+    assert estimates_of(TWO) == [("", TWO)]
 
 
 @pytest.mark.parametrize("nothing", [None, 3, "text", (), {}, Outer, Inner(())])
 def test_what_holds_no_estimate_gives_none(nothing: object) -> None:
     """Text and classes are not walked into."""
     assert estimates_of(nothing) == []
-
-
-def test_an_estimate_by_itself_has_no_place() -> None:
-    """It is the whole result."""
-    assert estimates_of(TWO) == [("", TWO)]
 
 
 def test_a_missing_number_is_nan_and_the_columns_are_numbers() -> None:

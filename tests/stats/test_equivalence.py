@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import ttost_paired
 
-from toolkit.errors import InputError
 from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent
 
 
@@ -40,13 +39,6 @@ def test_what_has_no_spread_has_no_p_value_and_says_why(differences: list[float]
     assert found.low is None
     assert note in found.note
     assert judged_equivalent([found]) == (found,)
-
-
-@pytest.mark.parametrize("margin", [0, -0.1, float("nan"), float("inf")])
-def test_a_margin_that_is_none_is_refused(margin: float) -> None:
-    """Nought, below nought, no number, infinite."""
-    with pytest.raises(InputError, match="margin"):
-        equivalence("M-S", [0.1, 0.2], margin)
 
 
 def test_verdicts_are_after_holm_and_say_the_margin() -> None:

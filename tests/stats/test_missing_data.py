@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.errors import InputError
 from toolkit.stats.comparisons.missing_data import CASES, imbalance_test, missing_bounds, missing_data
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 
@@ -131,15 +130,6 @@ def test_one_base_and_nothing_scored_give_results():
     assert empty.overall[0].estimate == 1.0
     assert all(one.estimate is None for one in empty.bounds.contrasts["complete cases"])
     assert "M-S is not estimable" in empty.sentence()
-
-
-def test_what_cannot_be_used_is_refused():
-    with pytest.raises(InputError, match="lack the column model"):
-        missing_data(study().drop(columns="model"))
-    with pytest.raises(InputError, match="base"):
-        missing_data(study().assign(base=None))
-    with pytest.raises(InputError, match="there 2 times"):
-        missing_data(pd.concat([study(), study()]))
 
 
 def test_no_scores_within_the_scale_take_a_contrast_beyond_its_bounds():

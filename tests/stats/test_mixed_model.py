@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from toolkit.errors import InputError
 from toolkit.stats.prompt_length.mixed_model import fit_blocks, mixed_model
 from toolkit.stats.prompt_length.omnibus import repeated_measures
 
@@ -156,12 +155,3 @@ def test_equal_differences_within_bases_have_no_error_to_hold_them_against() -> 
     for noise in (0.0, 1e-12):
         scores = 2 + 0.1 * base + 0.3 * place + rng.normal(0, 1, len(runs)) * noise
         assert "within bases do not vary" in mixed_model(runs.assign(composite=scores)).note
-
-
-def test_a_base_in_two_scenarios_is_refused() -> None:
-    """So is a frame without scenarios."""
-    runs = study()
-    with pytest.raises(InputError, match="two scenarios"):
-        mixed_model(runs.assign(scenario=["SOC", "GRC", "CTI"] * 27))
-    with pytest.raises(InputError, match="lack the column scenario"):
-        mixed_model(runs.drop(columns="scenario"))

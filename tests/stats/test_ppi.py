@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.errors import InputError
 from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.inference.means import clustered_mean
 
@@ -134,18 +133,3 @@ def test_every_answer_rated_and_all_unrated_in_one_base_work() -> None:
     assert whole.calibrated.low < 2.75 < whole.calibrated.high
     one = prediction_powered_mean("m", [1.0, 2, 3, 5], [1.0, 2, 4, 5], [3.0, 4.0], "abcd", "zz")
     assert one.calibrated.low < one.calibrated.estimate < one.calibrated.high
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        ([1.0], [1.0, 2.0], [3.0]),
-        ([1.0], [1.0], [3.0], ["a"], None),
-        ([1.0], [1.0], [3.0], ["a"], ["b", "c"]),
-    ],
-)
-def test_what_does_not_fit_together_is_refused(wrong) -> None:
-    with pytest.raises(InputError, match="calibrated mean"):
-        prediction_powered_mean("m", *wrong)
-    with pytest.raises(InputError, match="lambda"):
-        prediction_powered_mean("m", *TRIPLE, tuning=float("nan"))

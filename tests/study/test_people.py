@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from small_study import STUDY, clear_of_people, finished_study
+from small_study import STUDY, finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import Round, next_reply, open_round, rate
@@ -36,21 +36,6 @@ PLAIN = STUDY.format(settings="", judges="")
 FULL = dict.fromkeys(DIMENSIONS, 4.0)
 LONG = "run_id,rater,dimension,score"
 WIDE = "run_id,rater,clarity"
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """A finished study of six runs: two bases, three length bins, one model; no test may change its runs."""
-    with finished_study(tmp_path_factory.mktemp("rated")) as loaded:
-        assert len(loaded.judgements()) == 18
-        yield loaded
-
-
-@pytest.fixture
-def study(finished: Study) -> Iterator[Study]:
-    """The finished study, with nothing that people said in it."""
-    yield finished
-    clear_of_people(finished)
 
 
 @pytest.fixture

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import ipywidgets as widgets
 import pytest
-from small_study import clear_of_people, finished_study
 
 from toolkit.errors import InputError, StoreError
 from toolkit.people.desk import STEPS, Desk, plain, rating_desk
@@ -16,20 +14,6 @@ from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import human_frame
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """A finished study of six runs."""
-    with finished_study(tmp_path_factory.mktemp("desk")) as loaded:
-        yield loaded
-
-
-@pytest.fixture
-def study(finished: Study) -> Iterator[Study]:
-    """The finished study, with nothing that people said in it."""
-    yield finished
-    clear_of_people(finished)
 
 
 @pytest.fixture

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from small_study import clear_of_people, finished_study
 
 from toolkit.errors import InputError
 from toolkit.people.rating import open_round, rate, running_rounds
@@ -28,20 +26,6 @@ from toolkit.viewer.widget import Viewer
 from toolkit.words import DIMENSIONS
 
 REMARK = "Too mild: <script>document.title='OWNED'</script> \x1b[31m$5"
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
-    """A finished study of six runs."""
-    with finished_study(tmp_path_factory.mktemp("viewer")) as loaded:
-        yield loaded
-
-
-@pytest.fixture
-def study(finished: Study) -> Iterator[Study]:
-    """The finished study, with nothing that people said in it."""
-    yield finished
-    clear_of_people(finished)
 
 
 @pytest.fixture

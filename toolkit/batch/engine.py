@@ -73,8 +73,7 @@ class Watch:
         manager = self.client and self.client.km
         self.process = (manager and process_of(manager)) or self.process
         if self.process is not None and self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, number)
+            signal_group(self.process, number)
 
     def stop(self) -> None:
         """Have the notebook stop as by Ctrl-C, and end its kernel when it does not."""
@@ -115,8 +114,7 @@ class Watch:
         for timer in self._timers:
             timer.cancel()
         if self.process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
+            signal_group(self.process, signal.SIGKILL)
 
     def death(self) -> tuple[str, str]:
         """Return the status and the reason of a kernel that is gone."""
@@ -157,8 +155,7 @@ class Ahead:
         """End the kernel that boots, when nobody took it."""
         if self._manager is not None:
             process = process_of(self._manager)
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            signal_group(process, signal.SIGKILL)
             process.wait()
             self._manager.cleanup_connection_file()
             self._manager.cleanup_ipc_files()
@@ -189,6 +186,12 @@ def sockets() -> Path:
             os.close(handle)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def signal_group(process: Any, number: int) -> None:
+    """Send a signal to a process with all that it began."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
 
 
 def process_of(manager: AsyncKernelManager) -> Any:

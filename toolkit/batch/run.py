@@ -78,7 +78,8 @@ def run_batch(
     try:
         orders = [replace(order, tried=order.read().attempts) for order in orders]
         if pending := [order for order in orders if not order.is_finished()]:
-            with _pool(cluster, place) as (pool, threads), _terminable():
+            here = contextlib.nullcontext((Processes(), len(os.sched_getaffinity(0))))
+            with here if cluster is None else connected(cluster, place) as (pool, threads), _terminable():
                 write_atomically(records / plan.copy_name, plan.content)
                 _run(pending, pool, workers or threads, progress)
         result = BatchResult(
@@ -208,16 +209,6 @@ def _wait(pool: Processes | Cluster, seconds: float) -> None:
     with contextlib.suppress(Exception):  # whatever ended them, they are ended
         while pool.ended() is None and time.monotonic() < until:
             time.sleep(LOOK_SECONDS)
-
-
-@contextlib.contextmanager
-def _pool(cluster: str | None, place: Path) -> Iterator[tuple[Processes | Cluster, int]]:
-    """Yield where notebooks run, on this machine or on a cluster, and how many it has room for."""
-    if cluster is None:
-        yield Processes(), len(os.sched_getaffinity(0))
-    else:
-        with connected(cluster, place) as found:
-            yield found
 
 
 @contextlib.contextmanager

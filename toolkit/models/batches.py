@@ -26,8 +26,7 @@ TRANSFER_SECONDS: Final = 3600.0
 """Longest a batch may take to send or its results to read: 256 MB at 600 kbit/s."""
 CLOCK_SLACK_SECONDS: Final = 900.0
 """How much the provider's clock may be behind ours when a batch is looked for by the time it was made."""
-PAGE: Final = 100
-"""Batches listed at once: the most that OpenAI lists."""
+PAGE: Final = 100  # batches listed at once: the most that OpenAI lists
 NAME_KEY: Final = "toolkit_batch"
 """The key of an OpenAI batch's metadata under which our own name of it is kept."""
 

@@ -11,8 +11,7 @@ from toolkit.models.base import ModelReply, ModelRequest, Usage
 from toolkit.models.tokens import estimated_usage
 from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of, token_count
 
-MOST_LOGPROBS: Final = 20
-"""The most alternatives of each token that the API returns."""
+MOST_LOGPROBS: Final = 20  # the most alternatives of each token that the API returns
 _FINISH: Final = {"stop": "stop", "length": "length", "content_filter": "filter"}
 
 

@@ -195,7 +195,30 @@ class ClientModel:
 
     def refusal(self, status: int, headers: Mapping[str, str], body: Any) -> ModelError:
         """Return the failure behind an HTTP status, without the key that was sent."""
-        return status_failure(self.spec, status, headers, body, key=self._key)
+        spec, error = self.spec, _error_of(body)
+        said = _said(error.get("message"), self._key)
+        again: dict[str, Any] = {"retryable": True, "retry_after": retry_after(headers)}
+        if status in (401, 403):
+            # Nothing of the provider's text: OpenAI's repeats the first and last letters of the key.
+            variable = spec.api_key_env or "a key, and none was sent"
+            what = f": the key was refused (HTTP {status}); check {variable}"
+            return failure(spec, what, "wrong_key", fatal_for_provider=True)
+        if status == 402 or _is_out_of_money(error):
+            what = f": the account has no credit left (HTTP {status}); top it up, then run the study again"
+            return failure(spec, what, "out_of_money", fatal_for_provider=True)
+        if status == 429:
+            return failure(spec, f": too many requests (HTTP 429){said}", "rate_limited", **again)
+        if status in (408, 409) or status >= 500:
+            # 529 is Anthropic's word for too much to do; a 408 is a refusal and no time-out of ours: nothing is billed.
+            reason = {408: "request_timeout", 409: "conflict", 529: "overloaded"}.get(status, "server_error")
+            return failure(spec, f": the server could not answer (HTTP {status}){said}", reason, **again)
+        if status == 404:
+            gone = f"; it was retired on {spec.retired}" if spec.is_retired() else ""
+            what = f" was not found (HTTP 404){gone}; give another model or base_url in the study{said}"
+            return failure(spec, what, "not_found")
+        sampling = any(name in said for name in ("temperature", "top_p"))
+        how = "; for a model that takes no temperature say sampling_supported = false" if sampling else ""
+        return failure(spec, f": the request was refused (HTTP {status}){said}{how}", "bad_request")
 
     async def _faults(self, work: Awaitable[T], seconds: float) -> T:
         """Wait for what the client does; the one place where its errors become ours."""
@@ -227,36 +250,6 @@ def _object_in(line: bytes) -> dict[str, Any] | None:
 def failure(spec: ModelSpec, what: str, reason: str, **more: Any) -> ModelError:
     """Return a failure of a call in one line that names the model."""
     return ModelError(f"{spec.provider} model {spec.model!r}{what}", reason=reason, **more)
-
-
-def status_failure(
-    spec: ModelSpec, status: int, headers: Mapping[str, str], body: Any, *, key: str | None = None
-) -> ModelError:
-    """Return the failure behind an HTTP status."""
-    error = _error_of(body)
-    said = _said(error.get("message"), key)
-    again: dict[str, Any] = {"retryable": True, "retry_after": retry_after(headers)}
-    if status in (401, 403):
-        # Nothing of the provider's text: OpenAI's repeats the first and last letters of the key.
-        variable = spec.api_key_env or "a key, and none was sent"
-        what = f": the key was refused (HTTP {status}); check {variable}"
-        return failure(spec, what, "wrong_key", fatal_for_provider=True)
-    if status == 402 or _is_out_of_money(error):
-        what = f": the account has no credit left (HTTP {status}); top it up, then run the study again"
-        return failure(spec, what, "out_of_money", fatal_for_provider=True)
-    if status == 429:
-        return failure(spec, f": too many requests (HTTP 429){said}", "rate_limited", **again)
-    if status in (408, 409) or status >= 500:
-        # 529 is Anthropic's word for too much to do. A 408 is a refusal and not a time-out of ours: nothing is billed.
-        reason = {408: "request_timeout", 409: "conflict", 529: "overloaded"}.get(status, "server_error")
-        return failure(spec, f": the server could not answer (HTTP {status}){said}", reason, **again)
-    if status == 404:
-        gone = f"; it was retired on {spec.retired}" if spec.is_retired() else ""
-        what = f" was not found (HTTP 404){gone}; give another model or base_url in the study{said}"
-        return failure(spec, what, "not_found")
-    sampling = any(name in said for name in ("temperature", "top_p"))
-    how = "; for a model that takes no temperature say sampling_supported = false" if sampling else ""
-    return failure(spec, f": the request was refused (HTTP {status}){said}{how}", "bad_request")
 
 
 def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:

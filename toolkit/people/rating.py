@@ -45,13 +45,9 @@ def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
     if not rounds:
         return {}
     # By the runs of the rounds, because a round is small and a study may be large.
-    named = store.find_by(
-        Run, "run_id", (run_id for one in rounds for run_id in one.run_ids), only=("call_id",)
-    )
-    planned = set(plan.call_ids)
-    stored = stored_runs(
-        store, study, [run["call_id"] for run in named if run["call_id"] in planned]
-    ).values()
+    of_rounds = (run_id for one in rounds for run_id in one.run_ids)
+    named = {run["call_id"] for run in store.find_by(Run, "run_id", of_rounds, only=("call_id",))}
+    stored = stored_runs(store, study, [call_id for call_id in plan.call_ids if call_id in named]).values()
     blobs = {run.run_id: run.blob_id for run in stored if why_not(run) is None and run.blob_id}
     ratings = newest_ratings(store, blobs, rubric_hash).values()
     finished = {(rating.rater, rating.run_id) for rating in ratings if rating.finished}
@@ -113,7 +109,11 @@ def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]
     usable = {key: run for key, run in stored.items() if why_not(run) is None}
     texts = reply_texts(store, usable.values())
     planned = sorted((run for run in plan.runs if run.key in usable), key=lambda run: run.key)
-    return [(run, _reply(run, usable[run.key], texts)) for run in planned]
+    found = []
+    for run in planned:
+        run_id, blob_id = usable[run.key].run_id, usable[run.key].blob_id or ""
+        found.append((run, Reply(run_id, run.prompt.text, texts[blob_id], blob_id)))
+    return found
 
 
 def why_not(run: Stored) -> str | None:
@@ -217,11 +217,6 @@ def checked_scores(scores: Mapping[str, float | None]) -> dict[str, float]:
     return {name: score for name, score in found.items() if score is not None}
 
 
-def _reply(run: PlannedRun, stored: Stored, texts: Mapping[str, str]) -> Reply:
-    blob_id = stored.blob_id or ""
-    return Reply(stored.run_id, run.prompt.text, texts[blob_id], blob_id)
-
-
 def _extended(
     order: Sequence[str], there: Iterable[tuple[PlannedRun, Reply]], seed: str, size: int | None
 ) -> tuple[str, ...]:
@@ -231,9 +226,8 @@ def _extended(
     for run, reply in there:
         if reply.run_id not in known:
             cells[getattr(run.item.context, "length_bin", None), run.model].append(reply.run_id)
-    return tuple(chain(order, _balanced(list(cells.values()), seed)))[
-        : None if size is None else max(size, len(order))
-    ]
+    most = None if size is None else max(size, len(order))
+    return tuple(chain(order, _balanced(list(cells.values()), seed)))[:most]
 
 
 def _balanced(cells: list[list[str]], seed: str) -> list[str]:

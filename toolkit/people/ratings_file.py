@@ -48,9 +48,8 @@ class Imported:
             lines.append(f"{self.unfinished} lack a dimension: they are kept, and count once it is there")
         if self.empty:
             lines.append(f"{self.empty} lines hold neither score nor reasons")
-        return Summary(
-            {**asdict(self), "file": str(self.file), "raters": list(self.raters)}, "\n".join(lines)
-        )
+        told = {**asdict(self), "file": str(self.file), "raters": list(self.raters)}
+        return Summary(told, "\n".join(lines))
 
 
 @dataclass
@@ -91,19 +90,10 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     for (name, run_id), one in said.items():
         before = known.get((name, run_id))
         given = {**(before.scores if before else {}), **one.scores}
-        ratings.append(
-            Rating(
-                study=plan.study.name,
-                rater=name,
-                run_id=run_id,
-                blob_id=blobs[run_id],
-                rubric=plan.rubric.name,
-                rubric_hash=plan.rubric.digest,
-                scores={dimension: given[dimension] for dimension in DIMENSIONS if dimension in given},
-                reasons="\n".join(one.reasons) or (before.reasons if before else None),
-                source="file",
-            )
-        )
+        scores: dict[str, float] = {part: given[part] for part in DIMENSIONS if part in given}
+        reasons = "\n".join(one.reasons) or (before.reasons if before else None)
+        about = (plan.study.name, name, run_id, blobs[run_id], plan.rubric.name, plan.rubric.digest)
+        ratings.append(Rating(*about, scores, reasons, source="file"))
     new = [one for one in ratings if (one.rater, one.run_id) not in known]
     there = [one for one in ratings if (one.rater, one.run_id) in known]
     changed = [one for one in there if not known[one.rater, one.run_id].says(one)]

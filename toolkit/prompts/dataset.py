@@ -149,9 +149,8 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     counts = count_all([row.text for _, row, _ in found])
     for (where, row, sources), tokens in zip(found, counts, strict=True):
         if row.prompt_id in seen:
-            raise InputError(
-                f"{where}: key 'prompt_id': '{row.prompt_id}' is already used in {seen[row.prompt_id]}"
-            )
+            used = f"'{row.prompt_id}' is already used in {seen[row.prompt_id]}"
+            raise InputError(f"{where}: key 'prompt_id': {used}")
         low, high = LENGTH_BINS[row.length_bin]
         if check_ranges and not low <= tokens <= high:
             raise InputError(
@@ -181,14 +180,9 @@ def _bases(folder: Path) -> Iterator[_Found]:
         for length_bin in LENGTH_BINS:
             letter = length_bin.lower()
             facts += getattr(base, f"facts_{letter}")
-            row = _Row(
-                prompt_id=f"{base.base}_{letter}",
-                text=compose(base.opening, facts, base.task),
-                scenario=base.scenario,
-                category=base.category,
-                length_bin=length_bin,
-                base=base.base,
-            )
+            same = base.model_dump(include={"scenario", "category", "base"})
+            text = compose(base.opening, facts, base.task)
+            row = _Row(prompt_id=f"{base.base}_{letter}", text=text, length_bin=length_bin, **same)
             yield f"{path}, length bin {length_bin}", row, base.data_sources
 
 

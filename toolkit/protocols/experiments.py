@@ -11,8 +11,8 @@ import pandas as pd
 
 from toolkit.prompt_test import TestItem, TestItemAnnotations
 from toolkit.protocols.evidence import Claim
+from toolkit.protocols.named_values import Match, json_objects
 from toolkit.protocols.questions import AnswerKey, Question
-from toolkit.protocols.readings import Match, json_objects
 from toolkit.protocols.sample_facts import Facts, cell_text, decoded_path
 
 _KEYS = "method variant question sample model repeat"

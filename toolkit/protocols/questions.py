@@ -21,8 +21,15 @@ from toolkit.errors import InputError
 from toolkit.files import Strict, Text, checked, read_toml
 from toolkit.judges.rubric import fill
 from toolkit.protocols.mentions import refanged
-from toolkit.protocols.named_values import list_matches, number_matches, value_matches
-from toolkit.protocols.readings import Match, final_answer, json_objects, plain
+from toolkit.protocols.named_values import (
+    Match,
+    final_answer,
+    json_objects,
+    list_matches,
+    number_matches,
+    plain,
+    value_matches,
+)
 
 MAX_REGEX_TEXT: Final = 20_000
 """Longest reply a regular expression is tried on, in characters: about ten times what a model is asked for."""

@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 
 MANIFEST: Final = "manifest.json"
 PACKAGES: Final = (
-    "llm-security-toolkit",
-    "openai",
-    "anthropic",
-    "tiktoken",
-    "mongoengine",
-    "numpy",
-    "pandas",
-    "pingouin",
-    "scipy",
-    "seaborn",
-    "matplotlib",
-    "papermill",
+    *(
+        "llm-security-toolkit",
+        "openai",
+        "anthropic",
+        "tiktoken",
+        "mongoengine",
+        "numpy",
+        "pandas",
+        "pingouin",
+    ),
+    *("scipy", "seaborn", "matplotlib", "papermill"),
 )
 
 
@@ -39,30 +38,26 @@ def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str,
     study = plan.study.model_dump(
         mode="json", exclude={"output": True, "dataset": True, "judges": {"rubric"}}, exclude_none=True
     )
+    rubric = plan.rubric
     return {
         "study": plan.study.name,
         "inputs": {
             "study_file": {"name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()},
             "dataset": {"version": plan.dataset.version, "sha256": plan.dataset.digest},
-            "rubric": {
-                "name": plan.rubric.name,
-                "version": plan.rubric.version,
-                "sha256": plan.rubric.digest,
-            },
+            "rubric": {"name": rubric.name, "version": rubric.version, "sha256": rubric.digest},
         },
         "settings": study,
         # A path is a fact of this machine; its last part names the file.
-        "parameters": {name: _without_folder(value) for name, value in parameters.items()},
+        "parameters": {
+            name: Path(value).name if isinstance(value, str) and "/" in value else value
+            for name, value in parameters.items()
+        },
         "seed": plan.study.seed,
         "models": {name: f"{spec.provider}:{spec.model}" for name, spec in plan.models.items()},
         "judges": {role: f"{spec.provider}:{spec.model}" for role, spec in plan.judge_models.items()},
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
         "commit": toolkit_commit(),
     }
-
-
-def _without_folder(value: Any) -> Any:
-    return Path(value).name if isinstance(value, str) and "/" in value else value
 
 
 def _version(package: str) -> str | None:

@@ -37,8 +37,7 @@ OPEN_STATES: Final = ("submitting", "submitted")
 STOP_LOOK_SECONDS = 0.1
 SUBMIT_RETRY: Final = RetryPolicy(attempts=5, first_wait=2.0)
 
-Key = tuple[str, str, str | None]
-"""Provider, model and endpoint: what the calls of one batch have in common."""
+Key = tuple[str, str, str | None]  # provider, model and endpoint: what the calls of one batch have in common
 Outcome = Mapping[str, Any] | Exception | None
 """A raw reply, why there is none, or ``None`` when the call is to be asked anew."""
 

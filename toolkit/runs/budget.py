@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final
 
 from pymongo.errors import DuplicateKeyError
@@ -157,14 +157,6 @@ def settlements(store: Store, study: str) -> list[dict[str, Any]]:
 def settled_aud(found: list[dict[str, Any]], *, billed: bool) -> float:
     """Return the AUD of those settlements that were accepted as billed, or that were cleared."""
     return float(sum(one["aud"] for one in found if one["billed"] is billed))
-
-
-def settled_words(one: Mapping[str, Any]) -> str:
-    """Return a settlement of a status in words."""
-    which = "accepted as billed" if one["billed"] else "cleared as not billed"
-    return (
-        f"{one['aud']:.4f} AUD of {counted(one['calls'], 'calls')} {which} on {one['at'][:10]}: {one['note']}"
-    )
 
 
 def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, float]:

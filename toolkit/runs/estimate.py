@@ -28,18 +28,15 @@ from toolkit.words import Summary
 if TYPE_CHECKING:
     import pandas as pd
 
-BATCH_SECONDS: Final = 86_400.0
-"""What a batch endpoint promises: an answer within a day."""
+BATCH_SECONDS: Final = 86_400.0  # what a batch endpoint promises: an answer within a day
 EXPECTED_REPLY_TOKENS: Final = 587
 """Output tokens of the reply that the architecture document shows (seed 002, section 3.1), by o200k_base."""
 EXPECTED_JUDGE_TOKENS: Final = 120
 """Output tokens of a judgement: seven scores and short reasons, as the default rubric asks for them."""
 EXPECTED_SECONDS: Final = 2.34
 """Latency of the reply that the architecture document shows (seed 002, section 3.1); judges are taken to be as slow."""
-LOW_SHARE: Final = 0.25
-"""Low is this share of the assumed tokens; of measured ones it is the 10th percentile."""
-ENOUGH_CALLS: Final = 5
-"""Fewer done calls than this say too little of the next ones."""
+LOW_SHARE: Final = 0.25  # low is this share of the assumed tokens; of measured ones it is the 10th percentile
+ENOUGH_CALLS: Final = 5  # fewer done calls than this say too little of the next ones
 SAMPLE: Final = 1000
 """Done calls that are looked at: enough for a mean, and reading more takes longer than the rest."""
 REPAIR_TOKENS: Final = 256
@@ -50,10 +47,8 @@ COLUMNS: Final = (
 )
 
 
-Three = tuple[float, float, float]
-"""Low, expected and worst."""
-Asked = tuple[float, Three, Three]
-"""Calls expected, and the tokens sent and got of all of them."""
+Three = tuple[float, float, float]  # low, expected and worst
+Asked = tuple[float, Three, Three]  # calls expected, and the tokens sent and got of all of them
 
 
 @dataclass(frozen=True)
@@ -109,7 +104,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             read = all(one.request is None or known[one.run.model].measured for one, _ in shares)
             experience = replace(experience, measured=experience.measured and read)
         named = {call_id for one in seen if one.answered_by(role) for call_id in one.said[role].calls}
-        each = len(judge_requests(plan, role, task="", response="")) // plan.manner.repeats
+        each = len(judge_requests(plan, role)[0])
         known_calls = len(paid - named) + len(named) * each
         rows.append(_row(plan, role, judge.name, spec, tokens, known_calls, experience))
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
@@ -149,21 +144,11 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
         for row in frame.to_dict("records")
     ]
     total = {name: float(frame[name].sum()) for name in ("low_aud", "expected_aud", "worst_aud")}
-    budget = frame.attrs.get("budget_aud")
-    spent, held = frame.attrs.get("spent_aud", 0.0), frame.attrs.get("held_aud", 0.0)
-    used = spent + held
+    told: Any = frame.attrs
+    budget = told["budget_aud"]
+    used = told["spent_aud"] + told["held_aud"]
     fields: dict[str, Any] = {
-        "rows": rows,
-        "calls": int(frame["calls"].sum()),
-        **total,
-        "seconds": frame.attrs.get("seconds"),
-        "worst_seconds": frame.attrs.get("worst_seconds"),
-        "retired": frame.attrs.get("retired", {}),
-        "tokens_per_o200k": frame.attrs.get("tokens_per_o200k", {}),
-        **{name: frame.attrs.get(name) for name in ("runs", "distinct_calls", "may_share")},
-        "spent_aud": spent,
-        "held_aud": held,
-        "budget_aud": budget,
+        **{"rows": rows, "calls": int(frame["calls"].sum()), **total, **told},
         "expected_fits": None if budget is None else used + total["expected_aud"] <= budget,
         "worst_fits": None if budget is None else used + total["worst_aud"] <= budget,
     }
@@ -196,21 +181,16 @@ def _row(
     paid: int,
     known: Experience | None,
 ) -> dict[str, Any]:
-    expected_calls, all_sent, all_got = 0.0, [0.0] * 3, [0.0] * 3
-    for often, sent, got in asked:
-        expected_calls += often
-        for place in range(3):
-            all_sent[place] += sent[place]
-            all_got[place] += got[place]
-    calls = math.ceil(expected_calls)
+    sums = [
+        math.ceil(sum(column)) for column in zip(*((n, *sent, *got) for n, sent, got in asked), strict=True)
+    ]
+    calls, *tokens = sums or [0] * 7
     full = price_of(spec)
     price = batch_price(full, spec.provider) if plan.study.mode == "batch" else full
     batch = price != full and calls > 0
     # Requests that share a prefix are marked for the provider's cache, and writing to it may cost more.
     marked = who != "model" and plan.manner.focus == "per_sentence"
-    low, expected, worst = (
-        Usage(math.ceil(sent), math.ceil(got)) for sent, got in zip(all_sent, all_got, strict=True)
-    )
+    low, expected, worst = map(Usage, tokens[:3], tokens[3:])
     return {
         "who": who,
         "model": name,
@@ -350,7 +330,7 @@ def judge_tokens(
     encoding, times = spec.counted_by
     shares = {name: _shares(answerer, spec) for name, answerer in plan.models.items()}
     # One request stands for all that a judge makes about a reply: they differ in a few words.
-    request = judge_requests(plan, role, task="", response="")[0]
+    request = judge_requests(plan, role)[0][0]
     words = times * sum(count(message.content, encoding) for message in request.messages)
     # A provider may bill the schema like a text; not all do.
     extra = MESSAGE_TOKENS * len(request.messages) + times * count(request.response_schema or "", encoding)

@@ -16,8 +16,7 @@ from toolkit.errors import BudgetReached
 T = TypeVar("T")
 R = TypeVar("R")
 
-IN_ORDER_UP_TO = 10
-"""Up to this many runs are asked one after the other (seed 002, section 1.2)."""
+IN_ORDER_UP_TO = 10  # up to this many runs are asked one after the other (seed 002, section 1.2)
 ECHO_SECONDS: Final = 1.0
 """Within this time a second Ctrl-C is the first one over again: `timeout` and some launchers pass it on twice."""
 STOPPING: Final = "stopping when what is in flight has come home; a second Ctrl-C gives it up, billed or not"

@@ -170,21 +170,17 @@ class Gateway:
         try:
             await asyncio.gather(*self._under_way, return_exceptions=True)
         finally:
-            await self._close()
-
-    async def _close(self) -> None:
-        """Release everything, when nothing is under way any more."""
-        if self._turning_away:
-            self._turning_away.cancel()
-        if self._desk:
-            await self._desk.close()
-        for model in self._models.values():
-            await model.close()
-        self._models.clear()
-        self._known.clear()  # a replay knows every answer of its study, and others still have work to do
-        self._ledger.owner.close()
-        if self._account:
-            self._account.close()
+            if self._turning_away:
+                self._turning_away.cancel()
+            if self._desk:
+                await self._desk.close()
+            for model in self._models.values():
+                await model.close()
+            self._models.clear()
+            self._known.clear()  # a replay knows every answer of its study, and others still have work to do
+            self._ledger.owner.close()
+            if self._account:
+                self._account.close()
 
     async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
         """Claim a call when it is soon to be sent, or return its answer, or that somebody else is at it.

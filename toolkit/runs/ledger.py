@@ -32,8 +32,7 @@ from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import TOUCH, Duplicate, utc_now
 
-_PART: Final = 1000
-"""Calls that are read at once where all of a study are."""
+_PART: Final = 1000  # calls that are read at once where all of a study are
 
 LEASE_SECONDS = 120.0
 HEARTBEAT_SECONDS = 30.0

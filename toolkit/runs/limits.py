@@ -19,8 +19,7 @@ from typing import Final
 from toolkit.errors import ModelError
 
 MINUTE: Final = 60.0
-POLL_SECONDS: Final = 0.5
-"""Between two looks at what another thread or process may have changed."""
+POLL_SECONDS: Final = 0.5  # between two looks at what another thread or process may have changed
 START: Final = 10
 """Requests at once in the beginning, or half the maximum where that is more; from there it grows by itself."""
 
@@ -236,7 +235,7 @@ class Limiter:
         if wait != float("inf"):
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_later(wait, self._wake)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._let_go)
 
     def _let_go_of(self, line: _Line) -> float:
         """Let everyone of one line go who may; return the seconds until the next one may."""
@@ -249,10 +248,6 @@ class Limiter:
                 future.set_result(self._take(tokens, ahead=ahead))
             line.popleft()
         return float("inf")
-
-    def _wake(self) -> None:
-        self._timer = None
-        self._let_go()
 
 
 def _turn_back(line: _Line, why: Callable[[], Exception]) -> None:

@@ -11,8 +11,7 @@ from typing import Any, Final
 SECONDS_BETWEEN: Final = {"terminal": 0.1, "notebook": 0.5, "log": 30.0}
 """How often it is shown anew: a terminal redraws it, a notebook sends it to a browser, a log keeps every line."""
 LOG_FORMAT: Final = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
-LOOK_SECONDS: Final = 1.0
-"""Between two looks at what is waited for."""
+LOOK_SECONDS: Final = 1.0  # between two looks at what is waited for
 Counted = Any
 """What counts failed, retried and spent_aud while it works, as `toolkit.runs.gateway.Counters` does."""
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from toolkit.plan import Plan
-from toolkit.runs.budget import settled_aud, settled_words, settlements, unsure_calls
+from toolkit.runs.budget import settled_aud, settlements, unsure_calls
 from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS
 from toolkit.runs.ledger import Calls, calls_by_state, claimed_calls, living, was_sent
 from toolkit.runs.progress import duration
@@ -19,12 +19,10 @@ from toolkit.store.connection import Store
 from toolkit.store.writer import utc_now
 from toolkit.words import Summary, counted
 
-RATE_SECONDS: Final = 300.0
-"""The rate is that of the last five minutes."""
+RATE_SECONDS: Final = 300.0  # the rate is that of the last five minutes
 RATE_CALLS: Final = 1000
 """Newest calls that are enough for a rate: reading more takes longer than a fast study's next thousand."""
-ANSWERED: Final = "answered"
-"""Outcome of an attempt that brought a reply."""
+ANSWERED: Final = "answered"  # outcome of an attempt that brought a reply
 
 
 def study_status(plan: Plan, store: Store) -> dict[str, Any]:
@@ -125,7 +123,12 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
     if status["unsure_aud"] and not status["at_work"]:
         how = "`toolkit settle STUDY --billed` or `--not-billed`, with --note TEXT"
         lines.append(("unsure", f"compare with the provider's bill, then {how}"))
-    lines += [("settled", settled_words(one)) for one in status["settled"]]
+    for one in status["settled"]:
+        which = "accepted as billed" if one["billed"] else "cleared as not billed"
+        calls = counted(one["calls"], "calls")
+        lines.append(
+            ("settled", f"{one['aud']:.4f} AUD of {calls} {which} on {one['at'][:10]}: {one['note']}")
+        )
     lines.append(("now", _now(status)))
     if status["retried"]:
         lines.append(("retried", f"{status['retried']} attempts"))

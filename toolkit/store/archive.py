@@ -286,7 +286,7 @@ def add_archive(store: Store, archive: Archive) -> Imported:
 
 def _compare(store: Store, name: str, archive: Archive) -> int:
     """Return how many documents of a collection are to be written, and refuse those that the store contradicts."""
-    if store.objects(_PARTS[name].kind).as_pymongo().first() is None:  # what is not there contradicts nothing
+    if store.objects(_PARTS[name][0]).as_pymongo().first() is None:  # what is not there contradicts nothing
         return archive.counts[name]
     return sum(sum(map(len, _operations(store, name, block, archive))) for block in archive.blocks(name))
 
@@ -310,16 +310,15 @@ def _operations(
     store: Store, name: str, documents: _Documents, archive: Archive
 ) -> tuple[list[_Operation], list[_Operation]]:
     """Return what adds the documents that a store lacks, and what brings those up to date that it has."""
-    part = _PARTS[name]
-    key = KEYS[name]
-    found = store.find_by(part.kind, key[0], (one[key[0]] for one in documents), only=(*key, *part.compared))
+    key, (kind, compared, merge) = KEYS[name], _PARTS[name]
+    found = store.find_by(kind, key[0], (one[key[0]] for one in documents), only=(*key, *compared))
     there = {_key_of(name, one): one for one in found}
     new = [one for one in documents if _key_of(name, one) not in there]
     both = [(one, there[_key_of(name, one)]) for one in documents if _key_of(name, one) in there]
     try:
         if name == "runs":
             _refuse_other_runs(store, new)
-        merged = [part.merge(one, known) for one, known in both]
+        merged = [merge(one, known) for one, known in both] if merge else []
     except _Contradiction as error:
         raise InputError(f"{archive.path}: {error}") from None
     return [InsertOne(_named(name, one)) for one in new], [change for change in merged if change is not None]
@@ -327,10 +326,6 @@ def _operations(
 
 class _Contradiction(Exception):
     """An archive and a store say different things."""
-
-
-def _keep(new: _Document, known: _Document) -> None:
-    """Named by the hash of its content, so it is the same."""
 
 
 def _same_prompt(new: _Document, known: _Document) -> None:
@@ -369,14 +364,13 @@ def _newest(new: _Document, known: _Document) -> _Operation | None:
 
     One with an answer comes after one without, whenever that one was tried.
     """
-    new_rank, known_rank = ((_got(one), one["updated_at"]) for one in (new, known))
-    if new_rank <= known_rank:
+    ranks = [
+        (bool(one.get("answered")) or one.get("status") == "succeeded", one["updated_at"])
+        for one in (new, known)
+    ]
+    if ranks[0] <= ranks[1]:
         return None
     return ReplaceOne({"_id": known["_id"]}, {name: value for name, value in new.items() if name != "_id"})
-
-
-def _got(one: _Document) -> bool:
-    return bool(one["answered"]) if "answered" in one else one["status"] == "succeeded"
 
 
 def _same_rating(new: _Document, known: _Document) -> None:
@@ -408,23 +402,16 @@ def _refuse_other_runs(store: Store, runs: _Documents) -> None:
             )
 
 
-@dataclass(frozen=True)
-class _Part:
-    """How a collection is imported: what is read of a document that is there already, and what becomes of the two."""
-
-    kind: type[me.Document]
-    compared: tuple[str, ...] = ()
-    merge: Callable[[_Document, _Document], _Operation | None] = _keep
-
-
-_PARTS: Final[Mapping[str, _Part]] = {
-    "prompts": _Part(Prompt, ("text",), _same_prompt),
-    "output_blobs": _Part(OutputBlob),
-    "calls": _Part(Call, ("state", "study", "attempts", "unsure_aud", *_REPLY_IS), _call),
-    "runs": _Part(Run, ("status", "updated_at"), _newest),
-    "judgements": _Part(Judgement, ("answered", "updated_at"), _newest),
-    "rubrics": _Part(Rubric),
-    "human_ratings": _Part(HumanRating, _RATING_IS, _same_rating),
-    "rating_rounds": _Part(RatingRound, ("run_ids",), _longer_round),
-    "settlements": _Part(Settlement),
+_Merge = Callable[[_Document, _Document], _Operation | None]
+_PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], _Merge | None]]] = {
+    "prompts": (Prompt, ("text",), _same_prompt),
+    "output_blobs": (OutputBlob, (), None),  # named by the hash of its content, so it is the same
+    "calls": (Call, ("state", "study", "attempts", "unsure_aud", *_REPLY_IS), _call),
+    "runs": (Run, ("status", "updated_at"), _newest),
+    "judgements": (Judgement, ("answered", "updated_at"), _newest),
+    "rubrics": (Rubric, (), None),
+    "human_ratings": (HumanRating, _RATING_IS, _same_rating),
+    "rating_rounds": (RatingRound, ("run_ids",), _longer_round),
+    "settlements": (Settlement, (), None),
 }
+"""How a collection is imported: its class, what is read of a document that is there, what becomes of the two."""

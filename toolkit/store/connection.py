@@ -33,8 +33,7 @@ from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
 from toolkit.store.writer import BulkWriter, Duplicate, reason_of, what_to_do
 
 DATABASE = "toolkit"
-ANSWER_MS = 10_000
-"""Longest a store may take to answer at all."""
+ANSWER_MS = 10_000  # longest a store may take to answer at all
 CHUNK = 5000  # ids in one $in
 BATCH = 100_000  # documents in one reply, which ends at 16 MB anyway
 _opening = threading.RLock()  # the garbage collector may close a store while another is opened

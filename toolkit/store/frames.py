@@ -16,7 +16,7 @@ from toolkit.store import documents
 from toolkit.store.connection import BATCH, CHUNK, Store, without_collecting
 from toolkit.store.dictionary import typed, typed_columns, types_of
 from toolkit.store.documents import Judgement, Run
-from toolkit.store.ratings import HUMAN, Rating, all_ratings, newest_ratings
+from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
 from toolkit.store.records import is_current
 from toolkit.words import DIMENSIONS
 
@@ -308,7 +308,17 @@ def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFr
     """
     of_run = _rateable(runs)
     newest = newest_ratings(store, _blobs(of_run), rubric_hash)
-    rows = [_rating_row(rating, of_run[rating.run_id]) for rating in newest.values()]
+    computed = ("failed", "reason", "composite", "composite_strict", "zeros")
+    given = ("rater", "reasons", "source", "version", "created_at")
+    rows = [
+        {
+            **{name: of_run[rating.run_id][name] for name in _WHERE},
+            **{name: getattr(said, name) for name in computed},
+            **{name: getattr(rating, name) for name in given},
+            **(said.scores or {}),
+        }
+        for rating, said in ((one, one.judgement()) for one in newest.values())
+    ]
     return typed(rows, types_of("human")).sort_values(["rater", "created_at", "run_id"], ignore_index=True)
 
 
@@ -343,15 +353,3 @@ def _rateable(runs: pd.DataFrame) -> dict[str, dict[str, Any]]:
 
 def _blobs(of_run: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     return {run_id: run["output_blob_id"] for run_id, run in of_run.items()}
-
-
-def _rating_row(rating: Rating, run: Mapping[str, Any]) -> dict[str, Any]:
-    said = rating.judgement()
-    computed = ("failed", "reason", "composite", "composite_strict", "zeros")
-    given = ("rater", "reasons", "source", "version", "created_at")
-    return {
-        **{name: run[name] for name in _WHERE},
-        **{name: getattr(said, name) for name in computed},
-        **{name: getattr(rating, name) for name in given},
-        **(said.scores or {}),
-    }

@@ -25,8 +25,7 @@ from toolkit.store.records import judgement_record
 from toolkit.store.writer import Duplicate, utc_now
 from toolkit.words import DIMENSIONS
 
-HUMAN: Final = "human"
-"""Model of a human judge; its judge is this word, a colon and the rater."""
+HUMAN: Final = "human"  # model of a human judge; its judge is this word, a colon and the rater
 UNFINISHED: Final = "unfinished"
 
 

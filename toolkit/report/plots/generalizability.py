@@ -110,11 +110,8 @@ def decision_study(of: Analyses, about: About) -> FigureWithCaption:
         raise NothingToDraw(whys[0].removeprefix("not estimable: ") if whys else "no judged runs")
     data = pd.concat([_curves(one) for one in drawn], ignore_index=True)
     targets = sorted({plan.target for one in drawn for plan in one.decision.plans})
-    plans = [
-        f"Mean score of {_object(one)}: {one.decision.plans[0].sentence()}"
-        for one in drawn
-        if one.decision.plans
-    ]
+    planned = [one for one in drawn if one.decision.plans]
+    plans = [f"Mean score of {_object(one)}: {one.decision.plans[0].sentence()}" for one in planned]
     caption = captions.join(
         f"Decision study ({captions.n_words(about.n)}): what a mean {drawn[0].score} score would be worth with other "
         "numbers of judges, repeats or bases, the other facets as in the study.",
@@ -171,22 +168,15 @@ def _panel(axes: Axes, data: pd.DataFrame) -> None:
     for name, (color, line, marker, _) in reversed(_LINES.items()):
         own = data[data["coefficient"] == name].sort_values("count").astype({"count": float})
         if name == PHI:
-            axes.fill_between(
-                own["count"], own["low"], own["high"], color=color, alpha=0.14, linewidth=0, zorder=1
-            )
+            band: dict[str, Any] = {"color": color, "alpha": 0.14, "linewidth": 0, "zorder": 1}
+            axes.fill_between(own["count"], own["low"], own["high"], **band)
         else:  # a second band would hide the first
             for end in ("low", "high"):
                 axes.plot(own["count"], own[end], color=color, linestyle=line, linewidth=0.6, zorder=2)
         axes.plot(own["count"], own["estimate"], color=color, linestyle=line, linewidth=1.3, zorder=3)
         here = own[own["present"]]
-        mark: dict[str, Any] = {
-            "linestyle": "none",
-            "color": color,
-            "marker": marker,
-            "markersize": 5.5,
-            "zorder": 4,
-        }
-        axes.plot(here["count"], here["estimate"], **mark)
+        mark: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 5.5, "zorder": 4}
+        axes.plot(here["count"], here["estimate"], color=color, **mark)
     axes.set_ylim(0, 1.02)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -16,7 +16,7 @@ from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, save_figure
 from toolkit.report.tables import Table, make_table, save_table
 from toolkit.stats.agreement.judge_card import SLOPE_UNIT, JudgeCard
-from toolkit.stats.agreement.probe_shift import POINTS, ProbeShift
+from toolkit.stats.agreement.probe_shift import POINTS
 from toolkit.stats.result import Estimate, estimates_frame, rounded_apart
 
 CARD: Final = "judge_card"
@@ -47,17 +47,10 @@ def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
     with style.thesis_style():
         figure = _draw(card, panels)
     n = {"results": sum(one.estimable for one in found)}
-    said = "; ".join(
-        f"{one.name} {shown(one.estimate, one.unit)}" for one in found if one.estimate is not None
-    )
-    return FigureWithCaption(
-        judge_card_name(card),
-        figure,
-        _caption(card, found, end),
-        f"Card of judge {card.judge} ({card.model}), marks with intervals: {said}.",
-        card.frame(),
-        n,
-    )
+    told = (f"{e.name} {shown(e.estimate, e.unit)}" for e in found if e.estimate is not None)
+    alt_text = f"Card of judge {card.judge} ({card.model}), marks with intervals: {'; '.join(told)}."
+    caption = _caption(card, found, end)
+    return FigureWithCaption(judge_card_name(card), figure, caption, alt_text, card.frame(), n)
 
 
 def write_judge_cards(
@@ -84,30 +77,22 @@ def judge_card_name(card: JudgeCard) -> str:
 
 @dataclass(frozen=True)
 class _Panel:
-    """Rows that share an axis: its heading, its label, and whether they are shares of the whole."""
+    """Rows that share an axis: its heading, its label, and its ends where they are fixed."""
 
     title: str
     label: str
     rows: Sequence[tuple[str, Estimate]]
     ends: tuple[float, float] | None = None
 
-    @property
-    def zero(self) -> bool:
-        """Whether 0 is no effect; of a share it is an end."""
-        return self.ends != _SHARE
-
 
 def _panels(card: JudgeCard) -> list[_Panel]:
     difference, correlation = card.agreement
     slopes = [one for one in card.bias if one.unit != difference.unit]
-    family = [
-        ("more, with models of its own family", one) for one in card.bias if one.unit == difference.unit
-    ]
+    milder = [("difference to their mean", difference)]
+    milder += [("more, with models of its own family", e) for e in card.bias if e.unit == difference.unit]
     points = "Score points on the same answers (right: milder than they are)"
     panels = [
-        _Panel(
-            "Agreement with the other judges", points, [("difference to their mean", difference), *family]
-        ),
+        _Panel("Agreement with the other judges", points, milder),
         _Panel("", "Pearson's r", [("correlation with their mean", correlation)], (-1.0, 1.0)),
         _Panel(
             "Length of the reply",
@@ -117,7 +102,8 @@ def _panels(card: JudgeCard) -> list[_Panel]:
     ]
     if card.probes:
         kinds = [(KIND_WORDS.get(one.kind, one.kind), one) for one in card.probes]
-        often = [(f"{_harm(one)}: {kind}", one.harmed) for kind, one in kinds]
+        harms = [one.harmed.name.rsplit(", ", 1)[0].replace(" or more", "+") for one in card.probes]
+        often = [(f"{harm}: {kind}", one.harmed) for harm, (kind, one) in zip(harms, kinds, strict=True)]
         often += [(f"fell: {kind}", one.detected) for kind, one in kinds if one.detected is not None]
         often += [(f"no score left: {kind}", one.lost) for kind, one in kinds if one.lost.estimate]
         shift = "Score of the altered reply minus that of the original, points"
@@ -128,10 +114,6 @@ def _panels(card: JudgeCard) -> list[_Panel]:
     named = zip(("judgements that failed", "replies that could be read"), card.readable, strict=True)
     asked = "Share of judgements asked for, and of replies that came"
     return [*panels, _Panel("Judgements", asked, list(named), _SHARE)]
-
-
-def _harm(one: ProbeShift) -> str:
-    return one.harmed.name.rsplit(", ", 1)[0].replace(" or more", "+")
 
 
 def _told(found: Estimate) -> str:
@@ -166,7 +148,7 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
         look = style.ModelStyle(style.GREY if label.endswith(CONTROL_WORDS) else style.INK, "o", "-")
         style.forest(axes, estimates_frame([("", found)], "of"), [up], look, width=1.2, size=4.5, clip=False)
         style.beside(axes, up, f"{_told(found)}, n = {_cases(found)}")
-    if panel.zero:
+    if panel.ends != _SHARE:  # 0 is no effect; of a share it is an end
         axes.axvline(0, color=style.GREY, linewidth=0.7, linestyle="--", zorder=0)
     style.row_axis(axes, [style.shorten(label, 44) for label, _ in reversed(panel.rows)], (-0.7, count - 0.3))
     axes.set_xlabel(panel.label)

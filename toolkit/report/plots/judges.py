@@ -339,11 +339,8 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
 def _icc_mark(axes: Axes, one: pd.Series, up: float, low: float, form: str) -> None:
     """Draw one form; what lies beyond the axis ends in an arrow."""
     look, width, _ = _LOOKS[form]
-    shown = (
-        pd.DataFrame([one]).assign(low=max(low, one["low"])) if pd.notna(one["low"]) else pd.DataFrame([one])
-    )
-    if one["estimate"] < low:
-        shown["estimate"] = np.nan
+    shown = pd.DataFrame([one]).assign(low=one["low"] if pd.isna(one["low"]) else max(low, one["low"]))
+    shown["estimate"] = shown["estimate"].where(shown["estimate"] >= low)
     style.forest(axes, shown, [up], look, width=width, size=4.2)
     if one["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)

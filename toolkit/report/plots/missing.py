@@ -56,11 +56,8 @@ def missing_data(of: Analyses, about: About) -> FigureWithCaption:
 
 def _rows(found: MissingData) -> pd.DataFrame:
     shares = [("all", one.name.removeprefix("missing "), one) for one in found.overall]
-    shares += [
-        (group, one.name.removeprefix(f"missing, {group} "), one)
-        for group, several in found.shares.items()
-        for one in several
-    ]
+    for group, several in found.shares.items():
+        shares += [(group, one.name.removeprefix(f"missing, {group} "), one) for one in several]
     rows: list[tuple[Any, ...]] = []
     for group, name, one in shares:
         if one.estimable:
@@ -69,10 +66,8 @@ def _rows(found: MissingData) -> pd.DataFrame:
             rows.append(("share", group, name, missing, cases, one.estimate, one.low, one.high))
     reasons = list(found.reasons.items())
     if len(reasons) > _NAMED:
-        reasons = [
-            *reasons[: _NAMED - 1],
-            ("other reasons", sum(count for _, count in reasons[_NAMED - 1 :])),
-        ]
+        rest = sum(count for _, count in reasons[_NAMED - 1 :])
+        reasons = [*reasons[: _NAMED - 1], ("other reasons", rest)]
     rows += [("reason", "", reason, count, None, None, None, None) for reason, count in reasons]
     numbers = dict.fromkeys(("share", "low", "high"), "float64") | dict.fromkeys(("missing", "of"), "Int64")
     return pd.DataFrame(rows, columns=list(_COLUMNS)).astype(numbers)

@@ -167,7 +167,6 @@ def _left_out(contrasts: Sequence[Estimate]) -> str:
 
 
 def _label(one: Scored) -> str:
-    """Return how a row is named."""
     return one.question if isinstance(one, MethodScore) else one.label
 
 
@@ -202,34 +201,21 @@ def _counted(rows: Sequence[Scored], n: dict[str, int]) -> str:
 
 def _explained(rows: Sequence[Scored]) -> str:
     bars = "Bars: shares of expected answers (I1), unexpected answers (I0) and hallucinations (H). "
-    if isinstance(rows[0], MethodScore):
-        points = "Points: raw score; the score, printed beside, is raw but not below 0."
-        return captions.join(bars, points, _weights_words(rows))
-    return bars + "Points: mean raw score over methods; printed beside: mean score over methods."
-
-
-def _weights_words(rows: Sequence[Scored]) -> str:
-    """Say what the raw score is made of; a group keeps no weights."""
+    if not isinstance(rows[0], MethodScore):
+        return bars + "Points: mean raw score over methods; printed beside: mean score over methods."
+    points = "Points: raw score; the score, printed beside, is raw but not below 0."
     weights = [one.score.weights for one in rows if isinstance(one, MethodScore) and one.score is not None]
-    return (
-        "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}.".format(*weights[0])
-        if weights
-        else ""
-    )
+    made = "Weights of I1, I0 and H in the raw score: {:g}, {:g} and {:g}."
+    return captions.join(bars, points, made.format(*weights[0]) if weights else "")
 
 
 def _told(rows: Sequence[Scored]) -> str:
     """Say what the intervals are, and what is missing."""
     raws = [_estimates(one)[1] for one in rows]
     missing = sum(one.missing for one in rows)
-    whys = [
-        f"{_label(one)} ({raw.note})" for one, raw in zip(rows, raws, strict=True) if raw.estimate is None
-    ]
-    partly = [
-        f"{_label(one)} ({raw.note})"
-        for one, raw in zip(rows, raws, strict=True)
-        if raw.estimate is not None and raw.missing
-    ]
+    noted = [(raw, f"{_label(one)} ({raw.note})") for one, raw in zip(rows, raws, strict=True)]
+    whys = [note for raw, note in noted if raw.estimate is None]
+    partly = [note for raw, note in noted if raw.estimate is not None and raw.missing]
     return captions.join(
         captions.interval_words(raws),
         f"{counted(missing, 'experiments')} {agreeing(missing, 'have')} no verdict: missing, not zero."

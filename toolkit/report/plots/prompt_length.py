@@ -46,7 +46,8 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
         raise NothingToDraw("no judged runs")
     absent = [name for name in _BINS if name not in set(data["length_bin"])]
     several = n["models"] > 1
-    kinds = {str(kind) for kind in data["kind"]}
+    kinds = set(data["kind"])
+    of_models = [(f"{e.name} of {model}", e) for model, bins in own.items() for e in bins]
     caption = captions.join(
         f"Quality by prompt length ({captions.n_words(n)}).",
         "Thin grey lines: one base each, the mean of its answers (repeats first, then models).",
@@ -55,16 +56,13 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
         if "mean" in kinds
         else "",
         f"Coloured points: mean of each model, with{'' if own else 'out'} interval." if several else "",
-        captions.interval_words([*estimates, *(e for bins in own.values() for e in bins)]),
+        captions.interval_words([*estimates, *(e for _, e in of_models)]),
         "They describe single means: they are not corrected for their number and test no difference, because "
         "lengths are compared within bases."
         if data["low"].notna().any()
         else "",
         captions.cut_words(data["low"], data["high"]),
-        captions.no_interval_words(
-            [(e.name, e) for e in estimates]
-            + [(f"{e.name} of {m}", e) for m, bins in own.items() for e in bins]
-        ),
+        captions.no_interval_words([*((e.name, e) for e in estimates), *of_models]),
         f"No judged run in bin {', '.join(absent)}." if absent else "",
         captions.not_estimable_words(replace(e, missing=0) for e in estimates if not e.estimable),
         captions.missing_words(of.runs, judged),
@@ -185,7 +183,17 @@ def equivalence(of: Analyses, about: About) -> FigureWithCaption:
     tests = [(only, one) for one in of.length().equivalence]
     tests += [(m, one) for m, found in by_model.items() for one in found.equivalence] if several else []
     rows = [
-        (of, one.name, one.estimate, one.low, one.high, one.p_value, margin, _verdict(one), one.n["bases"])
+        (
+            of,
+            one.name,
+            one.estimate,
+            one.low,
+            one.high,
+            one.p_value,
+            margin,
+            "not tested" if one.p_value is None else one.note.partition(":")[0],
+            one.n["bases"],
+        )
         for of, one in tests
         if one.estimable
     ]
@@ -221,10 +229,6 @@ def equivalence(of: Analyses, about: About) -> FigureWithCaption:
     )
     alt_text = f"Differences with intervals against a band of ±{margin:g} score points: {said}."
     return FigureWithCaption("equivalence", figure, caption, alt_text, data, about.n)
-
-
-def _verdict(test: Estimate) -> str:
-    return test.note.partition(":")[0] if test.p_value is not None else "not tested"
 
 
 def _draw_equivalence(data: pd.DataFrame, margin: float, about: About) -> tuple[Figure, float]:
@@ -290,9 +294,8 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
         for row in style.rows_of(data)
     )
     alt_text = f"Marks with intervals on a scale from 0 to 5, one row for each dimension: {said}."
-    return FigureWithCaption(
-        "dimension_profile", _draw_profile(data, about), caption, alt_text, data, about.n
-    )
+    figure = _draw_profile(data, about)
+    return FigureWithCaption("dimension_profile", figure, caption, alt_text, data, about.n)
 
 
 def _draw_profile(data: pd.DataFrame, about: About) -> Figure:
@@ -309,18 +312,11 @@ def _draw_profile(data: pd.DataFrame, about: About) -> Figure:
     apart = each / (each * len(styles) + _BETWEEN_MM)
     for axes, name in zip(panels, bins, strict=True):
         for number, (model, look) in enumerate(styles.items()):
-            own = data[(data["length_bin"] == name) & (data["model"] == model)].rename(
-                columns={"mean": "estimate"}
-            )
+            own = data[(data["length_bin"] == name) & (data["model"] == model)]
+            own = own.rename(columns={"mean": "estimate"})
             shift = ((len(styles) - 1) / 2 - number) * apart
-            style.forest(
-                axes,
-                own,
-                [dimensions.index(one) + shift for one in own["dimension"]],
-                look,
-                size=4.2,
-                clip=False,
-            )
+            up = [dimensions.index(one) + shift for one in own["dimension"]]
+            style.forest(axes, own, up, look, size=4.2, clip=False)
         for between in range(1, len(dimensions)):
             axes.axhline(between - 0.5, color=style.GREY, linewidth=0.3, zorder=0)
         axes.grid(visible=True, axis="x", linewidth=0.4, color=style.GREY, alpha=0.4)

@@ -295,10 +295,8 @@ def krippendorff_alpha(scores: ArrayLike, bases: Sequence[Hashable] | None = Non
 def alpha_of_matrix(matrix: RatingMatrix) -> Estimate:
     """Return Krippendorff's alpha of one dimension, from all its ratings and clustered by base where known."""
     if matrix.pairs.empty:
-        n = {"answers": len(matrix.values), "judges": len(matrix.judges)}
-        return Estimate(KRIPPENDORFF, None, method=JACKKNIFE, n=n).not_estimable(
-            matrix.problem or "there is no rating"
-        )
+        empty = Estimate(KRIPPENDORFF, None, method=JACKKNIFE, n=matrix.n)
+        return empty.not_estimable(matrix.problem or "there is no rating")
     bases = None if matrix.pair_bases is None else list(matrix.pair_bases)
     return replace(krippendorff_alpha(matrix.pairs.to_numpy(dtype=float), bases), missing=matrix.missing)
 

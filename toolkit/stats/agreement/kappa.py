@@ -119,13 +119,11 @@ def cohen_kappa(
     for place, who in enumerate(raters):
         if len({pair[place] for pair in pairs}) < 2:
             return empty.not_estimable(f"the {who} gave one category at most")
-    names = {
-        category: place for place, category in enumerate(dict.fromkeys(x for pair in pairs for x in pair))
-    }
-    cells = ([names[a] for a, _ in pairs], [names[b] for _, b in pairs])
-    table = np.zeros((len(names), len(names)))
-    np.add.at(table, cells, 1)
-    p, agree = table / len(pairs), np.eye(len(names))
+    codes = numbered([category for pair in pairs for category in pair])
+    cells = codes[::2], codes[1::2]
+    p, agree = np.zeros((codes.max() + 1,) * 2), np.eye(codes.max() + 1)
+    np.add.at(p, cells, 1)
+    p /= len(pairs)
     rows, columns = p.sum(axis=1), p.sum(axis=0)
     chance = float(rows @ columns)
     kappa = (float(np.trace(p)) - chance) / (1 - chance)

@@ -135,24 +135,25 @@ def rating_matrix(ratings: pd.DataFrame, targets: list[Any], judges: list[Any]) 
     score at all; both are said. Duplicates and infinite scores are refused, because to average or drop them
     in silence, as a pivot table does, would make up data.
     """
-    labels = tuple(str(judge) for judge in judges)
+
+    def refused(problem: str) -> RatingMatrix:
+        return RatingMatrix(np.empty((len(targets), 0)), tuple(map(str, judges)), problem=problem)
+
     duplicated = ratings.duplicated(["target", "judge"], keep="first")
     if duplicated.any():
         first = ratings.loc[duplicated].iloc[0]
-        problem = (
+        return refused(
             f"{int(duplicated.sum())} duplicate rating(s), the first of target {first['target']} "
             f"by judge {first['judge']}; keep one rating per target and judge"
         )
-        return RatingMatrix(np.empty((len(targets), 0)), labels, problem=problem)
     wide = ratings.set_index(["target", "judge"])["score"].unstack().reindex(index=targets, columns=judges)
     wide = wide.astype("float64")
     infinite = np.argwhere(np.isinf(wide.to_numpy()))
     if len(infinite):
         row, column = infinite[0]
-        problem = (
+        return refused(
             f"infinite score of target {targets[row]} by judge {judges[column]}; correct it or leave it empty"
         )
-        return RatingMatrix(np.empty((len(targets), 0)), labels, problem=problem)
     missing = int(wide.isna().to_numpy().sum())
     notes: list[str] = []
     silent = [judge for judge in judges if wide[judge].isna().all()]

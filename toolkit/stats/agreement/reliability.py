@@ -108,10 +108,24 @@ class Reliability(Result):
     @cached_property
     def details(self) -> ReliabilityDetails:
         """Omega, Krippendorff's alpha, ranks, weighted kappa, Bland-Altman and severity; made when first asked for."""
-        found = reliability_details(self.matrices, self.ratings)
-        if "situation" not in self.ratings:
+        tables, ratings = self.matrices, self.ratings
+        gaps = {key: matrix for key, matrix in tables.items() if len(matrix.values) < len(matrix.pairs)}
+        found = ReliabilityDetails(
+            omega_over_judges={key: omega_over_judges(matrix) for key, matrix in tables.items()},
+            omega_over_dimensions=omega_over_dimensions(ratings) if "dimension" in ratings else None,
+            krippendorff={key: alpha_of_matrix(matrix) for key, matrix in tables.items()},
+            all_ratings={key: incomplete_icc(matrix) for key, matrix in gaps.items()},
+            ranks={key: ranks_between_judges(matrix) for key, matrix in tables.items()},
+            weighted_kappa={key: weighted_kappa_between_judges(matrix) for key, matrix in tables.items()},
+            bland_altman={
+                key: bland_altman_between_judges(matrix, SCALE if _on_rubric(key, matrix) else None)
+                for key, matrix in tables.items()
+            },
+            severity={key: judge_severity(matrix) for key, matrix in tables.items()},
+        )
+        if "situation" not in ratings:
             return found
-        held = self.ratings.rename(columns={"base": "cluster", "situation": "base"})
+        held = ratings.rename(columns={"base": "cluster", "situation": "base"})
         return cast("ReliabilityDetails", in_groups(found, held))
 
     def to_dict(self) -> dict[str, Any]:
@@ -200,10 +214,9 @@ def _by_dimension(checked: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     if "dimension" not in checked:
         yield "score", checked
         return
+    order = {name: place for place, name in enumerate(_KEY_ORDER)}
     names = checked["dimension"].unique()
-    known = [name for name in _KEY_ORDER if name in names]
-    others = sorted((name for name in names if name not in _KEY_ORDER), key=str)
-    for name in (*known, *others):
+    for name in sorted(names, key=lambda name: (order.get(name, len(order)), str(name))):
         yield str(name), checked[checked["dimension"] == name]
 
 
@@ -227,24 +240,6 @@ def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[st
     elif all(matrix.bases is None for matrix in matrices.values()):
         notes.append("no base is known: all intervals take the answers as independent")
     return tuple(notes)
-
-
-def reliability_details(matrices: Mapping[str, RatingMatrix], ratings: pd.DataFrame) -> ReliabilityDetails:
-    """Return the finer picture of the judges, for each dimension apart."""
-    gaps = {key: matrix for key, matrix in matrices.items() if len(matrix.values) < len(matrix.pairs)}
-    return ReliabilityDetails(
-        omega_over_judges={key: omega_over_judges(matrix) for key, matrix in matrices.items()},
-        omega_over_dimensions=omega_over_dimensions(ratings) if "dimension" in ratings else None,
-        krippendorff={key: alpha_of_matrix(matrix) for key, matrix in matrices.items()},
-        all_ratings={key: incomplete_icc(matrix) for key, matrix in gaps.items()},
-        ranks={key: ranks_between_judges(matrix) for key, matrix in matrices.items()},
-        weighted_kappa={key: weighted_kappa_between_judges(matrix) for key, matrix in matrices.items()},
-        bland_altman={
-            key: bland_altman_between_judges(matrix, SCALE if _on_rubric(key, matrix) else None)
-            for key, matrix in matrices.items()
-        },
-        severity={key: judge_severity(matrix) for key, matrix in matrices.items()},
-    )
 
 
 def _on_rubric(key: str, matrix: RatingMatrix) -> bool:

@@ -35,10 +35,6 @@ class Severity(Result):
         families = [(judge, (one,)) for judge, one in self.leniency.items()]
         return [(judge, one) for judge, family in [*families, *self.without.items()] for one in family]
 
-    def sentence(self) -> str:
-        """Return the leniency of each judge in words ready for the thesis."""
-        return " ".join(one.sentence() for one in self.leniency.values())
-
 
 def judge_severity(matrix: RatingMatrix) -> Severity:
     r"""Return how lenient each judge is beside the others, and the agreement without each judge.
@@ -60,14 +56,13 @@ def judge_severity(matrix: RatingMatrix) -> Severity:
     >>> round(found.leniency["j0"].estimate, 4)
     0.6875
     """
-    judges = [str(judge) for judge in matrix.pairs.columns]
     scores = matrix.pairs * matrix.scale
     beyond = {judge: scores[judge] - scores.drop(columns=[judge]).mean(axis=1) for judge in scores}
     leniency = with_holm(
         _mean(f"leniency of {judge}", beyond[judge], matrix, tested=True) for judge in scores
     )
-    without = [_without(matrix, judge) for judge in matrix.pairs.columns]
-    return Severity(dict(zip(judges, leniency, strict=True)), dict(zip(judges, without, strict=True)))
+    without = {str(judge): _without(matrix, judge) for judge in scores}
+    return Severity(dict(zip(without, leniency, strict=True)), without)
 
 
 def _mean(name: str, scores: pd.Series, matrix: RatingMatrix, *, tested: bool = False) -> Estimate:

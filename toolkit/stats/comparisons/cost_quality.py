@@ -172,7 +172,7 @@ def _numbers(
 def _per_aud(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
     q, c, bases = float(quality.mean()), float(price.mean()), len(quality)
     if c == 0:
-        return replace(empty, note="not estimable: the runs cost nothing, so there is no quality per AUD")
+        return empty.not_estimable("the runs cost nothing, so there is no quality per AUD")
     found = replace(empty, estimate=q / c)
     if bases < 2:
         return replace(found, note="no interval: one base")

@@ -209,7 +209,7 @@ def imbalance_test(
         missing=count,
     )
     if len(names) < 2:
-        return replace(found, note=f"not estimable: there is one {name} only")
+        return found.not_estimable(f"there is one {name} only")
     lost, all_ = (
         np.bincount(base * len(names) + level, weights, len(groups) * len(names)).reshape(-1, len(names))
         for weights in (gone.astype(float), np.ones(len(gone)))

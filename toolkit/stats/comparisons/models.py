@@ -126,7 +126,7 @@ def mean_error_bar(
     counts, missing = {what: len(labels), "bases": len(set(labels))}, int((~known).sum())
     empty = Estimate(name, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
     if not labels:
-        return replace(empty, note=f"not estimable: there are no {what}")
+        return empty.not_estimable(f"there are no {what}")
     found = clustered_mean(x[known], labels)
     made = found.of(empty, tested=True)
     if found.error is None:
@@ -175,7 +175,7 @@ def rate_difference(
     counts, missing = {"prompts": len(labels), "bases": groups}, int((~both).sum())
     empty = Estimate(name, None, method=RATE_METHOD, unit=unit, n=counts, missing=missing)
     if not labels:
-        return replace(empty, note="not estimable: no prompt was answered by both")
+        return empty.not_estimable("no prompt was answered by both")
     found = replace(empty, estimate=float((a - b).mean()))
     if groups < 2:
         return replace(found, note="no interval or p value: one base, and two are needed")

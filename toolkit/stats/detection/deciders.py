@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.agreement.kappa import cohen_kappa, fleiss_kappa
@@ -69,10 +70,6 @@ def _decide(values: np.ndarray, counts: np.ndarray, place: int) -> bool | None:
     if longer[up] >= 1 - longer[down]:
         return bool(values[place] > thresholds[up])
     return not values[place] > thresholds[down]
-
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -199,8 +196,6 @@ def compare_deciders(
 
 def deciders_frame(deciders: Sequence[Decider]) -> pd.DataFrame:
     """Return one row per judge and mode, and per baseline."""
-    import pandas as pd
-
     return pd.DataFrame([_row(one) for one in deciders])
 
 

@@ -73,8 +73,7 @@ def corrected_prevalence(
     name = "prevalence, corrected for the judge"
     empty = Estimate(name, None, method=METHOD, unit=UNIT, n=n, missing=missing)
     if reason := _reason(judge, len(made)):
-        why = replace(empty, note=f"not estimable: {reason}")
-        return Prevalence(apparent, why, None, sensitivity, specificity)
+        return Prevalence(apparent, empty.not_estimable(reason), None, sensitivity, specificity)
     yes = sum(made) / len(made)
     se, sp = judge.tp / positives, judge.tn / negatives
     raw = (yes + sp - 1) / (se + sp - 1)

@@ -160,7 +160,7 @@ def _f1(jaccard: Estimate, items: int) -> Estimate:
 def _balanced(se: Estimate, sp: Estimate, empty: Estimate) -> Estimate:
     values = (se.estimate, se.low, se.high, sp.estimate, sp.low, sp.high)
     if any(value is None for value in values):
-        return replace(empty, note="not estimable: there are items of one label only")
+        return empty.not_estimable("there are items of one label only")
     a, a_low, a_high, b, b_low, b_high = (float(value) for value in values if value is not None)
     middle = (a + b) / 2
     low = max(0.0, middle - math.hypot(a - a_low, b - b_low) / 2)
@@ -201,7 +201,7 @@ def mcnemar(
     n, missing = len(both), len(labels) - len(both)
     empty = Estimate(name, None, method=MCNEMAR_METHOD, unit=UNIT, n={"items": n}, missing=missing)
     if not n:
-        return replace(empty, note="not estimable: no item is decided by both")
+        return empty.not_estimable("no item is decided by both")
     shared = None if clusters is None else [clusters[at] for at in made]
     if shared is not None and len(set(shared)) < n:
         one, other = zip(*both, strict=True)
@@ -259,14 +259,12 @@ def auc(
         "AUC", None, method=AUC_METHOD, n={"items": len(known)}, missing=len(labels) - len(known)
     )
     if not (len(cases) and len(others)):
-        return replace(empty, note="not estimable: there are no scores of both labels")
+        return empty.not_estimable("there are no scores of both labels")
     of_cases, of_others = _share_below(cases, others), 1 - _share_below(others, cases)
     area = float(of_cases.mean())
     level = (1 + empty.confidence) / 2
-    error, quantile = (
-        math.sqrt(_variance_of_mean(of_cases) + _variance_of_mean(of_others)),
-        float(special.ndtri(level)),
-    )
+    error = math.sqrt(_variance_of_mean(of_cases) + _variance_of_mean(of_others))
+    quantile = float(special.ndtri(level))
     shared = None if clusters is None else [clusters[place] for place in known]
     if shared is not None and len(set(shared)) < len(shared):
         empty = replace(empty, method=AUC_CLUSTERED, n={**empty.n, "bases": len(set(shared))})

@@ -121,8 +121,9 @@ def alternative_annotator_test(
     source, n = "Calderon, Reichart & Dror (2025)", {"people": len(kept)}
     winning = Estimate("winning rate", None, None, None, source, "share of people", n, missing)
     if not kept:
-        why = "not estimable: nobody rated enough answers that another person and the judge scored too"
-        winning = replace(winning, note=why)
+        winning = winning.not_estimable(
+            "nobody rated enough answers that another person and the judge scored too"
+        )
         advantage = replace(winning, name="advantage probability")
         return AltTest(winning, advantage, (), None, epsilon, level, tuple(notes))
     omega = sum(p is not None and p <= level for p in corrected) / len(tested)

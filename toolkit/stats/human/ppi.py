@@ -155,9 +155,7 @@ def prediction_powered_mean(
     elif not all(np.isfinite(values).all() for values in (y, f, u)):
         problem = "a score is infinite; correct it or leave it empty"
     if problem:
-        found, people, judges = (
-            replace(one, note=f"not estimable: {problem}") for one in (found, people, judges)
-        )
+        found, people, judges = (one.not_estimable(problem) for one in (found, people, judges))
         return CalibratedMean(found, people, judges, None, None, *sizes)
     # Centred first: a constant in all scores must not cost precision.
     at = float(y.mean())

@@ -147,12 +147,9 @@ def overall(
     if which == "score":
         bottom, top = max(0.0, bottom), max(0.0, top)
     result = found.of(empty)
-    return replace(
-        result,
-        low=None if result.low is None else max(bottom, result.low),
-        high=None if result.high is None else min(top, result.high),
-        note="; ".join(filter(None, (note, result.note))),
-    )
+    if result.low is not None and result.high is not None:
+        result = replace(result, low=max(bottom, result.low), high=min(top, result.high))
+    return replace(result, note="; ".join(filter(None, (note, result.note))))
 
 
 def score_groups(scores: Sequence[MethodScore]) -> tuple[GroupScore, ...]:

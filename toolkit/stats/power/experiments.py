@@ -15,6 +15,7 @@ from toolkit.scoring import one_shot_score
 from toolkit.stats.inference.proportions import clopper_pearson
 from toolkit.stats.one_shot.compare import outcomes_of, pair_p_value, rejected
 from toolkit.stats.one_shot.methods import VERDICTS, WEIGHTS
+from toolkit.stats.power.answer import check_share
 from toolkit.stats.result import Estimate
 
 ENUMERATED_UP_TO: Final = 30
@@ -47,15 +48,12 @@ def one_shot_power(
     w = one_shot_score(1, 0, 0, weights).weights
     if not (isinstance(n, int) and 1 <= n <= MOST):
         raise InputError(f"power: n is {n!r}; give a whole number of experiments from 1 to {MOST}")
-    if not 0 < alpha < 1:
-        raise InputError(f"power: alpha is {alpha!r}; give a level between 0 and 1, such as 0.05")
+    check_share("alpha", alpha)
     note = f"test of level {alpha:g}; true difference {float((q - p) @ np.array(w)):.3f}"
     low = high = None
     if n <= ENUMERATED_UP_TO:
-        power, method = (
-            float(_chances(p, n) @ rejected(n, w, alpha) @ _chances(q, n)),
-            "exact, by enumeration",
-        )
+        power = float(_chances(p, n) @ rejected(n, w, alpha) @ _chances(q, n))
+        method = "exact, by enumeration"
     else:
         hits = sum(times for times, apart in _drawn(p, q, n, w, alpha, seed) if apart)
         power, (low, high) = hits / DRAWN, clopper_pearson(hits, DRAWN)
@@ -105,8 +103,7 @@ def experiments_needed(
     >>> experiments_needed((1, 0, 0), (0.5, 0.5, 0)).estimate
     12.0
     """
-    if not 0 < power < 1:
-        raise InputError(f"experiments needed: power is {power!r}; give a probability between 0 and 1")
+    check_share("power", power)
     if not (isinstance(start, int) and 1 <= start <= ENUMERATED_UP_TO):
         raise InputError(
             f"experiments needed: start is {start!r}; give a whole number from 1 to {ENUMERATED_UP_TO}"

@@ -241,11 +241,11 @@ def _price(checked: pd.DataFrame, costs: list[str], more: float) -> Estimate:
     counts = {"bases": int(checked["base"].nunique()), "runs": len(checked)}
     unknown = Estimate("AUD per base", None, unit="AUD", n=counts)
     if "aud_cost" not in costs:
-        return replace(unknown, note="not estimable: the runs have no aud_cost")
+        return unknown.not_estimable("the runs have no aud_cost")
     total = 0.0
     for (model, length), rows in checked.groupby(["model", "length_bin"]):
         if rows["aud_cost"].isna().all():
-            return replace(unknown, note=f"not estimable: no cost of {model} is known at length {length}")
+            return unknown.not_estimable(f"no cost of {model} is known at length {length}")
         per_base = len(rows) / max(rows["situation"].nunique(), 1)
         total += sum(float(rows[name].mean()) for name in costs if rows[name].notna().any()) * per_base
     missing = int(checked["aud_cost"].isna().sum())

@@ -171,7 +171,7 @@ def length_contrasts(runs: pd.DataFrame, score: str) -> tuple[Estimate, ...]:
 
 def exploratory(result: Estimate, role: str = "exploratory") -> Estimate:
     """Return a result whose note says whether it is the one that the study file named beforehand."""
-    return replace(result, note="; ".join(filter(None, (result.note, role)))) if result.estimable else result
+    return result.noted(role) if result.estimable else result
 
 
 def mean_over_bases(
@@ -179,8 +179,7 @@ def mean_over_bases(
 ) -> Estimate:
     """Return the mean of one value a base with Student's t, or the reason why there is none."""
     if len(values) < 2:
-        why = f"{counted(len(values), 'bases')} with {what}, and two are needed"
-        return replace(empty, note=f"not estimable: {why}")
+        return empty.not_estimable(f"{counted(len(values), 'bases')} with {what}, and two are needed")
     return mean_interval(values.to_numpy(), scale=scale).of(empty, tested=tested)
 
 
@@ -191,7 +190,7 @@ def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.n
     if about.estimate is None:
         return replace(empty, note=about.note)
     if about.low is None:
-        return replace(empty, note="not estimable: the differences are all equal")
+        return empty.not_estimable("the differences are all equal")
     found: tuple[float | None, float | None, float | None]
     if kind == "d_av":
         found = average_effect_size(first, second)
@@ -201,7 +200,7 @@ def effect_size(kind: str, difference: Estimate, first: np.ndarray, second: np.n
             found = (bias_corrected(d_z[0], len(first)), *d_z[1:])
     size, low, high = found
     if size is None:
-        return replace(empty, note="not estimable: two bases leave no degrees of freedom to correct with")
+        return empty.not_estimable("two bases leave no degrees of freedom to correct with")
     note = "" if low is not None else "no interval found"
     return replace(empty, estimate=size, low=low, high=high, note=note)
 
@@ -290,8 +289,7 @@ def equivalence(
         note=f"margin of equivalence ±{margin:g}",
     )
     if d.size < 2:
-        why = f"{counted(d.size, 'bases')} with both scores, and two are needed"
-        return replace(empty, note=f"not estimable: {why}")
+        return empty.not_estimable(f"{counted(d.size, 'bases')} with both scores, and two are needed")
     found = mean_interval(d, confidence=empty.confidence, scale=scale)
     if found.error is None:
         reason = f"no interval or p value: {found.reason}; {empty.note}"

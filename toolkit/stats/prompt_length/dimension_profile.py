@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -45,16 +45,9 @@ class DimensionProfile(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return every mean as plain JSON types."""
+        names = ("model", "length_bin", "dimension")
         return {
-            "means": [
-                {
-                    "model": one.model,
-                    "length_bin": one.length_bin,
-                    "dimension": one.dimension,
-                    **one.mean.to_dict(),
-                }
-                for one in self.means
-            ]
+            "means": [{name: getattr(one, name) for name in names} | one.mean.to_dict() for one in self.means]
         }
 
 
@@ -88,5 +81,5 @@ def _mean(name: str, unit: str, rows: pd.DataFrame) -> Estimate:
     counts, missing = {"bases": len(bases), "answers": len(scored)}, len(rows) - len(scored)
     empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if bases.empty:
-        return replace(empty, note="not estimable: no answer has a score")
+        return empty.not_estimable("no answer has a score")
     return mean_interval(bases.to_numpy()).of(empty)

@@ -133,7 +133,7 @@ def friedman(scores: ArrayLike, missing: int = 0) -> Estimate:
     n, k = x.shape
     empty = Estimate("Kendall's W", None, method=FRIEDMAN_METHOD, n={"bases": n, "bins": k}, missing=missing)
     if n < 3:
-        return replace(empty, note=f"not estimable: {counted(n, 'bases')}, and three are needed")
+        return empty.not_estimable(f"{counted(n, 'bases')}, and three are needed")
     # Scores that differ by rounding only are ties: 0.1 + 0.2 is not above 0.3.
     slack = ROUNDING * float(np.abs(x).max())
     above = (x[:, :, None] > x[:, None, :] + slack).sum(axis=2)
@@ -141,7 +141,7 @@ def friedman(scores: ArrayLike, missing: int = 0) -> Estimate:
     ranks = (above - below) / 2  # less the mean rank (k + 1) / 2
     spread = float((ranks**2).sum())
     if spread == 0:
-        return replace(empty, note="not estimable: all bins are equal in every base")
+        return empty.not_estimable("all bins are equal in every base")
     sums = ranks.sum(axis=0)
     w = float(sums @ sums) / (n * spread)
     q, rest = n * (k - 1) * w, 1 - w
