@@ -28,19 +28,6 @@ def test_the_p_value_is_that_of_statsmodels_and_agrees_with_its_interval(
     )
 
 
-@pytest.mark.parametrize(
-    ("differences", "note"),
-    [([], "0 base"), ([0.1], "1 base"), ([0.0] * 5, "equal"), ([0.1, 0.1 + 1e-15, 0.1], "equal")],
-)
-def test_what_has_no_spread_has_no_p_value_and_says_why(differences: list[float], note: str) -> None:
-    """No base, one base, equal differences, differences that are rounding."""
-    found = equivalence("M-S", differences, 0.25, scale=4.0)
-    assert found.p_value is None
-    assert found.low is None
-    assert note in found.note
-    assert judged_equivalent([found]) == (found,)
-
-
 def test_verdicts_are_after_holm_and_say_the_margin() -> None:
     """Two tests: the smaller p value doubles; what is not shown is not called different."""
     rng = np.random.default_rng(2)

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from toolkit.stats.comparisons.models import (
     compare_models,
-    mean_error_bar,
-    paired_difference,
     rate_difference,
 )
 from toolkit.stats.inference.means import clustered_mean
@@ -100,21 +98,3 @@ def test_a_difference_of_rates_lies_in_its_interval_and_turns_with_the_models(ro
     assert found.high - found.low > 0
     assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low), abs=1e-12)
     assert turned.p_value == pytest.approx(found.p_value)
-
-
-@pytest.mark.parametrize(
-    ("values", "bases", "said"),
-    [
-        ([], [], "there are no"),
-        ([None, None], ["a", "b"], "there are no"),
-        ([1.0, 2.0], ["a", "a"], "two are needed"),
-        ([3.0, 3.0, 3.0], ["a", "b", "c"], "are equal"),
-        ([3.0, 3.0 + 1e-13], ["a", "b"], "are equal"),
-    ],
-)
-def test_what_has_no_error_bar_says_why(values, bases, said):
-    """No NaN, no warning, and the mean where there is one."""
-    found = mean_error_bar("mean", values, bases)
-    assert found.low is None
-    assert said in found.note
-    assert paired_difference("d", values, [0.0] * len(values), bases).low is None

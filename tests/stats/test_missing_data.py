@@ -108,21 +108,6 @@ def test_cells_that_do_not_exist_stay_empty():
     assert found.p_value == pytest.approx(0.25, abs=0.03)
 
 
-@pytest.mark.parametrize(
-    ("gone", "levels", "bases", "says"),
-    [
-        ([True, False], ["S", "S"], [0, 1], "one bin only"),
-        ([False, False], ["S", "L"], [0, 0], "nothing is missing"),
-        ([True, True], ["S", "L"], [0, 0], "everything is missing"),
-        ([True, False], ["S", "L"], [0, 1], "no base has two bins"),
-    ],
-)
-def test_without_a_test_it_says_why(gone, levels, bases, says):
-    found = imbalance_test("bin", np.array(gone), np.array(levels), np.array(bases))
-    assert found.p_value is None
-    assert says in found.sentence()
-
-
 def test_one_base_and_nothing_scored_give_results():
     runs = study(bases=1)
     assert missing_data(runs).overall[0].estimate == 0.0

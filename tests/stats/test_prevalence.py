@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -36,25 +34,6 @@ def test_undecided_items_are_missing() -> None:
         corrected_prevalence(decisions(40, 60, 20), GOOD).raw
         == corrected_prevalence(decisions(40, 60), GOOD).raw
     )
-
-
-@pytest.mark.parametrize(
-    ("judge", "given", "says"),
-    [
-        (Confusion(tp=70, fn=30, tn=30, fp=70), decisions(5, 5), "sensitivity + specificity is 1 or less"),
-        (Confusion(tp=1, fn=9, tn=1, fp=9), decisions(5, 5), "sensitivity + specificity is 1 or less"),
-        (Confusion(tp=0, fn=0, tn=5, fp=5), decisions(5, 5), "no item labelled yes"),
-        (Confusion(tp=5, fn=5, tn=0, fp=0, undecided_no=9), decisions(5, 5), "no item labelled no"),
-        (GOOD, [], "no unlabelled item"),
-        (GOOD, [None, None], "no unlabelled item"),
-    ],
-)
-def test_where_nothing_can_be_corrected(judge: Confusion, given: list, says: str) -> None:
-    """A judge no better than guessing, or one that was not measured, gives no number and the reason."""
-    found = corrected_prevalence(given, judge)
-    assert (found.corrected.estimate, found.raw) == (None, None)
-    assert says in found.corrected.note
-    assert json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_every_interval_holds_its_estimate_and_stays_within_0_and_1() -> None:

@@ -1,7 +1,10 @@
-"""What cannot be compared, scored or planned is refused in one line that names it."""
+"""Comparisons that the data do not support say why; what cannot be used is refused in one line that names it."""
 
+import json
 import math
+import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -49,6 +52,7 @@ from toolkit.stats import (
     repeated_measures,
     sign_flip,
 )
+from toolkit.stats.comparisons.missing_data import imbalance_test
 from toolkit.stats.comparisons.models import mean_error_bar, paired_difference
 from toolkit.stats.detection.deciders import length_decisions
 from toolkit.stats.detection.rates import confusion
@@ -73,6 +77,122 @@ def ppi(*given, **options):
 
 def kappa(width):
     return ratings_for_agreement(Estimate("k", 0.5, 0.3, 0.7, n={"answers": 9}), width)
+
+
+TABLE = np.random.default_rng(5).normal(3, 1, (9, 3))
+
+
+def anova(scores):
+    found = repeated_measures(scores, missing=4)
+    assert (found.f, found.missing) == (None, 4)
+    return found.as_estimate()
+
+
+def tost(differences):
+    return equivalence("M-S", differences, 0.25, scale=4.0)
+
+
+def error_bar(values, bases):
+    assert paired_difference("d", values, [0.0] * len(values), bases).low is None
+    return mean_error_bar("mean", values, bases)
+
+
+def mixed(runs):
+    found = mixed_model(runs)
+    assert found.terms == ()
+    assert found.frame().empty
+    assert found.note in found.sentence()
+    return Estimate("terms", None, note=found.note)
+
+
+def scored(scores, bases=9, bins="SML"):
+    """Return runs of nine bases in three scenarios, three models and three lengths, with scores of base and length."""
+    base, model, place = (index.ravel() for index in np.indices((bases, 3, len(bins))))
+    columns = {"base": base, "model": np.array(list("xyz"))[model], "length_bin": np.array(list(bins))[place]}
+    return pd.DataFrame(columns).assign(
+        composite=scores(base, place), scenario=np.array(list("XYZ"))[base % 3]
+    )
+
+
+def noise(base, place):
+    return np.random.default_rng(1).normal(3, 1, len(base))
+
+
+def level_and_length(base, place):
+    return 2 + 0.1 * base + 0.3 * place
+
+
+def calibrated(human, judged, unrated):
+    return ppi(human, judged, unrated).calibrated
+
+
+def corrected(given, *judge):
+    found = corrected_prevalence(given, Confusion(*judge))
+    assert found.raw is None
+    return found.corrected
+
+
+def imbalance(gone, levels, bases):
+    return imbalance_test("bin", np.array(gone), np.array(levels), np.array(bases))
+
+
+REASONS = [
+    (anova, np.empty((0, 3)), "0 bases"),
+    (anova, TABLE[:2], "2 bases"),
+    (anova, np.full((6, 3), 5.0), "do not vary"),
+    (anova, np.arange(6)[:, None] + np.array([0.1, 0.2, 0.3]), "do not vary"),
+    (anova, 3 + 1e-13 * TABLE, "do not vary"),
+    (friedman, TABLE[:2], "2 bases"),
+    (friedman, np.full((6, 3), 5.0), "all bins are equal"),
+    (friedman, [[0.3, 0.1 + 0.2]] * 4, "all bins are equal"),
+    (tost, [], "0 base"),
+    (tost, [0.1], "1 base"),
+    (tost, [0.0] * 5, "equal"),
+    (tost, [0.1, 0.1 + 1e-15, 0.1], "equal"),
+    (error_bar, [], [], "there are no"),
+    (error_bar, [None, None], ["a", "b"], "there are no"),
+    (error_bar, [1.0, 2.0], ["a", "a"], "two are needed"),
+    (error_bar, [3.0, 3.0, 3.0], ["a", "b", "c"], "are equal"),
+    (error_bar, [3.0, 3.0 + 1e-13], ["a", "b"], "are equal"),
+    (mixed, scored(noise).assign(composite=NAN), "0 length bins"),
+    (mixed, scored(noise, bins="S"), "1 length bin"),
+    (mixed, scored(noise, bases=4), "4 bases in 3 scenarios"),
+    (mixed, scored(noise).assign(composite=4.0), "do not differ at all"),
+    (
+        mixed,
+        scored(noise).query("model != 'x' or length_bin != 'L' or scenario != 'X'"),
+        "1 of 27 combinations",
+    ),
+    (mixed, scored(level_and_length), "within bases do not vary"),
+    (mixed, scored(lambda *at: level_and_length(*at) + 1e-12 * noise(*at)), "within bases do not vary"),
+    (calibrated, [], [], [3.0, 4.0], "no answer was rated"),
+    (calibrated, [NAN], [3.0], [3.0], "no answer was rated"),
+    (calibrated, [4.0, INF, 3.0], [4.0, 3.0, 3.0], [3.0], "infinite"),
+    (calibrated, [4.0, 3.0], [4.0, 3.0], [3.0], "2 rated bases, and three"),
+    (calibrated, [4.0] * 5, [4.0] * 5, [4.0] * 9, "do not vary"),
+    (calibrated, [4.0 + 1e-14, 4.0, 4.0], [4.0] * 3, [4.0] * 9, "do not vary"),
+    (corrected, [True, False], 70, 30, 30, 70, "sensitivity \\+ specificity is 1 or less"),
+    (corrected, [True, False], 1, 9, 1, 9, "sensitivity \\+ specificity is 1 or less"),
+    (corrected, [True, False], 0, 0, 5, 5, "no item labelled yes"),
+    (corrected, [True, False], 5, 5, 0, 0, "no item labelled no"),
+    (corrected, [], 90, 10, 70, 30, "no unlabelled item"),
+    (corrected, [None, None], 90, 10, 70, 30, "no unlabelled item"),
+    (imbalance, [True, False], ["S", "S"], [0, 1], "one bin only"),
+    (imbalance, [False, False], ["S", "L"], [0, 0], "no test: nothing is missing"),
+    (imbalance, [True, True], ["S", "L"], [0, 0], "no test: everything is missing"),
+    (imbalance, [True, False], ["S", "L"], [0, 1], "no test: no base has two bins"),
+]
+
+
+@pytest.mark.parametrize("case", REASONS, ids=lambda case: f"{case[0].__name__}: {case[-1]}")
+def test_what_the_data_do_not_support_says_why(case):
+    function, *arguments, says = case
+    found = function(*arguments)
+    assert found.low is found.high is found.p_value is None
+    assert re.search(says, found.note), found.note
+    assert (found.estimate is None) is found.note.startswith("not estimable: ")
+    assert re.search(says, found.sentence(), re.IGNORECASE)
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 REFUSED = [
