@@ -18,8 +18,8 @@ from toolkit.models.registry import key_fault, read_environment
 from toolkit.models.tokens import count_tokens
 from toolkit.plan import Plan
 from toolkit.runs.budget import spent_and_held
-from toolkit.runs.endpoints import MESSAGE_TOKENS, at_once_of, named_models
 from toolkit.runs.execution import IN_ORDER_UP_TO
+from toolkit.runs.gateway import MESSAGE_TOKENS, at_once_of, named_models
 from toolkit.runs.progress import duration
 from toolkit.runs.run_state import RunState, calls_of_judge, judge_requests, judge_shares, states_ahead
 from toolkit.store.connection import Store
