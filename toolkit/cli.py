@@ -33,19 +33,13 @@ _NATURAL = click.IntRange(min=0)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 
 
-class _StudyFile(click.ParamType):
-    """A path to a study file; the command gets the study."""
+def _read_study(ctx: click.Context, param: click.Parameter, path: str) -> Study:
+    from toolkit.study import Study
 
-    name = "path"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Study:
-        """Read and check the file."""
-        from toolkit.study import Study
-
-        return Study.load(value)
+    return Study.load(path)
 
 
-_STUDY = click.argument("study", type=_StudyFile())
+_STUDY = click.argument("study", callback=_read_study)
 _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
@@ -281,7 +275,9 @@ def batch(template: Path, grid: Path, **options: Any) -> Summary:
 
 @_command(short_help="Compare judges on answers with known labels.")
 @click.argument("file", metavar="FILE", type=str)
-@click.option("--study", required=True, type=_StudyFile(), help="Whose judges are compared.")
+@click.option(
+    "--study", required=True, callback=_read_study, metavar="PATH", help="Whose judges are compared."
+)
 @click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), help="Repeatable; cot by default.")
 @click.option("--k", default=5, show_default=True, type=click.IntRange(1, 1000), help="Votes on each item.")
 @click.option("--limit", type=_COUNT, help="Only N items, labels as in FILE, drawn by the study's seed.")

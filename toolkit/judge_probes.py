@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from toolkit.store.connection import Store
     from toolkit.study import Study
 
-REPLIES: Final = 12
-"""Replies that are probed by default."""
-ATTACKS: Final = 3
-"""Attacks for each reply by default: with 12 replies they are 36 different ones."""
+REPLIES: Final = 12  # replies that are probed by default
+ATTACKS: Final = 3  # attacks for each reply by default: with 12 replies they are 36 different ones
 STRICT: Final = "composite_strict"
 """A dimension that an error brings down to 0 must not raise the score, as it would raise the seed's composite."""
 

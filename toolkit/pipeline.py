@@ -20,10 +20,9 @@ from toolkit.models.registry import open_batch_client
 from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.batches import BatchDesk
 from toolkit.runs.budget import budget_left
-from toolkit.runs.endpoints import Endpoint, endpoints_of, worst_aud
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
-from toolkit.runs.gateway import Gateway
+from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.progress import Progress
 from toolkit.runs.run_state import is_answered

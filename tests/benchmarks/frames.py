@@ -112,7 +112,7 @@ def fill(study: Study, runs: int) -> None:
         run_id = record.document["run_id"]
         said = []
         for role, spec in plan.judges.items():
-            (request,) = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
+            ((request,),) = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
             scores = {name: dice.randrange(1, 11) / 2 for name in DIMENSIONS}
             of_judge = paid(request, "judge", json.dumps({"reasons": _REASONS, **scores}))
             judgement = Judgement(

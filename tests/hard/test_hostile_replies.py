@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolkit.errors import InputError
-from toolkit.judges.alterations import Altering, Attack, deal, probes_of, shipped_attacks
+from toolkit.judges.alterations import KINDS, Altering, Attack, deal, shipped_attacks
 from toolkit.judges.hallucination import conversation
 from toolkit.judges.judgement import judgement_requests
 from toolkit.judges.labelled import LabelledItem
@@ -45,8 +45,8 @@ PLACES = ("start", "middle", "end")
 
 def attacked(reply: str, attack: Attack, prior: str = "0") -> str:
     """The reply with the attack inside; an empty one has no probe, and then the attack alone."""
-    (probe,) = probes_of(Altering(reply, 1, (attack,), prior), ("attacked",))
-    return attack.text if probe.text is None else probe.text
+    (probe,) = KINDS["attacked"](Altering(reply, 1, (attack,), prior))
+    return probe.text if reply.strip() else attack.text
 
 
 def test_there_are_attacks_of_many_kinds_languages_and_writings() -> None:

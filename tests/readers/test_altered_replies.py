@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolkit.errors import InputError
 from toolkit.judges.alterations import EMPTY, KINDS, ONE_PARAGRAPH, Altering, shipped_attacks
 from toolkit.judges.alterations import probes_of as made_of
 from toolkit.models.tokens import count_tokens
@@ -38,8 +37,8 @@ Map it to ISO/IEC 27001 and T1566; CVE-2021-44228 has critical severity."""
 DATA = tomllib.loads((resources.files("toolkit.judges") / "data" / "probes.toml").read_text("utf-8"))
 
 
-def probes_of(text, seed, kinds=tuple(KINDS), attacks=()):
-    return made_of(Altering(text, seed, attacks), kinds)
+def probes_of(text, seed, attacks=()):
+    return made_of(Altering(text, seed, attacks))
 
 
 def lines(text: str) -> list[str]:
@@ -47,7 +46,7 @@ def lines(text: str) -> list[str]:
 
 
 def one(kind: str, text: str, seed: int = 1):
-    (probe,) = probes_of(text, seed, (kind,))
+    (probe,) = KINDS[kind](Altering(text, seed))
     return probe
 
 
@@ -56,7 +55,7 @@ def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None
     probes = probes_of(REPLY, 5, attacks=attacks)
     assert [probe.kind for probe in probes] == [*list(KINDS)[:3], *["attacked"] * 3]
     assert [probe.variant for probe in probes[3:]] == [attack.attack_id for attack in attacks]
-    assert probes == probes_of(REPLY, 5, list(KINDS)[::-1], attacks)
+    assert probes == probes_of(REPLY, 5, attacks)
     assert probes != probes_of(REPLY, 6, attacks=attacks)
 
 
@@ -64,8 +63,6 @@ def test_each_kind_once_and_one_probe_for_each_attack_in_a_fixed_order() -> None
 def test_an_empty_reply_has_no_probe_and_says_why(text: str) -> None:
     probes = probes_of(text, 1, attacks=shipped_attacks()[:1])
     assert [(probe.text, probe.reason) for probe in probes] == [(None, EMPTY)] * 4
-    with pytest.raises(InputError, match="probe 'louder' is unknown; use padded"):
-        probes_of(REPLY, 1, ("louder",))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -174,4 +171,4 @@ def test_a_probe_is_never_the_original_and_shuffling_loses_nothing(text: str, se
 def test_a_megabyte_of_hostile_text_is_altered_in_a_moment() -> None:
     """No pattern walks over the text again and again; the other kinds are linear too."""
     for text in ("1. a\n" * 40_000, "\n" * 200_000 + "a", "port " * 40_000, "`" * 200_000, "a:\n\n" * 40_000):
-        probes_of(text, 1, ("planted", "shuffled"))
+        one("planted", text), one("shuffled", text)

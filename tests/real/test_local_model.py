@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from toolkit.hallucination import compare_hallucination
-from toolkit.judges.hallucination import MODES, Mode
+from toolkit.judges.hallucination import MODES
 from toolkit.judges.labelled import LabelledItem
 from toolkit.models.local import start_local_server
 from toolkit.study import Study
 
 pytestmark = pytest.mark.model
 
-FULL = pytest.mark.full
-WAYS = ("off", *(pytest.param(mode, marks=FULL) for mode in ("listed", "per_sentence")))
+WAYS = ("off", *(pytest.param(mode, marks=pytest.mark.full) for mode in ("listed", "per_sentence")))
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 ITEMS = (
     LabelledItem("open", "Which port does SSH use?", "Port 22.", "TCP port 22.", hallucinated=False),
@@ -62,66 +61,52 @@ def through(client: str, address: str) -> str:
     )
 
 
+@pytest.mark.parametrize("client", ["openai", "anthropic"])
 @pytest.mark.parametrize("mode", WAYS)
-def test_through_openai_s_client_every_mode_gives_scores(
-    tmp_path: Path, store_folder: Path, address: str, mode: str
+def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_reason(
+    tmp_path: Path, store_folder: Path, address: str, mode: str, client: str
 ) -> None:
-    """A schema holds the small model to the form, so that every judgement has seven scores."""
+    """Through OpenAI's a schema holds the small model to seven scores; through the other it writes prose."""
     top = "" if mode == "off" else f'[bias_controls]\nfsp_enabled = true\nfsp_mode = "{mode}"'
-    expected = "expected_scores = true" if mode == "off" else ""
+    holds = client == "openai"
+    asks_expected = holds and mode == "off"
     # A small model finds up to eight faults in a sentence, each with its words.
-    long = 1000 if mode == "per_sentence" else 120
-    study = judged_by(tmp_path, through("openai", address), top=top, judges=expected, max_tokens=long)
-    study.execute(progress=False, limit=1)
-    judgements = study.judgements()
-    assert len(judgements) == 1
-    assert judgements["composite"].between(0, 5).all(), judgements["reason"].tolist()
-    assert set(judgements["focus"]) == {mode}
-    if mode == "off":
-        assert judgements["expected_composite"].between(0, 5).all()
-        assert judgements["expected_mass"].between(0, 1, inclusive="right").all()
-    if mode == "per_sentence":
-        said = list(study.store.database["judgements"].find())
-        assert [one["detail"]["segments"] for one in said] == [2]
-    study.store.close()
-
-
-@pytest.mark.parametrize("mode", WAYS)
-def test_through_anthropic_s_client_every_reply_is_a_judgement_or_missing_with_its_reason(
-    tmp_path: Path, store_folder: Path, address: str, mode: str
-) -> None:
-    """The server ignores schemas there, and the model writes prose."""
-    top = "" if mode == "off" else f'[bias_controls]\nfsp_enabled = true\nfsp_mode = "{mode}"'
-    study = judged_by(tmp_path, through("anthropic", address), top=top, max_tokens=40)
-    study.execute(progress=False, limit=1)
-    judgements = study.judgements()
+    long = 40 if not holds else 1000 if mode == "per_sentence" else 120
+    judges = "expected_scores = true" if asks_expected else ""
+    with judged_by(tmp_path, through(client, address), top=top, judges=judges, max_tokens=long) as study:
+        study.execute(progress=False, limit=1)
+        judgements = study.judgements()
+        (kept,) = study.store.database["judgements"].find()
     assert len(judgements) == 1
     assert (judgements["composite"].notna() != judgements["reason"].notna()).all()
-    assert not (judgements["composite"] == 0).any()
+    assert (
+        holds or not (judgements["composite"] == 0).any()
+    )  # prose is no zero; a schema lets the model give some
     assert judgements["output_tokens"].gt(0).all()
-    study.store.close()
+    assert set(judgements["focus"]) == {mode}
+    if holds:
+        assert judgements["composite"].between(0, 5).all(), judgements["reason"].tolist()
+        assert mode != "per_sentence" or kept["detail"]["segments"] == 2
+    if asks_expected:
+        assert judgements["expected_composite"].between(0, 5).all()
+        assert judgements["expected_mass"].between(0, 1, inclusive="right").all()
 
 
-@pytest.mark.parametrize(
-    ("client", "modes"),
-    [pytest.param(client, MODES, marks=FULL) for client in ("openai", "anthropic")],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("client", ["openai", "anthropic"])
 def test_every_way_of_asking_for_hallucinations_ends_in_a_verdict_or_a_reason(
-    tmp_path: Path, store_folder: Path, address: str, client: str, modes: tuple[Mode, ...]
+    tmp_path: Path, store_folder: Path, address: str, client: str
 ) -> None:
     """Open and closed domain, each mode once: real replies, readable or not."""
-    study = judged_by(tmp_path, through(client, address), max_tokens=60)
-    plan = study.plan
-    found = compare_hallucination(plan, study.store, ITEMS, modes=modes, k=1, progress=False)
+    with judged_by(tmp_path, through(client, address), max_tokens=60) as study:
+        found = compare_hallucination(study.plan, study.store, ITEMS, modes=MODES, k=1, progress=False)
     verdicts = found.verdicts_frame()
-    assert len(verdicts) == len(ITEMS) * len(modes)
-    assert set(verdicts["mode"]) == set(modes)
+    assert len(verdicts) == len(ITEMS) * len(MODES)
     assert (verdicts["unreadable"] <= verdicts["k"]).all()
     unread = verdicts["unreadable"] == verdicts["k"]
     assert verdicts.loc[unread, "score"].isna().all()
     assert verdicts.loc[~unread, "score"].between(0, 1).all()
     assert (verdicts["decision"].isna() == verdicts["reason"].notna()).all()
-    study.store.close()
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -20,7 +20,7 @@ from toolkit.report.plots.results import results_figure
 from toolkit.report.registry import write_statistics
 from toolkit.report.tables import forms_table, length_table, reliability_table, save_table
 from toolkit.stats.agreement.bland_altman import bland_altman
-from toolkit.stats.generalizability.d_study import DecisionPlan
+from toolkit.stats.generalizability.g_study import DecisionPlan
 from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent
 from toolkit.stats.result import Estimate, rounded
 from toolkit.study import Study

@@ -14,7 +14,6 @@ from toolkit.judges.request import judge_request, repair_request
 from toolkit.models.base import ModelReply, Usage
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens
-from toolkit.runs.endpoints import Endpoint, most_tokens, worst_aud
 from toolkit.runs.estimate import (
     EXPECTED_JUDGE_TOKENS,
     EXPECTED_REPLY_TOKENS,
@@ -22,6 +21,7 @@ from toolkit.runs.estimate import (
     LOW_SHARE,
     estimate_summary,
 )
+from toolkit.runs.gateway import Endpoint, most_tokens, worst_aud
 from toolkit.study import Study
 from toolkit.words import JUDGE_ROLES
 

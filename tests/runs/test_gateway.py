@@ -16,9 +16,8 @@ from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import Price
-from toolkit.runs.endpoints import Endpoint
 from toolkit.runs.execution import each, run_anywhere
-from toolkit.runs.gateway import Gateway
+from toolkit.runs.gateway import Endpoint, Gateway
 from toolkit.runs.ledger import Busy, Claim, Ledger
 from toolkit.runs.limits import RetryPolicy
 from toolkit.store.connection import Store

@@ -17,7 +17,7 @@ from stub_server import Fault, StubServer
 from stub_study import batch_study, plain
 from waiting import wait_for
 
-from toolkit.runs import endpoints, progress
+from toolkit.runs import gateway, progress
 from toolkit.runs.limits import Limiter
 from toolkit.runs.progress import Progress, duration
 from toolkit.study import Study
@@ -227,7 +227,7 @@ def test_who_waits_for_a_limit_is_told(
     """The provider asks for a pause, or the study's own limit is reached: the line says whose it is and how long."""
     log = stderr(monkeypatch)
     monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
-    monkeypatch.setattr(endpoints, "Limiter", partial(Limiter, minute=3.0))
+    monkeypatch.setattr(gateway, "Limiter", partial(Limiter, minute=3.0))
     with StubServer(faults=[fault]) as server:
         study = unjudged_study(tmp_path, server.openai_url, concurrency=1, **settings)
         assert study.execute().succeeded == 12

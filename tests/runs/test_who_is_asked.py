@@ -17,8 +17,8 @@ from toolkit.models.base import Usage
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens
 from toolkit.prompts.dataset import load_dataset
-from toolkit.runs.endpoints import SHARE_ENV, endpoints_of, share_of
 from toolkit.runs.estimate import EXPECTED_REPLY_TOKENS, confirm_needed, estimate_summary
+from toolkit.runs.gateway import SHARE_ENV, endpoints_of, share_of
 from toolkit.runs.provenance import asked_models
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from toolkit.errors import InputError
 from toolkit.stats.human.alt_test import _against, alternative_annotator_test
 
 
@@ -162,15 +161,3 @@ def test_two_people_are_named_as_too_few_and_infinite_scores_are_left_out():
     assert any("2 people" in note for note in found.notes)
     assert any("1 infinite" in note for note in found.notes)
     assert len(found.frame()) == 4
-
-
-def test_what_cannot_be_used_is_refused():
-    runs, human = rated()
-    with pytest.raises(InputError, match="lack the column rater"):
-        alternative_annotator_test(runs, human.drop(columns="rater"))
-    with pytest.raises(InputError, match="scored answer 0 twice"):
-        alternative_annotator_test(pd.concat([runs, runs]), human)
-    with pytest.raises(InputError, match="person scored answer 0 twice"):
-        alternative_annotator_test(runs, pd.concat([human, human]))
-    with pytest.raises(InputError, match="epsilon"):
-        alternative_annotator_test(runs, human, epsilon=1.5)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.errors import InputError
 from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.agreement.kappa import weighted_kappa
 from toolkit.stats.human.alt_test import alternative_annotator_test
@@ -114,18 +113,3 @@ def test_nobody_rated_and_one_person_rated():
     one = calibrate(runs, judgements, human[human["rater"] == "r0"])
     assert one.means["all"].calibrated.low is not None
     assert one.alt_tests["ensemble"].passed is None
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (lambda r, j, h: (pd.concat([r, r]), j, h), "is there twice"),
-        (lambda r, j, h: (r, j, pd.concat([h, h])), "rating of .* is there twice"),
-        (lambda r, j, h: (r.drop(columns="base"), j, h), "lack the column base"),
-        (lambda r, j, h: (r, j, h.assign(run_id="x")), "twice|not among"),
-        (lambda r, j, h: (r[~r["run_id"].isin(h["run_id"])], j, h), "is not among the runs"),
-    ],
-)
-def test_what_cannot_be_used_is_refused(change, says):
-    with pytest.raises(InputError, match=says):
-        calibrate(*change(*study()))

@@ -6,9 +6,7 @@ import json
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from toolkit.errors import InputError
 from toolkit.stats.comparisons.ceiling import ceiling
 from toolkit.stats.inference.proportions import share
 
@@ -75,19 +73,3 @@ def test_an_empty_group_and_a_frame_without_groups():
     assert list(bare.shares) == ["all"]
     assert bare.shares["all"][0].low < 0.5
     assert len(bare.frame()) == 2
-
-
-@pytest.mark.parametrize(
-    ("frame", "limit", "says"),
-    [
-        (scores().assign(composite=5.5), 0.3, "no score from 0 to 5"),
-        (scores().assign(composite=np.inf), 0.3, "no score from 0 to 5"),
-        (scores().assign(composite="good"), 0.3, "'good' is not a number"),
-        (scores().assign(base=None), 0.3, "the base is empty"),
-        (scores().drop(columns="composite"), 0.3, "lack the column composite"),
-        (scores(), 0, "limit"),
-    ],
-)
-def test_what_cannot_be_used_is_refused(frame, limit, says):
-    with pytest.raises(InputError, match=says):
-        ceiling(frame, limit=limit)

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import ttost_paired
 
-from toolkit.errors import InputError
 from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent
 
 
@@ -27,26 +26,6 @@ def test_the_p_value_is_that_of_statsmodels_and_agrees_with_its_interval(
     assert (turned.low, turned.high, turned.p_value) == pytest.approx(
         (-found.high, -found.low, found.p_value)
     )
-
-
-@pytest.mark.parametrize(
-    ("differences", "note"),
-    [([], "0 base"), ([0.1], "1 base"), ([0.0] * 5, "equal"), ([0.1, 0.1 + 1e-15, 0.1], "equal")],
-)
-def test_what_has_no_spread_has_no_p_value_and_says_why(differences: list[float], note: str) -> None:
-    """No base, one base, equal differences, differences that are rounding."""
-    found = equivalence("M-S", differences, 0.25, scale=4.0)
-    assert found.p_value is None
-    assert found.low is None
-    assert note in found.note
-    assert judged_equivalent([found]) == (found,)
-
-
-@pytest.mark.parametrize("margin", [0, -0.1, float("nan"), float("inf")])
-def test_a_margin_that_is_none_is_refused(margin: float) -> None:
-    """Nought, below nought, no number, infinite."""
-    with pytest.raises(InputError, match="margin"):
-        equivalence("M-S", [0.1, 0.2], margin)
 
 
 def test_verdicts_are_after_holm_and_say_the_margin() -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import variance_components
-from toolkit.stats.generalizability.d_study import decision_study
 from toolkit.stats.generalizability.design import Design
-from toolkit.stats.generalizability.g_study import generalizability_study
+from toolkit.stats.generalizability.g_study import decision_study, generalizability_study
 from toolkit.stats.generalizability.study_scores import study_generalizability
 
 SHROUT = json.loads((Path(__file__).parents[1] / "golden" / "shrout_fleiss_1979.json").read_text("utf-8"))

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from toolkit.errors import InputError
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model, equivalence
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
@@ -116,22 +115,6 @@ def test_the_frame_has_one_row_per_result():
     assert list(frame["comparison"]) == ["mean of bin"] * 3 + ["difference"] * 3 + ["effect size"] * 9
     assert list(frame["name"][:4]) == ["S", "M", "L", "M-S"]
     assert tuple(frame.columns) == ("comparison", *COLUMNS)
-
-
-@pytest.mark.parametrize(
-    ("runs", "message"),
-    [
-        (study().assign(length_bin="XL"), "length bin 'XL'"),
-        (study().assign(composite="good"), "'good' is not a finite number"),
-        (study().assign(composite=float("inf")), "not a finite number"),
-        (study().assign(base=None), "the base is empty"),
-        (study().drop(columns="composite"), "lack the column composite"),
-        (pd.concat([study().assign(run_id=study().index.astype(str))] * 2), "run '0' is there 2 times"),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(runs, message):
-    with pytest.raises(InputError, match=message):
-        compare_lengths(runs)
 
 
 def test_the_tests_of_any_difference_are_made_where_asked_over_complete_bases():

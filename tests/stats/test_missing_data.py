@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from toolkit.errors import InputError
 from toolkit.stats.comparisons.missing_data import CASES, imbalance_test, missing_bounds, missing_data
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 
@@ -109,21 +108,6 @@ def test_cells_that_do_not_exist_stay_empty():
     assert found.p_value == pytest.approx(0.25, abs=0.03)
 
 
-@pytest.mark.parametrize(
-    ("gone", "levels", "bases", "says"),
-    [
-        ([True, False], ["S", "S"], [0, 1], "one bin only"),
-        ([False, False], ["S", "L"], [0, 0], "nothing is missing"),
-        ([True, True], ["S", "L"], [0, 0], "everything is missing"),
-        ([True, False], ["S", "L"], [0, 1], "no base has two bins"),
-    ],
-)
-def test_without_a_test_it_says_why(gone, levels, bases, says):
-    found = imbalance_test("bin", np.array(gone), np.array(levels), np.array(bases))
-    assert found.p_value is None
-    assert says in found.sentence()
-
-
 def test_one_base_and_nothing_scored_give_results():
     runs = study(bases=1)
     assert missing_data(runs).overall[0].estimate == 0.0
@@ -131,15 +115,6 @@ def test_one_base_and_nothing_scored_give_results():
     assert empty.overall[0].estimate == 1.0
     assert all(one.estimate is None for one in empty.bounds.contrasts["complete cases"])
     assert "M-S is not estimable" in empty.sentence()
-
-
-def test_what_cannot_be_used_is_refused():
-    with pytest.raises(InputError, match="lack the column model"):
-        missing_data(study().drop(columns="model"))
-    with pytest.raises(InputError, match="base"):
-        missing_data(study().assign(base=None))
-    with pytest.raises(InputError, match="there 2 times"):
-        missing_data(pd.concat([study(), study()]))
 
 
 def test_no_scores_within_the_scale_take_a_contrast_beyond_its_bounds():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from toolkit.errors import InputError
 from toolkit.stats.prompt_length.mixed_model import fit_blocks, mixed_model
 from toolkit.stats.prompt_length.omnibus import repeated_measures
 
@@ -125,43 +122,3 @@ def test_an_effect_is_found_and_its_p_value_corrected() -> None:
     assert [term.term for term in found.terms if term.p_holm < 0.05] == ["length"]
     assert all(term.p_holm >= term.p_value for term in found.terms)
     assert list(found.frame()["term"])[:3] == ["length", "scenario", "model"]
-
-
-@pytest.mark.parametrize(
-    ("runs", "note"),
-    [
-        (study().assign(composite=np.nan), "0 length bins"),
-        (study().query("length_bin == 'S'"), "1 length bin"),
-        (study(bases=4), "4 bases in 3 scenarios"),
-        (study().assign(composite=4.0), "do not differ at all"),
-        (study().query("model != 'm1' or length_bin != 'L' or scenario != 'SOC'"), "1 of 27 combinations"),
-    ],
-)
-def test_a_model_that_cannot_be_fitted_says_why(runs: pd.DataFrame, note: str) -> None:
-    """Nothing judged, one bin, too few bases, constant scores, an empty cell."""
-    found = mixed_model(runs)
-    assert found.terms == ()
-    assert found.note.startswith("not estimable: ")
-    assert note in found.note
-    assert note in found.sentence()
-    assert json.dumps(found.to_dict(), allow_nan=False)
-    assert found.frame().empty
-
-
-def test_equal_differences_within_bases_have_no_error_to_hold_them_against() -> None:
-    """Scores that are base plus length, exactly and up to 1e-12."""
-    runs = study()
-    base, place = pd.factorize(runs["base"])[0], pd.factorize(runs["length_bin"])[0]
-    rng = np.random.default_rng(1)
-    for noise in (0.0, 1e-12):
-        scores = 2 + 0.1 * base + 0.3 * place + rng.normal(0, 1, len(runs)) * noise
-        assert "within bases do not vary" in mixed_model(runs.assign(composite=scores)).note
-
-
-def test_a_base_in_two_scenarios_is_refused() -> None:
-    """So is a frame without scenarios."""
-    runs = study()
-    with pytest.raises(InputError, match="two scenarios"):
-        mixed_model(runs.assign(scenario=["SOC", "GRC", "CTI"] * 27))
-    with pytest.raises(InputError, match="lack the column scenario"):
-        mixed_model(runs.drop(columns="scenario"))

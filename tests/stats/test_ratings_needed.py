@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 
-from toolkit.errors import InputError
 from toolkit.stats.human.ppi import prediction_powered_mean
 from toolkit.stats.human.ratings_needed import ratings_for_agreement, ratings_for_mean
 from toolkit.stats.result import Estimate, plain
@@ -117,11 +116,3 @@ def test_without_a_calibrated_mean_there_is_no_number():
     found = ratings_for_mean(prediction_powered_mean("m", [], [], [1.0, 2.0]), 0.5)
     assert found.needed is None
     assert "no answer was rated" in found.sentence()
-
-
-@pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_width_that_cannot_be_is_refused(wrong):
-    with pytest.raises(InputError, match="width"):
-        ratings_for_agreement(Estimate("k", 0.5, 0.3, 0.7, n={"answers": 9}), wrong)
-    with pytest.raises(InputError, match="width"):
-        ratings_for_mean(mean_of()[0], wrong)

@@ -163,10 +163,11 @@ def test_a_study_without_replies_is_refused(study_file: Callable[..., Path]) -> 
 
 
 def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
-    demo_like_study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study_file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One card a judge; the files of a card are written where they should be."""
-    with Study.load(demo_like_study) as study:
+    with Study.load(study_file('note = "Scripted models answer and judge."')) as study:
+        study.execute(progress=False)
         result = probe_judges(study.plan, study.store, replies=2, attacks=1, progress=False)
         with pytest.raises(InputError, match="score 'beauty' is unknown"):
             result.frame("beauty")
@@ -174,7 +175,7 @@ def test_cards_and_shifts_of_one_dimension_rest_on_the_study_and_on_its_probes(
         assert originals == [pair.original.scores["clarity"] for pair in result.pairs]
         cards = cards_of(study, result)
         assert [card.judge for card in cards] == ["primary", "secondary", "tertiary"]
-        assert cards[0].agreement[0].n == {"answers": 36, "bases": 12}
+        assert cards[0].agreement[0].n == {"answers": 6, "bases": 2}
         assert [one.kind for one in cards[0].probes] == list(HARM)
         assert not cards_of(study)[0].probes
         # Drawing takes a second a card.

@@ -153,8 +153,7 @@ def _matches(cell: Cell, exclusion: Cell) -> bool:
 
 def plan_batch(template: Path, cells: Sequence[Mapping[str, Any]], folder: Path, where: str) -> BatchPlan:
     """Return what a batch will run; each file is read once, so that all its notebooks are planned from one state."""
-    content = read_bytes(template)
-    notebook = notebook_of(content, str(template))
+    content, notebook = _opened(template)
     known, shows = parameters_of(notebook, str(template)), reads_store(notebook, str(template))
     source = functools.cache(functools.partial(_source, folder, shows))
     texts = [[c.cell_type, c.source, sorted(c.metadata.get("tags", ()))] for c in notebook.cells]
@@ -289,23 +288,18 @@ class Parameter:
     default: Any
 
 
-def read_bytes(template: Path) -> bytes:
-    """Return the content of the file of a template."""
+def _opened(template: Path) -> tuple[bytes, Any]:
+    """Return the content of the file of a template, and the notebook in it as one of format 4."""
     if not template.is_file():
         raise InputError(f"{template}: no such template")
     try:
-        return template.read_bytes()
+        content = template.read_bytes()
+        return content, nbformat.reads(content.decode("utf-8"), as_version=4)
     except OSError as error:
         raise InputError(f"{template}: cannot be read ({error.strerror})") from None
-
-
-def notebook_of(content: bytes, where: str) -> Any:
-    """Return the content of a notebook file as a notebook of format 4."""
-    try:
-        return nbformat.reads(content.decode("utf-8"), as_version=4)
     except Exception as error:  # nbformat raises what its parts raise
         said = " ".join(str(error).split())[:200]
-        raise InputError(f"{where}: is no notebook ({type(error).__name__}: {said})") from None
+        raise InputError(f"{template}: is no notebook ({type(error).__name__}: {said})") from None
 
 
 def reads_store(notebook: Any, where: str) -> bool:
@@ -372,7 +366,7 @@ def _kind_of(annotation: ast.expr) -> Any:
 def check_parameters(template: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters as a notebook can be given them; refuse what the template does not take."""
     where = str(template)
-    return fitting(parameters_of(notebook_of(read_bytes(template), where), where), parameters, where)
+    return fitting(parameters_of(_opened(template)[1], where), parameters, where)
 
 
 def fitting(known: Mapping[str, Parameter], given: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def serve(slot: int, orders: str, at_once: int, wanted: dict[str, str] | None = 
     """Have a process take orders until all are through; one that dies over a notebook fails that one only."""
     if wanted and (said := differences(wanted, orders)):
         raise ToolkitError(f"worker {socket.gethostname()}: {said}")
-    from toolkit.runs.endpoints import SHARE_ENV
+    from toolkit.runs.gateway import SHARE_ENV
 
     # Plain lines of progress, a share of the limits for each notebook, and Ctrl-C in the terminal is ours to pass on.
     environment = {**os.environ, "TOOLKIT_BATCH": "1", SHARE_ENV: str(at_once)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import random
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -56,19 +56,15 @@ class Altering:
         return random.Random(f"{what} {self.seed} {self.text}")
 
 
-def probes_of(one: Altering, kinds: Collection[str] = ()) -> tuple[Probe, ...]:
+def probes_of(one: Altering) -> tuple[Probe, ...]:
     """Return the altered versions of one reply, the same for the same arguments.
 
     Examples
     --------
-    >>> probes = probes_of(Altering("Close port 443.", 7), ("planted", "shuffled"))
-    >>> [(probe.kind, probe.variant, probe.reason) for probe in probes]
+    >>> [(probe.kind, probe.variant, probe.reason) for probe in probes_of(Altering("Close port 443.", 7))[1:]]
     [('planted', 'port', None), ('shuffled', 'paragraphs', 'one paragraph: nothing can be put into another order')]
     """
-    kinds = kinds or tuple(KINDS)
-    if unknown := [kind for kind in kinds if kind not in KINDS]:
-        raise InputError(f"probe {unknown[0]!r} is unknown; use {', '.join(KINDS)}")
-    made = [probe for kind, make in KINDS.items() if kind in kinds for probe in make(one)]
+    made = [probe for make in KINDS.values() for probe in make(one)]
     if one.text.strip():
         return tuple(made)
     return tuple(Probe(probe.kind, probe.variant, None, reason=EMPTY) for probe in made)
@@ -313,10 +309,8 @@ def _joined(section: tuple[_Part, ...]) -> str:
 
 # --- padding: general sentences that say nothing of the task --------------------------------------------------------
 
-PADDING: Final = 0.5
-"""How much longer a padded reply is, as a share of its tokens (o200k_base)."""
-SENTENCES: Final = 4
-"""Sentences in one paragraph of padding."""
+PADDING: Final = 0.5  # how much longer a padded reply is, as a share of its tokens (o200k_base)
+SENTENCES: Final = 4  # sentences in one paragraph of padding
 
 
 def _padded(one: Altering) -> list[Probe]:

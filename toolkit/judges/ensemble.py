@@ -11,8 +11,7 @@ from toolkit.judges.judgement import Judgement
 from toolkit.scoring import aggregate_dimensions
 from toolkit.words import DIMENSIONS
 
-ENOUGH_JUDGES = 2
-"""Fewer judges than this leave the run unjudged (DESIGN decision 2)."""
+ENOUGH_JUDGES = 2  # fewer judges than this leave the run unjudged (DESIGN decision 2)
 SCORES = (*DIMENSIONS, "composite", "composite_strict")
 
 

@@ -20,8 +20,7 @@ from toolkit.words import one_line
 
 READABLE: Final = ("sentence", "list_item", "table_row")
 """Kinds that count as sentences; a heading announces and code is not prose."""
-SAME: Final = 0.9
-"""Cosine of two sentences' word counts from which the later one only repeats the earlier."""
+SAME: Final = 0.9  # cosine of two sentences' word counts from which the later one only repeats the earlier
 LINE_LENGTH: Final = 300
 """Longest line of a sentence in a judge's prompt, in characters: the whole reply stands beside it anyway."""
 NO_SENTENCES: Final = "(none: the reply has no sentences)"

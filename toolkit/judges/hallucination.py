@@ -28,8 +28,7 @@ MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 MOST_VOTES: Final = 1000
 """Largest k; also the distance between the repeat indices of two judges that are one model, so that their calls
 stay apart whatever their k."""
-SPLIT: Final = "split"
-"""Why there is no decision when the score is exactly one half."""
+SPLIT: Final = "split"  # why there is no decision when the score is exactly one half
 REASONS: Final = (
     *("empty", "refusal", "filtered", "truncated"),
     *("no verdict", "two verdicts", "not a score", "out of range"),

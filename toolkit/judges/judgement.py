@@ -120,7 +120,7 @@ async def judge(
     if scores is None:
         return found
     asked = rubric.names if manner.expected and at_once else ()
-    expected = expected_scores(answers[-1].reply.raw, asked)
+    expected = expected_scores(answers[-1].reply.raw, asked) if asked else {}
     return replace(
         found,
         scores=scores,

@@ -26,8 +26,7 @@ from toolkit.files import read_rows
 
 SHIPPED: Final = {"security": "security_hallucinations.jsonl"}
 """Labelled sets that ship with the toolkit, by name; what they are stands in the ``.md`` file beside each."""
-SUMMARIZE: Final = "Summarize the document."
-"""The question of an item that is a summary."""
+SUMMARIZE: Final = "Summarize the document."  # the question of an item that is a summary
 _LABELS: Final = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 

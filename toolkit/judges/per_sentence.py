@@ -51,10 +51,8 @@ Minor 1 and major 5 are the MQM weights of Freitag et al. (2021), "Experts, Erro
 of Human Evaluation for Machine Translation", TACL 9, 1460-1474; 25 is their weight of a passage that is no
 translation at all, and GEMBA-MQM (Kocmi & Federmann 2023, WMT, 768-775) gives it to every critical error.
 """
-WORST: Final = 25.0
-"""Weight at which a score reaches 0: one critical finding."""
-MOST_FINDINGS: Final = 8
-"""Most findings a judge may report of one segment."""
+WORST: Final = 25.0  # weight at which a score reaches 0: one critical finding
+MOST_FINDINGS: Final = 8  # most findings a judge may report of one segment
 TOKENS_PER_SEGMENT: Final = 20.0
 """Tokens (o200k_base) of one segment, on average.
 

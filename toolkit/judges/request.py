@@ -35,8 +35,7 @@ REPAIR: Final = (
     "asked for and with nothing before or after it. Be brief."
 )
 """What a judge is told of its error. What it wrote stands before, in its own turn."""
-NOT_REPAIRED: Final = ("refusal", "filtered")
-"""A model that will not answer is not talked into it."""
+NOT_REPAIRED: Final = ("refusal", "filtered")  # a model that will not answer is not talked into it
 UNANSWERED: Final = "unanswered"
 """What the reason of a judgement starts with when not all of its requests got a reply: asking again may help."""
 
@@ -65,8 +64,7 @@ class Manner:
         return " ".join(words for words in (told[self.focus], again) if words)
 
 
-PLAIN = Manner()
-"""One request, no focus sentences, one repair."""
+PLAIN = Manner()  # one request, no focus sentences, one repair
 
 
 @dataclass(frozen=True)

@@ -92,13 +92,13 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
         held = in_sample or (kind, value) in asked or value.lower() in given.lower()
         if held or not _excused(text, start, end, kind):
             claims.append(("address" if kind == "network" else kind, start, end, held))
-    for number, number_kind in _numbered(text, bare, question, facts):
+    for number, number_kind in _numbered(bare, question, facts):
         given_too = bool(set(number.values) & asked_numbers)
         decided = True if given_too else _holds_number(number_kind, number, facts)
         name = number_kind[0]
         if decided or (decided is False and not _excused(text, number.start, number.end, name)):
             claims.append((name.removeprefix("simple "), number.start, number.end, decided))
-    claims += _rows(text, bare, named, facts)
+    claims += _rows(bare, named, facts)
     claims += _of_each(text, facts)
     word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
     if word and _ASKS_A_NAME.search(question) and word[1].lower() not in _NO_NAMES:
@@ -125,9 +125,7 @@ _EACH: Final = re.compile(
 )
 
 
-def _rows(
-    text: str, bare: str, named: Collection[Mention], facts: Facts
-) -> Iterator[tuple[str, int, int, bool]]:
+def _rows(bare: str, named: Collection[Mention], facts: Facts) -> Iterator[tuple[str, int, int, bool]]:
     """Yield packets named, in a clause, beside what neither they nor their exchange hold."""
     numbers_ = facts.values("number")
     for match in _PACKET.finditer(bare):
@@ -303,7 +301,7 @@ _TIME: Final = re.compile(r"(?:m|u|µ|μ)?s(?:ecs?)?|m?secs?|(?:milli)?seconds?|
 _SIZE: Final = re.compile(r"[kmg]?i?b|(?:kilo|kibi|mega)?bytes?|octets?|k|kbs")
 
 
-def _numbered(text: str, bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, _Kind]]:
+def _numbered(bare: str, question: str, facts: Facts) -> Iterator[tuple[Number, _Kind]]:
     """Yield the numbers of an answer with what the words around them make them; others are no claims."""
     found = list(numbers_in(bare))
     rest = bare

@@ -123,7 +123,12 @@ def _made(kind: str, match: re.Match[str]) -> Iterator[Mention]:
     """Return what a match of one kind names; nothing where it is something else."""
     text = match[0]
     if kind in ("url", "v4", "v6", "host"):
-        accepted = {"url": _is_url, "v4": _is_v4, "v6": _is_v6, "host": _is_host}[kind]
+        accepted = {
+            "url": lambda url: re.search(r"\w", url["host"]),
+            "v4": _is_v4,
+            "v6": _is_v6,
+            "host": _is_host,
+        }[kind]
         if accepted(match):
             yield from _of_authority(match)
     elif kind == "root":
@@ -171,10 +176,6 @@ def _trimmed(path: str) -> str:
         if path.endswith(closing) and opening not in path:
             path = path.rstrip(closing + ".,;:!?*_")
     return path
-
-
-def _is_url(match: re.Match[str]) -> bool:
-    return bool(re.search(r"\w", match["host"]))
 
 
 def _is_v4(match: re.Match[str]) -> bool:

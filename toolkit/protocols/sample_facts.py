@@ -216,14 +216,15 @@ class Facts:
     def sizes(self) -> frozenset[float]:
         """Sizes in bytes: those of packets, and sum, mean, smallest and largest of every set of rows."""
         found: set[float] = set()
-        for name in ("length", "payload_length"):
-            if name not in self.frame:
-                continue
-            size = [float(value or 0) for value in self._column(name)]
+        for size in self._bytes():
             for _, indices in self.groups():
                 inside = [size[index] for index in indices]
                 found |= {sum(inside), mean(inside), median(inside), *inside}
         return frozenset(found)
+
+    def _bytes(self) -> list[list[float]]:
+        names = [name for name in ("length", "payload_length") if name in self.frame]
+        return [[float(value or 0) for value in self._column(name)] for name in names]
 
     @cached_property
     def shares(self) -> frozenset[float]:
@@ -240,8 +241,7 @@ class Facts:
         if "time" not in self.frame or not self.every:
             return frozenset()
         time = [float(value) for value in self.frame["time"]]
-        names = [name for name in ("length", "payload_length") if sized and name in self.frame]
-        columns = [[float(value or 0) for value in self._column(name)] for name in names]
+        columns = self._bytes() if sized else []
         found: set[float] = set()
         for rows, indices in self.groups():
             if rows & ~base:
@@ -270,12 +270,7 @@ def cell_text(value: Any) -> str | None:
 
 
 def _indices(rows: int) -> list[int]:
-    found = []
-    while rows:
-        lowest = rows & -rows
-        found.append(lowest.bit_length() - 1)
-        rows ^= lowest
-    return found
+    return [index for index, bit in enumerate(reversed(bin(rows))) if bit == "1"]
 
 
 def _rows_of(cells: list[str | None]) -> dict[str, int]:

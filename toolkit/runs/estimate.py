@@ -18,8 +18,8 @@ from toolkit.models.registry import key_fault, read_environment
 from toolkit.models.tokens import count_tokens
 from toolkit.plan import Plan
 from toolkit.runs.budget import spent_and_held
-from toolkit.runs.endpoints import MESSAGE_TOKENS, at_once_of, named_models
 from toolkit.runs.execution import IN_ORDER_UP_TO
+from toolkit.runs.gateway import MESSAGE_TOKENS, at_once_of, named_models
 from toolkit.runs.progress import duration
 from toolkit.runs.run_state import RunState, calls_of_judge, judge_requests, judge_shares, states_ahead
 from toolkit.store.connection import Store
@@ -104,7 +104,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             read = all(one.request is None or known[one.run.model].measured for one, _ in shares)
             experience = replace(experience, measured=experience.measured and read)
         named = {call_id for one in seen if one.answered_by(role) for call_id in one.said[role].calls}
-        each = len(judge_requests(plan, role, task="", response="")) // plan.manner.repeats
+        each = len(judge_requests(plan, role)[0])
         known_calls = len(paid - named) + len(named) * each
         rows.append(_row(plan, role, judge.name, spec, tokens, known_calls, experience))
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
@@ -330,7 +330,7 @@ def judge_tokens(
     encoding, times = spec.counted_by
     shares = {name: _shares(answerer, spec) for name, answerer in plan.models.items()}
     # One request stands for all that a judge makes about a reply: they differ in a few words.
-    request = judge_requests(plan, role, task="", response="")[0]
+    request = judge_requests(plan, role)[0][0]
     words = times * sum(count(message.content, encoding) for message in request.messages)
     # A provider may bill the schema like a text; not all do.
     extra = MESSAGE_TOKENS * len(request.messages) + times * count(request.response_schema or "", encoding)

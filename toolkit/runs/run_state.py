@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -13,8 +13,8 @@ from toolkit.models.base import ModelRequest
 from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.ledger import Ledger
 from toolkit.store.connection import Store
-from toolkit.store.documents import Judgement, OutputBlob, Run
-from toolkit.store.records import Stored, stored_runs
+from toolkit.store.documents import Judgement, Run
+from toolkit.store.records import Stored, reply_texts, stored_runs
 
 _OF_JUDGEMENT: Final = ("run_id", "judge", "model", "rubric_hash", "call_id", "answered", "failed", "reason")
 
@@ -135,15 +135,15 @@ def judge_shares(
     Equal requests are one call. Of a reply that is still to come nobody knows whether it will equal another.
     """
     there = [state for state in states if state.request is None]
-    texts = _texts(store, (state.stored.blob_id for state in there if state.text is None and state.stored))
+    texts = reply_texts(store, (state.stored for state in there if state.text is None and state.stored))
     wanted: dict[tuple[str, str, int], list[str]] = {}
     for state in there:
         blob_id = state.stored.blob_id if state.stored else None
         text = state.text if state.text is not None else texts.get(blob_id or "")
         if text is not None and plan.test.judged:
             run = state.run
-            requests = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
-            wanted[run.key] = [request.identity() for request in requests]
+            each = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
+            wanted[run.key] = [request.identity() for requests in each for request in requests]
     paid = set(Ledger(store, plan.study.name).prefetch(call for ids in wanted.values() for call in ids))
     counted, left = set(paid), []
     for state in states:
@@ -156,26 +156,13 @@ def judge_shares(
 
 
 def judge_requests(
-    plan: Plan, role: str, *, task: str, response: str, repeat: int = 0
-) -> tuple[ModelRequest, ...]:
-    """Return every request that one judge is sent about one run, repairs left out."""
-    each = _judgements(plan, role, task=task, response=response, repeat=repeat)
-    return tuple(request for requests in each for request in requests)
-
-
-def _judgements(
-    plan: Plan, role: str, *, task: str, response: str, repeat: int
+    plan: Plan, role: str, *, task: str = "", response: str = "", repeat: int = 0
 ) -> list[Sequence[ModelRequest]]:
-    """Return the requests of each time that a judge judges a run; the first of them names the judgement."""
+    """Return the requests of each time that one judge judges a run, repairs left out; the first names the judgement."""
+    judges = [plan.judges[role].of_run(repeat, again) for again in range(plan.manner.repeats)]
     return [
-        judgement_requests(
-            plan.judges[role].of_run(repeat, again),
-            plan.rubric,
-            task=task,
-            response=response,
-            manner=plan.manner,
-        )
-        for again in range(plan.manner.repeats)
+        judgement_requests(judge, plan.rubric, task=task, response=response, manner=plan.manner)
+        for judge in judges
     ]
 
 
@@ -216,24 +203,19 @@ def _said_by_some(plan: Plan, store: Store, states: Mapping[str, RunState]) -> d
         same = document["rubric_hash"] == plan.rubric.digest
         if same and names.get(document["judge"]) == document["model"]:
             found[document["run_id"]][document["call_id"]] = document
-    blob_ids = {run_id: stored.blob_id or "" for run_id in found if (stored := states[run_id].stored)}
-    texts = _texts(store, blob_ids.values())
+    answered = {run_id: stored for run_id in found if (stored := states[run_id].stored)}
+    texts = reply_texts(store, answered.values())
     said: dict[str, dict[str, Said]] = {}
     for run_id, documents in found.items():
         run = states[run_id].run
-        text, said[run_id] = texts.get(blob_ids[run_id], ""), {}
+        text, said[run_id] = texts.get(answered[run_id].blob_id or "", ""), {}
         for role in plan.judges_of(run.model):
-            each = _judgements(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
+            each = judge_requests(plan, role, task=run.prompt.text, response=text, repeat=run.repeat)
             kept = [documents.get(requests[0].identity()) for requests in each]
             there = [judgement for judgement in kept if judgement is not None]
             if there:
-                answered = len(there) == len(kept) and all(judgement["answered"] for judgement in there)
+                whole = len(there) == len(kept) and all(judgement["answered"] for judgement in there)
                 reasons = [judgement["reason"] or "unknown" for judgement in there if judgement["failed"]]
                 calls = tuple(judgement["call_id"] for judgement in there)
-                said[run_id][role] = Said(answered, next(iter(reasons), None), calls)
+                said[run_id][role] = Said(whole, next(iter(reasons), None), calls)
     return said
-
-
-def _texts(store: Store, blob_ids: Iterable[str | None]) -> dict[str, str]:
-    blobs = store.find_by(OutputBlob, "blob_id", filter(None, blob_ids), only=("blob_id", "content"))
-    return {blob["blob_id"]: blob["content"] for blob in blobs}

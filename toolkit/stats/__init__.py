@@ -26,9 +26,10 @@ _WHERE = {
     "toolkit.stats.detection.prevalence": "corrected_prevalence lang_reiczigel Prevalence",
     "toolkit.stats.detection.rates": "auc Classification classify Confusion mcnemar",
     "toolkit.stats.generalizability.components": "variance_components VarianceComponents",
-    "toolkit.stats.generalizability.d_study": "Costs decision_study DecisionPlan DecisionStudy",
     "toolkit.stats.generalizability.design": "components_table Design",
-    "toolkit.stats.generalizability.g_study": "Generalizability generalizability_study",
+    "toolkit.stats.generalizability.g_study": (
+        "Costs decision_study DecisionPlan DecisionStudy Generalizability generalizability_study"
+    ),
     "toolkit.stats.generalizability.study_scores": "study_generalizability StudyGeneralizability",
     "toolkit.stats.human.alt_test": "alternative_annotator_test AltTest",
     "toolkit.stats.human.calibration": "calibrate Calibration compare_with_people",

@@ -192,11 +192,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, Estimate | Result):
         return value.to_dict()
     if isinstance(value, Mapping):
-        return {_text(key, ", "): plain(one) for key, one in value.items()}
+        return {", ".join(map(str, _parts(key))): plain(one) for key, one in value.items()}
     if isinstance(value, tuple | list):
         return [plain(one) for one in value]
     if isinstance(value, pd.DataFrame):
-        return value.to_dict("records")
+        return value.astype(object).where(value.notna(), None).to_dict("records")
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     return value
@@ -227,10 +227,6 @@ def estimates_frame(keyed: Iterable[tuple[str, Estimate]], key: str) -> pd.DataF
     return frame.astype(dict.fromkeys(numbers, "float64"))
 
 
-_EMPTY = ("result", "results")
-"""Names of fields that say nothing of what is in them."""
-
-
 def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
     """Return all estimates of a result, however it is built, with the names of what holds them.
 
@@ -240,7 +236,12 @@ def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
     [('by judge', 'ICC(A,1)')]
     """
     return [
-        (" ".join(part for part, _ in groupby(part for part in place if part not in _EMPTY)), found)
+        (
+            " ".join(
+                part for part, _ in groupby(part for part in place if part not in ("result", "results"))
+            ),
+            found,
+        )
         for place, found in _walk(result, ())
     ]
 
@@ -261,6 +262,9 @@ def _walk(result: Any, place: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
             yield from _walk(value, place)
 
 
-def _text(key: Any, between: str = " ") -> str:
-    parts = key if isinstance(key, tuple) else (key,)
-    return between.join(map(str, parts)) if between != " " else " ".join(map(str, parts)).replace("_", " ")
+def _text(key: Any) -> str:
+    return " ".join(map(str, _parts(key))).replace("_", " ")
+
+
+def _parts(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)

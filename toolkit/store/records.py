@@ -279,16 +279,20 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
     """
     ids = tuple(call_ids)
     kept, again = (kept_documents(one, study, ids) for one in (store, rebuilt))
-    ours = {**_runs(kept), **_judgements(kept)}
-    theirs = {**_runs(again), **_judgements(again)}
+    ours, theirs = _named(kept), _named(again)
+    own = {"_id", "run_id", *_MOMENTS}  # what is given when a record is written
     for name in sorted({*ours, *theirs}):
-        if name not in ours:
+        mine, other = ours.get(name), theirs.get(name)
+        if mine is None:
             yield f"{name}: is missing, and the ledger gives it"
-        elif name not in theirs:
-            if ours[name].get("status") != "failed":
+        elif other is None:
+            if mine.get("status") != "failed":
                 yield f"{name}: the ledger does not give it"
-        elif parts := _differing(ours[name], theirs[name]):
-            yield f"{name}: {', '.join(parts)} differ from what the ledger gives"
+        else:
+            before = {"call_ids"} - mine.keys()  # a judgement of before names one call
+            parts = [part for part in {*mine, *other} - own - before if mine.get(part) != other.get(part)]
+            if parts:
+                yield f"{name}: {', '.join(sorted(parts))} differ from what the ledger gives"
     runs = [run for run in kept.stored().values() if run.blob_id]
     texts = reply_texts(store, runs)
     for run in runs:
@@ -302,28 +306,17 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
 def counts_of(store: Store, study: str, call_ids: Iterable[str]) -> tuple[int, int]:
     """Return how many runs of a study the store holds, and how many judgements of them count."""
     kept = kept_documents(store, study, call_ids)
-    return len(kept.runs), len(_judgements(kept))
+    return len(kept.runs), len(_named(kept)) - len(kept.runs)
 
 
-def _runs(kept: Kept) -> dict[str, Mapping[str, Any]]:
-    return {
-        f"run of {prompt} by {model}, repeat {repeat}": run
-        for (prompt, model, repeat, _), run in kept.runs.items()
-    }
-
-
-def _judgements(kept: Kept) -> dict[str, Mapping[str, Any]]:
-    """Return the judgements that count: those whose calls the run names."""
+def _named(kept: Kept) -> dict[str, Mapping[str, Any]]:
+    """Return runs, and the judgements that count, those whose calls a run names, by what a reader calls them."""
     said = {(one["run_id"], one["call_id"]): one for one in kept.judgements.values()}
-    return {
-        f"judgement by {label} of {name}": said[run["run_id"], call_id]
-        for name, run in _runs(kept).items()
-        for label, call_id in (run.get("judge_calls") or {}).items()
-        if (run["run_id"], call_id) in said
-    }
-
-
-def _differing(kept: Mapping[str, Any], again: Mapping[str, Any]) -> list[str]:
-    """Return the fields that differ, but for what is given when a record is written."""
-    own = {"_id", "run_id", *_MOMENTS, *({"call_ids"} - kept.keys())}  # a judgement of before names one call
-    return sorted(name for name in {*kept, *again} - own if kept.get(name) != again.get(name))
+    named: dict[str, Mapping[str, Any]] = {}
+    for (prompt, model, repeat, _), run in kept.runs.items():
+        name = f"run of {prompt} by {model}, repeat {repeat}"
+        named[name] = run
+        for label, call_id in (run.get("judge_calls") or {}).items():
+            if judgement := said.get((run["run_id"], call_id)):
+                named[f"judgement by {label} of {name}"] = judgement
+    return named

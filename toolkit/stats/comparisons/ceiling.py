@@ -68,9 +68,9 @@ def ceiling(
     gone, (low, high) = np.isnan(values), SCALE
     wrong = (values < low - _EQUAL) | (values > high + _EQUAL)
     if wrong.any():
-        first = scores[score].iloc[int(wrong.argmax())]
+        first = values[wrong.argmax()]
         raise InputError(
-            f"ceiling: {score} {first!r} is no score from {low:g} to {high:g}; correct or empty it"
+            f"ceiling: {score} {first:g} is no score from {low:g} to {high:g}; correct or empty it"
         )
     bases = scores["base"].astype(str).to_numpy()
     groups = {"all": np.ones(len(values), dtype=bool)}

@@ -263,10 +263,8 @@ def auc(
     of_cases, of_others = _share_below(cases, others), 1 - _share_below(others, cases)
     area = float(of_cases.mean())
     level = (1 + empty.confidence) / 2
-    error, quantile = (
-        math.sqrt(_variance_of_mean(of_cases) + _variance_of_mean(of_others)),
-        float(special.ndtri(level)),
-    )
+    error = math.sqrt(_variance_of_mean(of_cases) + _variance_of_mean(of_others))
+    quantile = float(special.ndtri(level))
     shared = None if clusters is None else [clusters[place] for place in known]
     if shared is not None and len(set(shared)) < len(shared):
         empty = replace(empty, method=AUC_CLUSTERED, n={**empty.n, "bases": len(set(shared))})

@@ -9,9 +9,14 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.generalizability.components import variance_components
-from toolkit.stats.generalizability.d_study import Costs, DecisionStudy, decision_study
 from toolkit.stats.generalizability.design import Design
-from toolkit.stats.generalizability.g_study import Generalizability, generalizability_study
+from toolkit.stats.generalizability.g_study import (
+    Costs,
+    DecisionStudy,
+    Generalizability,
+    decision_study,
+    generalizability_study,
+)
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import need_columns, numbers_of
 from toolkit.stats.result import Estimate, Result

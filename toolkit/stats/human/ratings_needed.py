@@ -95,12 +95,8 @@ def ratings_for_mean(mean: CalibratedMean, width: float) -> RatingsNeeded:
         return 2 * float(special.stdtrit(max(rated_bases, bases) - 1, level)) * error
 
     note = f"with the spread of {rated} ratings and a correlation of people and judges of {math.sqrt(r2):.2f}"
-    if width_of(every) > width:
-        why = f"rating all {every} answers gives {width_of(every):.3f}, so more bases or answers are needed"
-        return RatingsNeeded(one.name, width, rated, one.high - one.low, None, width_of(every), why)
-    needed = _least(width_of, width, rated, every)
-    more = max(0, needed - rated)
-    return RatingsNeeded(one.name, width, rated, one.high - one.low, needed, width_of(needed), note, more)
+    why = f"rating all {every} answers gives {width_of(every):.3f}, so more bases or answers are needed"
+    return _least(one, width, rated, width_of, every, note, why)
 
 
 def ratings_for_agreement(agreement: Estimate, width: float) -> RatingsNeeded:
@@ -132,13 +128,8 @@ def ratings_for_agreement(agreement: Estimate, width: float) -> RatingsNeeded:
         shrunk = half * math.sqrt(rated / n)
         return math.tanh(middle + shrunk) - math.tanh(middle - shrunk)
 
-    if width_of(MOST) > width:
-        why = f"more than {MOST} would be needed"
-        return RatingsNeeded(agreement.name, width, rated, high - low, None, width_of(MOST), why)
-    needed = _least(width_of, width, rated, MOST)
     note = f"with the spread of {rated} answers, and new bases in the same proportion"
-    more = max(0, needed - rated)
-    return RatingsNeeded(agreement.name, width, rated, high - low, needed, width_of(needed), note, more)
+    return _least(agreement, width, rated, width_of, MOST, note, f"more than {MOST} would be needed")
 
 
 def _check(width: float) -> None:
@@ -146,6 +137,12 @@ def _check(width: float) -> None:
         raise InputError(f"ratings needed: width {width:g} cannot be; give a positive number")
 
 
-def _least(width_of: Callable[[int], float], width: float, least: int, most: int) -> int:
+def _least(
+    of: Estimate, width: float, rated: int, width_of: Callable[[int], float], most: int, note: str, why: str
+) -> RatingsNeeded:
     """Return the smallest number, not below those that are there, with an interval narrow enough; it falls with n."""
-    return bisect_left(range(most), -width - 1e-12, lo=least, key=lambda n: -width_of(n))
+    now = None if of.low is None or of.high is None else of.high - of.low
+    if width_of(most) > width:
+        return RatingsNeeded(of.name, width, rated, now, None, width_of(most), why)
+    needed = bisect_left(range(most), -width - 1e-12, lo=rated, key=lambda n: -width_of(n))
+    return RatingsNeeded(of.name, width, rated, now, needed, width_of(needed), note, max(0, needed - rated))

@@ -52,10 +52,8 @@ def one_shot_power(
     note = f"test of level {alpha:g}; true difference {float((q - p) @ np.array(w)):.3f}"
     low = high = None
     if n <= ENUMERATED_UP_TO:
-        power, method = (
-            float(_chances(p, n) @ rejected(n, w, alpha) @ _chances(q, n)),
-            "exact, by enumeration",
-        )
+        power = float(_chances(p, n) @ rejected(n, w, alpha) @ _chances(q, n))
+        method = "exact, by enumeration"
     else:
         hits = sum(times for times, apart in _drawn(p, q, n, w, alpha, seed) if apart)
         power, (low, high) = hits / DRAWN, clopper_pearson(hits, DRAWN)

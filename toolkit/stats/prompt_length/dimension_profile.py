@@ -45,16 +45,9 @@ class DimensionProfile(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return every mean as plain JSON types."""
+        names = ("model", "length_bin", "dimension")
         return {
-            "means": [
-                {
-                    "model": one.model,
-                    "length_bin": one.length_bin,
-                    "dimension": one.dimension,
-                    **one.mean.to_dict(),
-                }
-                for one in self.means
-            ]
+            "means": [{name: getattr(one, name) for name in names} | one.mean.to_dict() for one in self.means]
         }
 
 

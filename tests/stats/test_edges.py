@@ -1,0 +1,321 @@
+"""Comparisons that the data do not support say why; what cannot be used is refused in one line that names it."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.scoring import (
+    aggregate_ensemble_scores,
+    analyze_length_bias,
+    calculate_ci,
+    calculate_composite_score,
+    calculate_efficiency,
+    one_shot_score,
+)
+from toolkit.stats import (
+    Confusion,
+    Estimate,
+    alternative_annotator_test,
+    answers_for_icc_width,
+    auc,
+    bases_needed,
+    calibrate,
+    ceiling,
+    classify,
+    compare_lengths,
+    compare_models,
+    compare_one_shot,
+    compare_two_methods,
+    corrected_prevalence,
+    detectable_effect,
+    dimension_profile,
+    equivalence,
+    equivalence_bases,
+    experiments_needed,
+    focus_contrast,
+    friedman,
+    mcnemar,
+    missing_data,
+    mixed_model,
+    paired_sample_size,
+    pareto,
+    pilot_power,
+    prediction_powered_mean,
+    rate_difference,
+    ratings_for_agreement,
+    ratings_for_mean,
+    repeated_measures,
+    sign_flip,
+)
+from toolkit.stats.comparisons.missing_data import imbalance_test
+from toolkit.stats.comparisons.models import mean_error_bar, paired_difference
+from toolkit.stats.detection.deciders import length_decisions
+from toolkit.stats.detection.rates import confusion
+from toolkit.stats.one_shot.methods import KEYS, score_methods
+from toolkit.stats.power.experiments import one_shot_power
+
+NAN, INF = math.nan, math.inf
+ALWAYS, HALF = (1, 0, 0), (0.5, 0.5, 0)
+ROWS = [(f"r{b}{m}{s}", f"b{b}", "XY"[b % 2], m, s) for b in range(4) for m in "uv" for s in "SML"]
+RUNS = pd.DataFrame(ROWS, columns=["run_id", "base", "scenario", "model", "length_bin"])
+RUNS = RUNS.assign(composite=3.0, aud_cost=0.1, judge="primary")
+TWICE = pd.concat([RUNS, RUNS])
+HUMAN = RUNS.iloc[:6].assign(rater="anna")
+VERDICTS = pd.DataFrame([["x"] * len(KEYS)], columns=list(KEYS)).assign(verdict="expected")
+METHODS = pd.DataFrame([("q0", "a", "m", 1.0)], columns=["question", "variant", "model", "raw"])
+MEAN = prediction_powered_mean("m", [4.0, 3, 5, 2], [4.5, 3, 5, 3], [4.0, 3.5])
+
+
+def ppi(*given, **options):
+    return prediction_powered_mean("m", *given, **options)
+
+
+def kappa(width):
+    return ratings_for_agreement(Estimate("k", 0.5, 0.3, 0.7, n={"answers": 9}), width)
+
+
+TABLE = np.random.default_rng(5).normal(3, 1, (9, 3))
+
+
+def anova(scores):
+    found = repeated_measures(scores, missing=4)
+    assert (found.f, found.missing) == (None, 4)
+    return found.as_estimate()
+
+
+def tost(differences):
+    return equivalence("M-S", differences, 0.25, scale=4.0)
+
+
+def error_bar(values, bases):
+    assert paired_difference("d", values, [0.0] * len(values), bases).low is None
+    return mean_error_bar("mean", values, bases)
+
+
+def mixed(runs):
+    found = mixed_model(runs)
+    assert found.terms == ()
+    assert found.frame().empty
+    assert found.note in found.sentence()
+    return Estimate("terms", None, note=found.note)
+
+
+def scored(scores, bases=9, bins="SML"):
+    """Return runs of nine bases in three scenarios, three models and three lengths, with scores of base and length."""
+    base, model, place = (index.ravel() for index in np.indices((bases, 3, len(bins))))
+    columns = {"base": base, "model": np.array(list("xyz"))[model], "length_bin": np.array(list(bins))[place]}
+    return pd.DataFrame(columns).assign(
+        composite=scores(base, place), scenario=np.array(list("XYZ"))[base % 3]
+    )
+
+
+def noise(base, place):
+    return np.random.default_rng(1).normal(3, 1, len(base))
+
+
+def level_and_length(base, place):
+    return 2 + 0.1 * base + 0.3 * place
+
+
+def calibrated(human, judged, unrated):
+    return ppi(human, judged, unrated).calibrated
+
+
+def corrected(given, *judge):
+    found = corrected_prevalence(given, Confusion(*judge))
+    assert found.raw is None
+    return found.corrected
+
+
+def imbalance(gone, levels, bases):
+    return imbalance_test("bin", np.array(gone), np.array(levels), np.array(bases))
+
+
+REASONS = [
+    (anova, np.empty((0, 3)), "0 bases"),
+    (anova, TABLE[:2], "2 bases"),
+    (anova, np.full((6, 3), 5.0), "do not vary"),
+    (anova, np.arange(6)[:, None] + np.array([0.1, 0.2, 0.3]), "do not vary"),
+    (anova, 3 + 1e-13 * TABLE, "do not vary"),
+    (friedman, TABLE[:2], "2 bases"),
+    (friedman, np.full((6, 3), 5.0), "all bins are equal"),
+    (friedman, [[0.3, 0.1 + 0.2]] * 4, "all bins are equal"),
+    (tost, [], "0 base"),
+    (tost, [0.1], "1 base"),
+    (tost, [0.0] * 5, "equal"),
+    (tost, [0.1, 0.1 + 1e-15, 0.1], "equal"),
+    (error_bar, [], [], "there are no"),
+    (error_bar, [None, None], ["a", "b"], "there are no"),
+    (error_bar, [1.0, 2.0], ["a", "a"], "two are needed"),
+    (error_bar, [3.0, 3.0, 3.0], ["a", "b", "c"], "are equal"),
+    (error_bar, [3.0, 3.0 + 1e-13], ["a", "b"], "are equal"),
+    (mixed, scored(noise).assign(composite=NAN), "0 length bins"),
+    (mixed, scored(noise, bins="S"), "1 length bin"),
+    (mixed, scored(noise, bases=4), "4 bases in 3 scenarios"),
+    (mixed, scored(noise).assign(composite=4.0), "do not differ at all"),
+    (
+        mixed,
+        scored(noise).query("model != 'x' or length_bin != 'L' or scenario != 'X'"),
+        "1 of 27 combinations",
+    ),
+    (mixed, scored(level_and_length), "within bases do not vary"),
+    (mixed, scored(lambda *at: level_and_length(*at) + 1e-12 * noise(*at)), "within bases do not vary"),
+    (calibrated, [], [], [3.0, 4.0], "no answer was rated"),
+    (calibrated, [NAN], [3.0], [3.0], "no answer was rated"),
+    (calibrated, [4.0, INF, 3.0], [4.0, 3.0, 3.0], [3.0], "infinite"),
+    (calibrated, [4.0, 3.0], [4.0, 3.0], [3.0], "2 rated bases, and three"),
+    (calibrated, [4.0] * 5, [4.0] * 5, [4.0] * 9, "do not vary"),
+    (calibrated, [4.0 + 1e-14, 4.0, 4.0], [4.0] * 3, [4.0] * 9, "do not vary"),
+    (corrected, [True, False], 70, 30, 30, 70, "sensitivity \\+ specificity is 1 or less"),
+    (corrected, [True, False], 1, 9, 1, 9, "sensitivity \\+ specificity is 1 or less"),
+    (corrected, [True, False], 0, 0, 5, 5, "no item labelled yes"),
+    (corrected, [True, False], 5, 5, 0, 0, "no item labelled no"),
+    (corrected, [], 90, 10, 70, 30, "no unlabelled item"),
+    (corrected, [None, None], 90, 10, 70, 30, "no unlabelled item"),
+    (imbalance, [True, False], ["S", "S"], [0, 1], "one bin only"),
+    (imbalance, [False, False], ["S", "L"], [0, 0], "no test: nothing is missing"),
+    (imbalance, [True, True], ["S", "L"], [0, 0], "no test: everything is missing"),
+    (imbalance, [True, False], ["S", "L"], [0, 1], "no test: no base has two bins"),
+]
+
+
+@pytest.mark.parametrize("case", REASONS, ids=lambda case: f"{case[0].__name__}: {case[-1]}")
+def test_what_the_data_do_not_support_says_why(case):
+    function, *arguments, says = case
+    found = function(*arguments)
+    assert found.low is found.high is found.p_value is None
+    assert re.search(says, found.note), found.note
+    assert (found.estimate is None) is found.note.startswith("not estimable: ")
+    assert re.search(says, found.sentence(), re.IGNORECASE)
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+REFUSED = [
+    ("length bin 'XL'", lambda: compare_lengths(RUNS.assign(length_bin="XL"))),
+    ("'good' is not a finite number", lambda: compare_lengths(RUNS.assign(composite="good"))),
+    ("inf is not a finite number", lambda: compare_lengths(RUNS.assign(composite=INF))),
+    ("the base is empty", lambda: compare_lengths(RUNS.assign(base=None))),
+    ("lack the column composite", lambda: compare_lengths(RUNS.drop(columns="composite"))),
+    ("run 'r0uS' is there 2 times", lambda: compare_lengths(TWICE)),
+    ("lack the column actionability", lambda: dimension_profile(RUNS, ("actionability",))),
+    ("base 'b0' has two scenarios", lambda: mixed_model(RUNS.assign(scenario=list("XYZ") * 8))),
+    ("lack the column scenario", lambda: mixed_model(RUNS.drop(columns="scenario"))),
+    ("lack the column model", lambda: missing_data(RUNS.drop(columns="model"))),
+    ("runs, row 1: the base is empty", lambda: missing_data(RUNS.assign(base=None))),
+    ("there 2 times", lambda: missing_data(TWICE)),
+    ("5.5 is no score from 0 to 5", lambda: ceiling(RUNS.assign(composite=5.5))),
+    ("inf is no score from 0 to 5", lambda: ceiling(RUNS.assign(composite=INF))),
+    ("'good' is not a number", lambda: ceiling(RUNS.assign(composite="good"))),
+    ("the base is empty", lambda: ceiling(RUNS.assign(base=None))),
+    ("lack the column clarity", lambda: ceiling(RUNS, "clarity")),
+    ("limit 0 cannot be", lambda: ceiling(RUNS, limit=0)),
+    ("below 0", lambda: pareto(RUNS.assign(aud_cost=-1.0))),
+    ("0 resamples", lambda: pareto(RUNS, resamples=0)),
+    ("no run is in both", lambda: focus_contrast(RUNS.assign(run_id="z" + RUNS["run_id"]), RUNS)),
+    ("two bases", lambda: focus_contrast(RUNS.assign(base="other"), RUNS)),
+    ("lack the column run_id", lambda: focus_contrast(RUNS.drop(columns="run_id"), RUNS)),
+    ("on has run 'r0uS' by judge 'primary' twice", lambda: focus_contrast(TWICE, RUNS)),
+    ("lack the column model", lambda: compare_models(RUNS.drop(columns="model"))),
+    ("there 2 times", lambda: compare_models(TWICE)),
+    ("inf is not a finite number", lambda: compare_models(RUNS.assign(composite=INF))),
+    ("rate=False", lambda: compare_models(RUNS, rate=True)),
+    ("give as many", lambda: mean_error_bar("x", [1.0], ["a", "b"])),
+    ("infinite", lambda: mean_error_bar("x", [1.0, INF], ["a", "b"])),
+    ("give as many", lambda: paired_difference("x", [1.0], [1.0, 2.0], ["a"])),
+    ("not between 0 and 1", lambda: rate_difference("x", [1.5, 0.0], [0.0, 0.0], ["a", "b"])),
+    ("give as many", lambda: rate_difference("x", [1.0], [0.0, 0.0], ["a", "b"])),
+    *(
+        ("ANOVA", lambda function=function, scores=scores: function(scores))
+        for function in (repeated_measures, friedman)
+        for scores in ([[1.0], [2.0], [3.0]], [1.0, 2.0], [[1.0, NAN]] * 3, [[1.0, INF]] * 3)
+    ),
+    *(("margin", lambda margin=m: equivalence("M-S", [0.1, 0.2], margin)) for m in (0, -0.1, NAN, INF)),
+    *(("paired test", lambda given=given: sign_flip(given)) for given in ([], [1, NAN], [INF])),
+    ("is there twice", lambda: calibrate(TWICE, RUNS, HUMAN)),
+    ("rating of r0uS is there twice", lambda: calibrate(RUNS, RUNS, pd.concat([HUMAN, HUMAN]))),
+    ("lack the column base", lambda: calibrate(RUNS.drop(columns="base"), RUNS, HUMAN)),
+    ("rated run r0uS is not among the runs", lambda: calibrate(RUNS.iloc[6:], RUNS, HUMAN)),
+    ("lack the column rater", lambda: alternative_annotator_test(RUNS, RUNS)),
+    ("judge scored answer r0uS twice", lambda: alternative_annotator_test(TWICE, HUMAN)),
+    ("person scored answer r0uS twice", lambda: alternative_annotator_test(RUNS, pd.concat([HUMAN, HUMAN]))),
+    ("epsilon 1.5", lambda: alternative_annotator_test(RUNS, HUMAN, epsilon=1.5)),
+    ("1 ratings by people and 2 by judges", lambda: ppi([1.0], [1.0, 2.0], [3.0])),
+    ("only one side has bases", lambda: ppi([1.0], [1.0], [3.0], ["a"], None)),
+    ("1 and 2 bases", lambda: ppi([1.0], [1.0], [3.0], ["a"], ["b", "c"])),
+    ("lambda nan", lambda: ppi([1.0], [1.0], [3.0], tuning=NAN)),
+    *(("width", lambda width=width: kappa(width)) for width in (0.0, -1.0, NAN, INF)),
+    ("width", lambda: ratings_for_mean(MEAN, 0.0)),
+    ("2 decisions and 1 bases", lambda: corrected_prevalence([True, False], Confusion(9, 1, 7, 3), [1])),
+    ("2 labels and 1 decisions", lambda: confusion([True, False], [True])),
+    ("has no label", lambda: confusion([True, None], [True, False])),
+    ("use one of accuracy", lambda: classify([True], [True]).rate("luck")),
+    ("2 labels and 1 clusters", lambda: classify([True, False], [True, False], ["q"])),
+    ("1 labels and 2 scores", lambda: auc([True], [0.1, 0.2])),
+    ("1 labels and 2 decisions", lambda: mcnemar([True], [True], [True, True])),
+    ("1 labels and 2 lengths", lambda: length_decisions([True], [1, 2])),
+    ("must be three", lambda: compare_two_methods((1, 2), (1, 2, 3))),
+    ("N is 0", lambda: compare_two_methods((0, 0, 0), (1, 0, 0))),
+    ("expected is -1", lambda: compare_two_methods((-1, 1, 1), (1, 0, 0))),
+    *((name, lambda name=name: score_methods(VERDICTS.drop(columns=name))) for name in VERDICTS),
+    ("'right' is not one of", lambda: score_methods(VERDICTS.assign(verdict="right"))),
+    ("q0 of a and m is there twice", lambda: compare_one_shot(pd.concat([METHODS, METHODS]))),
+    ("lack the column model", lambda: compare_one_shot(METHODS.drop(columns="model"))),
+    ("'sample' is not known", lambda: compare_one_shot(METHODS, by="sample")),
+    *(("standard deviation", lambda sd=sd: bases_needed(0.5, sd)) for sd in (0.0, -1.0, INF, NAN)),
+    ("the effect is nan", lambda: bases_needed(NAN, 1.0)),
+    ("power is 1.0", lambda: bases_needed(0.5, 1.0, power=1.0)),
+    ("alpha is 0.0", lambda: bases_needed(0.5, 1.0, alpha=0.0)),
+    ("n is 1", lambda: detectable_effect(1, 1.0)),
+    ("between is -0.1", lambda: paired_sample_size(0.1, -0.1)),
+    ("repeats is 0", lambda: paired_sample_size(0.1, 0.1, repeats=(0, 1))),
+    ("the margin is 0.0", lambda: equivalence_bases(0.0, 1.0)),
+    ("alpha is 0.6", lambda: equivalence_bases(0.2, 1.0, alpha=0.6)),
+    ("reliability is 1.0", lambda: answers_for_icc_width(1.0, 3, 0.2)),
+    ("number of judges is 1", lambda: answers_for_icc_width(0.8, 1, 0.2)),
+    ("the width is 0.0", lambda: answers_for_icc_width(0.8, 3, 0.0)),
+    ("assurance is 0.3", lambda: answers_for_icc_width(0.8, 3, 0.2, assurance=0.3)),
+    *(
+        ("must be three shares", lambda shares=shares: one_shot_power(shares, HALF))
+        for shares in ((1, 0), (0, 0, 0), (-1, 1, 1), ("a", 1, 1), (NAN, 1, 1))
+    ),
+    ("n is 10.5", lambda: one_shot_power(ALWAYS, HALF, 10.5)),
+    ("alpha is 1.5", lambda: one_shot_power(ALWAYS, HALF, alpha=1.5)),
+    ("three finite numbers", lambda: one_shot_power(ALWAYS, HALF, weights=(1, 0))),
+    ("power is 1", lambda: experiments_needed(ALWAYS, HALF, power=1)),
+    ("start is 0", lambda: experiments_needed(ALWAYS, HALF, start=0)),
+    ("the effect is 0.0", lambda: pilot_power(RUNS, 0.0)),
+    ("repeats is 0", lambda: pilot_power(RUNS, 0.3, repeats=0)),
+    ("lack the column base", lambda: pilot_power(RUNS.drop(columns="base"))),
+    *(
+        ("clarity", lambda wrong=wrong: calculate_composite_score({"clarity": wrong}))
+        for wrong in ("4", True, INF, 5.1, -0.1, [4])
+    ),
+    ("'4.5' is not a number", lambda: aggregate_ensemble_scores([{"composite": "4.5"}, {"composite": 4.0}])),
+    ("confidence", lambda: calculate_ci([1.0, 2.0], confidence=95)),
+    *(("cost", lambda cost=cost: calculate_efficiency(4.0, cost)) for cost in (-0.01, NAN, INF, "free")),
+    *(
+        ("length bin S|has neither", lambda run=run: analyze_length_bias({"S": [run]}))
+        for run in ("3.0", {"grade": 3.0}, object())
+    ),
+    *(
+        ("one-shot score", lambda counts=counts: one_shot_score(*counts))
+        for counts in ((0, 0, 0), (-1, 5, 6), (1.5, 1, 1), (NAN, 1, 1), ("6", 1, 3), (True, 1, 1))
+    ),
+    *(
+        ("weights", lambda weights=weights: one_shot_score(1, 1, 1, weights=weights))
+        for weights in ((1, 0), (1, 0, NAN), ("a", 0, 1), 3)
+    ),
+    ("confidence", lambda: one_shot_score(1, 1, 1, confidence=1.0)),
+]
+
+
+@pytest.mark.parametrize(("says", "call"), REFUSED, ids=[says for says, _ in REFUSED])
+def test_what_cannot_be_used_is_refused_in_one_line(says, call):
+    with pytest.raises(InputError, match=says) as caught:
+        call()
+    assert "\n" not in str(caught.value)
