@@ -29,8 +29,7 @@ from toolkit.prompts.check import check_dataset, flaw_counts
 from toolkit.prompts.dataset import Dataset, clusters_of, dataset_of, load_dataset
 from toolkit.study_file import StudyFile
 
-STORE: Final = ".store"
-"""Folder of the embedded store in a results folder."""
+STORE: Final = ".store"  # folder of the embedded store in a results folder
 
 
 @dataclass(frozen=True)

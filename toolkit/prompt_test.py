@@ -25,8 +25,7 @@ from toolkit.errors import BudgetReached, InputError, ModelError, StudyError, To
 from toolkit.models.base import Ask
 from toolkit.stats.result import Estimate
 
-Result: TypeAlias = Estimate
-"""A number about a whole test, with its interval."""
+Result: TypeAlias = Estimate  # a number about a whole test, with its interval
 
 
 @dataclass(frozen=True)

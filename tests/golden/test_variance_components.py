@@ -100,8 +100,9 @@ def test_the_tables_of_brennan_give_the_printed_anova_and_components(name):
 def test_the_tables_of_brennan_give_the_printed_coefficients(name):
     frame, design = GOLDEN_CASES[name]
     found = generalizability_study(variance_components(frame, design), "p")
-    assert found.e_rho2.estimate == pytest.approx(GOLDEN[name]["E_rho2"], abs=5e-3)
-    assert found.phi.estimate == pytest.approx(GOLDEN[name]["Phi"], abs=5.1e-3)
+    for estimate, printed in ((found.e_rho2, GOLDEN[name]["E_rho2"]), (found.phi, GOLDEN[name]["Phi"])):
+        half_a_digit = 0.51 * 10.0 ** -len(str(printed).partition(".")[2])
+        assert estimate.estimate == pytest.approx(printed, abs=half_a_digit)
 
 
 @pytest.mark.parametrize("name", GOLDEN_CASES)

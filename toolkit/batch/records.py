@@ -28,8 +28,7 @@ FAILED: Final = ("failed", "timeout", "dead kernel", "exited")
 """A cell raised; a time-out ended it; the kernel died; the notebook left by `sys.exit`, whatever it said."""
 STATUSES: Final = (QUEUED, RUNNING, DONE, *FAILED)
 LOOK_SECONDS: Final = 0.3
-AT_ONCE: Final = "now"
-"""What the stop file says when notebooks are not to be asked but ended."""
+AT_ONCE: Final = "now"  # what the stop file says when notebooks are not to be asked but ended
 DIED: Final = "the process that ran it died"
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 CSV_NAME = "summary.csv"
 NOTEBOOK_NAME = "summary.ipynb"
-LONGEST = 120
-"""Characters of a parameter that the summary shows."""
+LONGEST = 120  # characters of a parameter that the summary shows
 _EXPLAINED = (
     "A notebook is *done* when every cell ran; *failed* when a cell raised an error; *timeout* when it or one of its "
     "cells took too long; *dead kernel* when its Python process died; *exited* when it left by `sys.exit()` before its "

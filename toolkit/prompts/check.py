@@ -16,10 +16,8 @@ from toolkit.words import LENGTH_BINS, Summary, counted, one_line
 
 BINNED_BY: Final = "o200k_base"
 """The encoding by whose counts `load_dataset` refuses a prompt; a model that counts otherwise sees other lengths."""
-SHORTEST_SENTENCE: Final = 4
-"""Words below which a repeated sentence is a heading and not filler."""
-EXAMPLES: Final = 3
-"""Problems of a kind that `check_summary` shows unless it is asked for all."""
+SHORTEST_SENTENCE: Final = 4  # words below which a repeated sentence is a heading and not filler
+EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows unless it is asked for all
 LONGEST_LINE: Final = 200
 """Characters of prompt and problem that a line of `check_summary` shows: a line of a prompt may be all of its text."""
 

@@ -22,10 +22,8 @@ from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
-DEMO: Final = "demo"
-"""The name under which the dataset that ships with the toolkit is loaded."""
-INDEX: Final = "dataset.toml"
-"""Optional file of a folder that gives the dataset its name and its version."""
+DEMO: Final = "demo"  # the name under which the dataset that ships with the toolkit is loaded
+INDEX: Final = "dataset.toml"  # optional file of a folder that gives the dataset its name and its version
 
 
 @dataclass(frozen=True)

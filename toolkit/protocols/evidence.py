@@ -269,8 +269,7 @@ def _clause(before: str) -> str:
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
-_Kind = tuple[str, int]
-"""What a number is said to be, and for a count the rows it counts in."""
+_Kind = tuple[str, int]  # what a number is said to be, and for a count the rows it counts in
 _BEFORE: Final = tuple(
     (kind, re.compile(rf"(?i)(?<![A-Za-z])(?:{words})[\s\"'`*(\[:=]*$"))
     for kind, words in (

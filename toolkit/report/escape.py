@@ -62,8 +62,7 @@ _LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")
 _FIRST_SENTENCE: Final = re.compile(r" \(n = |[.:;] |\.?$")
 _LONG_WORD: Final = 16
 _PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")
-MISSING: Final = "--"
-"""What a cell shows when there is no number; never a zero."""
+MISSING: Final = "--"  # what a cell shows when there is no number; never a zero
 
 
 def escape(text: object) -> str:

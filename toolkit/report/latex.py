@@ -17,18 +17,14 @@ from toolkit.stats.result import digits_apart
 
 _SIZES: Final = ((r"\footnotesize", 98), (r"\scriptsize", 112), (r"\tiny", 140))
 """Sizes of type, and how many characters a line of 160 mm takes in each."""
-_LONGEST: Final = 45
-"""Lines of caption and rows that one page takes."""
+_LONGEST: Final = 45  # lines of caption and rows that one page takes
 _CAPTION_LINE: Final = 85
 _LONG_HEAD: Final = r"\multicolumn{%d}{@{}l}{\tablename\ \thetable{}, continued} \\"
 _LONG_FOOT: Final = r"\multicolumn{%d}{r@{}}{continued on the next page} \\"
 
-_MOST_DECIMALS: Final = 6
-"""A number that is smaller than this shows is noise of the arithmetic."""
-_NARROWEST: Final = 14
-"""Characters that a column of text keeps at least: no piece of a broken word is longer."""
-_BETWEEN: Final = 3
-"""Characters that the space between two columns takes."""
+_MOST_DECIMALS: Final = 6  # a number that is smaller than this shows is noise of the arithmetic
+_NARROWEST: Final = 14  # characters that a column of text keeps at least: no piece of a broken word is longer
+_BETWEEN: Final = 3  # characters that the space between two columns takes
 
 
 def latex_table(

@@ -24,8 +24,7 @@ _SCREEN_DPI: Final = 110
 _COLUMNS: Final = 100
 _DIGITS: Final = 4
 _STEM: Final = re.compile(r"[a-z_]+")
-LEFT_OUT: Final = "left_out.txt"
-"""File that names the figures a study cannot give, and why."""
+LEFT_OUT: Final = "left_out.txt"  # file that names the figures a study cannot give, and why
 _FIRST: Final = "run `make demo`, or `toolkit run` with your study file, in a shell first"
 
 

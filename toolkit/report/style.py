@@ -26,15 +26,12 @@ from toolkit.errors import InputError
 from toolkit.report.show import plain_text
 from toolkit.words import SCALE
 
-COLUMN_MM: Final = 85.0
-"""Width of one thesis column in millimetres."""
-PAGE_MM: Final = 160.0
-"""Width of the text block of a thesis page in millimetres."""
+COLUMN_MM: Final = 85.0  # width of one thesis column in millimetres
+PAGE_MM: Final = 160.0  # width of the text block of a thesis page in millimetres
 MM_PER_INCH: Final = 25.4
 PAGE_HIGH_MM: Final = 170.0
 """Height of a figure in millimetres that leaves room for its caption on a thesis page."""
-CROWD: Final = 3
-"""More models than this need a page's width where they share one panel."""
+CROWD: Final = 3  # more models than this need a page's width where they share one panel
 GREY: Final = "#8C8C8C"
 """Everything that is context and not the finding."""
 INK: Final = "#000000"
@@ -234,12 +231,10 @@ def message_figure(width_mm: float, height_mm: float, message: str) -> Figure:
 
 
 Place = tuple[float, float]
-_AWAY: Final = (9.0, 12.0, 15.0, 19.0)
-"""Distances of a label from its mark in points, the nearest first."""
+_AWAY: Final = (9.0, 12.0, 15.0, 19.0)  # distances of a label from its mark in points, the nearest first
 _TURNS: Final = tuple(math.radians(angle) for angle in (135, 45, 90, 180, 0, 225, 315, 270))
 """Directions, the most usual first: above and to the left."""
-_HALF: Final = 3.5
-"""Half of the side of a letter of 8 pt in points."""
+_HALF: Final = 3.5  # half of the side of a letter of 8 pt in points
 _TOUCHES: Final = {"outside": 100.0, "label": 30.0, "mark": 10.0, "line": 2.0}
 
 

@@ -131,10 +131,8 @@ def in_tunnel(record: Record) -> bool:
 
 
 class _Layer(NamedTuple):
-    field: int
-    """Where the record holds the address or port of the sender; 0 for none."""
-    occurrence: int
-    """Which of the values of that field it is, 0 for the outermost."""
+    field: int  # where the record holds the address or port of the sender; 0 for none
+    occurrence: int  # which of the values of that field it is, 0 for the outermost
 
 
 class _Layers(NamedTuple):

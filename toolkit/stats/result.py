@@ -13,8 +13,7 @@ import pandas as pd
 
 from toolkit.words import counted, coverage
 
-ROUNDING: Final = 1e-12
-"""What is smaller than this share of the size of the numbers is rounding, not data."""
+ROUNDING: Final = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
 COLUMNS: Final = (
     "name",
     "estimate",
@@ -158,10 +157,8 @@ class Estimate:
 class Result:
     """What an analysis returns; a class says its ``rows``, and frame, sentence and JSON follow from them."""
 
-    about: ClassVar[str] = "about"
-    """Name of the leading column of the frame."""
-    apart: ClassVar[tuple[str, ...]] = ()
-    """Fields that are not part of ``to_dict``."""
+    about: ClassVar[str] = "about"  # name of the leading column of the frame
+    apart: ClassVar[tuple[str, ...]] = ()  # fields that are not part of ``to_dict``
 
     def rows(self) -> Iterable[tuple[str, Estimate]]:
         """Return every estimate with what it is about, in the order of the frame."""

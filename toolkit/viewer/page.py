@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
     from toolkit.store.connection import Store
 
-LARGEST_PAGE: Final = 500
-"""Runs on one page; nobody reads more, and a browser takes its time over them."""
+LARGEST_PAGE: Final = 500  # runs on one page; nobody reads more, and a browser takes its time over them
 # The hash and not a nonce: it lets this script run and no other, and the page stays the same bytes.
 _DIGEST: Final = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
 POLICY: Final = (

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-Span = tuple[int, int]
-"""A place in a text, in characters, as in a slice."""
+Span = tuple[int, int]  # a place in a text, in characters, as in a slice
 
 _UNUSUAL: Final = re.compile(r"[^\x20-\x7e\n\t]")
 _HIDDEN: Final = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")

@@ -17,8 +17,7 @@ from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 from toolkit.stats.generalizability.study_scores import StudyGeneralizability
 
-_WIDEST: Final = 2.0
-"""The axis ends where it is this many times as long as all components together."""
+_WIDEST: Final = 2.0  # the axis ends where it is this many times as long as all components together
 _COMPONENTS: Final = ("name", "estimate", "low", "high", "raw", "share")
 _FACTORS: Final = {
     "base": "base: how much the situations differ",

@@ -19,13 +19,11 @@ from toolkit.stats.result import Estimate
 from toolkit.words import counted
 
 NAME: Final = "hallucination_judges"
-RATES: Final = ("accuracy", "sensitivity", "specificity")
-"""One panel each."""
+RATES: Final = ("accuracy", "sensitivity", "specificity")  # one panel each
 _COLUMNS: Final = ("row", "judge", "model", "mode", "rate", "estimate", "low", "high", "items", "undecided")
 _LINES: Final[tuple[Literal["--", ":"], ...]] = ("--", ":")
 _ROW_MM: Final = 6.0
-_NAMED: Final = 3
-"""More judges and modes than this are not named one by one in a caption; the data have each."""
+_NAMED: Final = 3  # more judges and modes than this are not named one by one in a caption; the data have each
 
 
 _HEADS: Final = {

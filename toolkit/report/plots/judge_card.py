@@ -19,13 +19,10 @@ from toolkit.stats.agreement.judge_card import SLOPE_UNIT, JudgeCard
 from toolkit.stats.agreement.probe_shift import POINTS
 from toolkit.stats.result import Estimate, estimates_frame, rounded_apart
 
-CARD: Final = "judge_card"
-"""Stands for the cards of all judges; their files are named after the judges."""
-PROBED: Final = "_probed"
-"""End of the name of a card with probes."""
+CARD: Final = "judge_card"  # stands for the cards of all judges; their files are named after the judges
+PROBED: Final = "_probed"  # end of the name of a card with probes
 _ROW_MM: Final = 4.3
-_PANEL_MM: Final = 14.5
-"""Axis, label and heading of a panel."""
+_PANEL_MM: Final = 14.5  # axis, label and heading of a panel
 _HEADING_MM: Final = 14.0
 _SHARE: Final = (0.0, 1.0)
 CONTROL_WORDS: Final = "asked again, unaltered"

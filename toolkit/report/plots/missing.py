@@ -20,8 +20,7 @@ _ROW_MM: Final = 4.8
 _LEAST: Final = 0.1
 _GROUPS: Final = {"length_bin": "prompt length", "model": "model", "judge": "judge"}
 _COLUMNS: Final = ("part", "group", "name", "missing", "of", "share", "low", "high")
-_NAMED: Final = 8
-"""Most reasons that get a bar of their own."""
+_NAMED: Final = 8  # most reasons that get a bar of their own
 
 
 def missing_data(of: Analyses, about: About) -> FigureWithCaption:

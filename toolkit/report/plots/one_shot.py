@@ -29,8 +29,7 @@ from toolkit.stats.result import Estimate, estimates_frame
 from toolkit.words import agreeing, counted, coverage
 
 NAME: Final = "one_shot"
-MOST_ROWS: Final = 45
-"""Rows that fit on a page of a thesis with their caption."""
+MOST_ROWS: Final = 45  # rows that fit on a page of a thesis with their caption
 _COLUMNS: Final = ("label", *VERDICTS, "missing", "experiments", "score", "raw", "low", "high")
 
 Scored = MethodScore | GroupScore

@@ -23,8 +23,7 @@ _ALL: Final = "all models"
 _ROW_MM: Final = 5.2
 _LEAST_ROW_MM: Final = 3.4
 _HEAD_MM: Final = 5.5
-_MODEL_MM: Final = 2.6
-"""Height that the mark of one model takes in a row of the profile."""
+_MODEL_MM: Final = 2.6  # height that the mark of one model takes in a row of the profile
 _LEAST_MODEL_MM: Final = 1.5
 _BETWEEN_MM: Final = 2.2
 _TESTS: Final = ("of", "contrast", "difference", "low", "high", "p_value", "margin", "verdict", "bases")

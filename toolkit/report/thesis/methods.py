@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from toolkit.runs.provenance import Asked
     from toolkit.store.connection import Store
 
-Paragraph = tuple[str, tuple[Sentence, ...]]
-"""Heading and sentences."""
+Paragraph = tuple[str, tuple[Sentence, ...]]  # heading and sentences
 
 _POLICIES: Final = {
     "keep": "count as they are",

@@ -28,8 +28,7 @@ METHOD: Final = f"{HENDERSON}; jackknife over bases, ln F scale"
 NEW_JUDGES: Final = "generalized interval, jackknife over bases, for judges drawn anew"
 THESE_JUDGES: Final = ", these judges"
 """Ends the name of a result whose interval takes the judges as fixed, where the first one draws them anew."""
-_WIDEST: Final = 300.0
-"""Half a width of ln F beyond which an interval says nothing."""
+_WIDEST: Final = 300.0  # half a width of ln F beyond which an interval says nothing
 _PLACES: Final = np.sin(np.pi / 4 * np.arange(161) / 80) ** 2
 _CHANCES, _SHARES = _PLACES[1::2], np.diff(_PLACES[::2])
 """Chances between 0 and 1, closer together towards the ends where an interval ends, and the share each stands for."""

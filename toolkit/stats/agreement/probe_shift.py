@@ -18,8 +18,7 @@ from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import Estimate, Result, plain
 
 POINTS: Final = "score points (0-5)"
-THRESHOLD: Final = 0.5
-"""A move of half a point or more is one that a reader of the scale would see."""
+THRESHOLD: Final = 0.5  # a move of half a point or more is one that a reader of the scale would see
 CONTROL: Final = "again"
 """The same reply asked again: what moves here is the judge's own unrest, and no probe can be read without it."""
 HARM: Final[Mapping[str, Literal["up", "either"]]] = {
@@ -32,8 +31,7 @@ HARM: Final[Mapping[str, Literal["up", "either"]]] = {
 """Which move of the score is harmful, by kind of probe; of any other kind "up", for a probe makes no reply better."""
 METHOD: Final = "Student t clustered by base, paired"
 _COLUMNS: Final = ("judge", "kind", "base", "original", "altered", "made", "reason")
-_SLACK: Final = 1e-9
-"""Means of seven scores that should differ by 0.5 may differ by a little less."""
+_SLACK: Final = 1e-9  # means of seven scores that should differ by 0.5 may differ by a little less
 
 
 @dataclass(frozen=True)

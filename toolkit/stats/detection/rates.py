@@ -23,8 +23,7 @@ F1_METHOD: Final = "of F1 / (2 - F1) (Lam, Gopal & Qian 2023)"
 BALANCED_METHOD: Final = "MOVER of two Wilson intervals (Zou & Donner 2008)"
 RATES: Final = ("accuracy", "sensitivity", "specificity", "precision", "F1", "balanced accuracy")
 """Names of the rates, in the order in which they are reported."""
-STRICT: Final = "undecided counted as wrong"
-"""Ends the name of a rate of the second reading."""
+STRICT: Final = "undecided counted as wrong"  # ends the name of a rate of the second reading
 UNIT: Final = "share of items"
 
 

@@ -14,8 +14,7 @@ from toolkit.stats.inference.run_table import need_columns, need_labels, numbers
 from toolkit.stats.result import ROUNDING
 from toolkit.words import counted
 
-Effect = frozenset[str]
-"""The factors of one effect, with what they are nested in."""
+Effect = frozenset[str]  # the factors of one effect, with what they are nested in
 
 
 @dataclass(frozen=True)

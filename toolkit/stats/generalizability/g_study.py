@@ -269,8 +269,7 @@ class DecisionStudy(Result):
         return " ".join(plan.sentence() for plan in self.plans)
 
 
-_LIMITS: Final = {"judge": 10, "repeat": 10, "base": 500}
-"""Most levels that are looked at."""
+_LIMITS: Final = {"judge": 10, "repeat": 10, "base": 500}  # most levels that are looked at
 _OTHER_LIMIT: Final = 10
 _LONGEST_CURVE: Final = 20
 _MOST_DESIGNS: Final = 2_000_000

@@ -8,8 +8,7 @@ from typing import Final
 
 import numpy as np
 
-_CHUNK: Final = 2_000_000
-"""Numbers held at once while patterns of gaps are gone through."""
+_CHUNK: Final = 2_000_000  # numbers held at once while patterns of gaps are gone through
 _MOST_STEPS: Final = 100
 _MOST_HALVINGS: Final = 30
 _CONVERGED: Final = 1e-10

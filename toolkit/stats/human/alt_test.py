@@ -21,8 +21,7 @@ from toolkit.stats.result import Estimate, Result
 from toolkit.words import counted
 
 METHOD: Final = "t over bases, clustered; one-sided test of Calderon, Reichart & Dror (2025)"
-FEWEST_BASES: Final = 10
-"""Bases below which a t test of differences that are -1, 0 or 1 is not to be trusted."""
+FEWEST_BASES: Final = 10  # bases below which a t test of differences that are -1, 0 or 1 is not to be trusted
 FEWEST_ANSWERS: Final = 30
 _EQUAL: Final = 1e-9
 _TEST: Final = "alternative annotator test"

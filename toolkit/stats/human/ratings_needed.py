@@ -14,8 +14,7 @@ from toolkit.errors import InputError
 from toolkit.stats.human.ppi import CalibratedMean
 from toolkit.stats.result import Estimate
 
-MOST: Final = 1_000_000
-"""Ratings beyond which nobody rates; the search ends there."""
+MOST: Final = 1_000_000  # ratings beyond which nobody rates; the search ends there
 
 
 @dataclass(frozen=True)
@@ -29,8 +28,7 @@ class RatingsNeeded:
     needed: int | None
     width_then: float | None
     note: str
-    more: int | None = None
-    """How many answers are still to be rated."""
+    more: int | None = None  # how many answers are still to be rated
 
     def sentence(self) -> str:
         """Return the result in words ready for the thesis."""

@@ -13,8 +13,7 @@ from scipy import special
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
-FEWEST_BASES: Final = 4
-"""The kurtosis that sets the degrees of freedom needs four."""
+FEWEST_BASES: Final = 4  # the kurtosis that sets the degrees of freedom needs four
 
 
 def numbered(labels: Sequence[Hashable]) -> np.ndarray:

@@ -18,8 +18,7 @@ from toolkit.words import counted
 
 CLUSTERED: Final = "Student t, standard error clustered by base (CR2, Bell & McCaffrey 2002)"
 CR2_METHOD: Final = "least squares, CR2 clustered by base, Satterthwaite degrees of freedom"
-_RANK: Final = 1e-9
-"""Directions of the design below this share of the largest are not there."""
+_RANK: Final = 1e-9  # directions of the design below this share of the largest are not there
 
 
 @dataclass(frozen=True)

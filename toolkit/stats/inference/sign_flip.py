@@ -13,12 +13,10 @@ from numpy.typing import ArrayLike
 from toolkit.errors import InputError
 from toolkit.words import agreeing, counted
 
-EXACT_UP_TO: Final = 16
-"""Pairs up to which all 2^n patterns are counted; beyond, a seeded sample of them."""
+EXACT_UP_TO: Final = 16  # pairs up to which all 2^n patterns are counted; beyond, a seeded sample of them
 PATTERNS: Final = 2**EXACT_UP_TO
 _PART: Final = 4096
-_SLACK: Final = 1e-9
-"""Sums that differ by less than this share of their size are equal: 0.1 + 0.2 is not 0.3."""
+_SLACK: Final = 1e-9  # sums that differ by less than this share of their size are equal: 0.1 + 0.2 is not 0.3
 
 
 @dataclass(frozen=True)

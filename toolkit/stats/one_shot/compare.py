@@ -22,11 +22,9 @@ from toolkit.stats.result import Estimate, Result
 from toolkit.words import agreeing, counted
 
 PAIR_METHOD: Final = "exact permutation test; interval from the two single ones (MOVER, Zou & Donner 2008)"
-_DECIMALS: Final = 10
-"""Differences that agree to this many decimals are equal: 0.1 + 0.2 is not 0.3."""
+_DECIMALS: Final = 10  # differences that agree to this many decimals are equal: 0.1 + 0.2 is not 0.3
 
-Counts = tuple[int, int, int]
-"""Expected answers, unexpected answers, hallucinations."""
+Counts = tuple[int, int, int]  # expected answers, unexpected answers, hallucinations
 
 
 def compare_two_methods(

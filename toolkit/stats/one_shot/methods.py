@@ -14,10 +14,8 @@ from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate
 
-VERDICTS: Final = ("expected", "unexpected", "hallucinated")
-"""I1, I0 and H, in the order of the weights."""
-WEIGHTS: Final = (1.0, 0.0, -0.5)
-"""Weights of seed 000."""
+VERDICTS: Final = ("expected", "unexpected", "hallucinated")  # I1, I0 and H, in the order of the weights
+WEIGHTS: Final = (1.0, 0.0, -0.5)  # weights of seed 000
 UNIT: Final = "score (weighted share of experiments)"
 GROUPED: Final = ("variant", "model", "sample")
 OVERALL_METHOD: Final = "Student t over methods"

@@ -14,8 +14,7 @@ from scipy import special
 from toolkit.errors import InputError
 from toolkit.stats.result import Estimate
 
-MOST: Final = 1e7
-"""Numbers beyond which nobody goes on asking."""
+MOST: Final = 1e7  # numbers beyond which nobody goes on asking
 _SLACK: Final = 1e-9
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _PANELS: Final = 24

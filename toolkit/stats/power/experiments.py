@@ -20,10 +20,8 @@ from toolkit.stats.result import Estimate
 
 ENUMERATED_UP_TO: Final = 30
 """Experiments up to which every pair of outcomes is enumerated; at 30 that takes half a second."""
-DRAWN: Final = 1000
-"""Pairs of tests drawn where there are more: a power of 0.8 is then known to within 0.025."""
-MOST: Final = 400
-"""Experiments of one method beyond which nobody goes on asking."""
+DRAWN: Final = 1000  # pairs of tests drawn where there are more: a power of 0.8 is then known to within 0.025
+MOST: Final = 400  # experiments of one method beyond which nobody goes on asking
 STEADY: Final = 3
 """How many further experiments the power must stay where it is wanted: counts are whole, so it saws."""
 

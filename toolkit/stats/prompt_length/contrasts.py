@@ -26,8 +26,7 @@ CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""
 PAIRED_METHOD: Final = "Student t over bases, paired"
 TOST_METHOD: Final = "two one-sided paired t tests over bases (TOST)"
-LEVEL: Final = 0.05
-"""Of each of the two tests of equivalence."""
+LEVEL: Final = 0.05  # of each of the two tests of equivalence
 EFFECTS: Final = {
     "d_z": "non-central t over bases",
     "g_z": "non-central t over bases; estimate corrected for bias (Hedges 1981)",

@@ -21,8 +21,7 @@ from toolkit.words import counted
 
 METHOD: Final = "REML, Wald F with containment degrees of freedom"
 FACTORS: Final = ("length", "scenario", "model")
-_ZERO: Final = 1e-6
-"""A variance below this share of the total is estimated as none: the fit is singular."""
+_ZERO: Final = 1e-6  # a variance below this share of the total is estimated as none: the fit is singular
 _LARGEST: Final = 1 - 1e-8
 _STARTS: Final = (0.3, 0.05)
 _TOLERANCE: Final = 1e-7

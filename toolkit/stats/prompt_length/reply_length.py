@@ -16,8 +16,7 @@ from toolkit.stats.inference.run_table import checked_runs, left_out_note, score
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, Result
 
-TOKENS: Final = 100.0
-"""The slope is per so many tokens of the reply."""
+TOKENS: Final = 100.0  # the slope is per so many tokens of the reply
 
 
 @dataclass(frozen=True)
