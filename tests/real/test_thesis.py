@@ -260,14 +260,13 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
     about = json.loads((whole / MANIFEST).read_text())
     about.pop("files")
     written = ("methods.tex", "methods.txt", "references.bib", MANIFEST)
-    section = [("Statistics", (Sentence("Holm's method was used", ("holm1979",)),))]
     for _ in range(2):
-        write_bundle(folder, drawn, section, about)
+        write_bundle(folder, drawn, SECTION, about)
         for name in names:
             assert name in written or (folder / name).read_bytes() == (whole / name).read_bytes(), name
     (folder / "notes.txt").write_text("mine")
     (folder / "tables" / "length.csv").write_text("mine too")
-    write_bundle(folder, [path for path in drawn if path.stem != "length"], section, about)
+    write_bundle(folder, [path for path in drawn if path.stem != "length"], SECTION, about)
     assert not (folder / "tables" / "length.tex").exists()
     assert (folder / "tables" / "length.csv").read_text() == "mine too"
     assert (folder / "notes.txt").exists()

@@ -142,18 +142,13 @@ def done_of(**changed: Any) -> Done:
     return Done(**(given | {"manifest": {}} | changed))
 
 
-def test_equal_requests_are_told_of() -> None:
-    """Runs that rest on one call are no answers of their own, and the methods say how many there are."""
-    done = done_of()
-    done.status["distinct_calls"] = 2
-    assert sentences("missing", done)[1].text == "Equal requests were paid once: 3 runs, 2 distinct calls"
-
-
 def test_what_is_one_is_told_of_as_one() -> None:
     """Verbs and nouns follow their numbers, and every reason is named."""
-    told = [one.text for one in sentences("missing", done_of())]
-    assert told == [
+    done = done_of()
+    done.status["distinct_calls"] = 2
+    assert [one.text for one in sentences("missing", done)] == [
         "Of 3 planned runs 1 was answered, 1 failed (1 timeout) and 1 was not asked",
+        "Equal requests were paid once: 3 runs, 2 distinct calls",
         "By the study file replies that are truncated, empty, refused or filtered are left out",
         "1 reply ended at the limit of tokens",
         "So 1 answer was left out as not whole (1 truncated)",
@@ -200,7 +195,7 @@ def test_related_judges_people_and_what_they_gave_are_told_of(
 ) -> None:
     """Who shares a family with the judged model, how many people rated, and the statistics that hold both together."""
     path = study_file()
-    same = '{ name = "judge-b", provider = "scripted", family = "f" }'
+    same = '{ name = "judge-a", provider = "scripted", family = "f" }'
     text = path.read_text().replace('{ name = "judge-b", provider = "scripted" }', same)
     path.write_text(text.replace('{ name = "scripted" }', '{ name = "scripted", family = "f" }'))
     study = Study.load(path)
@@ -221,6 +216,9 @@ def test_related_judges_people_and_what_they_gave_are_told_of(
         in told
     )
     assert "Of 6 planned runs 5 were answered, 0 failed and 1 was not asked" in told
+    # The ledger knows the model of a call and not which judge it was: ten judgements, not ten of each.
+    assert told.count("10 judgements of the 2 judges of this model together") == 2
+    assert "tertiary judge-c (scripted" in told
     assert "Under the same rubric 2 people rated 4 answers." in told
     assert "Agreement of judges and people is weighted kappa with quadratic weights" in told
     assert "Means of the judges were corrected by the ratings of people" in told
@@ -245,24 +243,6 @@ def test_models_that_set_their_own_temperature_are_not_said_to_have_been_given_o
     assert "0.2" not in text.split("The judge")[0].split("The model")[1]
 
 
-def test_judges_of_one_model_have_their_judgements_together(study_file: Callable[..., Path]) -> None:
-    """The ledger knows the model of a call and not which judge it was: twelve judgements, not twelve of each."""
-    path = study_file()
-    path.write_text(path.read_text().replace('"judge-b"', '"judge-a"'))
-    with Study.load(path) as study:
-        study.run(progress=False)
-        told = methods_of(study)
-    assert told.count("12 judgements of the 2 judges of this model together") == 2
-    assert "tertiary judge-c (scripted" in told
-    assert ", 6 judgements)" in told
-
-
-def methods_now(path: Path) -> str:
-    """Return the methods of a study as they are now."""
-    with Study.load(path) as study:
-        return methods_of(study)
-
-
 def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(
     study_file: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -281,7 +261,8 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(
         study.run(progress=False)
         call = study.plan.call_ids[0]
         study.store.database["calls"].update_one({"_id": call}, {"$set": {"unsure_aud": 0.25}})
-    told = methods_now(path)
+    with Study.load(path) as study:
+        told = methods_of(study)
     for words in (
         "The study file accepts these flaws of the dataset (",
         "finds these flaws of the dataset besides (",
@@ -292,7 +273,8 @@ def test_flaws_equal_texts_and_unsure_money_stand_in_the_methods(
         assert words in told, words
     with pytest.raises(SystemExit):
         main(["settle", str(path), "--billed", "--note", "the bill of May"])
-    told = methods_now(path)
+    with Study.load(path) as study:
+        told = methods_of(study)
     assert "more may have been billed" not in told
     assert "AUD 0.25 of 1 call without a reply was accepted as billed besides" in told
 
@@ -345,14 +327,9 @@ def test_names_of_results_models_and_prompts_cite_nothing(tmp_path: Path) -> Non
     caption.write_text("Wilson and Learned-Miller (2019). 95% intervals: Student t. Study Holm over Carkeet.")
     assert evidence_of([prompts, caption]).methods == ("Student t",)
     assert cited(evidence_of([prompts, caption])) == set()
-
-
-def test_a_caption_tells_the_methods_of_its_intervals(tmp_path: Path) -> None:
-    """Figures whose data have no method say it there."""
-    caption = tmp_path / "bland_altman.txt"
-    caption.write_text(
-        "Plots. 95% intervals: Student t; 95% intervals: MOVER from the clustered mean and the variances."
-    )
+    # Figures whose data have no method name it in their captions.
+    mover = "95% intervals: MOVER from the clustered mean and the variances."
+    caption.write_text(f"Plots. 95% intervals: Student t; {mover}")
     assert "zou2013" in cited(evidence_of([caption]))
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import ipywidgets as widgets
 import pytest
 
-from toolkit.errors import InputError, StoreError
-from toolkit.people.desk import STEPS, Desk, plain, rating_desk
+from toolkit.errors import StoreError
+from toolkit.people.desk import STEPS, Desk, plain
 from toolkit.people.rating import open_round
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import human_frame
@@ -37,8 +37,10 @@ def kept(study: Study) -> list[tuple[str, bool, float]]:
 
 
 def test_no_score_is_pressed_at_first_and_saving_then_keeps_nothing(desk, study):
-    """Scores are half steps from 0 to 5, and a true zero is one."""
+    """Scores are half steps from 0 to 5, and a true zero is one; neither model nor run is shown."""
     first = desk.reply
+    assert first.run_id not in desk.texts.value + desk.header.value
+    assert "scripted" not in desk.header.value + desk.texts.value.split("<pre")[0]
     assert tuple(step / 2 for step in range(11)) == STEPS
     assert [buttons.value for buttons in desk.scores.values()] == [None] * 7
     desk.save.click()
@@ -167,11 +169,6 @@ def test_what_a_model_wrote_is_text_and_nothing_else(study):
     assert plain("a\r\nb\rc\td\u202e\u200b") == "a\nb\nc\td"
 
 
-def test_the_desk_shows_neither_model_nor_run(desk):
-    assert desk.reply.run_id not in desk.texts.value + desk.header.value
-    assert "scripted" not in desk.header.value + desk.texts.value.split("<pre")[0]
-
-
 def test_the_anchors_of_the_rubric_stand_at_every_dimension(desk, study):
     rows = [child for child in desk.box.children if isinstance(child, widgets.VBox)]
     texts = [row.children[0].value for row in rows]
@@ -179,9 +176,3 @@ def test_the_anchors_of_the_rubric_stand_at_every_dimension(desk, study):
     for text, dimension in zip(texts, study.plan.rubric.dimensions, strict=True):
         assert dimension.title in text
         assert all(anchor in text for anchor in dimension.anchors.values())
-
-
-def test_rating_desk_returns_a_box_and_refuses_no_name(study):
-    assert rating_desk(study.plan, study.store, "anna", size=2).children
-    with pytest.raises(InputError, match="rater ''"):
-        rating_desk(study.plan, study.store, "")

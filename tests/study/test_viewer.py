@@ -55,23 +55,14 @@ RUNS = frame(
     [
         (Filter(), "abcd"),
         (Filter(model="m"), "acd"),
-        (Filter(model="none"), ""),
-        (Filter(length_bin="L"), "bc"),
-        (Filter(scenario="SOC_INCIDENT"), "ab"),
-        (Filter(status="failed"), "d"),
         (Filter(judged=True), "ab"),
         (Filter(judged=False), "cd"),
-        (Filter(low=0, high=4.9), "ab"),
         (Filter(low=2, high=2), "a"),
         (Filter(spread=0.5), "a"),
-        (Filter(spread=0.6), ""),
         (Filter(model="m", length_bin="L"), "c"),
         (Filter(text=" SECRET "), "b"),
         (Filter(text="a.b"), ""),
-        (Filter(text="  "), "abcd"),
-        (Filter(sort="composite"), "abcd"),
         (Filter(sort="composite", descending=True), "bacd"),
-        (Filter(sort="length bin", descending=True), "bcad"),
         (Filter(sort="model"), "acdb"),
     ],
 )
@@ -158,18 +149,8 @@ def test_filters_narrow_the_table_and_an_empty_one_says_so(viewer):
     assert "composite 0 to 0.1" in viewer.count.value
 
 
-def test_sorting_is_what_the_buttons_open(viewer):
-    """The first button opens the first of the sorted table."""
-    viewer.filters.sort.value, viewer.filters.descending.value = "composite", True
-    best = viewer.runs.sort_values("composite", ascending=False)["run_id"].iloc[0]
-    viewer.rows[0].click()
-    assert viewer.opened.run_id == best
-    assert f"study.view(&#x27;{best}&#x27;)" in viewer.shown.value
-    assert viewer.table.value.count("tv-open") == 1
-
-
 def test_what_is_done_is_said_and_what_a_button_opens(viewer):
-    """Where the open run stands, also when the filter leaves it out; both ends of the composite bound it."""
+    """Where the open run stands, also when the filter leaves it out; the first button opens the first of the sorted."""
     first = viewer.runs.iloc[0]
     name = f"{first['prompt_id']} · {first['model']} · repeat {first['repeat']}"
     assert viewer.rows[0].tooltip == f"Open {name}"
@@ -177,12 +158,15 @@ def test_what_is_done_is_said_and_what_a_button_opens(viewer):
     assert f"<b>Run 1 of 6: {name}</b>" in viewer.said.value
     viewer.filters.low.value, viewer.filters.high.value = 4.9, 5.0
     assert viewer.filter.words() == "composite 4.9 to 5"
-    assert first["run_id"] not in found(viewer)
     viewer._open(first["run_id"])
     assert f"<b>Run outside the filter: {name}</b>" in viewer.said.value
-    assert viewer.filters.sort.options[0] == ("model and prompt", "")
-    ordered = viewer.runs.sort_values(["model", "prompt_id", "repeat"])
-    assert viewer.runs["run_id"].tolist() == ordered["run_id"].tolist()
+    viewer.filters.low.value, viewer.filters.high.value = 0.0, 5.0
+    viewer.filters.sort.value, viewer.filters.descending.value = "composite", True
+    best = viewer.runs.sort_values("composite", ascending=False)["run_id"].iloc[0]
+    viewer.rows[0].click()
+    assert viewer.opened.run_id == best
+    assert f"study.view(&#x27;{best}&#x27;)" in viewer.shown.value
+    assert viewer.table.value.count("tv-open") == 1
 
 
 def test_buttons_and_keys_step_through_what_was_found_and_hold_a_run_at_the_side(viewer):

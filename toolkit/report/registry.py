@@ -107,13 +107,9 @@ def write_figures(of: Analyses, about: About, folder: Path | str, only: Collecti
     tables: list[Table] = []
     if of.is_judged:
         end = captions.join(about.source, about.note)
-        reliability = of.reliability()
-        tables = [
-            reliability_table(reliability, end=end),
-            forms_table(reliability, end=end),
-            length_table(of.length(), end=end),
-            *(judge_card_table(card, end=end) for card in of.judge_cards()),
-        ]
+        tables = [made(of.reliability(), end=end) for made in (reliability_table, forms_table)]
+        tables += [length_table(of.length(), end=end)]
+        tables += [judge_card_table(card, end=end) for card in of.judge_cards()]
     files += [path for table in tables for path in save_table(table, place / "tables", about.study)]
     names = [table.name for table in tables]
     for name in ("reliability", "icc_forms", "length"):

@@ -61,11 +61,10 @@ def markdown_html(text: str, spans: Iterable[Span] = ()) -> str:
 
 
 def _drawn(source: str) -> str | None:
+    # The parser is not ours, the text is anybody's, and a reply must be readable all the same.
     try:
         drawn = _markdown()(source)
-    except (
-        Exception
-    ):  # the parser is not ours, the text is anybody's, and a reply must be readable all the same
+    except Exception:
         return None
     return nh3.clean(drawn, tags=set(TAGS), attributes={"ol": {"start"}}, link_rel=None)
 

@@ -21,6 +21,10 @@ COLUMNS: Final = (
 """Of the table of runs; AUD without the judges, tokens of the reply, seconds until it was there."""
 _OWN_KEYS: Final = "data-lm-suppress-shortcuts='true'"
 """Of what can have the focus: JupyterLab would take its arrow keys to another cell, and a "b" to make one."""
+_FIRST_CALL: Final = (
+    "<p class='tv-soft'>This judgement was kept before judgements named all their calls: this is its first, "
+    "and perhaps not its only one.</p>"
+)
 _NUMBERS: Final = frozenset(("rep.", "composite", "judges' SD", "people", "AUD", "tokens", "s"))
 
 
@@ -140,15 +144,13 @@ def _reply(run: OpenRun) -> str:
     if run.reply is None:
         return ""
     if not run.reply.strip():
-        return box(
-            "Reply", "<p class='tv-soft'>The model answered with nothing but white space.</p>", opened=True
-        )
+        nothing = "<p class='tv-soft'>The model answered with nothing but white space.</p>"
+        return box("Reply", nothing, opened=True)
     legend = f" <span class='tv-soft'>marked: {shown(run.marked_as)}</span>" if run.marked else ""
     drawn = markdown_html(run.reply, run.marked)
     raw = "Reply as received, no Markdown"
-    return box(f"Reply{legend}", scrolled("Reply", drawn, "div"), opened=True) + box(
-        raw, scrolled(raw, marked_text(run.reply, run.marked))
-    )
+    received = box(raw, scrolled(raw, marked_text(run.reply, run.marked)))
+    return box(f"Reply{legend}", scrolled("Reply", drawn, "div"), opened=True) + received
 
 
 def _judges(run: OpenRun) -> str:
@@ -156,13 +158,10 @@ def _judges(run: OpenRun) -> str:
     if run.hidden_for:
         why = f"Being rated blind by {run.hidden_for}: no score of it is shown until that round is finished."
         return f"<h3>{name}</h3><p class='tv-bad'>{shown(why)}</p>"
-    none = "" if run.judges else (
-        "<p class='tv-soft'>No judgement of this reply counts in this study.</p>"
-    )  # fmt: skip
-    if not run.judges and not run.people:
-        return f"<h3>{name}</h3>{none}"
+    none = "<p class='tv-soft'>No judgement of this reply counts in this study.</p>" * (not run.judges)
+    table = _score_table(run) if run.judges or run.people else ""
     said = [*map(_said, run.judges), *map(_remark, run.people)]
-    return f"<h3>{name}</h3>{none}{_score_table(run)}{''.join(said)}"
+    return f"<h3>{name}</h3>{none}{table}{''.join(said)}"
 
 
 def _score_table(run: OpenRun) -> str:
@@ -216,10 +215,7 @@ def _said(said: JudgeSaid) -> str:
     if one.reasons:
         parts.append(f"<pre class='{IGNORED_BY_MATHJAX}'>{shown(one.reasons)}</pre>")
     parts.append(_findings(one))
-    more = "" if said.complete else (
-        "<p class='tv-soft'>This judgement was kept before judgements named all their calls: this is its first, "
-        "and perhaps not its only one.</p>"
-    )  # fmt: skip
+    more = "" if said.complete else _FIRST_CALL
     parts.append(box(f"Raw reply of {shown(one.label)}", more + _calls(said.calls, texts=True)))
     return f"<div class='tv-said'>{''.join(parts)}</div>"
 

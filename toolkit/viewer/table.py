@@ -27,6 +27,8 @@ SORTS: Final[Mapping[str, str]] = {
     "asked at": "created_at",
 }
 """What the table can be sorted by: the word for it, and the column of the runs frame."""
+CHOICES: Final = ("model", "length_bin", "scenario", "status")
+"""Columns of which a filter takes one value."""
 
 
 @dataclass(frozen=True)
@@ -74,16 +76,8 @@ class Filter:
         >>> Filter(model="gpt-4o", judged=True, low=2, text="SMB").words()
         "model gpt-4o; judged; composite 2 to 5; with 'SMB' in it"
         """
-        said = [
-            f"{name} {value}"
-            for name, value in (
-                ("model", self.model),
-                ("length bin", self.length_bin),
-                ("scenario", self.scenario),
-                ("status", self.status),
-            )
-            if value is not None
-        ]
+        chosen = {name: getattr(self, name) for name in CHOICES}
+        said = [f"{name.replace('_', ' ')} {value}" for name, value in chosen.items() if value is not None]
         if self.judged is not None:
             said.append("judged" if self.judged else "not judged")
         if self.rated is not None:
@@ -117,14 +111,8 @@ def matching(runs: pd.DataFrame, wanted: Filter, texts: Mapping[str, str] | None
     if wanted.sort and wanted.sort not in SORTS:
         raise InputError(f"sort {wanted.sort!r}: use one of {', '.join(SORTS)}")
     keep = runs["run_id"].notna()
-    for column, value in (
-        ("model", wanted.model),
-        ("length_bin", wanted.length_bin),
-        ("scenario", wanted.scenario),
-        ("status", wanted.status),
-        ("judged", wanted.judged),
-    ):
-        if value is not None:
+    for column in (*CHOICES, "judged"):
+        if (value := getattr(wanted, column)) is not None:
             keep &= (runs[column] == value).fillna(False).astype(bool)
     if wanted.rated is not None:
         if "people_count" not in runs:

@@ -6,6 +6,7 @@ JupyterLab takes single keys unless an input has the focus, so they are typed in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import fields
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from toolkit.viewer.model import OpenRun, open_runs, search_texts
 from toolkit.viewer.page import write_page
 from toolkit.viewer.parts import COLUMNS, cells, row, run_html, title
 from toolkit.viewer.people import HIDDEN, with_people
-from toolkit.viewer.table import PAGE, SORTS, Filter, matching, pages, plain_row
+from toolkit.viewer.table import CHOICES, PAGE, SORTS, Filter, matching, pages, plain_row
 from toolkit.viewer.visible import shown, visible
 from toolkit.words import LENGTH_BINS, SCALE
 
@@ -73,20 +74,10 @@ class FilterControls:
 
     def wanted(self) -> Filter:
         """Return what the controls ask for."""
-        return Filter(
-            model=self.model.value or None,
-            length_bin=self.length_bin.value or None,
-            scenario=self.scenario.value or None,
-            status=self.status.value or None,
-            judged=_YES_NO.get(self.judged.value),
-            rated=_YES_NO.get(self.rated.value),
-            low=self.low.value,
-            high=self.high.value,
-            spread=self.spread.value,
-            text=self.text.value,
-            sort=self.sort.value,
-            descending=self.descending.value,
-        )
+        values = {one.name: getattr(self, one.name).value for one in fields(Filter)}
+        values |= {name: _YES_NO.get(values[name]) for name in ("judged", "rated")}
+        # An empty choice is none; an empty text is one.
+        return Filter(**values | {name: values[name] or None for name in CHOICES})
 
 
 def _choice(name: str, values: Iterable[str]) -> widgets.Dropdown:

@@ -76,13 +76,13 @@ def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
 
 def _front_words(found: Pareto) -> str:
     """Say who is on the front and how firmly."""
-    names = [
-        f"{point.model} at {point.length_bin}"
-        + (f" ({point.probability:.0%})" if point.probability is not None else "")
-        for point in found.points
-        if point.on_front
-    ]
     firm = any(point.probability is not None for point in found.points)
+    names = [
+        f"{one.model} at {one.length_bin}"
+        + (f" ({one.probability:.0%})" if one.probability is not None else "")
+        for one in found.points
+        if one.on_front
+    ]
     shares = f" (in brackets: share of {found.resamples} resamples of bases in which it is)" if firm else ""
     return (
         f"Steps and ringed marks: the front, points that no other beats in both{shares}: {'; '.join(names)}. "

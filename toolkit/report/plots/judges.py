@@ -71,13 +71,9 @@ def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
     these = reliability.icc_these_judges.get("composite", ())
     known = [e for e in pearson.values() if e is not None]
     drawn = valid[valid["run_id"].isin(data["run_id"])]
-    n = {
-        "bases": int(drawn["base"].nunique()),
-        "answers": int(drawn["run_id"].nunique()),
-        "models": int(drawn["model"].nunique()),
-        "judges": len(judges),
-        "repeats": about.repeats if about.repeats is not None else int(drawn["repeat"].nunique()),
-    }
+    units = drawn[["base", "run_id", "model", "repeat"]].nunique()
+    n = {"bases": int(units["base"]), "answers": int(units["run_id"]), "models": int(units["model"])}
+    n |= {"judges": len(judges), "repeats": int(units["repeat"]) if about.repeats is None else about.repeats}
     lost = len(judgements) - len(valid)
     caption = captions.join(
         f"Agreement between judges ({captions.n_words(n)}).",

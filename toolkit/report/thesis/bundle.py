@@ -42,15 +42,18 @@ def write_bundle(
     r"""Write what turns figures and tables into a bundle, the manifest last; the same study gives the same bytes."""
     figures, tables, statistics = (folder / name for name in ("figures", "tables", "statistics"))
     study = str(manifest["study"])
-    names = sorted(
-        (path.stem for path in drawn if path.parent == figures and path.suffix == ".pdf"), key=_place
-    )
-    written = [_figure(figures, name, study) for name in names]
+    names = (path.stem for path in drawn if path.parent == figures and path.suffix == ".pdf")
+    written = [_figure(figures, name, study) for name in sorted(names, key=_place)]
     of_tables, of_statistics = (
         [f"{place.name}/{path.name}" for path in drawn if path.parent == place and path.suffix == ".tex"]
         for place in (tables, statistics)
     )
     said = figures / LEFT_OUT
+    about = {
+        "study": escape_breaking(study),
+        "has_statistics": bool(of_statistics),
+        "left_out": _left_out(said.read_text(encoding="utf-8")) if said in drawn else [],
+    }
     cited = {key for _, sentences in section for one in sentences for key in one.cite}
     texts = {
         "preamble.tex": (files("toolkit.report.thesis") / "preamble.tex").read_text(encoding="utf-8"),
@@ -59,13 +62,7 @@ def write_bundle(
         "methods.txt": methods_text(section),
         "references.bib": bibliography(cited),
         "all_references.bib": bibliography(known_references()),
-        "bundle.tex": templates()
-        .get_template("bundle.jinja")
-        .render(
-            study=escape_breaking(study),
-            has_statistics=bool(of_statistics),
-            left_out=_left_out(said.read_text(encoding="utf-8")) if said in drawn else [],
-        ),
+        "bundle.tex": templates().get_template("bundle.jinja").render(about),
     }
     if of_statistics:
         texts["statistics.tex"] = _inputs(folder, of_statistics)
