@@ -295,16 +295,21 @@ def _progress(label: str, total: int, shown: bool, gateway: Gateway) -> Progress
     return Progress(label, total, shown=shown, since=gateway.counters, waiting=gateway.waiting)
 
 
-def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
-    """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
+def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tuple[int, float]:
+    """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget."""
     left = _unpaid(plan, store, requests)
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
     worst = sum(worst_aud(one, endpoints[one.provider, one.model, one.endpoint]) for one in left)
-    worst = min(worst, budget_left(plan, store))
+    return len(left), min(worst, budget_left(plan, store))
+
+
+def confirm_asking(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> None:
+    """Refuse to ask what may cost more than ``budget.confirm_above_aud`` unless it was confirmed."""
+    count, worst = at_worst(plan, store, requests)
     threshold = plan.study.budget.confirm_above_aud
     if worst > threshold:
         raise InputError(
-            f"these {len(left)} calls may cost {worst:.2f} AUD, more than budget.confirm_above_aud = {threshold:.2f}; "
+            f"these {count} calls may cost {worst:.2f} AUD, more than budget.confirm_above_aud = {threshold:.2f}; "
             "add --yes"
         )
 

@@ -91,6 +91,10 @@ def test_all_answers_of_truthfulqa_are_taken_without_a_seed(truthful):
     assert {item.reference for item in items} == {"They pass through you"}
     assert {(item.domain, item.topic) for item in items} == {("open", "Misconceptions")}
     assert len({item.item_id for item in items}) == 4
+    # One right answer is judged without a reference, for no answer is held against itself; both are asked alike.
+    items = read_items(truthful(("Q?", "Best.", "Best", "Bad; Worse")))
+    assert [(item.reference, item.hallucinated) for item in items] == [(None, False), (None, True)]
+    assert items[0].answer == "Best."
 
 
 def test_a_seed_draws_one_right_and_one_wrong_answer_of_each_question(truthful):
@@ -103,30 +107,15 @@ def test_a_seed_draws_one_right_and_one_wrong_answer_of_each_question(truthful):
     assert drawn == set(itertools.product(("Nothing", "You excrete them"), ("You grow one", "You die")))
 
 
-def test_a_question_with_one_right_answer_has_it_judged_without_a_reference(truthful):
-    """An answer is never held against itself, and both items of the question are asked alike."""
-    items = read_items(truthful(("Q?", "Best.", "Best", "Bad; Worse")))
-    assert [(item.reference, item.hallucinated) for item in items] == [(None, False), (None, True)]
-    assert items[0].answer == "Best."
-
-
 def test_our_own_columns_are_read_from_json_lines_and_csv_alike(written):
     """Empty cells and keys that are not there say nothing; a label may be missing."""
     first = {"item_id": "a", "question": "Q?", "answer": "A, b", "hallucinated": True, "documents": "D\nE"}
-    second = {
-        "item_id": "b",
-        "question": "Q?",
-        "answer": "B",
-        "reference": "R",
-        "domain": "open",
-        "topic": "ports",
-    }
+    second = {"item_id": "b", "question": "Q?", "answer": "B", "reference": "R"}
+    second |= {"domain": "open", "topic": "ports"}
     text = "item_id,question,answer,reference,documents,hallucinated,domain,topic\r\n"
     text += 'a,Q?,"A, b",,"D\nE",yes,,\r\nb,Q?,B,R,,,open,ports\r\n'
-    expected = (
-        LabelledItem("a", "Q?", "A, b", None, "D\nE", True),
-        LabelledItem("b", "Q?", "B", "R", None, None, "ports"),
-    )
+    closed = LabelledItem("a", "Q?", "A, b", None, "D\nE", True)
+    expected = (closed, LabelledItem("b", "Q?", "B", "R", None, None, "ports"))
     assert read_items(written([first, second])) == expected
     assert read_items(written("\ufeff" + text, "set.csv")) == expected
 

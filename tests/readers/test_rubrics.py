@@ -10,7 +10,7 @@ import pytest
 from toolkit.errors import InputError
 from toolkit.judges.per_sentence import per_sentence_requests
 from toolkit.judges.request import JudgeSpec, Manner
-from toolkit.judges.rubric import Rubric, fill, load_rubric
+from toolkit.judges.rubric import fill, load_rubric
 from toolkit.models.tokens import count_tokens
 from toolkit.words import DIMENSIONS
 
@@ -67,13 +67,13 @@ def test_seed_v1_is_the_prompt_of_the_seed_word_for_word() -> None:
         assert f"{number}. {dimension.title} (0-5): {dimension.question}\n" in SEED_PROMPT
 
 
-@pytest.mark.parametrize("rubric", [DEFAULT, SEED_V1])
-def test_shipped_rubrics_score_the_seven_dimensions_from_0_to_5(rubric: Rubric) -> None:
-    assert (rubric.names, rubric.scale) == (DIMENSIONS, (0, 5))
-    assert [d.name for d in rubric.dimensions if d.scope == "whole"] == ["actionability", "completeness"]
-
-
-def test_the_default_has_an_anchor_for_every_score_and_is_short_because_it_is_paid_for_every_time() -> None:
+def test_shipped_rubrics_score_the_seven_dimensions_and_the_default_is_short_with_an_anchor_for_every_score() -> (
+    None
+):
+    """It is paid for every time."""
+    for rubric in (DEFAULT, SEED_V1):
+        assert (rubric.names, rubric.scale) == (DIMENSIONS, (0, 5))
+        assert [d.name for d in rubric.dimensions if d.scope == "whole"] == ["actionability", "completeness"]
     for dimension in DEFAULT.dimensions:
         assert list(dimension.anchors) == [0, 1, 2, 3, 4, 5]
         assert all(dimension.anchors.values())

@@ -61,31 +61,18 @@ def test_sentences_end_where_a_reader_ends_them(expected):
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lists_headings_and_tables_are_cut_at_their_lines_whatever_ends_a_line(end):
     expected = [
-        ("heading", "## Plan 1.0. Draft"),
-        ("heading", "**Containment:**"),
-        ("list_item", f"1. **Isolate** the host{end}   and its backup."),
-        ("list_item", "Tell J. Smith."),
-        ("list_item", "- Owner: SOC"),
-        ("list_item", "2) Preserve memory"),
-        ("table_row", "| IOC | Type |"),
-        ("table_row", "| 10.0.0.1 | An IP. Bad |"),
-        ("table_row", "a | b"),
-        ("table_row", "1 | 2"),
-        ("sentence", "After the table."),
-        ("sentence", "Quoted."),
-        ("sentence", "Twice."),
-    ]
+        ("heading", "## Plan 1.0. Draft"), ("heading", "**Containment:**"),
+        ("list_item", f"1. **Isolate** the host{end}   and its backup."), ("list_item", "Tell J. Smith."),
+        ("list_item", "- Owner: SOC"), ("list_item", "2) Preserve memory"), ("table_row", "| IOC | Type |"),
+        ("table_row", "| 10.0.0.1 | An IP. Bad |"), ("table_row", "a | b"), ("table_row", "1 | 2"),
+        ("sentence", "After the table."), ("sentence", "Quoted."), ("sentence", "Twice."),
+    ]  # fmt: skip
     text = (
         "## Plan 1.0. Draft\n**Containment:**\n1. **Isolate** the host\n   and its backup. Tell J. Smith.\n"
         "   - Owner: SOC\n2) Preserve memory\n\n| IOC | Type |\n|-----|:----:|\n| 10.0.0.1 | An IP. Bad |\n\n"
         "a | b\n--- | ---\n1 | 2\nAfter the table.\n***\n> Quoted. Twice."
     ).replace("\n", end)
     assert [(piece.kind, piece.of(text)) for piece in segments(text)] == expected
-
-
-def test_a_fenced_block_is_one_segment_and_what_is_in_it_is_not_read():
-    code = "```bash\n# not a heading. Nor two sentences.\n- no item\n\n| no | row |\n```"
-    assert cut(f"Run this:\n{code}\nThen stop.") == ["Run this:", code, "Then stop."]
 
 
 @pytest.mark.parametrize(("text", "expected"), [
@@ -98,7 +85,9 @@ def test_a_fence_is_closed_by_its_like_only_and_a_pipe_in_prose_makes_no_table(t
     assert kinds(text) == expected
 
 
-def test_a_paragraph_goes_on_over_line_ends_and_stops_at_a_blank_line_or_a_hard_break():
+def test_what_is_fenced_is_not_read_and_a_paragraph_stops_at_a_blank_line_or_a_hard_break():
+    code = "```bash\n# not a heading. Nor two sentences.\n- no item\n\n| no | row |\n```"
+    assert cut(f"Run this:\n{code}\nThen stop.") == ["Run this:", code, "Then stop."]
     text = "A host\nfell over. It\nburns\n\nAnother\n \nThird  \nFourth"
     assert cut(text) == ["A host\nfell over.", "It\nburns", "Another", "Third", "Fourth"]
 
@@ -235,12 +224,6 @@ def test_headings_and_code_are_never_named_and_nothing_depends_on_the_task():
         assert list(inspect.signature(function).parameters) == ["text", "count"]
 
 
-def test_lines_for_the_prompt_are_one_a_sentence_and_never_endless():
-    first, second = focus_lines("A sentence over\r\ntwo lines.\n\n" + "x" * 10_000, 5).split("\n")
-    assert (first, len(second), second[-2:]) == ("A sentence over two lines.", LINE_LENGTH, "x…")
-    assert focus_lines("", 5) == focus_lines("# Title", 5) == NO_SENTENCES
-
-
 def test_what_is_kept_with_a_reply_has_the_names_of_the_seed():
     """Seed 002, section 3.1: OutputBlob.metadata."""
     assert reply_metadata(REPLY, 2) == {
@@ -250,4 +233,8 @@ def test_what_is_kept_with_a_reply_has_the_names_of_the_seed():
         "fsp_sentences": chosen(REPLY, 2),
     }
     assert len(reply_metadata(REPLY)["fsp_sentences"]) == 5
+    # Lines for the prompt are one a sentence and never endless.
+    first, second = focus_lines("A sentence over\r\ntwo lines.\n\n" + "x" * 10_000, 5).split("\n")
+    assert (first, len(second), second[-2:]) == ("A sentence over two lines.", LINE_LENGTH, "x…")
+    assert focus_lines("", 5) == focus_lines("# Title", 5) == NO_SENTENCES
     assert set(map(str, reply_metadata("").values())) == {"0", "[]"}

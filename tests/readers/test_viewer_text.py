@@ -257,13 +257,10 @@ def test_words_that_are_frequent_in_long_texts_count_like_others():
         assert time.process_time() - started < 3
 
 
-@pytest.mark.parametrize(
-    ("largest", "unit", "shared", "changed"),
-    [(49, "words", 3 / 4, "b"), (48, "lines", 2 / 3, "a b"), (24, "texts", 0, "one\n\na b\ntwo")],
-)
-def test_texts_too_long_for_words_are_compared_by_lines_and_then_as_wholes(
-    monkeypatch, largest, unit, shared, changed
-):
+@pytest.mark.parametrize(("largest", "unit", "shared", "changed"), [
+    (49, "words", 3 / 4, "b"), (48, "lines", 2 / 3, "a b"), (24, "texts", 0, "one\n\na b\ntwo"),
+])  # fmt: skip
+def test_long_texts_are_compared_by_lines_and_then_as_wholes(monkeypatch, largest, unit, shared, changed):
     """The memory that it takes is bounded, nothing of the texts is lost, and it is said what was compared."""
     monkeypatch.setattr(beside, "LARGEST", largest)
     left, right = "one\n\na b\ntwo", "one\n\na c\ntwo"

@@ -206,15 +206,8 @@ class ToolkitEngine:
     papermill loads it in the middle of its own import, so it is no subclass, and asks papermill when something runs.
     """
 
-    @classmethod
-    def nb_kernel_name(cls, nb: Any, name: str | None = None) -> str:
-        """Return the kernel that a notebook names, as papermill's own engines do."""
-        return _papermills().nb_kernel_name(nb, name)
-
-    @classmethod
-    def nb_language(cls, nb: Any, language: str | None = None) -> str:
-        """Return the language that a notebook names, as papermill's own engines do."""
-        return _papermills().nb_language(nb, language)
+    nb_kernel_name = staticmethod(lambda nb, name=None: _papermills().nb_kernel_name(nb, name))
+    nb_language = staticmethod(lambda nb, language=None: _papermills().nb_language(nb, language))
 
     @classmethod
     def execute_notebook(cls, nb: Any, kernel_name: str, **options: Any) -> Any:
