@@ -33,11 +33,9 @@ from toolkit.report.show import (
     need_results,
     need_whole,
     print_text,
-    say,
     show_figure,
 )
 from toolkit.report.style import PALETTE, model_styles, new_figure, score_axis, thesis_style
-from toolkit.stats.result import Estimate
 
 THREE = ("quality_by_length", "cost_quality", "judge_agreement")
 
@@ -241,16 +239,6 @@ def test_a_figure_is_shown_as_wide_as_on_paper_with_its_caption(three, tmp_path,
     assert "n = 3 bases, 18 answers" in capsys.readouterr().out
     with pytest.raises(InputError, match="there is none of that name; use one of quality_by_length"):
         show_figure(files, "front")
-
-
-def test_results_are_said_one_after_the_other(capsys) -> None:
-    """With interval and method, or why there is none."""
-    say(
-        [Estimate("r", 0.3, -0.05, 0.9, "F", n={"answers": 36}), Estimate("ICC(A,1)", None, note="one judge")]
-    )
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "r = 0.300, 95% interval [-0.050, 0.900] (F); n = 36 answers."
-    assert said[1] == "ICC(A,1): not estimable (one judge)."
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_a_round_is_blind_balanced_and_each_rater_s_own(study):
     first, second = opened(study), opened(study, "ben")
     assert sorted(ids(first)) == sorted(ids(second)) == sorted(study.runs()["run_id"])
     assert ids(first) != ids(second)
-    assert (first.rated, first.unfinished, first.finished) == (0, 0, False)
+    assert (first.rated, first.unfinished) == (0, 0)
     bins = study.runs().set_index("run_id")["length_bin"]
     order = [bins[run_id] for run_id in ids(first)]
     assert Counter(order[:3]) == Counter(order[3:]) == Counter("SML")
@@ -109,8 +109,7 @@ def test_a_skipped_reply_comes_again_at_the_end_and_a_finished_round_has_none_le
     assert next_reply(round_, reply) == skipped
     round_ = rate(study.plan, study.store, round_, skipped, FULL)
     assert next_reply(round_) is None
-    assert round_.finished
-    assert opened(study).finished
+    assert opened(study).rated == 6
 
 
 def test_replies_that_came_since_go_to_the_end_of_the_round(tmp_path):
@@ -194,8 +193,8 @@ def test_what_a_rating_leaves_out_is_missing_and_not_lost(study):
     for _ in range(5):  # it comes again after all others
         assert next_reply(round_) != round_.replies[0]
         round_ = rated(study, round_)
-    assert (next_reply(round_), round_.finished) == (round_.replies[0], False)
-    assert rated(study, round_).finished
+    assert (next_reply(round_), round_.rated) == (round_.replies[0], 5)
+    assert rated(study, round_).rated == 6
 
 
 def test_the_newest_version_counts_and_the_earlier_one_is_kept(study):

@@ -77,9 +77,7 @@ class Reply:
 class Round:
     """How far one rater is."""
 
-    study: str
     rater: str
-    seed: int
     replies: tuple[Reply, ...]
     ratings: Mapping[str, Rating]
 
@@ -92,11 +90,6 @@ class Round:
     def unfinished(self) -> int:
         """How many replies have a part of their scores."""
         return len(self.ratings) - self.rated
-
-    @property
-    def finished(self) -> bool:
-        """Whether every reply has all its scores."""
-        return self.rated == len(self.replies)
 
 
 def rateable_replies(plan: Plan, store: Store) -> list[tuple[PlannedRun, Reply]]:
@@ -165,7 +158,7 @@ def open_round(
     blobs = {reply.run_id: reply.blob_id for reply in shown}
     ratings = {run: said for (_, run), said in newest_ratings(store, blobs, rubric_hash, rater).items()}
     _at_once(keep_judgements, store, tuple(ratings.values()))  # whoever was killed before this last step
-    return Round(study, rater, seed, shown, ratings)
+    return Round(rater, shown, ratings)
 
 
 def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:

@@ -43,12 +43,8 @@ LINES: Final[tuple[Literal["-", "--", "-.", ":"], ...]] = ("-", "--", "-.", ":")
 
 _RC: Final[dict[str, Any]] = {
     "font.family": "DejaVu Sans",  # ships with matplotlib, so that a figure looks the same on every machine
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 8),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 8),
     "legend.frameon": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
