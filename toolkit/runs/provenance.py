@@ -97,7 +97,8 @@ def answered_by_others(store: Store, study: str) -> list[dict[str, Any]]:
     calls = store.database["calls"]
     count = {"calls": {"$sum": 1}, "asked": {"$min": "$model"}, "last": {"$max": "$model"}}
     # By one plain field, for the reason that `calls_by_state` has; only where two were answered by one is more read.
-    found = calls.aggregate([{"$match": {"study": study}}, {"$group": {"_id": "$answered_by", **count}}])
+    others = {"study": study, "$expr": {"$ne": ["$model", "$answered_by"]}}
+    found = calls.aggregate([{"$match": others}, {"$group": {"_id": "$answered_by", **count}}])
     pairs: Counter[tuple[str, str]] = Counter()
     for group in found:
         if not (name := group["_id"]):

@@ -42,7 +42,9 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     alive = living(store, name)
     settled = settlements(store, name)
     spent = sum(c.aud for c in calls.values()) + settled_aud(settled, billed=True)
-    unsure = unsure_calls(store, name, alive)
+    # Looking for none reads all of the others.
+    maybe = "claimed" in calls or any(c.unsure_aud for c in calls.values())
+    unsure = unsure_calls(store, name, alive) if maybe else {}
     unsure_aud = sum(unsure.values())
     claimed = claimed_calls(store, name) if "claimed" in calls else []
     in_flight = [call for call in claimed if call["owner"] in alive]
@@ -220,7 +222,7 @@ def _calls_per_minute(store: Store, study: str, calls: Mapping[str, Calls]) -> f
                 {"$match": {"study": study, "state": state}},
                 {"$sort": {"updated_at": -1}},
                 {"$limit": RATE_CALLS},
-                {"$project": {"request": 0, "text": 0, "raw": 0}},
+                {"$project": {"updated_at": 1, "latency_ms": 1}},
             ]
         )
         if call["updated_at"] >= now - timedelta(seconds=RATE_SECONDS)
