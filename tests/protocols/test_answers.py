@@ -148,10 +148,10 @@ def test_what_a_judge_must_decide_or_no_pattern_can_stays_undecided(monkeypatch)
      "answer is " * 3_000, "- " * 15_000, "not " * 10_000, "**a" * 10_000, ":" * 30_000, "\0" * 30_000],
 )  # fmt: skip
 def test_hostile_replies_are_read_in_no_time(text):
-    start = time.perf_counter()
+    start = time.process_time()
     for key in (HOST, PATH, AGENT, BROWSER, TWELVE, CODES, PATHS, METHODS, PORT, WORD):
         assert matches(key, text, Q_HOST).matched is False
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_key_of_a_question_file_is_checked_and_frozen():

@@ -162,9 +162,9 @@ def test_counts_follow_from_the_sample_by_hand(facts):
      "status 200, 201 and " * 2_000, "\0" * 30_000],
 )  # fmt: skip
 def test_hostile_answers_are_read_in_no_time(text, facts):
-    start = time.perf_counter()
+    start = time.process_time()
     evidence(text, facts, HOW_MANY)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(("text", "expected"), [

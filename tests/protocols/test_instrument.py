@@ -100,9 +100,9 @@ def test_each_citation_is_looked_up_in_its_cell(answer, cited, expected):
 )
 def test_a_reply_that_is_not_in_the_format_is_unexpected(reply):
     """It gives no answer that could be read, and invents nothing."""
-    start = time.perf_counter()
+    start = time.process_time()
     assert verdict(reply).verdict == "unexpected"
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_the_format_is_asked_for_and_reads_every_kind_of_key():

@@ -117,9 +117,9 @@ def test_a_hostile_reply_is_read_in_no_time(mode: str) -> None:
     ]
     long += ["0" * 300_000, "<think>" * 50_000, "score " * 80_000 + "1", "score" + " " * 300_000 + "x"]
     for text in long:
-        start = time.perf_counter()
+        start = time.process_time()
         read_vote(text, mode)
-        assert time.perf_counter() - start < 1, text[:20]
+        assert time.process_time() - start < 1, text[:20]
 
 
 def test_yes_or_no_says_the_same_of_a_closed_question() -> None:
