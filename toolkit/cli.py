@@ -328,13 +328,23 @@ def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: b
 @click.argument("dataset", metavar="DATASET")
 @click.option("--all", "every", is_flag=True, help="Show every problem, not three of each kind.")
 def check(dataset: str, every: bool) -> Summary:
-    """Check DATASET (demo, a folder of bases, a CSV or a JSONL) for all that would confound prompt lengths.
+    """Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
 
     Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
     """
     from toolkit.prompts.check import check_summary
 
     return check_summary(dataset, every=every)
+
+
+@_command(prompts, short_help="List what changed between two versions of a dataset.")
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+def diff(before: str, after: str) -> Summary:
+    """List what changed from dataset A to dataset B, prompt by prompt. Exit code 1 when they differ."""
+    from toolkit.prompts.diff import diff_summary
+
+    return diff_summary(before, after)
 
 
 @_command(ratings, name="import")

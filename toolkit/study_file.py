@@ -179,6 +179,7 @@ class StudyFile(_Strict):
     name: Slug
     dataset: str = "demo"
     accept_flaws: tuple[str, ...] = ()
+    mix_versions: bool = False
     scenarios: tuple[Scenario, ...] = SCENARIOS
     length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
     test: str = "rubric_study"

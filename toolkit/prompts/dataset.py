@@ -8,6 +8,7 @@ prompt a row.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, Text, checked, read_rows, read_toml
+from toolkit.files import Strict, Text, checked, read_json, read_rows, read_toml
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
 from toolkit.words import LENGTH_BINS, SCENARIOS
@@ -28,6 +29,7 @@ CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
 """The functions of the NIST Cybersecurity Framework 2.0."""
 FACT_KINDS: Final = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
 """What a fact is about; a decoy is true and leads astray."""
+TASK: Final = "\n\nTask:\n"  # what stands between the facts of a base and its task
 INDEX: Final = "dataset.toml"  # optional file of a folder that gives the dataset its name and its version
 
 
@@ -55,12 +57,17 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Prompts under one version; ``digest`` is the SHA-256 of their content, whatever their order."""
+    """Prompts under one version; ``digest`` is the SHA-256 of their content, whatever their order.
+
+    ``date`` is that of the version and ``focus`` what it was made for, where the dataset tells.
+    """
 
     name: str
     version: str
     prompts: tuple[Prompt, ...]
     digest: str
+    date: datetime.date | None = None
+    focus: str = ""
 
 
 def _one_of(allowed: Iterable[str]) -> AfterValidator:
@@ -92,6 +99,8 @@ _Scenario = Annotated[str, _one_of(SCENARIOS)]
 class _Index(Strict):
     name: Text
     version: Text
+    date: datetime.date | None = None
+    focus: str = ""
 
 
 class _Base(Strict):
@@ -118,6 +127,12 @@ class _Row(Strict):
     dataset_version: Text | None = None
 
 
+_BESIDES: Final = frozenset(
+    ("_id", "source", "prompt_type", "token_count", "tags", "metadata", "created_at", "updated_at")
+)
+"""Keys of a prompt of seed 002, section 3.1, and of datasets in its layout that say nothing that is not counted anew."""
+
+
 _Found = tuple[str, _Row, Mapping[str, Any]]
 """Where a prompt comes from, what it says, and what else its base tells where it is composed from one."""
 
@@ -129,9 +144,10 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     ----------
     source
         ``"demo"`` or ``"rq1_controlled"`` for a dataset that ships with the toolkit; otherwise the path of a
-        folder with one TOML file a base, or of a ``.csv`` or ``.jsonl`` file with the columns prompt_id, text,
+        folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns prompt_id, text,
         scenario, category, length_bin and perhaps base and dataset_version. Without the column base it is the
-        prompt_id less its ``_s``, ``_m`` or ``_l``.
+        prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``; what the
+        layout of seed 002, section 3.1, has besides (token_count, tags, ...) is left out and counted anew.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` loads without
         refusing, to list every one of them.
@@ -154,17 +170,19 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     """
     shipped = str(source) in SHIPPED
     path = Path(__file__).parent / "data" / source if shipped else Path(source).expanduser()
+    date, focus = None, ""
     if path.is_dir():
         index = {"name": path.resolve().name, "version": path.resolve().name}
         given = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
         named = checked(_Index, index | given, str(path / INDEX))
-        name, version, found = named.name, named.version, list(_bases(path))
-    elif path.is_file() and path.suffix.lower() in {".csv", ".jsonl"}:
+        name, version, date, focus = named.name, named.version, named.date, named.focus
+        found = list(_bases(path))
+    elif path.is_file() and path.suffix.lower() in {".csv", ".json", ".jsonl"}:
         name, (version, found) = path.stem, _table(path)
     else:
         raise InputError(
             f"{path}: no such dataset, give {' or '.join(map(repr, SHIPPED))}, a folder of .toml bases, "
-            "or a .csv or .jsonl file"
+            "or a .csv, .json or .jsonl file"
         )
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}
@@ -184,7 +202,7 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
         about = {"data_sources": [], "academic_grade": bool(told), "base_scenario": base, **told}
         labels = (row.scenario, row.category, row.length_bin)
         prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, about))
-    return Dataset(name, version, tuple(prompts), digest_of(prompts))
+    return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
 
 
 def _bases(folder: Path) -> Iterator[_Found]:
@@ -216,7 +234,7 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
     'You are an analyst.\n\nFacts:\n- Host A is down.\n\nTask:\nSay why.'
     """
     listed = "\n".join(f"- {fact}" for fact in facts)
-    return f"{opening}\n\nFacts:\n{listed}\n\nTask:\n{task}"
+    return f"{opening}\n\nFacts:\n{listed}{TASK}{task}"
 
 
 def _table(path: Path) -> tuple[str, list[_Found]]:
@@ -224,8 +242,7 @@ def _table(path: Path) -> tuple[str, list[_Found]]:
     found: list[_Found] = []
     versions: dict[str, str] = {}
     optional = {name for name, one in _Row.model_fields.items() if not one.is_required()}
-    for line, cells in read_rows(path):
-        where = f"{path}, line {line}"
+    for where, cells in _rows(path):
         # An empty cell of an optional column says nothing, like a key that JSON lines leave out.
         row = checked(
             _Row, {name: cells[name] for name in cells if cells[name] or name not in optional}, where
@@ -240,6 +257,28 @@ def _table(path: Path) -> tuple[str, list[_Found]]:
             f"{where}: key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
         )
     return next(iter(versions)), found
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where each row of a table stands and its cells, without what the architecture document keeps besides."""
+    if path.suffix.lower() == ".json":
+        given = read_json(path)
+        listed = given.get("prompts") if isinstance(given, dict) else given
+        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            raise InputError(
+                f"{path}: no list of prompts in it, expected one, or an object with the key 'prompts'"
+            )
+        numbered = ((f"{path}, prompt {number}", cells) for number, cells in enumerate(listed, 1))
+    else:
+        numbered = ((f"{path}, line {line}", cells) for line, cells in read_rows(path))
+    for where, cells in numbered:
+        row = {name: cell for name, cell in cells.items() if name not in _BESIDES}
+        about = cells.get("metadata")
+        if isinstance(about, Mapping) and about.get("base_scenario"):
+            row.setdefault("base", about["base_scenario"])
+        if row.get("scenario") == "CTI_SUMMARY":  # what the architecture document's own dataset calls it
+            row["scenario"] = "CTI_ANALYSIS"
+        yield where, row
 
 
 def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:
