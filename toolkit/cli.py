@@ -324,6 +324,20 @@ def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: b
     return result.summary(write_cards(study, result, figures) if figures else ())
 
 
+@_command(judges, short_help="Look for the required elements of a good answer.")
+@_STUDY
+@_YES
+def elements(study: Study, yes: bool) -> Summary:
+    """Have the judges of STUDY look for the required elements of each base in its replies: a second instrument."""
+    from toolkit.elements import ask_elements, element_targets, elements_summary
+    from toolkit.pipeline import confirm_asking
+
+    plan, store = study.plan, study.store
+    if not yes:
+        confirm_asking(plan, store, [target.request for target in element_targets(plan, store)])
+    return elements_summary(study, ask_elements(plan, store))
+
+
 @_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
 @click.argument("dataset", metavar="DATASET")
 @click.option("--all", "every", is_flag=True, help="Show every problem, not three of each kind.")

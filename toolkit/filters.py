@@ -65,8 +65,9 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     others = runs.loc[runs["dataset_version"] != plan.dataset.version, "dataset_version"]
     if len(others) and not plan.study.mix_versions:
         raise InputError(
-            f"study {study}: {len(others)} of {len(runs)} runs were asked from dataset version {others.iloc[0]}, the study "
-            f"names {plan.dataset.version}; see `toolkit prompts diff`, then say mix_versions = true or rename the study"
+            f"study {study}: {len(others)} of {len(runs)} runs were asked from dataset version {others.iloc[0]}, "
+            f"the study names {plan.dataset.version}; see `toolkit prompts diff`, then say mix_versions = true or "
+            "rename the study"
         )
     return runs
 

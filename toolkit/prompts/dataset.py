@@ -130,7 +130,7 @@ class _Row(Strict):
 _BESIDES: Final = frozenset(
     ("_id", "source", "prompt_type", "token_count", "tags", "metadata", "created_at", "updated_at")
 )
-"""Keys of a prompt of seed 002, section 3.1, and of datasets in its layout that say nothing that is not counted anew."""
+"""Keys of a prompt in the layout of seed 002, section 3.1, that say nothing which is not counted anew."""
 
 
 _Found = tuple[str, _Row, Mapping[str, Any]]
@@ -144,8 +144,8 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     ----------
     source
         ``"demo"`` or ``"rq1_controlled"`` for a dataset that ships with the toolkit; otherwise the path of a
-        folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns prompt_id, text,
-        scenario, category, length_bin and perhaps base and dataset_version. Without the column base it is the
+        folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns prompt_id,
+        text, scenario, category, length_bin and perhaps base and dataset_version. Without the column base it is the
         prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``; what the
         layout of seed 002, section 3.1, has besides (token_count, tags, ...) is left out and counted anew.
     check_ranges
