@@ -217,7 +217,7 @@ class Study:
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
     def elements(self) -> pd.DataFrame:
-        """Return one row a run and judge that looked for the required elements of its base (`toolkit judges elements`)."""
+        """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
         from toolkit.judges.elements import DIGEST
         from toolkit.store.frames import elements_frame
 

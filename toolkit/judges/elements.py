@@ -33,7 +33,7 @@ def elements_request(judge: JudgeSpec, elements: Sequence[str], task: str, respo
         "names": ", ".join(names),
     }
     verdict = {"type": "string", "enum": list(_VERDICTS)}
-    schema = compact_json(object_schema({name: verdict for name in names}))
+    schema = compact_json(object_schema(dict.fromkeys(names, verdict)))
     messages = (
         Message("system", fill(_WORDS["instructions"], values)),
         Message("user", fill(_WORDS["template"], values)),
