@@ -16,6 +16,7 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
+from waiting import wait_for
 
 from toolkit.study import Study
 from toolkit.viewer.page import write_page
@@ -221,10 +222,10 @@ def test_the_page_loads_nothing_runs_nothing_of_others_and_has_its_keys(study: S
         body.send_keys("cn")
         assert page.execute_script(where) == second
         shown = "return [...document.querySelectorAll('.tv-run')].filter(run => run.offsetHeight).length"
-        assert page.execute_script(shown) == 2
+        wait_for(lambda: page.execute_script(shown) == 2)  # the page hears later that the address has changed
         body.send_keys("cp")
         assert page.execute_script(where) == first
-        assert page.execute_script(shown) == 4
+        wait_for(lambda: page.execute_script(shown) == 4)
         body.send_keys("/")
         page.switch_to.active_element.send_keys("base_one_s · ")
         assert page.find_element(By.ID, "tv-count").text == "2 of 4 runs"

@@ -85,7 +85,12 @@ class Desk:
             layout=widgets.Layout(width="20em"),
         )
         self.reasons = widgets.Textarea(
-            placeholder="Why these scores? (optional)", description="Reasons:", rows=3, layout=_WIDE
+            placeholder="Why these scores? (optional)",
+            description="Reasons:",
+            # Sent whole when the field is left: letter by letter, a busy kernel is told of Save before the last ones.
+            continuous_update=False,
+            rows=3,
+            layout=_WIDE,
         )
         self.save = widgets.Button(description="Save and next", button_style="primary")
         self.skip = widgets.Button(description="Skip", tooltip="It comes again at the end of the round.")
