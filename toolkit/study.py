@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from toolkit.measure import Annotated, Outcome
     from toolkit.prompt_test import MeasuredTestItem
+    from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.one_shot.methods import MethodScore
     from toolkit.store.connection import Store
 
@@ -133,9 +134,10 @@ class Study:
         replay: bool = False,
     ) -> Outcome:
         """Do what `run` does and return the outcome as an object; ``only_judge`` fills judgements alone."""
-        from toolkit.pipeline import run_plan
+        from toolkit.pipeline import run_adaptively, run_plan
 
-        return run_plan(
+        execution = run_adaptively if self.file.selection == "adaptive" else run_plan
+        return execution(
             self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
         )
 
@@ -270,6 +272,22 @@ class Study:
     calibration = _of_frames(Analyses.calibration)
     power = _of_frames(Analyses.power)
     analyses = _of_frames(Analyses.analyses)
+
+    def sequential(self, target_width: float | None = None) -> Sequential:
+        """Return what the bases asked so far say of the models on the whole dataset, with intervals that allow stopping.
+
+        Parameters
+        ----------
+        target_width
+            Of the widest interval of a difference of models, in score points; that of the study file by default.
+        """
+        from toolkit.pipeline import SCORE, bank_of
+        from toolkit.stats.adaptive.sequential import sequential_comparison
+
+        width = target_width or self.file.target_width
+        return sequential_comparison(
+            self.runs(), bank_of(self.plan), target_width=width, score=SCORE, unit="score points"
+        )
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""

@@ -185,6 +185,8 @@ class StudyFile(_Strict):
     test: str = "rubric_study"
     options: Mapping[str, Any] = Field(default_factory=dict)
     models: tuple[ModelEntry, ...] = Field(min_length=1)
+    selection: Literal["all", "adaptive"] = "all"
+    target_width: float | None = Field(None, gt=0, allow_inf_nan=False)
     repeats: int = Field(1, ge=1, le=1000)
     seed: int = Field(20250107, ge=0, lt=2**31)
     concurrency: int = Field(10, ge=1, le=1000)
@@ -214,6 +216,15 @@ class StudyFile(_Strict):
     @classmethod
     def _names_are_enough(cls, value: Any) -> Any:
         return [_named(item) for item in value] if isinstance(value, list | tuple) else value
+
+    @model_validator(mode="after")
+    def _adaptive_knows_when_to_stop(self) -> StudyFile:
+        if (self.selection == "adaptive") != (self.target_width is not None):
+            raise ValueError(
+                'selection = "adaptive" and target_width go together: give the width, in score points, that the widest '
+                "interval of a difference of models is to have, or leave out both"
+            )
+        return self
 
     @model_validator(mode="after")
     def _primary_is_compared(self) -> StudyFile:

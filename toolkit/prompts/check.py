@@ -220,8 +220,10 @@ def _filler(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield Problem("repeated_sentence", prompt.prompt_id, f"says {count} times: {sentence}", mend)
 
 
-_DOUBLED: Final = re.compile(r"\b([a-z]+-)(?=\1)|\b(?!had\b|that\b)([a-z]{2,})\s+\2\b", re.IGNORECASE)
-"""A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the")."""
+_DOUBLED: Final = re.compile(
+    r"(?i:\b([a-z]+-)(?=\1))|(?i:\b(?!had\b|that\b)([a-z]{2,})\s+)(?=[a-z])(?i:\2)\b"
+)
+"""A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the"), if it is no name ("Wagga Wagga")."""
 _LISTED: Final = (
     r"(?:findings|indicators|events|alerts|logs?|evidence|details|facts|items|controls|requirements|observations|"
     r"steps|questions|table|list|data)"

@@ -68,9 +68,9 @@ _DOCUMENTATION: Final = [
 ]
 """RFC 5737, RFC 6676, RFC 3849 and RFC 9637."""
 _DOMAIN: Final = re.compile(
-    r"(?<![\w.-])((?:[a-z0-9_-]+(?:\.|\[\.\]))+(?:com|net|org|io|co|au|uk|us|eu|de|fr|nl|nz|ca|sg|in|ru|cn|kp|ir|xyz|top|info|biz|online|site|cloud|app|dev))"
-    r"(?![\w-]|\.\w)",
-    re.IGNORECASE,
+    r"(?<![\w.-])((?:[A-Za-z0-9_-]+(?:\.|\[\.\]))+"
+    r"(?:com|net|org|io|co|au|uk|us|eu|de|fr|nl|nz|ca|sg|in|ru|cn|kp|ir|xyz|top|info|biz|online|site|cloud|app|dev))"
+    r"(?![\w-]|\.\w)"
 )
 _RESERVED: Final = re.compile(r"(?:^|\.)example\.(?:com|net|org)$", re.IGNORECASE)  # RFC 2606
 _IDENTIFIER: Final = re.compile(r"\bCVE-[\w-]+|(?<![\w.-])T\d{3,6}(?:\.\d+)?(?![\w.-]*\w)|\bport (\d{5,})\b")
