@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -47,26 +44,6 @@ def reason_of(fault: Fault | None) -> str:
     return REASONS[None if fault is None else fault.status if fault.kind == "status" else fault.kind]
 
 
-@contextmanager
-def longest_standstill() -> Iterator[list[float]]:
-    """Note for how many seconds at most this process got no turn: a machine that freezes lets timeouts run out."""
-    longest, ended = [0.0], Event()
-
-    def beat() -> None:
-        last = time.monotonic()
-        while not ended.wait(0.05):
-            last, before = time.monotonic(), last
-            longest[0] = max(longest[0], last - before)
-
-    heart = Thread(target=beat)
-    heart.start()
-    try:
-        yield longest
-    finally:
-        ended.set()
-        heart.join()
-
-
 @pytest.mark.parametrize("repeats", [9, pytest.param(42, marks=pytest.mark.full)])
 def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
     tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, repeats: int
@@ -77,19 +54,19 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
     monkeypatch.setattr(gateway, "RetryPolicy", policy)
     # Four endpoints and not one: under such refusals the window of one stands at 2.4 requests of its 50.
     faults = [DrawnFaults(20251117 + number, SHARES) for number in range(ENDPOINTS)]
-    total, timeout = ENDPOINTS * 12 * repeats, 4.0
+    total = ENDPOINTS * 12 * repeats
     with ExitStack() as stack:
         servers = [stack.enter_context(StubServer(faults=one)) for one in faults]
         addresses = [server.openai_url for server in servers]
-        study = unjudged_study(tmp_path, *addresses, repeats=repeats, concurrency=50, timeout_seconds=timeout)
-        stack.enter_context(closing(study.store))
-        with longest_standstill() as standstill:
-            outcome = study.execute(progress=False)
+        study = unjudged_study(tmp_path, *addresses, repeats=repeats, concurrency=50, timeout_seconds=1.5)
+        stack.enter_context(closing(study.store))  # also when it is red, or the next tests are too
+        outcome = study.execute(progress=False)
         calls = list(study.store.objects(Call))
         runs = list(study.store.objects(Run))
 
         # Every run ended, none is missing, none is there twice.
         assert outcome.succeeded + outcome.failed == total
+        assert 0 < outcome.failed < total / 20
         assert len(runs) == len({run.call_id for run in runs}) == len(calls) == total
         done = [call for call in calls if call.state == "done"]
         failed = [call for call in calls if call.state == "failed"]
@@ -98,16 +75,14 @@ def test_in_chaos_every_run_ends_and_the_ledger_knows_every_request(
         assert {run.call_id: run.failure.split(":")[0] for run in runs if run.status == "failed"} == last
         assert {call.call_id: call.failure["reason"] for call in failed} == last
 
-        # What the servers saw is what the ledger says, in sum and by what became of it; only a machine that
-        # froze may take what came for what did not come in time.
+        # What the servers saw is what the ledger says, in sum and by what became of it; only a busy machine may take
+        # what came for what did not come in time.
         met = Counter(reason_of(fault) for one in faults for fault in one.drawn.values())
         noted = Counter(attempt["outcome"] for call in calls for attempt in call.attempts)
         assert met.total() == sum(server.count for server in servers)
         unseen = noted.total() - met.total()  # given up before a server read them
         late = noted["timeout"] - met["timeout"]
-        assert 0 <= unseen <= late
-        assert late <= total / 100 or standstill[0] > timeout / 2
-        assert 0 < outcome.failed < total / 20 + late
+        assert 0 <= unseen <= late <= total / 100
         assert (met - noted).total() == late - unseen
         assert set(noted) == set(met)
 

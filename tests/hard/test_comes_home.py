@@ -109,9 +109,9 @@ def test_a_bug_in_an_annotator_loses_no_reply(
     faults = DrawnFaults(7, {FAULTS: share})
     with StubServer(faults=faults, latency=0.15) as server:
         judges = [model("a", server), model("b", server)]
-        # Short only where calls are left hanging: a machine that freezes for seconds would time out what was answered.
-        settings = f"concurrency = 8\ntimeout_seconds = {4 if share else 60}"
-        study = Study.load(own_study(tmp_path, [model("m", server)], judges, settings))
+        study = Study.load(
+            own_study(tmp_path, [model("m", server)], judges, "concurrency = 8\ntimeout_seconds = 4")
+        )
         with pytest.raises(InputError, match=r"annotator failed on item 'i7': ZeroDivisionError: bug"):
             study.execute(progress=False)
         assert answered(server, faults) == kept(study.store)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import mongoengine as me
@@ -34,6 +37,37 @@ from toolkit.store.writer import LARGEST_BULK, TOUCH, Duplicate, Record, utc_now
 
 KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
 ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
+
+
+def test_an_abandoned_store_is_closed_beside_who_collects_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server is gone, and closing waits for it: not in the loop where paid replies come, which would time out."""
+    closed: Queue[threading.Thread] = Queue()
+    disconnect = me.disconnect
+    monkeypatch.setattr(
+        me, "disconnect", lambda alias: (closed.put(threading.current_thread()), disconnect(alias))
+    )
+    folder = tmp_path / ".store"
+    held = open_store(folder)
+    held.writer.submit("calls", InsertOne({"_id": "queued"})).result()
+    embedded.stop(folder)
+
+    async def collect() -> None:
+        gc.collect()
+
+    cycle: list[Any] = [held]
+    cycle.append(cycle)
+    del held, cycle
+    asyncio.run(collect())
+    thread = closed.get(timeout=60)
+    assert thread is not threading.main_thread()
+    thread.join(60)
+    again = open_store(folder)
+    assert again.objects(Call).filter(__raw__={"_id": "queued"}).count() == 1
+    again.close()
+    again.close()  # twice is once
+    embedded.stop(folder)
 
 
 def test_processes_that_start_at_once_share_one_server(store_folder: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import mongoengine as me
+import pymongo
 from mongoengine.connection import get_connection
 from mongoengine.queryset import QuerySet
 from pymongo import InsertOne
@@ -75,7 +76,8 @@ class Store:
         # A database object of its own, or the thread would hold the one whose end ends it.
         revive = partial(embedded.revive, folder) if folder else None
         self.writer = BulkWriter(client[DATABASE], revive)
-        self._closing = weakref.finalize(self.database, _close, self.writer, alias)
+        self._alias = alias
+        self._abandoned = weakref.finalize(self.database, _close_abandoned, self.writer, alias)
 
     def objects(self, document: type[me.Document]) -> QuerySet:
         """Return mongoengine's query set of a document class, bound to this store."""
@@ -168,7 +170,8 @@ class Store:
 
     def close(self) -> None:
         """Write what is queued and disconnect."""
-        self._closing()
+        if self._abandoned.detach():
+            _close(self.writer, self._alias)
 
 
 class _Reviver(ServerHeartbeatListener):
@@ -190,8 +193,18 @@ class _Reviver(ServerHeartbeatListener):
 
 def _close(writer: BulkWriter, alias: str) -> None:
     writer.close()
-    with _opening:
-        me.disconnect(alias)  # a client that outlives its server would hold up whoever opens the next store
+    # A client that outlives its server would hold up whoever opens the next store, and ends its sessions with a server
+    # that may be gone: not for as long as a question may take.
+    with _opening, pymongo.timeout(1):
+        me.disconnect(alias)
+
+
+def _close_abandoned(writer: BulkWriter, alias: str) -> None:
+    """Close a store that nobody holds, not where it was collected: that may be the loop in which paid replies come."""
+    if threading.main_thread().is_alive():
+        threading.Thread(target=_close, args=(writer, alias), name="store-closing").start()
+    else:  # the process ends, and no other thread is waited for
+        _close(writer, alias)
 
 
 @contextlib.contextmanager

@@ -139,8 +139,7 @@ class BulkWriter:
     def close(self) -> None:
         """Write what is queued and end the thread."""
         self._queue.put(None)
-        if self._thread is not threading.current_thread():  # where the garbage collector may close a store
-            self._thread.join()
+        self._thread.join()
 
     def _work(self) -> None:
         closing = False
