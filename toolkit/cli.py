@@ -341,14 +341,19 @@ def elements(study: Study, yes: bool) -> Summary:
 @_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
 @click.argument("dataset", metavar="DATASET")
 @click.option("--all", "every", is_flag=True, help="Show every problem, not three of each kind.")
-def check(dataset: str, every: bool) -> Summary:
+@click.option("--figures", type=_PATH, help="Write the figure of the dataset into this folder.")
+def check(dataset: str, every: bool, figures: Path | None) -> Summary:
     """Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
 
     Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
     """
     from toolkit.prompts.check import check_summary
 
-    return check_summary(dataset, every=every)
+    if figures is None:
+        return check_summary(dataset, every=every)
+    from toolkit.report.plots.dataset import write_dataset_figures
+
+    return check_summary(dataset, every=every, files=write_dataset_figures(dataset, figures, single=False))
 
 
 @_command(prompts, short_help="List what changed between two versions of a dataset.")

@@ -79,6 +79,7 @@ FINDS = {
     "prompt_length": ("length:scenario: F(2, ", "L-S"),
     "cost_quality": ("judges AUD 0.0",),
     "thesis_figures": ('"bundle": "',),
+    "dataset_report": ("(S 12, M 12, L 12), problems 0", '"focus": "'),
     "one_shot_test": ("experiments of each method for power 0.8", "A 135M-parameter model"),
     "00_start_here": (
         "ICC(A,1)",
@@ -118,6 +119,7 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
                 '"templates/demo.toml"': f'"{studies[of]}"',
                 '"templates/one_shot.toml"': f'"{studies[of]}"',
                 '"../templates/demo.toml"': f'"{studies[of]}"',
+                'dataset = "rq1_controlled"': 'dataset = "demo"',
                 'figures = ""': f'figures = "{root / path.stem}"',
                 "SIZE = 12": "SIZE = 5",
                 "../results": str(root / "results"),
@@ -126,7 +128,7 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
             book = nbformat.read(path, 4)
             source = "".join(cell.source for cell in book.cells)
             # A line that is no longer there would have a notebook look at the demo of whoever runs the tests.
-            assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:3]), path
+            assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:4]), path
             assert path.stem != "03_rate_answers" or "SIZE = 12" in source
             nbformat.write(_pointed(book, lines), root / path.name)
         yield studies["whole"]

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from math import isnan
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ class Problem:
     mend: str
 
 
-def check_summary(source: str | Path, *, every: bool = False) -> Summary:
+def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Path] = ()) -> Summary:
     """Check a dataset and say what is wrong with it: what `toolkit prompts check` prints.
 
     Parameters
@@ -49,13 +50,15 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         A name, folder or file as `load_dataset` takes it.
     every
         Show every problem and not the first ``EXAMPLES`` of each kind.
+    files
+        Figures that were written besides; they are named at the end.
 
     Returns
     -------
     Summary
         Each kind with its count, and under it a line for each problem with prompt, what and what to do, cut to
-        ``LONGEST_LINE`` characters (the fields have all of them, whole); a last line with the counts; exit code 0 when
-        there is no problem, 1 otherwise.
+        ``LONGEST_LINE`` characters (the fields have all of them, whole); a line with the counts; the files. Exit code
+        0 when there is no problem, 1 otherwise.
     """
     dataset = load_dataset(source, check_ranges=False)
     problems = check_dataset(dataset)
@@ -79,6 +82,7 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     independent = len(set(clusters.values()))
     groups = "" if independent == len(clusters) else f"independent groups {independent}, "
     fields |= {"independent_groups": independent} if groups else {}
+    fields |= {"files": [str(path) for path in files]} if files else {}
     lines = []
     for kind, count in fields["kinds"].items():
         of_kind = [problem for problem in problems if problem.kind == kind]
@@ -88,8 +92,8 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         lines += [f"  and {count - len(shown)} more; --all shows them"] if len(shown) < count else []
     lines += [
         f"{length_bin}: tokens {one['tokens'][0]} to {one['tokens'][2]}, median {one['tokens'][1]:.0f}; "
-        f"Flesch-Kincaid grade {one['grade']:.1f}; similarity of two bases {one['similarity'][0]:.2f} in the median, "
-        f"{one['similarity'][1]:.2f} at most"
+        f"Flesch-Kincaid grade {_grade(one['grade'])}; similarity of two bases {one['similarity'][0]:.2f} in the "
+        f"median, {one['similarity'][1]:.2f} at most"
         for length_bin, one in fields["texts"].items()
         if len(clusters) > 1
     ]
@@ -97,7 +101,12 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
         f"prompts {len(dataset.prompts)} ({counts}), {groups}problems {len(problems)}"
     )
-    return Summary(fields, "\n".join([*lines, one_line(last, LONGEST_LINE)]), 1 if problems else 0)
+    told = [*lines, one_line(last, LONGEST_LINE), *map(str, files)]
+    return Summary(fields, "\n".join(told), 1 if problems else 0)
+
+
+def _grade(mean: float | None) -> str:
+    return "none (no words)" if mean is None else f"{mean:.1f}"
 
 
 def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
@@ -108,9 +117,10 @@ def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
         if its:
             tokens = [prompt.token_count for prompt in its]
             alike = jaccard([prompt.text for prompt in its])[np.triu_indices(len(its), 1)]
+            grades = [grade for prompt in its if not isnan(grade := readability(prompt.text))]
             found[length_bin] = {
                 "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
-                "grade": float(np.mean([readability(prompt.text) for prompt in its])),
+                "grade": float(np.mean(grades)) if grades else None,
                 "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
             }
     return found

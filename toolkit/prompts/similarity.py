@@ -40,3 +40,17 @@ def jaccard(texts: Sequence[str], words: int = WORDS) -> np.ndarray:
     sizes = np.diff(ends)
     either: np.ndarray = sizes[:, None] + sizes[None, :] - shared
     return shared / np.maximum(either, 1)
+
+
+def novelty(texts: Sequence[str], bases: Sequence[str]) -> np.ndarray:
+    """Return 1 - the highest similarity of each text to one of another base before it; nan where there is none.
+
+    Examples
+    --------
+    >>> novelty(["a b c d e f", "a b c d e g", "x"], ["1", "2", "3"]).round(2).tolist()
+    [nan, 0.67, 1.0]
+    """
+    of = np.array(bases)
+    before = np.tril(of[:, None] != of[None, :], -1)
+    nearest = np.where(before, jaccard(texts), -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(nearest), 1 - nearest, np.nan)
