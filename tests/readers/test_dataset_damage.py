@@ -130,16 +130,11 @@ DAMAGE: Mapping[str, tuple[str, Callable[[Prompts], Prompts]]] = {
     "element twice": ("elements", about(S, elements=["Names the host", "Names the host", "a", "b", "c"])),
     "unbalanced": (
         "balance",
-        lambda prompts: [replace(p, category=p.category if i > 29 else "One") for i, p in enumerate(prompts)],
+        lambda prompts: [replace(p, category=p.category if i > 17 else "One") for i, p in enumerate(prompts)],
     ),
     "harder when long": (
         "readability",
-        text(
-            L,
-            lambda t: t.replace(
-                ". ", ", notwithstanding considerations of organisational interoperability and "
-            ),
-        ),
+        text(L, lambda t: t.replace(".\n- ", ", and notwithstanding that ")),
     ),
 }
 
