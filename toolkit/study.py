@@ -216,6 +216,13 @@ class Study:
 
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
+    def elements(self) -> pd.DataFrame:
+        """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
+        from toolkit.judges.elements import DIGEST
+        from toolkit.store.frames import elements_frame
+
+        return elements_frame(self.store, self.runs(), DIGEST)
+
     def judged_otherwise(self) -> pd.DataFrame:
         """Return one row a judgement of the same runs on the other side of focus sentence prompting: on, or off."""
         from toolkit.store.frames import judgements_frame
@@ -238,6 +245,7 @@ class Study:
             self.judgements,
             self.human,
             self.judged_otherwise,
+            self.elements,
             name=self.name,
             seed=self.file.seed,
             margin=held.equivalence_margin,
@@ -247,6 +255,7 @@ class Study:
         )
 
     reliability = _of_frames(Analyses.reliability)
+    required_elements = _of_frames(Analyses.required_elements)
     generalizability = _of_frames(Analyses.generalizability)
     length = _of_frames(Analyses.length)
     length_by_model = _of_frames(Analyses.length_by_model)

@@ -179,6 +179,7 @@ class StudyFile(_Strict):
     name: Slug
     dataset: str = "demo"
     accept_flaws: tuple[str, ...] = ()
+    mix_versions: bool = False
     scenarios: tuple[Scenario, ...] = SCENARIOS
     length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
     test: str = "rubric_study"
@@ -261,10 +262,10 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
         raise StudyError(f"{path}: {_explain(error)}") from None
     file = file.resolve()
     output = file.parent / (study.output or Path("results") / study.name)
-    from toolkit.prompts.dataset import DEMO
+    from toolkit.prompts.dataset import SHIPPED
 
     # Every other one is a path: a folder beside the file has no slash and no dot in its name.
-    dataset = study.dataset if study.dataset == DEMO else str((file.parent / study.dataset).resolve())
+    dataset = study.dataset if study.dataset in SHIPPED else str((file.parent / study.dataset).resolve())
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((file.parent / rubric).resolve())

@@ -9,6 +9,7 @@ _WHERE = {
     ),
     "toolkit.stats.agreement.bland_altman": "bland_altman BlandAltman",
     "toolkit.stats.agreement.correlations": "clustered_pearson pearson_between_judges ranks_between_judges",
+    "toolkit.stats.agreement.elements": "required_elements RequiredElements",
     "toolkit.stats.agreement.icc": "clustered_icc icc_estimates incomplete_icc",
     "toolkit.stats.agreement.judge_card": "judge_cards JudgeCard",
     "toolkit.stats.agreement.kappa": "cohen_kappa fleiss_kappa weighted_kappa",
