@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.filters import planned_runs
 from toolkit.measure import Outcome, annotated_by, measure, reply_of
 from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.models.registry import open_batch_client
@@ -42,14 +41,8 @@ from toolkit.store.records import (
 )
 from toolkit.store.writer import Record
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 R = TypeVar("R")
 
-ROUND = 4
-"""Bases that an adaptive study asks before it looks again: so many blocks of all models keep the providers busy."""
-SCORE = "composite"  # what an adaptive study compares its models by
 AHEAD = 20
 """Runs that may wait for the store beside those that wait for a model."""
 LARGEST_BATCH = 20_000
@@ -251,68 +244,6 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
     finally:
         bar.close()
         await work.settle()
-
-
-def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **how: Any) -> Outcome:
-    """Ask and judge an adaptive study round by round, whole bases of all models, until its differences are told apart.
-
-    Which bases are next follows from the scores of the rounds before and the seed alone, so that a study that was
-    killed goes through the same rounds, and asks what is missing in them.
-    """
-    from toolkit.prompts.adaptive import next_bases
-    from toolkit.stats.adaptive.sequential import sequential_comparison
-
-    bank, runs = bank_of(plan), planned_runs(plan, store)
-    if replay:
-        return run_plan(_of_bases(plan, runs["base"].unique()), store, replay=True, **how)
-    done: list[str] = []
-    rounds: list[Outcome] = []
-    while chosen := next_bases(
-        bank, runs[runs["base"].isin(done)], seed=plan.study.seed, count=ROUND, score=SCORE
-    ):
-        part = _of_bases(plan, chosen)
-        rounds.append(run_plan(part, store, **how))
-        done += chosen
-        runs = planned_runs(_of_bases(plan, done), store)
-        scored = runs.loc[runs["base"].isin(chosen) & runs[SCORE].notna(), "base"].value_counts()
-        if rounds[-1].budget or scored.max() < len(part.runs) / len(chosen):  # no block that says something
-            break
-        width = plan.study.target_width
-        if sequential_comparison(runs, bank, target_width=width, score=SCORE).stop:
-            break
-    # Asks what is still missing of the rounds, mostly nothing, and says how all of them stand.
-    whole = run_plan(_of_bases(plan, done), store, **how) if len(rounds) > 1 else rounds[0]
-    every = [*rounds, whole] if len(rounds) > 1 else rounds
-    return replace(
-        whole,
-        new_calls=sum(one.new_calls for one in every),
-        spent_aud=sum(one.spent_aud for one in every),
-    )
-
-
-def bank_of(plan: Plan) -> pd.DataFrame:
-    """Return the bases of a plan as a bank: base, scenario, category and the cost of its whole block in AUD at worst.
-
-    Models that cost nothing are weighed by what they read.
-    """
-    import pandas as pd
-
-    endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}
-    rows = []
-    for run in plan.runs:
-        prompt, asked = prompts[run.prompt.prompt_id], run.request
-        aud = worst_aud(asked, endpoints[asked.provider, asked.model, asked.endpoint])
-        rows.append((prompt.base, prompt.scenario, prompt.category, aud, prompt.token_count))
-    frame = pd.DataFrame(rows, columns=["base", "scenario", "category", "aud", "tokens"])
-    bank = frame.groupby(["base", "scenario", "category"], sort=False, as_index=False).sum()
-    return bank.assign(cost=bank["aud"] if (bank["aud"] > 0).all() else bank["tokens"])
-
-
-def _of_bases(plan: Plan, bases: Collection[str]) -> Plan:
-    wanted = set(bases)
-    of = {prompt.prompt_id for prompt in plan.dataset.prompts if prompt.base in wanted}
-    return replace(plan, runs=tuple(run for run in plan.runs if run.prompt.prompt_id in of))
 
 
 def ask_study(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from toolkit.measure import Annotated, Outcome
     from toolkit.prompt_test import MeasuredTestItem
+    from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
+    from toolkit.stats.adaptive.taxonomy import Taxonomy
     from toolkit.stats.one_shot.methods import MethodScore
     from toolkit.store.connection import Store
 
@@ -134,10 +136,15 @@ class Study:
         replay: bool = False,
     ) -> Outcome:
         """Do what `run` does and return the outcome as an object; ``only_judge`` fills judgements alone."""
-        from toolkit.pipeline import run_adaptively, run_plan
+        if self.file.selection == "adaptive":
+            from toolkit.adaptive import run_adaptively
 
-        execution = run_adaptively if self.file.selection == "adaptive" else run_plan
-        return execution(
+            return run_adaptively(
+                self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
+            )
+        from toolkit.pipeline import run_plan
+
+        return run_plan(
             self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
         )
 
@@ -274,19 +281,58 @@ class Study:
     analyses = _of_frames(Analyses.analyses)
 
     def sequential(self, target_width: float | None = None) -> Sequential:
-        """Return what the bases asked so far say of the models on the whole dataset, with intervals that allow stopping.
+        """Return what the bases asked say of the models on the whole dataset, with intervals that allow stopping.
 
         Parameters
         ----------
         target_width
             Of the widest interval of a difference of models, in score points; that of the study file by default.
         """
-        from toolkit.pipeline import SCORE, bank_of
+        from toolkit.adaptive import SCORE, bank_of
         from toolkit.stats.adaptive.sequential import sequential_comparison
 
         width = target_width or self.file.target_width
         return sequential_comparison(
             self.runs(), bank_of(self.plan), target_width=width, score=SCORE, unit="score points"
+        )
+
+    def adaptive(self, target_width: float, *, seeds: int = 200) -> Benchmark:
+        """Return what adaptive and static benchmarking would have cost and found here: RQ2, on a finished study.
+
+        Parameters
+        ----------
+        target_width
+            Of the widest interval of a difference of two models, in score points.
+        seeds
+            How often each design is tried.
+
+        Returns
+        -------
+        Benchmark
+            See `toolkit.stats.benchmark_designs`; the baseline is common items drawn at random.
+
+        Raises
+        ------
+        InputError
+            When a base has no score of some model: finish the study first.
+        """
+        from toolkit.adaptive import benchmark
+
+        return benchmark(self.plan, self.runs(), target_width, seeds)
+
+    def taxonomy(self, asked: Sequence[str] | int | None = None) -> Taxonomy:
+        """Return what the bases asked cover of the dataset: its cells, its distribution, novelty, items at the ceiling.
+
+        Parameters
+        ----------
+        asked
+            Other bases in the order asked, or a number: as many as an adaptive study would have asked first.
+        """
+        from toolkit.adaptive import adaptive_order, taxonomy
+
+        runs = self.runs()
+        return taxonomy(
+            self.plan, runs, adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
         )
 
     def prompts(self) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from stub_server import Fault, StubServer
 
-from toolkit import pipeline
+from toolkit import adaptive
 from toolkit.errors import StudyError
 from toolkit.store import embedded
 from toolkit.study import Study
@@ -61,7 +61,7 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(
     assert whole.execute(progress=False, replay=True).planned == outcome.planned
 
     stopped = study_in(tmp_path / "stopped", NARROW.format(0.3))
-    run_plan, rounds = pipeline.run_plan, iter(range(3))
+    run_plan, rounds = adaptive.run_plan, iter(range(3))
 
     def killed(*args: object, **kwargs: object) -> object:
         if next(rounds, None) is None:
@@ -69,11 +69,11 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(
         return run_plan(*args, **kwargs)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "run_plan", killed)
+        patch.setattr(adaptive, "run_plan", killed)
         with pytest.raises(KeyboardInterrupt):
             stopped.execute(progress=False)
-    assert len(bases(stopped)) == 3 * pipeline.ROUND
-    assert stopped.execute(progress=False).new_calls == outcome.new_calls - 3 * pipeline.ROUND * 6 * 4
+    assert len(bases(stopped)) == 3 * adaptive.ROUND
+    assert stopped.execute(progress=False).new_calls == outcome.new_calls - 3 * adaptive.ROUND * 6 * 4
     assert set(bases(stopped)) == asked
     for study in (whole, stopped):
         study.close()
@@ -110,6 +110,6 @@ def test_a_provider_that_is_down_ends_the_rounds(tmp_path: Path) -> None:
         (folder / "study.toml").write_text(text)
         study = Study.load(folder / "study.toml")
         outcome = study.execute(progress=False)
-        assert (outcome.planned, outcome.failed) == (pipeline.ROUND * 6, pipeline.ROUND * 3)
+        assert (outcome.planned, outcome.failed) == (adaptive.ROUND * 6, adaptive.ROUND * 3)
         study.close()
         embedded.stop(study.plan.store_folder)

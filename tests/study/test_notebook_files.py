@@ -22,6 +22,7 @@ def code_of(path: Path) -> list[nbformat.NotebookNode]:
 
 def test_the_notebooks_are_where_the_readme_says():
     assert [path.stem for path in TEMPLATES] == [
+        "adaptive_benchmark",
         "cost_quality",
         "dataset_report",
         "hallucination",

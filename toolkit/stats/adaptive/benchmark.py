@@ -72,6 +72,7 @@ def benchmark_designs(
     covariates: Sequence[str] = (),
     seeds: int = 200,
     score: str = "score",
+    cost_unit: str = "AUD",
 ) -> Benchmark:
     r"""Return what designs cost and how near they come to the full bank, over seeds; the first is the baseline.
 
@@ -92,13 +93,13 @@ def benchmark_designs(
         Columns of the bank that are known in advance.
     seeds
         How often each design is tried, with seeds 0 and following.
-    score
-        Column of the scores.
+    score, cost_unit
+        Column of the scores, and the unit of the costs.
 
     Returns
     -------
     Benchmark
-        For each design: median cost (AUD) and bases to the width, with a distribution-free interval of the median; the
+        For each design: median cost and bases to the width, with a distribution-free interval of the median; the
         ratio of its cost to the baseline's with the same seed; coverage of the differences on the full bank,
         when the width is reached, at every look on the way, and of all jointly; and at equal cost
         Kendall's tau-b with the full bank's ranking, the root mean square error of the means, and the width of the
@@ -130,7 +131,7 @@ def benchmark_designs(
         raise InputError(f"benchmark: {lack}; give two models or more with the scores of the whole bank")
     read = read_bank(bank, covariates)
     values = means.loc[list(read.bases)].to_numpy(float)
-    return _summary(((read, values, seed) for seed in range(seeds)), designs, target_width)
+    return _summary(((read, values, seed) for seed in range(seeds)), designs, target_width, cost_unit)
 
 
 def simulate_designs(
@@ -259,7 +260,10 @@ def _asked(
 
 
 def _summary(
-    trials: Iterable[tuple[Bank, np.ndarray, int]], designs: Sequence[BenchmarkDesign], target: float
+    trials: Iterable[tuple[Bank, np.ndarray, int]],
+    designs: Sequence[BenchmarkDesign],
+    target: float,
+    unit: str = "AUD",
 ) -> Benchmark:
     if not target > 0:
         raise InputError(f"benchmark: target_width is {target!r}; give a number above 0")
@@ -276,9 +280,11 @@ def _summary(
             for run, (_, values, seed) in zip(runs, drawn, strict=True)
         ]
     frame = pd.DataFrame(rows)
-    results = {design.name: _estimates(frame, design.name, designs[0].name, budget) for design in designs}
+    results = {
+        design.name: _estimates(frame, design.name, designs[0].name, budget, unit) for design in designs
+    }
     notes = (
-        f"width {target:g} of the widest difference; equal cost is {budget:.4g} AUD, the median of {designs[0].name}",
+        f"width {target:g} of the widest difference; equal cost is {budget:.4g} {unit}, the median of {designs[0].name}",
         "an interval holds for one difference, not for all jointly",
     )
     return Benchmark(target, results, notes, frame)
@@ -309,15 +315,17 @@ def _row(run: _Asked, values: np.ndarray, target: float, budget: float) -> dict[
     }
 
 
-def _estimates(frame: pd.DataFrame, name: str, baseline: str, budget: float) -> tuple[Estimate, ...]:
+def _estimates(
+    frame: pd.DataFrame, name: str, baseline: str, budget: float, unit: str
+) -> tuple[Estimate, ...]:
     of = frame[frame["design"] == name].set_index("seed")
     ratio = of["cost"] / frame[frame["design"] == baseline].set_index("seed")["cost"]
     n = {"seeds": len(of)}
     joint = int(of["all_covered"].sum())
     low, high = clopper_pearson(joint, len(of))
-    at = f" at {budget:.4g} AUD"
+    at = f" at {budget:.4g} {unit}"
     return (
-        _median("cost to the width", of["cost"], "AUD"),
+        _median("cost to the width", of["cost"], unit),
         _median("bases to the width", of["bases"], "bases"),
         _median(f"cost over that of {baseline}", ratio, "share"),
         _mean("coverage of the differences", of["covered"]),
