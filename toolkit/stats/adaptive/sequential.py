@@ -197,10 +197,11 @@ def _stratum_means(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
 
 
 def _error(parts: np.ndarray, degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    parts = np.maximum(parts, 0.0)  # of two models that score alike everywhere, rounding may leave less
     total = parts.sum(axis=0)
     below = (parts**2 / degrees[:, None]).sum(axis=0)
     freedom = np.divide(total**2, below, out=np.full_like(total, degrees.sum()), where=below > 0)
-    return np.sqrt(total), freedom
+    return np.sqrt(total), np.maximum(freedom, 1.0)
 
 
 @lru_cache
@@ -399,10 +400,14 @@ def sequential_comparison(
             for name, m, h, d in zip(names, parts[0], halves, parts[2], strict=True)
         )
 
-    stop = target_width is not None and 2 * widest <= target_width * (1 + ROUNDING)
+    # Where no base has told the models apart yet, a width of 0 says nothing of the bases to come.
+    told = widest > ROUNDING or len(asked) == len(read.bases)
+    stop = target_width is not None and told and 2 * widest <= target_width * (1 + ROUNDING)
     notes = [f"{counted(broken, 'bases')} without a score of every model at every length left out"] * bool(
         broken
     )
+    if not told:
+        notes.append("no base has told the models apart, so that an interval of no width is none; ask more")
     notes.append("each interval holds by itself; a joint statement needs a correction")
     differences = rows(pairs, found.pairs()) if pairs else ()
     return Sequential(
