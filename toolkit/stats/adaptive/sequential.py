@@ -347,11 +347,11 @@ def sequential_comparison(
     Examples
     --------
     >>> names = [f"b{i:02}" for i in range(40)]
-    >>> rows = [(m, b, "S", (i * 7 % 11) / 4 + (m == "x")) for i, b in enumerate(names[:20]) for m in "xy"]
+    >>> rows = [(m, b, "S", (i * 7 % 11) / 4 + (m == "x") * (i % 3)) for i, b in enumerate(names[:20]) for m in "xy"]
     >>> frame = pd.DataFrame(rows, columns=["model", "base", "length_bin", "score"])
-    >>> found = sequential_comparison(frame, pd.DataFrame({"base": names}), target_width=0.5)
+    >>> found = sequential_comparison(frame, pd.DataFrame({"base": names}), target_width=1)
     >>> round(found.differences[0].estimate, 6), found.stop
-    (1.0, True)
+    (0.95, True)
     """
     if target_width is not None and not (math.isfinite(target_width) and target_width > 0):
         raise InputError(f"sequential: target_width is {target_width!r}; give a number above 0")
