@@ -90,7 +90,7 @@ def test_a_base_that_some_model_has_not_answered_is_missing(simulated):
 @pytest.mark.parametrize("bases", [0, 1, 11])
 def test_too_few_bases_give_no_number_and_do_not_stop(simulated, bases):
     bank, scores = simulated
-    few = scores[scores["base"].isin(bank["base"][:bases])]
+    few = scores[scores["base"].isin(bank["base"][::9][:bases])]
     found = ours.sequential_comparison(few, bank, target_width=5.0)
     assert not found.stop
     assert all(
@@ -103,6 +103,21 @@ def test_one_model_has_a_mean_and_no_difference(simulated):
     found = ours.sequential_comparison(scores[scores["model"] == "model 1"], bank, target_width=0.2)
     assert found.differences == ()
     assert found.frame()["name"].tolist() == ["model 1"]
+
+
+def test_models_that_score_alike_so_far_are_asked_on(simulated):
+    """All at the ceiling: the width is 0, and says nothing of the bases to come."""
+    bank, scores = simulated
+    alike = scores.assign(score=5.0)
+    part = ours.sequential_comparison(alike[alike["base"].isin(bank["base"][::2])], bank, target_width=0.3)
+    assert not part.stop
+    assert any("ask more" in note for note in part.notes)
+    assert ours.sequential_comparison(alike, bank, target_width=0.3).stop
+    twice = pd.concat([scores, scores[scores["model"] == "model 1"].assign(model="model 1 again")])
+    found = ours.sequential_comparison(twice[twice["base"].isin(bank["base"][::3])], bank, target_width=2)
+    assert next(one for one in found.differences if one.name.endswith("1 again")).high == pytest.approx(
+        0, abs=1e-6
+    )
 
 
 def test_what_cannot_be_used_is_said_in_one_line(simulated):

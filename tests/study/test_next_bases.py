@@ -33,6 +33,12 @@ def test_a_killed_study_goes_on_with_the_same_choice():
     for seed in range(3):
         assert next_bases(bank, known.sample(frac=1, random_state=seed), seed=11, count=4) == following
     assert run(bank, scores, 11, 9) == done + following
+    twins = pd.DataFrame({"base": range(200), "scenario": ["a"] * 100 + ["b"] * 100})
+    values = np.random.default_rng(0).normal(3, 1, 100)
+    rows = [(m, i + 100 * h, "S", values[i] * (m == "x")) for i in range(40) for h in (0, 1) for m in "xy"]
+    known = pd.DataFrame(rows, columns=NONE.columns)  # two strata alike: the last digit of a sum decides
+    choices = {tuple(next_bases(twins, known.sample(frac=1, random_state=s), seed=1)) for s in range(30)}
+    assert len(choices) == 1
     assert run(bank, scores, 12, 8) != done
 
 

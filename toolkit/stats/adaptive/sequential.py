@@ -197,10 +197,11 @@ def _stratum_means(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
 
 
 def _error(parts: np.ndarray, degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    parts = np.maximum(parts, 0.0)  # of two models that score alike everywhere, rounding may leave less
     total = parts.sum(axis=0)
     below = (parts**2 / degrees[:, None]).sum(axis=0)
     freedom = np.divide(total**2, below, out=np.full_like(total, degrees.sum()), where=below > 0)
-    return np.sqrt(total), freedom
+    return np.sqrt(total), np.maximum(freedom, 1.0)
 
 
 @lru_cache
@@ -346,11 +347,11 @@ def sequential_comparison(
     Examples
     --------
     >>> names = [f"b{i:02}" for i in range(40)]
-    >>> rows = [(m, b, "S", (i * 7 % 11) / 4 + (m == "x")) for i, b in enumerate(names[:20]) for m in "xy"]
+    >>> rows = [(m, b, "S", (i * 7 % 11) / 4 + (m == "x") * (i % 3)) for i, b in enumerate(names[:20]) for m in "xy"]
     >>> frame = pd.DataFrame(rows, columns=["model", "base", "length_bin", "score"])
-    >>> found = sequential_comparison(frame, pd.DataFrame({"base": names}), target_width=0.5)
+    >>> found = sequential_comparison(frame, pd.DataFrame({"base": names}), target_width=1)
     >>> round(found.differences[0].estimate, 6), found.stop
-    (1.0, True)
+    (0.95, True)
     """
     if target_width is not None and not (math.isfinite(target_width) and target_width > 0):
         raise InputError(f"sequential: target_width is {target_width!r}; give a number above 0")
@@ -399,10 +400,14 @@ def sequential_comparison(
             for name, m, h, d in zip(names, parts[0], halves, parts[2], strict=True)
         )
 
-    stop = target_width is not None and 2 * widest <= target_width * (1 + ROUNDING)
+    # Where no base has told the models apart yet, a width of 0 says nothing of the bases to come.
+    told = widest > ROUNDING or len(asked) == len(read.bases)
+    stop = target_width is not None and told and 2 * widest <= target_width * (1 + ROUNDING)
     notes = [f"{counted(broken, 'bases')} without a score of every model at every length left out"] * bool(
         broken
     )
+    if not told:
+        notes.append("no base has told the models apart, so that an interval of no width is none; ask more")
     notes.append("each interval holds by itself; a joint statement needs a correction")
     differences = rows(pairs, found.pairs()) if pairs else ()
     return Sequential(
