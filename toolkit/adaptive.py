@@ -76,8 +76,8 @@ def bank_of(plan: Plan) -> pd.DataFrame:
     """
     if len(set(plan.clusters.values())) < len(plan.clusters):
         raise InputError(
-            f"study {plan.study.name}: bases of {plan.dataset.name} share texts, so they are not independent and cannot be "
-            "chosen one by one; leave the copies out (`toolkit prompts check`)"
+            f"study {plan.study.name}: bases of {plan.dataset.name} share texts, so they are not independent and "
+            "cannot be chosen one by one; leave the copies out (`toolkit prompts check`)"
         )
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
     prompts = {prompt.prompt_id: prompt for prompt in plan.dataset.prompts}

@@ -60,8 +60,8 @@ def adaptive_benchmark(found: Benchmark, about: About) -> FigureWithCaption:
         f"Adaptive against static benchmarking, {seeds} seeds each: (a) cost until the widest interval of a difference "
         f"of two models is {found.target_width:g} score points wide, over that of {designs[0]} with the same seed "
         "(median); (b) share of the differences on the full bank that the intervals hold when asking stops (mean; "
-        f"dashed 95 %); (c) root mean square error of the models' means at the cost that {designs[0]} has in the median. "
-        "Lines are 95 % intervals over seeds.",
+        f"dashed 95 %); (c) root mean square error of the models' means at the cost that {designs[0]} has in the "
+        "median. Lines are 95 % intervals over seeds.",
         f"Cost over {designs[0]}: {said}.",
         *(f"{note[:1].upper()}{note[1:]}." for note in found.notes),
         about.source,

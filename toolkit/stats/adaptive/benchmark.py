@@ -284,7 +284,7 @@ def _summary(
         design.name: _estimates(frame, design.name, designs[0].name, budget, unit) for design in designs
     }
     notes = (
-        f"width {target:g} of the widest difference; equal cost is {budget:.4g} {unit}, the median of {designs[0].name}",
+        f"width {target:g} of the widest difference; equal cost is {budget:.4g} {unit}, the median of {first}",
         "an interval holds for one difference, not for all jointly",
     )
     return Benchmark(target, results, notes, frame)
