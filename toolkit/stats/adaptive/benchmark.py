@@ -280,9 +280,8 @@ def _summary(
             for run, (_, values, seed) in zip(runs, drawn, strict=True)
         ]
     frame = pd.DataFrame(rows)
-    results = {
-        design.name: _estimates(frame, design.name, designs[0].name, budget, unit) for design in designs
-    }
+    first = designs[0].name
+    results = {design.name: _estimates(frame, design.name, first, budget, unit) for design in designs}
     notes = (
         f"width {target:g} of the widest difference; equal cost is {budget:.4g} {unit}, the median of {first}",
         "an interval holds for one difference, not for all jointly",
