@@ -15,7 +15,7 @@ from toolkit.study import Study
 ADAPTIVE = """
 name = "adaptive"
 dataset = "rq1_controlled"
-scenarios = ["SOC_INCIDENT"]
+scenarios = ["{scenario}"]
 models = [{{ name = "one", provider = "scripted" }}, {{ name = "two", provider = "scripted" }}]
 seed = 3
 output = "results/adaptive"
@@ -28,10 +28,10 @@ tertiary = {{ name = "judge-c", provider = "scripted" }}
 NARROW = 'selection = "adaptive"\ntarget_width = {}'
 
 
-def study_in(folder: Path, selection: str) -> Study:
+def study_in(folder: Path, selection: str, scenario: str = "SOC_INCIDENT") -> Study:
     folder.mkdir()
     path = folder / "study.toml"
-    path.write_text(ADAPTIVE.format(selection=selection))
+    path.write_text(ADAPTIVE.format(selection=selection, scenario=scenario))
     return Study.load(path)
 
 
@@ -82,9 +82,9 @@ def test_rounds_end_at_the_width_and_go_on_the_same_after_a_kill(
 
 def test_a_width_that_is_never_reached_asks_everything(tmp_path: Path) -> None:
     """The whole bank has no error left: its interval is a point."""
-    study = study_in(tmp_path / "wide", NARROW.format(0.001))
+    study = study_in(tmp_path / "wide", NARROW.format(0.001), scenario="CTI_ANALYSIS")
     outcome = study.execute(progress=False)
-    assert outcome.planned == 50 * 3 * 2
+    assert outcome.planned == 20 * 3 * 2
     assert study.sequential().width == pytest.approx(0, abs=1e-9)
     study.close()
     embedded.stop(study.plan.store_folder)
@@ -104,7 +104,7 @@ def test_a_provider_that_is_down_ends_the_rounds(tmp_path: Path) -> None:
         priced = f"{own}, usd_per_million_input = 1.0, usd_per_million_output = 1.0"
         folder = tmp_path / "down"
         folder.mkdir()
-        text = ADAPTIVE.format(selection=NARROW.format(0.3)).replace(
+        text = ADAPTIVE.format(selection=NARROW.format(0.3), scenario="SOC_INCIDENT").replace(
             '"two", provider = "scripted"', f'"two", {priced}'
         )
         (folder / "study.toml").write_text(text)
