@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 
 import pandas as pd
 
+from toolkit.stats.shown import as_html, as_text
 from toolkit.words import counted, coverage
 
 ROUNDING: Final = 1e-12  # what is smaller than this share of the size of the numbers is rounding, not data
@@ -171,6 +172,21 @@ class Result:
     def sentence(self) -> str:
         """Return the result in words ready for the thesis."""
         return " ".join(found.sentence() for _, found in self.rows())
+
+    def headline(self) -> Iterable[tuple[str, Estimate]]:
+        """Return the rows that a reader wants first, the very first as a sentence too."""
+        return self.rows()
+
+    def __init_subclass__(cls) -> None:
+        """Keep the short print of results: dataclasses would make one of every field."""
+        cls.__repr__ = Result.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        """Return at most twenty lines: estimates, intervals, n, and the first as a sentence."""
+        return as_text(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
 
     def to_dict(self) -> Any:
         """Return everything as plain JSON types."""
