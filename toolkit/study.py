@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -80,6 +80,15 @@ class Study:
         judged = f", judged by {len(self.plan.judges)}" if self.plan.test.judged else ""
         return f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}{judged}"
 
+    def _repr_html_(self) -> str:
+        from toolkit.report.show import study_html
+
+        return study_html(repr(self), self.status(), judged=self.plan.test.judged)
+
+    def __dir__(self) -> list[str]:
+        """List what a notebook calls, without what Python adds."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
     @property
     def name(self) -> str:
         """Name of the study."""
@@ -154,11 +163,13 @@ class Study:
 
         return study_status(self.plan, self.store)
 
-    def runs(self, **filters: Any) -> pd.DataFrame:
+    def runs(self, *, replies: bool = False, **filters: Any) -> pd.DataFrame:
         """Return one row a run, of all or of those that filters name; ``study.dictionary("runs")`` has its columns.
 
         Parameters
         ----------
+        replies
+            Whether to add a column ``reply`` with the text, which is a model's: show it as text only.
         **filters
             A value or a list of values for model, scenario, category, base, length_bin, prompt_id, repeat or status;
             True or False for judged. They are part of what the store is asked, so that no other runs are read; only
@@ -170,8 +181,10 @@ class Study:
             When a filter or a value of it is unknown; the line names those that are not.
         """
         from toolkit.filters import planned_runs
+        from toolkit.store.frames import with_replies
 
-        return planned_runs(self.plan, self.store, **filters)
+        runs = planned_runs(self.plan, self.store, **filters)
+        return with_replies(self.store, runs) if replies else runs
 
     def judgements(self, **filters: Any) -> pd.DataFrame:
         """Return one row a judgement of the ensemble and rubric of this study.
@@ -189,6 +202,18 @@ class Study:
         from toolkit.filters import planned_judgements
 
         return planned_judgements(self.plan, self.store, **filters)
+
+    def joined(self, **filters: Any) -> pd.DataFrame:
+        """Return runs and judgements in one frame: one row a judgement, and one of a run that nobody judged.
+
+        Columns of both that say other things keep their name for the judgement and are ``run_...`` for the run, e.g.
+        composite and run_composite. What a run cost stands at each of its judgements. Filters as in `runs`.
+        """
+        from toolkit.store.frames import joined_frame
+
+        runs = self.runs(**filters)
+        judgements = self.judgements()
+        return joined_frame(runs, judgements[judgements["run_id"].isin(runs["run_id"])])
 
     def dimensions(self, **filters: Any) -> pd.DataFrame:
         """Return one row per judgement and dimension; filters as in `judgements`."""
@@ -396,11 +421,30 @@ class Study:
 
         return measured_items(self.plan.test, self.annotations())
 
-    def view(self, run_id: str | None = None) -> VBox:
-        """Return the answer viewer for a notebook, opened at a run where one is given; see `toolkit.viewer`."""
+    def view(self, which: str | Iterable[str] | pd.DataFrame | None = None) -> VBox:
+        """Return the answer viewer for a notebook: of all runs, opened at one, or of a selection.
+
+        Parameters
+        ----------
+        which
+            A run id opens the viewer of all runs there; ids, or a frame with the column run_id, such as
+            ``study.runs().nsmallest(10, "composite")``, open these runs in this order.
+
+        Raises
+        ------
+        InputError
+            When a run is not in the study, or a frame has no column run_id.
+        """
+        import pandas as pd
+
+        from toolkit.errors import InputError
         from toolkit.viewer.widget import viewer
 
-        return viewer(self.plan, self.store, run_id)
+        if isinstance(which, pd.DataFrame):
+            if "run_id" not in which:
+                raise InputError("view: the frame has no column run_id; give one made of study.runs()")
+            which = which["run_id"]
+        return viewer(self.plan, self.store, which)
 
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
@@ -418,7 +462,7 @@ class Study:
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
     def figures(self, folder: Path | str | None = None, only: Collection[str] = ()) -> list[Path]:
-        """Write every figure and table that the study can give, say which it cannot, and return the paths.
+        """Write every figure and table that the study can give, show the figures, and return the paths.
 
         Parameters
         ----------
@@ -427,7 +471,9 @@ class Study:
         only
             Names of figures of a judged study, e.g. ``["quality_by_length"]``: these alone are calculated and written.
         """
-        return self._draw(self.frames(), Path(folder) if folder is not None else self.output, only)
+        from toolkit.report.show import Files
+
+        return Files(self._draw(self.frames(), Path(folder) if folder is not None else self.output, only))
 
     def _draw(self, of: Analyses, folder: Path, only: Collection[str] = ()) -> list[Path]:
         if not self.plan.test.judged:

@@ -22,7 +22,9 @@ class OneResult(Result):
 
 def runs() -> pd.DataFrame:
     dice = np.random.default_rng(5)
-    rows = [(m, f"b{b}", n, s) for m in ("one", "<b>two</b>") for b in range(12) for n in "SML" for s in ["SOC"]]
+    rows = [
+        (m, f"b{b}", n, s) for m in ("one", "<b>two</b>") for b in range(12) for n in "SML" for s in ["SOC"]
+    ]
     frame = pd.DataFrame(rows, columns=["model", "base", "length_bin", "scenario"])
     frame["prompt_id"] = frame["base"] + frame["length_bin"]
     frame["composite"] = dice.uniform(2, 4, len(frame))

@@ -84,7 +84,7 @@ def test_judges_find_elements_and_are_asked_once(
         assert row.absent.split("; ") == list(elements[::2])
     unread = frame[frame["judge"] == "tertiary"]
     assert unread["share"].isna().all()
-    assert unread["reason"].str.startswith("prose").all()
+    assert unread["failure"].str.startswith("prose").all()
     assert len(study.judgements()) == 6 * 3  # the rubric's are not mixed with them
     before = study.server.count  # type: ignore[attr-defined]
     ask_elements(study.plan, study.store, progress=False)
