@@ -170,7 +170,13 @@ def test_a_call_that_was_refused_or_waits_in_a_pause_may_not_have_been_billed(
         study = unjudged_study(tmp_path, server.openai_url, repeats=2, concurrency=3)
         process = in_a_process(study)
         calls = study.store.database["calls"]
-        wait_for(lambda: server.count and server.count == calls.count_documents({"sent": False}))
+
+        def waiting() -> bool:
+            refused = calls.count_documents({"sent": False})
+            return server.count == refused > 0 == calls.count_documents({"sent": True})
+
+        # Twice, or the next one is on its way to be refused.
+        wait_for(lambda: waiting() and not time.sleep(0.5) and waiting())
         kill(process)
         wait_for(lambda: is_heard_out(store_folder))
         assert (study.status()["unsure_calls"], study.status()["unsure_aud"]) == (0, 0.0)
