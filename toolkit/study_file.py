@@ -29,6 +29,16 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Planted(_Strict):
+    """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.planted`."""
+
+    level: float = Field(3.0, ge=0, le=5)
+    m_minus_s: float = 0.0
+    l_minus_m: float = 0.0
+    severity: float = 0.0
+    failures: float = Field(0.0, ge=0, le=1)
+
+
 class ModelEntry(_Strict):
     """A model of the study: a known name, or a server of one's own described in full.
 
@@ -50,6 +60,7 @@ class ModelEntry(_Strict):
     context_tokens: int | None = Field(None, ge=1)
     gguf: Path | None = None
     replies: tuple[str, ...] | None = None
+    planted: Planted | None = None
     usd_per_million_input: float | None = Field(None, ge=0)
     usd_per_million_output: float | None = Field(None, ge=0)
     concurrency: int | None = Field(None, ge=1, le=1000)
@@ -182,6 +193,7 @@ class StudyFile(_Strict):
     mix_versions: bool = False
     scenarios: tuple[Scenario, ...] = SCENARIOS
     length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
+    bases: int | None = Field(None, ge=1)
     test: str = "rubric_study"
     options: Mapping[str, Any] = Field(default_factory=dict)
     models: tuple[ModelEntry, ...] = Field(min_length=1)
