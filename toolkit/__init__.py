@@ -33,6 +33,7 @@ _FROM: Final = {
     "prompt_test": "Measurement PromptResponseTest PromptWithContext ResultType TestItem",
     "protocols.results": "mean_result",
     "judges.labelled": "read_items some_items",
+    "demo": "planted_and_found",
     "hallucination": "compare_hallucination comparison_requests",
     "pipeline": "at_worst",
     "stats": (
