@@ -324,17 +324,46 @@ def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: b
     return result.summary(write_cards(study, result, figures) if figures else ())
 
 
+@_command(judges, short_help="Look for the required elements of a good answer.")
+@_STUDY
+@_YES
+def elements(study: Study, yes: bool) -> Summary:
+    """Have the judges of STUDY look for the required elements of each base in its replies: a second instrument."""
+    from toolkit.elements import ask_elements, element_targets, elements_summary
+    from toolkit.pipeline import confirm_asking
+
+    plan, store = study.plan, study.store
+    if not yes:
+        confirm_asking(plan, store, [target.request for target in element_targets(plan, store)])
+    return elements_summary(study, ask_elements(plan, store))
+
+
 @_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
 @click.argument("dataset", metavar="DATASET")
 @click.option("--all", "every", is_flag=True, help="Show every problem, not three of each kind.")
-def check(dataset: str, every: bool) -> Summary:
-    """Check DATASET (demo, a folder of bases, a CSV or a JSONL) for all that would confound prompt lengths.
+@click.option("--figures", type=_PATH, help="Write the figure of the dataset into this folder.")
+def check(dataset: str, every: bool, figures: Path | None) -> Summary:
+    """Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
 
     Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
     """
     from toolkit.prompts.check import check_summary
 
-    return check_summary(dataset, every=every)
+    if figures is None:
+        return check_summary(dataset, every=every)
+    from toolkit.report.plots.dataset import write_dataset_figures
+
+    return check_summary(dataset, every=every, files=write_dataset_figures(dataset, figures, single=False))
+
+
+@_command(prompts, short_help="List what changed between two versions of a dataset.")
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+def diff(before: str, after: str) -> Summary:
+    """List what changed from dataset A to dataset B, prompt by prompt. Exit code 1 when they differ."""
+    from toolkit.prompts.diff import diff_summary
+
+    return diff_summary(before, after)
 
 
 @_command(ratings, name="import")

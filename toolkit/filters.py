@@ -61,7 +61,15 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
             if all(row[name] in values for name, values in chosen.items())
         ]
     study, clusters = plan.study.name, plan.clusters
-    return runs_frame(store, ids, study=study, clusters=clusters, where=where, judged=judged)
+    runs = runs_frame(store, ids, study=study, clusters=clusters, where=where, judged=judged)
+    others = runs.loc[runs["dataset_version"] != plan.dataset.version, "dataset_version"]
+    if len(others) and not plan.study.mix_versions:
+        raise InputError(
+            f"study {study}: {len(others)} of {len(runs)} runs were asked from dataset version {others.iloc[0]}, "
+            f"the study names {plan.dataset.version}; see `toolkit prompts diff`, then say mix_versions = true or "
+            "rename the study"
+        )
+    return runs
 
 
 def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:

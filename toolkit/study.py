@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from toolkit.measure import Annotated, Outcome
     from toolkit.prompt_test import MeasuredTestItem
+    from toolkit.stats.adaptive.benchmark import Benchmark
+    from toolkit.stats.adaptive.sequential import Sequential
+    from toolkit.stats.adaptive.taxonomy import Taxonomy
     from toolkit.stats.one_shot.methods import MethodScore
     from toolkit.store.connection import Store
 
@@ -133,6 +136,12 @@ class Study:
         replay: bool = False,
     ) -> Outcome:
         """Do what `run` does and return the outcome as an object; ``only_judge`` fills judgements alone."""
+        if self.file.selection == "adaptive":
+            from toolkit.adaptive import run_adaptively
+
+            return run_adaptively(
+                self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
+            )
         from toolkit.pipeline import run_plan
 
         return run_plan(
@@ -216,6 +225,13 @@ class Study:
 
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
+    def elements(self) -> pd.DataFrame:
+        """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
+        from toolkit.judges.elements import DIGEST
+        from toolkit.store.frames import elements_frame
+
+        return elements_frame(self.store, self.runs(), DIGEST)
+
     def judged_otherwise(self) -> pd.DataFrame:
         """Return one row a judgement of the same runs on the other side of focus sentence prompting: on, or off."""
         from toolkit.store.frames import judgements_frame
@@ -238,6 +254,7 @@ class Study:
             self.judgements,
             self.human,
             self.judged_otherwise,
+            self.elements,
             name=self.name,
             seed=self.file.seed,
             margin=held.equivalence_margin,
@@ -247,6 +264,7 @@ class Study:
         )
 
     reliability = _of_frames(Analyses.reliability)
+    required_elements = _of_frames(Analyses.required_elements)
     generalizability = _of_frames(Analyses.generalizability)
     length = _of_frames(Analyses.length)
     length_by_model = _of_frames(Analyses.length_by_model)
@@ -261,6 +279,61 @@ class Study:
     calibration = _of_frames(Analyses.calibration)
     power = _of_frames(Analyses.power)
     analyses = _of_frames(Analyses.analyses)
+
+    def sequential(self, target_width: float | None = None) -> Sequential:
+        """Return what the bases asked say of the models on the whole dataset, with intervals that allow stopping.
+
+        Parameters
+        ----------
+        target_width
+            Of the widest interval of a difference of models, in score points; that of the study file by default.
+        """
+        from toolkit.adaptive import SCORE, bank_of
+        from toolkit.stats.adaptive.sequential import sequential_comparison
+
+        width = target_width or self.file.target_width
+        return sequential_comparison(
+            self.runs(), bank_of(self.plan), target_width=width, score=SCORE, unit="score points"
+        )
+
+    def adaptive(self, target_width: float, *, seeds: int = 200) -> Benchmark:
+        """Return what adaptive and static benchmarking would have cost and found here: RQ2, on a finished study.
+
+        Parameters
+        ----------
+        target_width
+            Of the widest interval of a difference of two models, in score points.
+        seeds
+            How often each design is tried.
+
+        Returns
+        -------
+        Benchmark
+            See `toolkit.stats.benchmark_designs`; the baseline is common items drawn at random.
+
+        Raises
+        ------
+        InputError
+            When a base has no score of some model: finish the study first.
+        """
+        from toolkit.adaptive import benchmark
+
+        return benchmark(self.plan, self.runs(), target_width, seeds)
+
+    def taxonomy(self, asked: Sequence[str] | int | None = None) -> Taxonomy:
+        """Return what the bases asked cover of the dataset: its cells, its distribution, novelty, items at the ceiling.
+
+        Parameters
+        ----------
+        asked
+            Other bases in the order asked, or a number: as many as an adaptive study would have asked first.
+        """
+        from toolkit.adaptive import adaptive_order, taxonomy
+
+        runs = self.runs()
+        return taxonomy(
+            self.plan, runs, adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
+        )
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""

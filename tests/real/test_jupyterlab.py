@@ -79,6 +79,8 @@ FINDS = {
     "prompt_length": ("length:scenario: F(2, ", "L-S"),
     "cost_quality": ("judges AUD 0.0",),
     "thesis_figures": ('"bundle": "',),
+    "adaptive_benchmark": ("coverage of the differences = ", "Jensen-Shannon divergence to the bank = "),
+    "dataset_report": ("(S 12, M 12, L 12), problems 0", '"focus": "'),
     "one_shot_test": ("experiments of each method for power 0.8", "A 135M-parameter model"),
     "00_start_here": (
         "ICC(A,1)",
@@ -105,19 +107,25 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
     root = lab.root
     one_shot = (ROOT / "templates" / "one_shot.toml").read_text(encoding="utf-8")
     one_shot = one_shot.replace('["smollm2-135m"]', READERS).replace("../results", "results")
-    studies = {name: root / f"{name}.toml" for name in ("whole", "voting", "one_shot")}
-    for path, text in zip(studies.values(), (WHOLE, VOTING, one_shot), strict=True):
+    studies = {name: root / f"{name}.toml" for name in ("whole", "voting", "one_shot", "adaptive")}
+    adaptive = (
+        (ROOT / "templates" / "adaptive.toml").read_text(encoding="utf-8").replace("../results", "results")
+    )
+    for path, text in zip(studies.values(), (WHOLE, VOTING, one_shot, adaptive), strict=True):
         path.write_text(text)
     study = Study.load(studies["whole"])
     try:
         assert study.execute(progress=False).judged == 36
         study.store.close()
         for path in (*ROOT.glob("templates/*.ipynb"), *ROOT.glob("notebooks/*.ipynb")):
-            of = {"hallucination": "voting", "one_shot_test": "one_shot"}.get(path.stem, "whole")
+            own = {"hallucination": "voting", "one_shot_test": "one_shot", "adaptive_benchmark": "adaptive"}
+            of = own.get(path.stem, "whole")
             lines = {
                 '"templates/demo.toml"': f'"{studies[of]}"',
                 '"templates/one_shot.toml"': f'"{studies[of]}"',
                 '"../templates/demo.toml"': f'"{studies[of]}"',
+                '"templates/adaptive.toml"': f'"{studies[of]}"',
+                'dataset = "rq1_controlled"': 'dataset = "demo"',
                 'figures = ""': f'figures = "{root / path.stem}"',
                 "SIZE = 12": "SIZE = 5",
                 "../results": str(root / "results"),
@@ -126,7 +134,7 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
             book = nbformat.read(path, 4)
             source = "".join(cell.source for cell in book.cells)
             # A line that is no longer there would have a notebook look at the demo of whoever runs the tests.
-            assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:3]), path
+            assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:5]), path
             assert path.stem != "03_rate_answers" or "SIZE = 12" in source
             nbformat.write(_pointed(book, lines), root / path.name)
         yield studies["whole"]

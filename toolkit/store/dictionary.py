@@ -112,6 +112,7 @@ _ONE_ROW: Final[Mapping[str, str]] = {
     "methods": "one row a method of the one-shot test: a prompt variant, a question, a sample and a model",
     "measurements": "one row a measurement: a number about one test item",
     "results": "one row a result of the test and model",
+    "elements": "one row a run and judge that looked for the required elements of its base (`toolkit judges elements`)",
     "human": "one row a rating by a person: the newest of each rater and run",
 }
 

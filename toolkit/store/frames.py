@@ -200,6 +200,25 @@ def judge_means(judgements: pd.DataFrame) -> pd.DataFrame:
     return once.reset_index()[list(judgements.columns)]
 
 
+def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFrame:
+    """Return one row a run and judge that looked for the required elements of its base, under one instrument."""
+    ids = runs.loc[~runs["excluded"], "run_id"].tolist()
+    study = str(runs["study"].iat[0]) if ids else ""
+    said = of_study(store, Judgement, study, "run_id", ids, where={"rubric_hash": digest})
+    of_run = {row["run_id"]: row for row in runs[list(_WHERE)].to_dict("records")}
+    rows = [
+        {
+            **of_run[one["run_id"]],
+            **{name: one.get(name) for name in ("judge", "failed", "reason")},
+            "share": (one.get("scores") or {}).get("share"),
+            "required": (one.get("detail") or {}).get("required"),
+            "absent": "; ".join((one.get("detail") or {}).get("absent", ())),
+        }
+        for one in _newest(said)
+    ]
+    return typed(rows, types_of("elements")).sort_values(["run_id", "judge"], ignore_index=True)
+
+
 def ratings_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     """Return the scores of a judgements frame as ratings: target (a run), base, cluster, judge, dimension, score.
 
