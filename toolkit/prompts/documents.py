@@ -71,7 +71,7 @@ class Document:
     @cached_property
     def words(self) -> frozenset[str]:
         """Its words, without case."""
-        return frozenset(re.findall(r"\w+", self.flat.casefold()))
+        return frozenset(re.findall(r"\w+", f"{self.text} {self.flat}".casefold()))
 
     def fault(self, fact: str, quote: str) -> str | None:
         r"""Return why a fact does not rest on its quote, or ``None`` where it does.

@@ -35,6 +35,7 @@ from toolkit.words import LENGTH_BINS, SCENARIOS, VERSION, counted, one_line
 
 ELEMENTS: Final = (5, 10)  # how many a base has
 LONGEST_FACT: Final = 60  # words: a longer one takes a length bin alone
+AIM: Final = 0.75  # of a length bin: a short prompt needs its facts beside a long task
 FOCUS: Final = "prompts from documents"
 BESIDE: Final = ".provenance.json"
 _ORDER: Final = re.compile(
@@ -79,7 +80,6 @@ class Draft:
     extract: Extract | None = None
     sizes: tuple[int, ...] = ()
     reason: str = ""
-    answered: bool = True
 
     def texts(self) -> dict[str, str]:
         """Return the prompt of each length bin."""
@@ -201,7 +201,7 @@ def _sentence(text: str) -> str:
 
 
 def sizes_of(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
-    """Return how many facts, the first ones, make S, M and L: in range under both encodings, near the middle of it.
+    """Return how many facts, the first ones, make S, M and L: in range under both encodings, near ``AIM`` of it.
 
     Raises
     ------
@@ -221,8 +221,8 @@ def sizes_of(opening: str, facts: Sequence[str], task: str) -> tuple[int, ...]:
                 told = counted(len(facts), "facts")
                 raise InputError(f"the document is too thin: the {told} that rest on it make {most}, {where}")
             raise InputError(f"opening, task and facts are too long: no number of facts fits, {where}")
-        middle = (low + high) / 2
-        sizes.append(int(min(fits, key=lambda size: abs(counts[:, size - 1].mean() - middle))))
+        aim = low + AIM * (high - low)
+        sizes.append(int(min(fits, key=lambda size: abs(counts[:, size - 1].mean() - aim))))
     return tuple(sizes)
 
 
@@ -231,7 +231,7 @@ async def write_draft(document: Document, base: str, *, writer: JudgeSpec, ask: 
     request = writer_request(writer, document)
     heard = await ask_and_read(request, lambda text, end: parse_extract(text, end, document), ask)
     model = {"name": writer.name, "provider": writer.provider, "model": writer.model}
-    draft = Draft(document, base, model, heard.call_id, heard.read, answered=bool(heard.answers))
+    draft = Draft(document, base, model, heard.call_id, heard.read)
     if heard.read is None:
         return replace(draft, reason=heard.reason or "")
     try:
@@ -380,6 +380,5 @@ def _provenance(draft: Draft) -> dict[str, Any]:
             {"length_bin": length_bin, "kind": fact.kind, "fact": fact.text, "quote": fact.quote}
             for length_bin, fact in zip(bins, facts, strict=False)
         ],
-        "left_over": len(facts) - len(bins),
         "dropped": [{"reason": why, "fact": fact.text, "quote": fact.quote} for why, fact in dropped],
     }
