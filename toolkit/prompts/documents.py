@@ -35,10 +35,11 @@ _ALIKE: Final = str.maketrans(
         **dict.fromkeys("*`", ""),  # emphasis and code of Markdown
     }
 )
-_HYPHENATED: Final = re.compile(r"(\w+)[-\u2010]\n[ \t]*(\w+)")
+# Begins where a word does: a hostile text of one long word must not be searched from each of its letters.
+_HYPHENATED: Final = re.compile(r"(?<!\w)(\w+)[-\u2010]\n[ \t]*(\w+)")
 _BETWEEN_LETTERS: Final = re.compile(r"(?<=[^\W\d_])-\s*(?=[^\W\d_])")
 _EDGE: Final = 2  # lines at the top and the foot of a page that may be a running head or a page number
-_PAGE: Final = re.compile(r"\s*(?:page\s+)?-?\s*\d{1,4}\s*-?(?:\s*(?:of|/)\s*\d{1,4})?\s*", re.IGNORECASE)
+_PAGE: Final = re.compile(r"(?:page )?(?:- ?)?\d{1,4}(?: ?-)?(?: ?(?:of|/) ?\d{1,4})?", re.IGNORECASE)
 _SMALL: Final = {
     word: str(number)
     for number, word in enumerate(
@@ -174,7 +175,7 @@ def join_pages(pages: Sequence[str]) -> str:
     for page in lines:
         for number, line in enumerate(page):
             at_edge = number < _EDGE or number >= len(page) - _EDGE
-            if not (at_edge and (_shape(line) in running or _PAGE.fullmatch(line))):
+            if not (at_edge and (_shape(line) in running or _PAGE.fullmatch(" ".join(line.split())))):
                 kept.append(line)
     text = "\n".join(kept)
     whole = text.casefold()

@@ -40,7 +40,7 @@ FOCUS: Final = "prompts from documents"
 BESIDE: Final = ".provenance.json"
 _ORDER: Final = re.compile(
     r"\b(?:ignore|disregard|forget|override)\b[^.]{0,40}\b(?:instructions?|prompts?|rules|the above)\b|"
-    r"\bsystem prompt\b|\byou are now\b|<[|/!]?[a-z_]+[^<>]*>|\]\]>|```",
+    r"\byou are now\b|<\||</?(?:system|user|assistant|document|task|answer|instructions?)\b|```",
     re.IGNORECASE,
 )
 """What speaks to a model, or closes what holds it, in place of telling a fact."""
@@ -246,18 +246,21 @@ def base_names(documents: Sequence[Document]) -> list[str]:
 
     Examples
     --------
-    >>> base_names([Document("../Überfall 7.md", "ab12cd34", ""), Document("\u6f22.txt", "ef56ab78", "")])
-    ['doc_uberfall_7', 'doc_ef56ab78']
+    >>> base_names([Document(name, "", "") for name in ("../Überfall 7.md", "a b.md", "a-b.md")])
+    ['doc_uberfall_7', 'doc_a_b_10ad72d8', 'doc_a_b_d8f2f1c5']
     """
-    plain = [
-        unicodedata.normalize("NFKD", Path(one.name).stem).encode("ascii", "ignore") for one in documents
-    ]
-    slugs = [re.sub(r"[^a-z0-9]+", "_", one.decode().lower()).strip("_")[:60] for one in plain]
-    counts = Counter(slugs)
-    return [
-        "_".join(part for part in ("doc", slug, "" if slug and counts[slug] == 1 else one.sha256[:8]) if part)
-        for slug, one in zip(slugs, documents, strict=True)
-    ]
+    counts = Counter(map(_slug, documents))
+    names = []
+    for one in documents:
+        slug = _slug(one)
+        own = "" if slug and counts[slug] == 1 else hashlib.sha256(one.name.encode()).hexdigest()[:8]
+        names.append("_".join(part for part in ("doc", slug, own) if part))
+    return names
+
+
+def _slug(document: Document) -> str:
+    plain = unicodedata.normalize("NFKD", Path(document.name).stem).encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")[:60]
 
 
 def without_copies(drafts: Iterable[Draft], known: Iterable[Prompt]) -> list[Draft]:
