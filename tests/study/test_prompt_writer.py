@@ -129,6 +129,9 @@ def test_a_fact_that_does_not_rest_on_its_quote_is_dropped(fact: str, quote: str
     assert [why in reason for reason, _ in found.dropped] == [True] * bool(why)
     again = parse_extract(reply(facts=given * 2), "stop", document(REPORT))
     assert len(again.facts) == (why is None)
+    assert [reason for reason, _ in again.dropped] == (
+        ["said before"] if why is None else [found.dropped[0][0]] * 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,11 +192,17 @@ def test_hostile_text_is_data(tmp_path: Path) -> None:
 
 def test_lengths_are_in_range_and_a_thin_document_is_told() -> None:
     """Each length as many facts as fit under both encodings; too few or too long is one clear line."""
-    facts = [sentence(number) for number in range(60)]
-    sizes = sizes_of(PLAIN["opening"], facts, PLAIN["task"])
-    for size, (low, high) in zip(sizes, LENGTH_BINS.values(), strict=True):
-        text = compose(PLAIN["opening"], facts[:size], PLAIN["task"])
-        assert all(low <= count_tokens(text, encoding) <= high for encoding in ENCODINGS)
+    german = (
+        "Um {:02} Uhr verschl\u00fcsselte der Angreifer die Freigabe der Buchhaltung auf dem Dateiserver."
+    )
+    for facts in (
+        [german.format(number) for number in range(60)],
+        [sentence(number) for number in range(60)],
+    ):
+        sizes = sizes_of(PLAIN["opening"], facts, PLAIN["task"])
+        for size, (low, high) in zip(sizes, LENGTH_BINS.values(), strict=True):
+            text = compose(PLAIN["opening"], facts[:size], PLAIN["task"])
+            assert all(low <= count_tokens(text, encoding) <= high for encoding in ENCODINGS)
     assert sizes_of(PLAIN["opening"], facts[: sizes[-1]], PLAIN["task"]) == sizes
     with pytest.raises(InputError, match=r"too thin: the 1 fact that rest.* length bin S has 150 to 250"):
         sizes_of(PLAIN["opening"], facts[:1], PLAIN["task"])
