@@ -142,14 +142,12 @@ def read_document(path: Path) -> Document:
 def _pdf_pages(path: Path) -> list[str]:
     from pypdf import PdfReader
 
-    logging.getLogger("pypdf").setLevel(
-        logging.CRITICAL
-    )  # what it finds odd in a file that it reads all the same
+    # What it finds odd in a file that it reads all the same is nothing that a user can act on.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
         return [page.extract_text() for page in PdfReader(path).pages]
-    except (
-        Exception
-    ) as error:  # a parser of other people's bytes fails in many ways, and none of them is ours
+    except Exception as error:
+        # A parser of other people's bytes fails in many ways, and none of them is ours.
         why = one_line(str(error), 100) or type(error).__name__
         raise InputError(
             f"{path}: cannot be read as PDF ({why}); save it anew, or give its text as .txt"
