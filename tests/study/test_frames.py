@@ -275,7 +275,15 @@ def test_an_export_is_every_frame_and_the_sums_of_its_files(study: Study, tmp_pa
     assert result.exit_code == 0, result.output
     said = json.loads(result.output)
     assert said["rows"] == {
-        **{"runs": 36, "judgements": 108, "dimensions": 756, "calls": 144, "prompts": 36, "human": 0, "elements": 0},
+        **{
+            "runs": 36,
+            "judgements": 108,
+            "dimensions": 756,
+            "calls": 144,
+            "prompts": 36,
+            "human": 0,
+            "elements": 0,
+        },
         **{kind: said["rows"][kind] for kind in ("measurements", "results")},
     }
     for suffix in ("csv", "parquet"):
