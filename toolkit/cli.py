@@ -58,7 +58,7 @@ def judges() -> None:
 
 @cli.group()
 def prompts() -> None:
-    """Check the prompts of a study."""
+    """Check the prompts of a study, compare them, and write new ones."""
 
 
 @cli.group(short_help="Bring in ratings by people.")
@@ -364,6 +364,38 @@ def diff(before: str, after: str) -> Summary:
     from toolkit.prompts.diff import diff_summary
 
     return diff_summary(before, after)
+
+
+@_command(prompts, short_help="Write bases of prompts from documents.")
+@click.argument("folder", metavar="FOLDER", type=_PATH)
+@click.option(
+    "--study", required=True, callback=_read_study, metavar="PATH", help="Whose model, budget and store."
+)
+@click.option("--model", metavar="NAME", help="Which of its models writes; its first by default.")
+@click.option(
+    "--out", type=_PATH, metavar="DIR", help="The dataset; prompts/ in the study's output by default."
+)
+@click.option(
+    "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
+)
+@_YES
+def write(
+    folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int, yes: bool
+) -> Summary:
+    """Write a base (S, M and L) from each policy, advisory or report in FOLDER: Markdown, text or PDF.
+
+    A model takes out facts, each with the words it rests on. A fact whose quote is not in the document, or that says
+    a number, date or address which its quote does not, is dropped and counted. Where the facts that are left are too
+    few for a length there is no base, and the line says so. What was paid for is not asked again.
+    """
+    from toolkit.pipeline import confirm_asking
+    from toolkit.prompt_writer import write_prompts, writer_job
+
+    plan, store = study.plan, study.store
+    job = writer_job(plan, folder, model=model, max_tokens=max_tokens)
+    if not yes:
+        confirm_asking(plan, store, job.requests())
+    return write_prompts(plan, store, job, out or plan.output / "prompts")
 
 
 @_command(ratings, name="import")

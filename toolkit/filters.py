@@ -22,7 +22,7 @@ OF_JUDGEMENTS: Final = ("judge", "judge_model", "failed")
 OF_CALLS: Final = ("purpose", "state", "model", "role")
 _ALLOWED: Final = {
     "status": ("succeeded", "failed"),
-    "purpose": ("run", "judge"),
+    "purpose": ("run", "judge", "write"),
     "state": ("done", "failed", "claimed"),
 }
 _SHOWN: Final = 12  # values that an error names
@@ -107,7 +107,11 @@ def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     own += [{plan.judges[role].model for role in roles}] if roles else []
     if own:
         where["model"] = {"$in": sorted(set.intersection(*own))}
-    asked = [(("run", spec.provider, spec.model), name) for name, spec in plan.models.items()]
+    asked = [
+        ((purpose, spec.provider, spec.model), name)
+        for name, spec in plan.models.items()
+        for purpose in ("run", "write")
+    ]
     asked += [(("judge", judge.provider, judge.model), name) for name, judge in judges.items()]
     return calls_frame(
         store,

@@ -227,7 +227,7 @@ class Study:
         Parameters
         ----------
         **filters
-            A value or a list of values for purpose (run or judge), state, model or role.
+            A value or a list of values for purpose (run, judge or write), state, model or role.
 
         Raises
         ------

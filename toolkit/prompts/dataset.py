@@ -24,7 +24,11 @@ from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
-SHIPPED: Final = ("demo", "rq1_controlled")  # the names of the datasets that ship with the toolkit
+SHIPPED: Final = (
+    "demo",
+    "rq1_controlled",
+    "from_documents",
+)  # the names of the datasets that ship with the toolkit
 CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
 """The functions of the NIST Cybersecurity Framework 2.0."""
 FACT_KINDS: Final = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
@@ -143,11 +147,11 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     Parameters
     ----------
     source
-        ``"demo"`` or ``"rq1_controlled"`` for a dataset that ships with the toolkit; otherwise the path of a
-        folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns prompt_id,
-        text, scenario, category, length_bin and perhaps base and dataset_version. Without the column base it is the
-        prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``; what the
-        layout of seed 002, section 3.1, has besides (token_count, tags, ...) is left out and counted anew.
+        ``"demo"``, ``"rq1_controlled"`` or ``"from_documents"`` for a dataset that ships with the toolkit; otherwise
+        the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
+        prompt_id, text, scenario, category, length_bin and perhaps base and dataset_version. Without the column base
+        it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``;
+        what the layout of seed 002, section 3.1, has besides (token_count, tags, ...) is left out and counted anew.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` loads without
         refusing, to list every one of them.
