@@ -61,6 +61,9 @@ def test_the_composite_and_absolute_agreement_come_first() -> None:
 def test_no_row_one_row_and_one_without_a_number() -> None:
     assert repr(OneResult(())).startswith("One result\n")
     assert "<strong>One result</strong>" in OneResult(())._repr_html_()
+    ninety = OneResult((Estimate("M-S", 0.3, 0.1, 0.5, "TOST", confidence=0.9),))
+    assert "[0.100, 0.500] (90%)" in repr(ninety)
+    assert "[0.100, 0.500] (90%)" in ninety._repr_html_()
     one = OneResult((Estimate("M-S", 0.3, 0.1, 0.5, "t", n={"bases": 12}),))
     assert "M-S = 0.300, 95% interval [0.100, 0.500] (t); n = 12 bases." in repr(one)
     assert one._repr_html_().count("<svg") == 1

@@ -167,7 +167,7 @@ def study_html(words: str, status: Mapping[str, Any], *, judged: bool) -> str:
     stands += (
         f"; {scored['scored']} of {counted(scored['planned'], 'judgements')} have a score" if judged else ""
     )
-    whole = runs["succeeded"] == runs["planned"] and (not judged or scored["missing"] == 0)
+    whole = runs["missing"] == 0 and (not judged or scored["done"] > 0)
     after = ".length()" if judged else ".results()"
     after = after if whole else ".run()" if runs["succeeded"] else ".estimate(), then .run()"
     lines = [f"{stands}; AUD {status['spent_aud']:.4f} spent", f"next: {after}"]

@@ -34,6 +34,7 @@ COLUMNS: Final = (
 ROWS: Final = 12
 """Rows that are shown; the frame has all."""
 _WIDTH, _HEIGHT, _EDGE = 150, 14, 5  # of a drawn interval, in pixels
+CONFIDENCE: Final = 0.95  # of every interval whose level is not said beside it
 _HEADS: Final = ("about", "result", "estimate", "95 % interval", "", "n", "method and notes")
 
 
@@ -94,7 +95,7 @@ class Estimate:
     unit: str = "none"
     n: Mapping[str, int] = field(default_factory=dict)
     missing: int = 0
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
     correction: str = "none"
     p_value: float | None = None
     note: str = ""
@@ -356,7 +357,8 @@ def _numbers(one: Estimate) -> tuple[str, str]:
         return "not estimable", one.note.removeprefix("not estimable: ")
     estimate, low, high = rounded_apart((one.estimate, one.low, one.high))
     unit = "" if one.unit in ("", "none") else f" {one.unit}"
-    return estimate + unit, f"[{low}, {high}]" if low and high else ""
+    level = "" if one.confidence == CONFIDENCE else f" ({coverage(one.confidence)})"
+    return estimate + unit, f"[{low}, {high}]{level}" if low and high else ""
 
 
 def _axis(estimates: Iterable[Estimate]) -> tuple[float, float]:
@@ -382,7 +384,8 @@ def _drawn(one: Estimate, low: float, high: float) -> str:
         else ""
     )
     told = escape(" ".join(_numbers(one)))
+    size = f'style="max-width:none;min-width:{_WIDTH}px"'
     return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{told}">{zero}{line}'
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" {size} role="img" aria-label="{told}">{zero}{line}'
         f'<circle cx="{at(one.estimate)}" cy="{middle}" r="3" fill="currentColor"/></svg>'
     )
