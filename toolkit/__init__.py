@@ -15,7 +15,7 @@ from toolkit.words import VERSION as __version__
 _FROM: Final = {
     "study": "Study",
     "errors": "ToolkitError",
-    "report.show": "need_results need_whole print_text say show_figure",
+    "report.show": "need_results need_whole print_text result say show_figure",
     "report.tables": "reliability_table",
     "report.figure": "about_study save_figure",
     "report.manifest": "dataset_manifest",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 VERSION: Final = "0.1.0"
+RESULT_TYPE: Final = "application/vnd.toolkit.result+json"
+"""Of an output of a notebook that a batch collects."""
 DIMENSIONS: Final = (
     "technical_accuracy",
     "actionability",

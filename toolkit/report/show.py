@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import textwrap
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.words import counted
+from toolkit.stats.result import Estimate, Result, estimates_frame
+from toolkit.words import RESULT_TYPE, counted
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability
@@ -149,6 +150,28 @@ class Files(list[Path]):
             )
         left = reasons_left_out(found.get(LEFT_OUT)).items()
         return "".join([*shown, *(f"<p>{name} is left out: {escape(why)}.</p>" for name, why in left)])
+
+
+def result(table: pd.DataFrame | Result) -> None:
+    """Show a table as what a template found; a batch collects it beside the parameters of each notebook.
+
+    Parameters
+    ----------
+    table
+        A frame, or a result of ``toolkit.stats``, whose ``frame()`` is taken.
+
+    Examples
+    --------
+    ``result(study.length(score))`` as the last line of a template.
+    """
+    from IPython.display import display
+
+    frame = table.frame() if isinstance(table, Result) else table
+    text, html = str(frame), frame.to_html()
+    if isinstance(table, Result):
+        text, html = repr(table), table._repr_html_()
+    rows = json.loads(frame.to_json(orient="records", date_format="iso"))
+    display({RESULT_TYPE: rows, "text/plain": text, "text/html": html}, raw=True)
 
 
 _CALLS: Final = {
