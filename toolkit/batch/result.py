@@ -205,7 +205,7 @@ class BatchResult:
 def _collected(notebook: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows that a notebook gave to `toolkit.result`."""
     content = json.loads(notebook.read_text(encoding="utf-8"))
-    for cell in content["cells"]:
+    for cell in content.get("cells", ()):
         for output in cell.get("outputs", ()):
             yield from output.get("data", {}).get(RESULT_TYPE, ())
 
