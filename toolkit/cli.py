@@ -116,11 +116,11 @@ def doctor() -> Summary:
 
 
 @cli.command()
-def lab() -> int:
+def lab() -> None:
     """Open JupyterLab on the notebooks."""
     from toolkit.doctor import open_lab
 
-    return open_lab()
+    open_lab()
 
 
 @_command()

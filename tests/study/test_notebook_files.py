@@ -73,8 +73,12 @@ def test_a_template_has_parameters_of_json_values_and_ends_with_finding_and_mani
     (parameters,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     values = {}
     for statement in ast.parse(parameters.source).body:
-        assert isinstance(statement, ast.Assign)
-        values[statement.targets[0].id] = ast.literal_eval(statement.value)
+        if isinstance(statement, ast.ImportFrom):  # of Literal, for a parameter with a fixed set of values
+            assert statement.module == "typing"
+            continue
+        assert isinstance(statement, ast.Assign | ast.AnnAssign)
+        (name,) = getattr(statement, "targets", None) or [statement.target]
+        values[name.id] = ast.literal_eval(statement.value)
     assert json.loads(json.dumps(values)) == values
     assert "figures" in values
     assert ("study" in values) != ("dataset" in values)
@@ -93,5 +97,5 @@ def test_a_template_has_parameters_of_json_values_and_ends_with_finding_and_mani
 
 def test_the_first_notebook_is_changed_in_one_line_and_asks_no_model():
     cells = {cell.id: cell.source for cell in code_of(ROOT / "notebooks" / "00_start_here.ipynb")}
-    assert cells["study"] == 'STUDY = "../templates/demo.toml"'
+    assert cells["study"] == 'STUDY = "../templates/planted.toml"'
     assert not any(".run(" in source or ".execute(" in source for source in cells.values())
