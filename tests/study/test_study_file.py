@@ -122,6 +122,7 @@ def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_writt
         "adaptive-benchmark",
         "demo",
         "one_shot",
+        "planted",
         "rq1-prompt-length",
     }
     for plan in plans:
