@@ -62,7 +62,7 @@ def make_study(
             judgements.append(
                 about | dict(zip(DIMENSIONS, scores.tolist(), strict=True)) | {
                     "judge": judge, "judge_repeat": 0, "judge_model": f"model of {judge}", "related": False,
-                    "failed": unread, "reason": "prose without scores" if unread else None, "zeros": 0,
+                    "failed": unread, "failure": "prose without scores" if unread else None, "zeros": 0,
                     "composite": float(scores.mean()), "composite_strict": float(scores.mean()),
                     "aud_cost": 0.004, "latency_ms": 900.0, "input_tokens": 900, "output_tokens": 90,
                 }
@@ -84,7 +84,7 @@ def make_study(
     more = {"failure": "string", "defect": "string", "status": "string", "tokens_estimated": "boolean"}
     runs_frame = pd.DataFrame(runs).astype(texts | counts | more | {"length_bin": bin_type})
     roles = pd.CategoricalDtype(list(JUDGE_ROLES), ordered=True)
-    types = texts | {"length_bin": bin_type, "judge": roles, "reason": "string", "related": "boolean"}
+    types = texts | {"length_bin": bin_type, "judge": roles, "failure": "string", "related": "boolean"}
     judgements_frame = pd.DataFrame(judgements).astype(types)
     file = StudyFile(
         name="whole",

@@ -1,28 +1,54 @@
 """Research toolkit for theses about language models in security work.
 
-``from toolkit import Study`` is the way in; everything heavy is loaded when it is first needed.
+``from toolkit import Study`` is the way in, and everything a notebook needs comes from here; what is heavy is loaded
+when it is first needed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any, Final
 
+from toolkit.words import DIMENSIONS
 from toolkit.words import VERSION as __version__
 
-if TYPE_CHECKING:
-    from toolkit.errors import ToolkitError
-    from toolkit.study import Study
+_FROM: Final = {
+    "study": "Study",
+    "errors": "ToolkitError",
+    "report.show": "need_results need_whole print_text result say show_figure",
+    "report.tables": "reliability_table",
+    "report.figure": "about_study save_figure",
+    "report.manifest": "dataset_manifest",
+    "report.plots.adaptive": "adaptive_benchmark",
+    "report.plots.dataset": "write_dataset_figures",
+    "viewer.page": "write_page",
+    "viewer.table": "Filter disagreement matching",
+    "people.desk": "rating_desk",
+    "store.frames": "history_frame human_frame ratings_with_people",
+    "samples.convert": "convert",
+    "samples.sample": "load_sample shipped_capture shipped_samples",
+    "prompts.check": "check_summary",
+    "prompts.dataset": "load_dataset",
+    "prompts.profile": "prompts_profile",
+    "prompt_test": "Measurement PromptResponseTest PromptWithContext ResultType TestItem",
+    "protocols.results": "mean_result",
+    "judges.labelled": "read_items some_items",
+    "demo": "planted_and_found",
+    "hallucination": "compare_hallucination comparison_requests",
+    "pipeline": "at_worst",
+    "stats": (
+        "answers_for_icc_width bases_needed compare_one_shot compare_two_methods compare_with_people "
+        "equivalence_bases experiments_needed reliability whole"
+    ),
+}
+"""Where the names that notebooks import stand; a name is looked up once."""
+_WHERE: Final = {name: module for module, names in _FROM.items() for name in names.split()}
 
-__all__ = ["Study", "ToolkitError", "__version__"]
+__all__ = ["DIMENSIONS", "__version__", *_WHERE]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "Study":
-        from toolkit.study import Study
-
-        return Study
-    if name == "ToolkitError":
-        from toolkit.errors import ToolkitError
-
-        return ToolkitError
-    raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
+    if name not in _WHERE:
+        raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(f"toolkit.{_WHERE[name]}"), name)
+    return found

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from toolkit.stats.agreement.bland_altman import BlandAltman
+    from toolkit.stats.agreement.elements import RequiredElements
     from toolkit.stats.agreement.judge_card import JudgeCard
     from toolkit.stats.agreement.reliability import Reliability
     from toolkit.stats.comparisons.ceiling import Ceiling
@@ -58,9 +59,9 @@ class Analyses:
     ----------
     runs, judgements
         One row a run, and one row a judgement.
-    human, judged_otherwise
-        One row a rating by a person, and one a judgement of the other side of focus sentence prompting; none by
-        default.
+    human, judged_otherwise, elements
+        One row a rating by a person, one a judgement of the other side of focus sentence prompting, and one a judge
+        that looked for the required elements in a run; none by default.
     name, seed
         Of the study.
     margin, primary, ceiling_share
@@ -75,6 +76,7 @@ class Analyses:
         judgements: Frame,
         human: Frame | None = None,
         judged_otherwise: Frame | None = None,
+        elements: Frame | None = None,
         *,
         name: str = "",
         seed: int = 0,
@@ -84,7 +86,8 @@ class Analyses:
         related: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self._frames = {
-            "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise
+            "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
+            "elements": elements,
         }  # fmt: skip
         self.name = name
         self.seed = seed
@@ -115,6 +118,11 @@ class Analyses:
         return self._frame("judged_otherwise")
 
     @cached_property
+    def elements(self) -> pd.DataFrame:
+        """One row a run and judge that looked for the required elements of its base."""
+        return self._frame("elements")
+
+    @cached_property
     def judge_means(self) -> pd.DataFrame:
         """One row a run and judge, repeats of a judgement averaged first."""
         from toolkit.store.frames import judge_means
@@ -128,7 +136,7 @@ class Analyses:
 
     def read(self) -> Self:
         """Read every frame now, so that all show the study at one time."""
-        _ = self.runs, self.judgements, self.human, self.judged_otherwise
+        _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements
         return self
 
     def _frame(self, kind: str) -> pd.DataFrame:
@@ -146,6 +154,11 @@ class Analyses:
 
         judgements = self.judgements
         return stats.reliability(ratings_frame(judgements), repeats_frame(judgements))
+
+    @_once
+    def required_elements(self) -> RequiredElements:
+        """Return the share of required elements found, the judges' agreement on it, and the rubric's with it."""
+        return stats.required_elements(self.elements, self.runs)
 
     @_once
     def bland_altman(self) -> Mapping[tuple[str, str], BlandAltman]:
@@ -324,6 +337,11 @@ class Analyses:
         }
         if self.runs["model"].nunique() > 1:
             found["models"] = ("Models, compared in pairs within prompts", self.compare_models())
+        if len(self.elements):
+            found["elements"] = (
+                "Required elements, and the rubric held against them",
+                self.required_elements(),
+            )
         if len(self.judged_otherwise):
             found["focus"] = ("Focus sentence prompting, on against off", self.focus())
         if len(self.human):

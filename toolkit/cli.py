@@ -58,7 +58,7 @@ def judges() -> None:
 
 @cli.group()
 def prompts() -> None:
-    """Check the prompts of a study."""
+    """Check the prompts of a study, compare them, and write new ones."""
 
 
 @cli.group(short_help="Bring in ratings by people.")
@@ -116,11 +116,11 @@ def doctor() -> Summary:
 
 
 @cli.command()
-def lab() -> int:
+def lab() -> None:
     """Open JupyterLab on the notebooks."""
     from toolkit.doctor import open_lab
 
-    return open_lab()
+    open_lab()
 
 
 @_command()
@@ -324,17 +324,78 @@ def probe(study: Study, replies: int, attacks: int, figures: Path | None, yes: b
     return result.summary(write_cards(study, result, figures) if figures else ())
 
 
+@_command(judges, short_help="Look for the required elements of a good answer.")
+@_STUDY
+@_YES
+def elements(study: Study, yes: bool) -> Summary:
+    """Have the judges of STUDY look for the required elements of each base in its replies: a second instrument."""
+    from toolkit.elements import ask_elements, element_targets, elements_summary
+    from toolkit.pipeline import confirm_asking
+
+    plan, store = study.plan, study.store
+    if not yes:
+        confirm_asking(plan, store, [target.request for target in element_targets(plan, store)])
+    return elements_summary(study, ask_elements(plan, store))
+
+
 @_command(prompts, short_help="Name every flaw that would confound prompt lengths.")
 @click.argument("dataset", metavar="DATASET")
 @click.option("--all", "every", is_flag=True, help="Show every problem, not three of each kind.")
-def check(dataset: str, every: bool) -> Summary:
-    """Check DATASET (demo, a folder of bases, a CSV or a JSONL) for all that would confound prompt lengths.
+@click.option("--figures", type=_PATH, help="Write the figure of the dataset into this folder.")
+def check(dataset: str, every: bool, figures: Path | None) -> Summary:
+    """Check DATASET (a name, a folder of bases, a CSV, JSON or JSONL) for all that would confound prompt lengths.
 
     Kinds of problems with counts and examples: the prompt, what is wrong, what to do. Exit code 1 when there is one.
     """
     from toolkit.prompts.check import check_summary
 
-    return check_summary(dataset, every=every)
+    if figures is None:
+        return check_summary(dataset, every=every)
+    from toolkit.report.plots.dataset import write_dataset_figures
+
+    return check_summary(dataset, every=every, files=write_dataset_figures(dataset, figures, single=False))
+
+
+@_command(prompts, short_help="List what changed between two versions of a dataset.")
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+def diff(before: str, after: str) -> Summary:
+    """List what changed from dataset A to dataset B, prompt by prompt. Exit code 1 when they differ."""
+    from toolkit.prompts.diff import diff_summary
+
+    return diff_summary(before, after)
+
+
+@_command(prompts, short_help="Write bases of prompts from documents.")
+@click.argument("folder", metavar="FOLDER", type=_PATH)
+@click.option(
+    "--study", required=True, callback=_read_study, metavar="PATH", help="Whose model, budget and store."
+)
+@click.option("--model", metavar="NAME", help="Which of its models writes; its first by default.")
+@click.option(
+    "--out", type=_PATH, metavar="DIR", help="The dataset; prompts/ in the study's output by default."
+)
+@click.option(
+    "--max-tokens", default=8000, show_default=True, type=_COUNT, help="Longest reply of the model."
+)
+@_YES
+def write(
+    folder: Path, study: Study, model: str | None, out: Path | None, max_tokens: int, yes: bool
+) -> Summary:
+    """Write a base (S, M and L) from each policy, advisory or report in FOLDER: Markdown, text or PDF.
+
+    A model takes out facts, each with the words it rests on. A fact whose quote is not in the document, or that says
+    a number, date or address which its quote does not, is dropped and counted. Where the facts that are left are too
+    few for a length there is no base, and the line says so. What was paid for is not asked again.
+    """
+    from toolkit.pipeline import confirm_asking
+    from toolkit.prompt_writer import write_prompts, writer_job
+
+    plan, store = study.plan, study.store
+    job = writer_job(plan, folder, model=model, max_tokens=max_tokens)
+    if not yes:
+        confirm_asking(plan, store, job.requests())
+    return write_prompts(plan, store, job, out or plan.output / "prompts")
 
 
 @_command(ratings, name="import")

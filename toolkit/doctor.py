@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -96,13 +95,26 @@ def _keys() -> list[Finding]:
 _LOOKS: dict[str, Callable[[], str]] = {"store": _store, "tokens": _tokens, "demo model": _demo_model}
 
 
-def open_lab() -> int:
-    """Open JupyterLab on the notebooks, and return its exit code."""
+def open_lab() -> None:
+    """Become JupyterLab on copies of the notebooks: a signal that ends this process ends it."""
     root = Path(__file__).resolve().parent.parent
     folder = root if (root / "notebooks").is_dir() else Path.cwd()
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # whoever is root in a container has no other account to use
-    if (folder / "notebooks" / "00_start_here.ipynb").is_file():
-        command.append("--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb")
-    return subprocess.call(command)
+    if copies := copied_notebooks(folder):
+        command.append(f"--LabApp.default_url=/lab/tree/{copies[0].relative_to(folder).as_posix()}")
+    os.execv(sys.executable, command)
+
+
+def copied_notebooks(folder: Path) -> list[Path]:
+    """Copy the notebooks of a folder to ``results/notebooks``, where running them changes no tree; one there stays."""
+    copies = []
+    for path in sorted((folder / "notebooks").glob("*.ipynb")):
+        copy = folder / "results" / "notebooks" / path.name
+        if not copy.is_file():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            text = path.read_text(encoding="utf-8").replace("../templates/", "../../templates/")
+            copy.write_text(text.replace('\\"../results', '\\"..'), encoding="utf-8")
+        copies.append(copy)
+    return copies

@@ -19,7 +19,7 @@ import re
 import tempfile
 import tomllib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import IO, Annotated, Any, TypeVar
@@ -112,10 +112,19 @@ def _sweep(folder: Path) -> None:
 
 def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:
     """Return the content of a TOML file; ``where`` and ``what`` name it in errors."""
-    where = where or str(path)
+    content: dict[str, Any] = _read(path, where or str(path), what, tomllib.loads, "TOML")
+    return content
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file."""
+    return _read(path, str(path), "file", json.loads, "JSON")
+
+
+def _read(path: Path | Traversable, where: str, what: str, parse: Callable[[str], Any], form: str) -> Any:
     try:
-        # Windows editors write a byte order mark, which TOML does not know.
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        # Windows editors write a byte order mark, which neither format knows.
+        return parse(path.read_bytes().decode("utf-8-sig"))
     except FileNotFoundError:
         raise InputError(f"{where}: no such {what}, so it cannot be read") from None
     except UnicodeDecodeError as error:
@@ -126,7 +135,7 @@ def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> 
     except OSError as error:
         raise InputError(f"{where}: cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits, lists without an end
-        raise InputError(f"{where}: not valid TOML: {' '.join(str(error).split())[:200]}") from None
+        raise InputError(f"{where}: not valid {form}: {' '.join(str(error).split())[:200]}") from None
 
 
 def _not_blank(text: str) -> str:

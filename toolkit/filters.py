@@ -22,7 +22,7 @@ OF_JUDGEMENTS: Final = ("judge", "judge_model", "failed")
 OF_CALLS: Final = ("purpose", "state", "model", "role")
 _ALLOWED: Final = {
     "status": ("succeeded", "failed"),
-    "purpose": ("run", "judge"),
+    "purpose": ("run", "judge", "write"),
     "state": ("done", "failed", "claimed"),
 }
 _SHOWN: Final = 12  # values that an error names
@@ -61,7 +61,15 @@ def planned_runs(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
             if all(row[name] in values for name, values in chosen.items())
         ]
     study, clusters = plan.study.name, plan.clusters
-    return runs_frame(store, ids, study=study, clusters=clusters, where=where, judged=judged)
+    runs = runs_frame(store, ids, study=study, clusters=clusters, where=where, judged=judged)
+    others = runs.loc[runs["dataset_version"] != plan.dataset.version, "dataset_version"]
+    if len(others) and not plan.study.mix_versions:
+        raise InputError(
+            f"study {study}: {len(others)} of {len(runs)} runs were asked from dataset version {others.iloc[0]}, "
+            f"the study names {plan.dataset.version}; see `toolkit prompts diff`, then say mix_versions = true or "
+            "rename the study"
+        )
+    return runs
 
 
 def planned_judgements(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
@@ -99,7 +107,11 @@ def planned_calls(plan: Plan, store: Store, **filters: Any) -> pd.DataFrame:
     own += [{plan.judges[role].model for role in roles}] if roles else []
     if own:
         where["model"] = {"$in": sorted(set.intersection(*own))}
-    asked = [(("run", spec.provider, spec.model), name) for name, spec in plan.models.items()]
+    asked = [
+        ((purpose, spec.provider, spec.model), name)
+        for name, spec in plan.models.items()
+        for purpose in ("run", "write")
+    ]
     asked += [(("judge", judge.provider, judge.model), name) for name, judge in judges.items()]
     return calls_frame(
         store,

@@ -253,13 +253,14 @@ def ask_study(
     *,
     requests: Sequence[ModelRequest],
     label: str = "judge calls",
+    purpose: str = "judge",
     progress: bool = True,
 ) -> R:
     """Do work that asks judges of a study beside its runs: through its gateway, into its ledger, under its budget.
 
-    What the ledger has is not asked again.
+    What the ledger has is not asked again. With another ``purpose`` than "judge" any of its models may be asked.
     """
-    if not plan.judges:
+    if purpose == "judge" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
     asked = {(one.provider, one.model, one.endpoint) for one in _unpaid(plan, store, requests)}
     refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in asked), plan.folder)
@@ -270,7 +271,7 @@ def ask_study(
         bar = _progress(label, len(requests), progress, gateway)
 
         async def ask(request: ModelRequest) -> Answer:
-            answer = await gateway.ask(request, purpose="judge")
+            answer = await gateway.ask(request, purpose=purpose)
             bar.step(gateway.counters)
             return answer
 

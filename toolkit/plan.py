@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -26,7 +27,7 @@ from toolkit.prompt_test import (
     parameters_of,
 )
 from toolkit.prompts.check import check_dataset, flaw_counts
-from toolkit.prompts.dataset import Dataset, clusters_of, dataset_of, load_dataset
+from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, dataset_of, load_dataset
 from toolkit.study_file import StudyFile
 
 STORE: Final = ".store"  # folder of the embedded store in a results folder
@@ -142,6 +143,7 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
         for prompt in (dataset.prompts if dataset else ())
         if prompt.scenario in study.scenarios and prompt.length_bin in study.length_bins
     )
+    prompts = _some_bases(prompts, study)
     given = {
         "prompts": prompts,
         "judges": tuple(judges.values()),
@@ -156,6 +158,19 @@ def make_plan(study: StudyFile, folder: Path) -> Plan:
     dataset = dataset or dataset_of(test.name, items)
     runs = _planned_runs(study, models, items, together=test.repeats_together)
     return Plan(study, folder, dataset, models, judge_models, judges, manner, rubric, test, runs)
+
+
+def _some_bases(prompts: tuple[Prompt, ...], study: StudyFile) -> tuple[Prompt, ...]:
+    """Return the prompts of as many bases as the study asks for, drawn by its seed; of all by default."""
+    names = sorted({prompt.base for prompt in prompts})
+    if study.bases is None or not names:
+        return prompts
+    if study.bases > len(names):
+        raise StudyError(
+            f"bases = {study.bases}: the scenarios named have {len(names)}; ask for at most as many"
+        )
+    drawn = set(random.Random(study.seed).sample(names, study.bases))
+    return tuple(prompt for prompt in prompts if prompt.base in drawn)
 
 
 def _items(test: PromptResponseTest) -> tuple[TestItem, ...]:

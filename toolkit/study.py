@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from toolkit.measure import Annotated, Outcome
     from toolkit.prompt_test import MeasuredTestItem
+    from toolkit.stats.adaptive.benchmark import Benchmark
+    from toolkit.stats.adaptive.sequential import Sequential
+    from toolkit.stats.adaptive.taxonomy import Taxonomy
     from toolkit.stats.one_shot.methods import MethodScore
     from toolkit.store.connection import Store
 
@@ -77,6 +80,15 @@ class Study:
         judged = f", judged by {len(self.plan.judges)}" if self.plan.test.judged else ""
         return f"Study {self.name!r}: {len(self.plan.runs)} runs of {models}{judged}"
 
+    def _repr_html_(self) -> str:
+        from toolkit.report.show import study_html
+
+        return study_html(repr(self), self.status(), judged=self.plan.test.judged)
+
+    def __dir__(self) -> list[str]:
+        """List what a notebook calls, without what Python adds."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
     @property
     def name(self) -> str:
         """Name of the study."""
@@ -133,6 +145,12 @@ class Study:
         replay: bool = False,
     ) -> Outcome:
         """Do what `run` does and return the outcome as an object; ``only_judge`` fills judgements alone."""
+        if self.file.selection == "adaptive":
+            from toolkit.adaptive import run_adaptively
+
+            return run_adaptively(
+                self.plan, self.store, progress=progress, limit=limit, only_judge=only_judge, replay=replay
+            )
         from toolkit.pipeline import run_plan
 
         return run_plan(
@@ -145,11 +163,13 @@ class Study:
 
         return study_status(self.plan, self.store)
 
-    def runs(self, **filters: Any) -> pd.DataFrame:
+    def runs(self, *, replies: bool = False, **filters: Any) -> pd.DataFrame:
         """Return one row a run, of all or of those that filters name; ``study.dictionary("runs")`` has its columns.
 
         Parameters
         ----------
+        replies
+            Whether to add a column ``reply`` with the text, which is a model's: show it as text only.
         **filters
             A value or a list of values for model, scenario, category, base, length_bin, prompt_id, repeat or status;
             True or False for judged. They are part of what the store is asked, so that no other runs are read; only
@@ -161,8 +181,10 @@ class Study:
             When a filter or a value of it is unknown; the line names those that are not.
         """
         from toolkit.filters import planned_runs
+        from toolkit.store.frames import with_replies
 
-        return planned_runs(self.plan, self.store, **filters)
+        runs = planned_runs(self.plan, self.store, **filters)
+        return with_replies(self.store, runs) if replies else runs
 
     def judgements(self, **filters: Any) -> pd.DataFrame:
         """Return one row a judgement of the ensemble and rubric of this study.
@@ -181,6 +203,18 @@ class Study:
 
         return planned_judgements(self.plan, self.store, **filters)
 
+    def joined(self, **filters: Any) -> pd.DataFrame:
+        """Return runs and judgements in one frame: one row a judgement, and one of a run that nobody judged.
+
+        Columns of both that say other things keep their name for the judgement and are ``run_...`` for the run, e.g.
+        composite and run_composite. What a run cost stands at each of its judgements. Filters as in `runs`.
+        """
+        from toolkit.store.frames import joined_frame
+
+        runs = self.runs(**filters)
+        judgements = self.judgements()
+        return joined_frame(runs, judgements[judgements["run_id"].isin(runs["run_id"])])
+
     def dimensions(self, **filters: Any) -> pd.DataFrame:
         """Return one row per judgement and dimension; filters as in `judgements`."""
         from toolkit.store.frames import dimensions_frame
@@ -193,7 +227,7 @@ class Study:
         Parameters
         ----------
         **filters
-            A value or a list of values for purpose (run or judge), state, model or role.
+            A value or a list of values for purpose (run, judge or write), state, model or role.
 
         Raises
         ------
@@ -215,6 +249,13 @@ class Study:
         from toolkit.store.frames import human_frame
 
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
+
+    def elements(self) -> pd.DataFrame:
+        """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
+        from toolkit.judges.elements import DIGEST
+        from toolkit.store.frames import elements_frame
+
+        return elements_frame(self.store, self.runs(), DIGEST)
 
     def judged_otherwise(self) -> pd.DataFrame:
         """Return one row a judgement of the same runs on the other side of focus sentence prompting: on, or off."""
@@ -238,6 +279,7 @@ class Study:
             self.judgements,
             self.human,
             self.judged_otherwise,
+            self.elements,
             name=self.name,
             seed=self.file.seed,
             margin=held.equivalence_margin,
@@ -247,6 +289,7 @@ class Study:
         )
 
     reliability = _of_frames(Analyses.reliability)
+    required_elements = _of_frames(Analyses.required_elements)
     generalizability = _of_frames(Analyses.generalizability)
     length = _of_frames(Analyses.length)
     length_by_model = _of_frames(Analyses.length_by_model)
@@ -261,6 +304,61 @@ class Study:
     calibration = _of_frames(Analyses.calibration)
     power = _of_frames(Analyses.power)
     analyses = _of_frames(Analyses.analyses)
+
+    def sequential(self, target_width: float | None = None) -> Sequential:
+        """Return what the bases asked say of the models on the whole dataset, with intervals that allow stopping.
+
+        Parameters
+        ----------
+        target_width
+            Of the widest interval of a difference of models, in score points; that of the study file by default.
+        """
+        from toolkit.adaptive import SCORE, bank_of
+        from toolkit.stats.adaptive.sequential import sequential_comparison
+
+        width = target_width or self.file.target_width
+        return sequential_comparison(
+            self.runs(), bank_of(self.plan), target_width=width, score=SCORE, unit="score points"
+        )
+
+    def adaptive(self, target_width: float, *, seeds: int = 200) -> Benchmark:
+        """Return what adaptive and static benchmarking would have cost and found here: RQ2, on a finished study.
+
+        Parameters
+        ----------
+        target_width
+            Of the widest interval of a difference of two models, in score points.
+        seeds
+            How often each design is tried.
+
+        Returns
+        -------
+        Benchmark
+            See `toolkit.stats.benchmark_designs`; the baseline is common items drawn at random.
+
+        Raises
+        ------
+        InputError
+            When a base has no score of some model: finish the study first.
+        """
+        from toolkit.adaptive import benchmark
+
+        return benchmark(self.plan, self.runs(), target_width, seeds)
+
+    def taxonomy(self, asked: Sequence[str] | int | None = None) -> Taxonomy:
+        """Return what the bases asked cover of the dataset: its cells, its distribution, novelty, items at the ceiling.
+
+        Parameters
+        ----------
+        asked
+            Other bases in the order asked, or a number: as many as an adaptive study would have asked first.
+        """
+        from toolkit.adaptive import adaptive_order, taxonomy
+
+        runs = self.runs()
+        return taxonomy(
+            self.plan, runs, adaptive_order(self.plan, runs, asked) if isinstance(asked, int) else asked
+        )
 
     def prompts(self) -> pd.DataFrame:
         """Return every prompt that will be asked, before the first request: test_item, prompt_id, tokens, text."""
@@ -323,11 +421,30 @@ class Study:
 
         return measured_items(self.plan.test, self.annotations())
 
-    def view(self, run_id: str | None = None) -> VBox:
-        """Return the answer viewer for a notebook, opened at a run where one is given; see `toolkit.viewer`."""
+    def view(self, which: str | Iterable[str] | pd.DataFrame | None = None) -> VBox:
+        """Return the answer viewer for a notebook: of all runs, opened at one, or of a selection.
+
+        Parameters
+        ----------
+        which
+            A run id opens the viewer of all runs there; ids, or a frame with the column run_id, such as
+            ``study.runs().nsmallest(10, "composite")``, open these runs in this order.
+
+        Raises
+        ------
+        InputError
+            When a run is not in the study, or a frame has no column run_id.
+        """
+        import pandas as pd
+
+        from toolkit.errors import InputError
         from toolkit.viewer.widget import viewer
 
-        return viewer(self.plan, self.store, run_id)
+        if isinstance(which, pd.DataFrame):
+            if "run_id" not in which:
+                raise InputError("view: the frame has no column run_id; give one made of study.runs()")
+            which = which["run_id"]
+        return viewer(self.plan, self.store, which)
 
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""
@@ -345,7 +462,7 @@ class Study:
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
     def figures(self, folder: Path | str | None = None, only: Collection[str] = ()) -> list[Path]:
-        """Write every figure and table that the study can give, say which it cannot, and return the paths.
+        """Write every figure and table that the study can give, show the figures, and return the paths.
 
         Parameters
         ----------
@@ -354,7 +471,9 @@ class Study:
         only
             Names of figures of a judged study, e.g. ``["quality_by_length"]``: these alone are calculated and written.
         """
-        return self._draw(self.frames(), Path(folder) if folder is not None else self.output, only)
+        from toolkit.report.show import Files
+
+        return Files(self._draw(self.frames(), Path(folder) if folder is not None else self.output, only))
 
     def _draw(self, of: Analyses, folder: Path, only: Collection[str] = ()) -> list[Path]:
         if not self.plan.test.judged:

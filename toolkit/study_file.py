@@ -29,6 +29,16 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Planted(_Strict):
+    """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.planted`."""
+
+    level: float = Field(3.0, ge=0, le=5)
+    m_minus_s: float = 0.0
+    l_minus_m: float = 0.0
+    severity: float = 0.0
+    failures: float = Field(0.0, ge=0, le=1)
+
+
 class ModelEntry(_Strict):
     """A model of the study: a known name, or a server of one's own described in full.
 
@@ -50,6 +60,7 @@ class ModelEntry(_Strict):
     context_tokens: int | None = Field(None, ge=1)
     gguf: Path | None = None
     replies: tuple[str, ...] | None = None
+    planted: Planted | None = None
     usd_per_million_input: float | None = Field(None, ge=0)
     usd_per_million_output: float | None = Field(None, ge=0)
     concurrency: int | None = Field(None, ge=1, le=1000)
@@ -179,11 +190,15 @@ class StudyFile(_Strict):
     name: Slug
     dataset: str = "demo"
     accept_flaws: tuple[str, ...] = ()
+    mix_versions: bool = False
     scenarios: tuple[Scenario, ...] = SCENARIOS
     length_bins: tuple[LengthBin, ...] = ("S", "M", "L")
+    bases: int | None = Field(None, ge=1)
     test: str = "rubric_study"
     options: Mapping[str, Any] = Field(default_factory=dict)
     models: tuple[ModelEntry, ...] = Field(min_length=1)
+    selection: Literal["all", "adaptive"] = "all"
+    target_width: float | None = Field(None, gt=0, allow_inf_nan=False)
     repeats: int = Field(1, ge=1, le=1000)
     seed: int = Field(20250107, ge=0, lt=2**31)
     concurrency: int = Field(10, ge=1, le=1000)
@@ -213,6 +228,15 @@ class StudyFile(_Strict):
     @classmethod
     def _names_are_enough(cls, value: Any) -> Any:
         return [_named(item) for item in value] if isinstance(value, list | tuple) else value
+
+    @model_validator(mode="after")
+    def _adaptive_knows_when_to_stop(self) -> StudyFile:
+        if (self.selection == "adaptive") != (self.target_width is not None):
+            raise ValueError(
+                'selection = "adaptive" and target_width go together: give the width, in score points, that the widest '
+                "interval of a difference of models is to have, or leave out both"
+            )
+        return self
 
     @model_validator(mode="after")
     def _primary_is_compared(self) -> StudyFile:
@@ -261,10 +285,10 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
         raise StudyError(f"{path}: {_explain(error)}") from None
     file = file.resolve()
     output = file.parent / (study.output or Path("results") / study.name)
-    from toolkit.prompts.dataset import DEMO
+    from toolkit.prompts.dataset import SHIPPED
 
     # Every other one is a path: a folder beside the file has no slash and no dot in its name.
-    dataset = study.dataset if study.dataset == DEMO else str((file.parent / study.dataset).resolve())
+    dataset = study.dataset if study.dataset in SHIPPED else str((file.parent / study.dataset).resolve())
     rubric = study.judges.rubric
     if rubric.endswith(".toml"):
         rubric = str((file.parent / rubric).resolve())

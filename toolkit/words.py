@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 VERSION: Final = "0.1.0"
+RESULT_TYPE: Final = "application/vnd.toolkit.result+json"
+"""Of an output of a notebook that a batch collects."""
 DIMENSIONS: Final = (
     "technical_accuracy",
     "actionability",
@@ -23,7 +25,7 @@ LENGTH_BINS: Final = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
 """Inclusive token ranges of the three prompt lengths (seed 002, section 1.2)."""
 JUDGE_ROLES: Final = ("primary", "secondary", "tertiary")
 
-_SINGULAR: Final = {"people": "person", "replies": "reply", "studies": "study"}
+_SINGULAR: Final = {"categories": "category", "people": "person", "replies": "reply", "studies": "study"}
 _VERBS: Final = {"are": "is", "were": "was", "have": "has", "lack": "lacks"}
 _VERB: Final = re.compile(rf"\b({'|'.join(_VERBS)})\b")
 

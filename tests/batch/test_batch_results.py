@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from notebook_files import write_notebook
 
 from toolkit.batch import BatchResult, CellResult, run_batch
 from toolkit.batch.records import Order, Record
 from toolkit.errors import InputError, ToolkitError
+from toolkit.words import RESULT_TYPE
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
@@ -152,3 +155,39 @@ def test_the_end_of_a_batch_says_what_was_done_already_by_which_rule_and_what_st
     assert (result.beside, "already done" in said) == (1, False)
     assert "beside them  1 of an earlier state or another grid" in said
     assert said.startswith("1 notebook of t: 1 done")
+
+
+def collected(folder: Path, rows: Mapping[str, list[dict[str, Any]]]) -> BatchResult:
+    """A batch whose notebooks gave these rows, by the score that each was run with."""
+    cells = []
+    for number, (score, given) in enumerate(rows.items()):
+        name = f"length_{number:012x}.ipynb"
+        outputs = [{"output_type": "display_data", "data": {RESULT_TYPE: given, "text/plain": "…"}}]
+        (folder / name).write_text(json.dumps({"cells": [{"cell_type": "code", "outputs": outputs}, {}]}))
+        cells.append(CellResult({"score": score}, "done", notebook=name))
+    return BatchResult("length", folder, (*cells, CellResult({"score": "x"}, "failed")), 1.0)
+
+
+def test_what_templates_found_stands_beside_their_parameters(tmp_path: Path) -> None:
+    row = {"name": "M-S", "estimate": 0.3, "low": 0.1, "high": 0.5}
+    batch = collected(tmp_path, {"composite": [row], "clarity": [row | {"estimate": None}, row]})
+    found = batch.results()
+    assert found["parameter_score"].tolist() == ["composite", "clarity", "clarity"]
+    assert found["cell"].tolist() == [1, 2, 2]
+    _, notebook = batch.write()
+    assert pd.read_csv(tmp_path / "results.csv").equals(found)
+    assert (tmp_path / "results.png").read_bytes().startswith(b"\x89PNG")
+    assert "results.png" in notebook.read_text()
+
+
+def test_a_batch_without_results_leaves_none_of_an_earlier_one(tmp_path: Path) -> None:
+    collected(tmp_path, {"composite": [{"name": "a", "estimate": 1.0, "low": 0.0, "high": 2.0}]}).write()
+    _, notebook = collected(tmp_path, {"composite": []}).write()
+    assert not list(tmp_path.glob("results.*"))
+    assert "What the notebooks found" not in notebook.read_text()
+
+
+def test_a_table_without_intervals_is_collected_and_not_drawn(tmp_path: Path) -> None:
+    collected(tmp_path, {"composite": [{"model": "a", "count": 3}]}).write()
+    assert (tmp_path / "results.csv").is_file()
+    assert not (tmp_path / "results.png").exists()

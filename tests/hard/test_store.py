@@ -19,6 +19,7 @@ from queue import Queue
 from typing import Any
 
 import mongoengine as me
+import pandas as pd
 import pytest
 from bson import ObjectId
 from pymongo import InsertOne, UpdateOne
@@ -31,6 +32,7 @@ from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
 from toolkit.store import connection, documents, embedded, writer
 from toolkit.store.connection import Store, open_store
+from toolkit.store.dictionary import typed_columns
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
 from toolkit.store.writer import LARGEST_BULK, TOUCH, Duplicate, Record, utc_now
@@ -174,6 +176,35 @@ def test_documents_come_back_as_they_were(store: Store) -> None:
     (slim,) = things.aggregate([{"$match": {"name": "first"}}, {"$project": {"parts": 0}}])
     assert slim == {name: value for name, value in given.items() if name != "parts"}
     assert [one["value"] for one in things.find({"_id": "named"})] == [2.380952380952381]
+
+
+def test_what_an_update_sets_comes_back_as_true_and_false(store: Store) -> None:
+    """Not as 0 and 1: `==` takes them for equal, frames do not."""
+    rows = store.database["truths"]
+    rows.insert_one({"_id": "a", "old": True, "gone": 1})
+    change = {"$set": {"old": False, "new": True, "in.a": True, "list": [True], "none": None, "one": 1}}
+    rows.update_one({"_id": "a"}, {**change, "$unset": {"gone": ""}})
+    rows.bulk_write(
+        [
+            UpdateOne({"_id": "b"}, {"$set": {"old": True}, "$setOnInsert": {"first": False}}, upsert=True),
+            UpdateOne({"_id": "b"}, {"$set": {"old": False}}, upsert=True),
+        ]
+    )
+    found = {row.pop("_id"): row for row in rows.find()}
+    wanted = {"old": False, "new": True, "in": {"a": True}, "list": [True], "none": None, "one": 1}
+    assert repr(sorted(found["a"].items())) == repr(sorted(wanted.items()))
+    assert repr(sorted(found["b"].items())) == repr([("first", False), ("old", False)])
+    assert [row["_id"] for row in rows.find({"old": False})] == ["a", "b"]
+
+
+def test_truths_that_were_stored_as_numbers_are_read() -> None:
+    """By a server of before 2026-11-23; any other number is none."""
+    words = {"failed": "bool", "related": "boolean"}
+    frame = typed_columns({"failed": [0, True, 1], "related": [None, 1, False]}, words)
+    assert frame["failed"].tolist() == [False, True, True]
+    assert frame["related"].astype("object").tolist() == [pd.NA, True, False]
+    with pytest.raises(TypeError):
+        typed_columns({"related": [2]}, {"related": "boolean"})
 
 
 def test_more_than_one_reply_holds_comes_in_several(store: Store) -> None:

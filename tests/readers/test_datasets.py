@@ -181,7 +181,7 @@ ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a
     ("a.jsonl", "{", ("line 1", "not valid JSON")),
     ("a.jsonl", '{"prompt_id": "a"}', ("line 1", "'text' is missing")),
     ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
-    ("a.xlsx", "x", ("'demo'", ".csv or .jsonl")),
+    ("a.xlsx", "x", ("'demo'", ".csv, .json or .jsonl")),
 ])  # fmt: skip
 def test_a_malformed_table_is_one_clear_line(
     tmp_path: Path, name: str, content: str | bytes, pieces: tuple[str, ...]
@@ -191,7 +191,7 @@ def test_a_malformed_table_is_one_clear_line(
 
 
 def test_a_source_that_is_not_there_says_what_can_be_given(tmp_path: Path) -> None:
-    refused(tmp_path / "nowhere", "'demo'", ".csv or .jsonl")
+    refused(tmp_path / "nowhere", "'demo'", ".csv, .json or .jsonl")
     refused(tmp_path, "no dataset here")
 
 

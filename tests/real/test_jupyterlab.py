@@ -79,12 +79,15 @@ FINDS = {
     "prompt_length": ("length:scenario: F(2, ", "L-S"),
     "cost_quality": ("judges AUD 0.0",),
     "thesis_figures": ('"bundle": "',),
+    "adaptive_benchmark": ("coverage of the differences = ", "Jensen-Shannon divergence to the bank = "),
+    "dataset_report": ("(S 12, M 12, L 12), problems 0", '"focus": "'),
     "one_shot_test": ("experiments of each method for power 0.8", "A 135M-parameter model"),
     "00_start_here": (
         "ICC(A,1)",
         "Quality by prompt length (n = ",
-        "spent in all: AUD 0.",
-        "36 of 36 runs have an answer",
+        "spent in all: AUD ",
+        "640 of 648 runs have an answer",
+        "9 of 9 planted values are in their intervals",
     ),
     "01_explore_runs": ("36 of 36 runs have an answer",),
     "02_read_answers": ("36 runs, 36 judged; judges' SD of 36 runs: median",),
@@ -105,19 +108,30 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
     root = lab.root
     one_shot = (ROOT / "templates" / "one_shot.toml").read_text(encoding="utf-8")
     one_shot = one_shot.replace('["smollm2-135m"]', READERS).replace("../results", "results")
-    studies = {name: root / f"{name}.toml" for name in ("whole", "voting", "one_shot")}
-    for path, text in zip(studies.values(), (WHOLE, VOTING, one_shot), strict=True):
+    studies = {name: root / f"{name}.toml" for name in ("whole", "voting", "one_shot", "adaptive", "planted")}
+    own_texts = [
+        (ROOT / "templates" / f"{name}.toml").read_text(encoding="utf-8").replace("../results", "results")
+        for name in ("adaptive", "planted")
+    ]
+    for path, text in zip(studies.values(), (WHOLE, VOTING, one_shot, *own_texts), strict=True):
         path.write_text(text)
     study = Study.load(studies["whole"])
     try:
         assert study.execute(progress=False).judged == 36
         study.store.close()
+        with Study.load(studies["planted"]) as planted:
+            planted.execute(progress=False)
         for path in (*ROOT.glob("templates/*.ipynb"), *ROOT.glob("notebooks/*.ipynb")):
-            of = {"hallucination": "voting", "one_shot_test": "one_shot"}.get(path.stem, "whole")
+            own = {"hallucination": "voting", "one_shot_test": "one_shot", "adaptive_benchmark": "adaptive"}
+            own |= {"00_start_here": "planted"}
+            of = own.get(path.stem, "whole")
             lines = {
                 '"templates/demo.toml"': f'"{studies[of]}"',
                 '"templates/one_shot.toml"': f'"{studies[of]}"',
                 '"../templates/demo.toml"': f'"{studies[of]}"',
+                '"../templates/planted.toml"': f'"{studies[of]}"',
+                '"templates/adaptive.toml"': f'"{studies[of]}"',
+                'dataset = "rq1_controlled"': 'dataset = "demo"',
                 'figures = ""': f'figures = "{root / path.stem}"',
                 "SIZE = 12": "SIZE = 5",
                 "../results": str(root / "results"),
@@ -126,7 +140,7 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
             book = nbformat.read(path, 4)
             source = "".join(cell.source for cell in book.cells)
             # A line that is no longer there would have a notebook look at the demo of whoever runs the tests.
-            assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:3]), path
+            assert path.stem in ASK_NO_STUDY or any(line in source for line in [*lines][:6]), path
             assert path.stem != "03_rate_answers" or "SIZE = 12" in source
             nbformat.write(_pointed(book, lines), root / path.name)
         yield studies["whole"]

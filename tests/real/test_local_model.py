@@ -78,14 +78,14 @@ def test_through_both_clients_every_reply_is_a_judgement_or_missing_with_its_rea
         judgements = study.judgements()
         (kept,) = study.store.database["judgements"].find()
     assert len(judgements) == 1
-    assert (judgements["composite"].notna() != judgements["reason"].notna()).all()
+    assert (judgements["composite"].notna() != judgements["failure"].notna()).all()
     assert (
         holds or not (judgements["composite"] == 0).any()
     )  # prose is no zero; a schema lets the model give some
     assert judgements["output_tokens"].gt(0).all()
     assert set(judgements["focus"]) == {mode}
     if holds:
-        assert judgements["composite"].between(0, 5).all(), judgements["reason"].tolist()
+        assert judgements["composite"].between(0, 5).all(), judgements["failure"].tolist()
         assert mode != "per_sentence" or kept["detail"]["segments"] == 2
     if asks_expected:
         assert judgements["expected_composite"].between(0, 5).all()
@@ -134,5 +134,5 @@ def test_the_local_model_answers_and_judges(tmp_path: Path, store_folder: Path, 
     assert all("1 of 1 answer counted though truncated." in caption for caption in captions)
     assert (runs["output_tokens"] > 0).all()
     assert (runs["latency_ms"] > 0).all()
-    assert (judgements["composite"].notna() != judgements["reason"].notna()).all()
+    assert (judgements["composite"].notna() != judgements["failure"].notna()).all()
     assert judgements["composite"].dropna().between(0, 5).all()

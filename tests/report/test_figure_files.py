@@ -131,7 +131,7 @@ def test_text_of_servers_and_models_is_drawn_named_or_dropped(tmp_path: Path) ->
     hostile = "\u65e0\u6548 \U0001f600\x1b[31m\u202e\x00 <b>$x^2$ --> \\alpha"
     held, plan = make_study((hostile, "gpt"), bases=2, missing=0.4)
     judgements = held.judgements
-    judgements["reason"] = judgements["reason"].where(~judgements["failed"], hostile)
+    judgements["failure"] = judgements["failure"].where(~judgements["failed"], hostile)
     (figure,) = draw_study(held, about_study(held, plan), ["missing_data"])
     ticks = [text.get_text() for axes in figure.figure.axes for text in axes.get_yticklabels()]
     assert "model [U+65E0][U+6548] \U0001f600 <b>$x^2$ --> \\alpha" in ticks

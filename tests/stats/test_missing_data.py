@@ -49,7 +49,7 @@ def test_shares_are_counted_at_every_place():
     judgements = pd.DataFrame(
         {"base": ["b1", "b2"] * 3, "judge": list("aabbcc"), "composite": [1, 2, None, None, 3, 4]}
     )
-    judgements["reason"] = [None, None, "outside the scale", "not JSON", None, None]
+    judgements["failure"] = [None, None, "outside the scale", "not JSON", None, None]
     found = missing_data(runs, judgements)
     assert [(one.name, one.estimate) for one in found.overall] == [
         ("missing runs", pytest.approx(1 / 6)),

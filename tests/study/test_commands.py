@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from toolkit import doctor
 from toolkit.cli import main
+from toolkit.doctor import copied_notebooks
 from toolkit.store import embedded
 from toolkit.words import VERSION, Summary
 
@@ -220,3 +222,26 @@ def test_help_and_import_load_nothing_heavy() -> None:
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert done.stderr.strip() == "[]"
     assert version("llm-security-toolkit") == VERSION
+
+
+def test_the_lab_opens_copies_so_that_the_tree_stays_as_it_is(tmp_path: Path) -> None:
+    notebook = tmp_path / "notebooks" / "00_a.ipynb"
+    notebook.parent.mkdir()
+    notebook.write_text('{"source": ["STUDY = \\"../templates/a.toml\\"", "F = \\"../results/own\\""]}')
+    (copy,) = copied_notebooks(tmp_path)
+    assert json.loads(copy.read_text())["source"] == ['STUDY = "../../templates/a.toml"', 'F = "../own"']
+    copy.write_text("worked on")
+    assert copied_notebooks(tmp_path) == [copy]
+    assert copy.read_text() == "worked on"
+    assert copied_notebooks(tmp_path / "empty") == []
+
+
+def test_the_lab_is_the_process_that_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[list[str]] = []
+    monkeypatch.setattr(
+        doctor, "copied_notebooks", lambda folder: [folder / "results" / "notebooks" / "00.ipynb"]
+    )
+    monkeypatch.setattr(doctor.os, "execv", lambda _, command: became.append(command))
+    doctor.open_lab()
+    assert became[0][1:3] == ["-m", "jupyterlab"]
+    assert became[0][-1].endswith("/lab/tree/results/notebooks/00.ipynb")

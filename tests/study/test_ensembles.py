@@ -62,7 +62,7 @@ def test_one_judge_then_two_are_killed_in_the_middle_and_the_holes_are_filled_la
     assert first.judged == 4
     failed = study.judgements().query("failed")
     assert len(failed) == 6
-    assert failed["reason"].str.startswith("bad_request").all()
+    assert failed["failure"].str.startswith("bad_request").all()
     assert failed["composite"].isna().all()
     server.faults, before = None, asked_of(server)
     second = study.execute(progress=False, only_judge=True)

@@ -19,8 +19,9 @@ from toolkit.store import embedded
 from toolkit.store.dictionary import KINDS, describe, dictionary_text, dtype_of, dtype_words
 from toolkit.store.documents import Judgement, Run
 from toolkit.store.frame_files import load_frame
-from toolkit.store.frames import runs_frame
+from toolkit.store.frames import joined_frame, runs_frame, with_replies
 from toolkit.study import Study
+from toolkit.viewer.widget import Viewer
 
 ONE_SHOT = """
 name = "shots"
@@ -245,7 +246,7 @@ def test_the_dictionary_is_true_of_every_frame(study: Study, one_shot: Study) ->
     """Every column of every frame is in it with its dtype, in its order, and it has no other."""
     for kind in KINDS:
         frame = getattr(one_shot if kind in ("experiments", "methods") else study, kind)()
-        if kind != "human":  # nobody has rated
+        if kind not in ("human", "elements"):  # nobody has rated or looked for elements
             assert len(frame)
         table = describe(kind)
         assert table["column"].tolist() == list(frame.columns)
@@ -275,7 +276,15 @@ def test_an_export_is_every_frame_and_the_sums_of_its_files(study: Study, tmp_pa
     assert result.exit_code == 0, result.output
     said = json.loads(result.output)
     assert said["rows"] == {
-        **{"runs": 36, "judgements": 108, "dimensions": 756, "calls": 144, "prompts": 36, "human": 0},
+        **{
+            "runs": 36,
+            "judgements": 108,
+            "dimensions": 756,
+            "calls": 144,
+            "prompts": 36,
+            "human": 0,
+            "elements": 0,
+        },
         **{kind: said["rows"][kind] for kind in ("measurements", "results")},
     }
     for suffix in ("csv", "parquet"):
@@ -298,3 +307,49 @@ def test_an_export_is_every_frame_and_the_sums_of_its_files(study: Study, tmp_pa
     (tmp_path / "file").write_text("")
     refused = CliRunner().invoke(cli, ["export", str(study.path), str(tmp_path / "file")])
     assert isinstance(refused.exception, InputError)
+
+
+def test_runs_and_judgements_join_without_a_name_that_means_two_things(study: Study) -> None:
+    joined, judgements, runs = study.joined(), study.judgements(), study.runs()
+    assert len(joined) == len(judgements) == 108
+    assert not [name for name in joined if name.endswith(("_x", "_y"))]
+    assert joined["length_bin"].dtype == runs["length_bin"].dtype
+    assert {"composite", "run_composite", "failure", "run_failure", "reasons"} <= set(joined)
+    means = joined.groupby("run_id")["composite"].mean().to_numpy()
+    assert means == pytest.approx(runs.set_index("run_id").sort_index()["composite"].to_numpy(), nan_ok=True)
+    with pytest.raises(InputError, match="model"):
+        study.joined(model="no-such")
+
+
+def test_a_run_that_nobody_judged_keeps_its_row(study: Study) -> None:
+    runs = study.runs()
+    joined = joined_frame(runs, study.judgements().head(0))
+    assert len(joined) == len(runs)
+    assert joined["composite"].isna().all()
+
+
+def test_replies_stand_beside_their_runs(study: Study) -> None:
+    runs = study.runs(replies=True, length_bin="S")
+    assert runs["reply"].tolist() == [study.reply(run_id) for run_id in runs["run_id"]]
+    assert "reply" not in study.runs()
+    without = runs.assign(output_blob_id=None).astype({"output_blob_id": "string"})
+    assert with_replies(study.store, without)["reply"].isna().all()
+
+
+def test_a_study_says_where_it_stands_and_what_to_call_next(study: Study) -> None:
+    html = study._repr_html_()
+    assert "36 of 36 runs answered; 108 of 108 judgements have a score" in html
+    assert "next: .length()" in html
+    assert {"runs", "length", "figures"} <= set(dir(study))
+    assert not [name for name in dir(study) if name.startswith("_")]
+
+
+def test_a_selection_is_opened_in_its_order_and_a_stranger_is_refused(study: Study) -> None:
+    worst = study.runs().nsmallest(3, "composite")
+    viewer = Viewer(study.plan, study.store, worst["run_id"])
+    assert viewer.runs["run_id"].tolist() == worst["run_id"].tolist()
+    assert viewer.opened is not None
+    assert viewer.opened.run_id == worst["run_id"].iat[0]
+    for wrong, words in ((["no-run"], "'no-run': not in study"), (worst[["model"]], "no column run_id")):
+        with pytest.raises(InputError, match=words):
+            study.view(wrong)

@@ -21,7 +21,7 @@ from toolkit.judges.rubric import load_rubric
 from toolkit.judges.segments import segments
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.models.tokens import count_tokens
-from toolkit.prompts.dataset import DEMO, load_dataset
+from toolkit.prompts.dataset import load_dataset
 from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
 from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS
 
@@ -387,7 +387,7 @@ def test_the_first_two_go_alone_and_an_error_is_raised_once_the_others_have_come
 
 def test_the_estimate_of_segments_is_near_what_the_demo_prompts_have() -> None:
     assert (estimate_segments(0), estimate_segments(3)) == (0, 1)
-    for prompt in load_dataset(DEMO).prompts:
+    for prompt in load_dataset("demo").prompts:
         tokens = count_tokens(prompt.text)
         assert 0.8 < estimate_segments(tokens) / len(segments(prompt.text)) < 2.5
 

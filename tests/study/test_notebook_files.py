@@ -22,7 +22,9 @@ def code_of(path: Path) -> list[nbformat.NotebookNode]:
 
 def test_the_notebooks_are_where_the_readme_says():
     assert [path.stem for path in TEMPLATES] == [
+        "adaptive_benchmark",
         "cost_quality",
+        "dataset_report",
         "hallucination",
         "judge_reliability",
         "one_shot_test",
@@ -63,7 +65,7 @@ def test_a_notebook_is_stripped_asks_first_and_holds_calls_and_no_logic(path):
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
 def test_a_template_has_parameters_of_json_values_and_ends_with_finding_and_manifest(path):
-    """The manifest records every parameter; one that asks no model says that it reads the store.
+    """The manifest records every parameter; one of a study that asks no model says that it reads the store.
 
     Else a batch would call it done after more runs, and show old figures.
     """
@@ -71,21 +73,29 @@ def test_a_template_has_parameters_of_json_values_and_ends_with_finding_and_mani
     (parameters,) = [cell for cell in cells if "parameters" in cell.metadata.get("tags", [])]
     values = {}
     for statement in ast.parse(parameters.source).body:
-        assert isinstance(statement, ast.Assign)
-        values[statement.targets[0].id] = ast.literal_eval(statement.value)
+        if isinstance(statement, ast.ImportFrom):  # of Literal, for a parameter with a fixed set of values
+            assert statement.module == "typing"
+            continue
+        assert isinstance(statement, ast.Assign | ast.AnnAssign)
+        (name,) = getattr(statement, "targets", None) or [statement.target]
+        values[name.id] = ast.literal_eval(statement.value)
     assert json.loads(json.dumps(values)) == values
-    assert {"study", "figures"} <= set(values)
+    assert "figures" in values
+    assert ("study" in values) != ("dataset" in values)
     notebook = nbformat.read(path, 4)
     assert [cell.id for cell in notebook.cells[-4:]] == ["finding-why", "finding", "manifest-why", "manifest"]
     calls = [node for node in ast.walk(ast.parse(cells[-1].source)) if isinstance(node, ast.Call)]
-    (call,) = [node for node in calls if getattr(node.func, "attr", "") == "manifest"]
+    made = ("manifest", "dataset_manifest")
+    (call,) = [node for node in calls if getattr(node.func, "attr", getattr(node.func, "id", "")) in made]
     assert [keyword.arg for keyword in call.keywords] == list(values)
     code = "\n".join(cell.source for cell in cells)
     asks = any(call in code for call in ("s.run(", ".execute(", "compare_hallucination("))
-    assert notebook.metadata.get("toolkit", {}) == ({} if asks else {"reads": "store"})
+    assert notebook.metadata.get("toolkit", {}) == (
+        {} if asks or "study" not in values else {"reads": "store"}
+    )
 
 
 def test_the_first_notebook_is_changed_in_one_line_and_asks_no_model():
     cells = {cell.id: cell.source for cell in code_of(ROOT / "notebooks" / "00_start_here.ipynb")}
-    assert cells["study"] == 'STUDY = "../templates/demo.toml"'
+    assert cells["study"] == 'STUDY = "../templates/planted.toml"'
     assert not any(".run(" in source or ".execute(" in source for source in cells.values())

@@ -184,7 +184,7 @@ def test_what_a_rating_leaves_out_is_missing_and_not_lost(study):
     assert (round_.rated, round_.unfinished) == (0, 1)
     row = people(study).iloc[0]
     assert row["failed"]
-    assert row["reason"] == "unfinished: 1 of 7 dimensions scored"
+    assert row["failure"] == "unfinished: 1 of 7 dimensions scored"
     assert row[[*DIMENSIONS, "composite", "composite_strict"]].isna().all()
     history = history_frame(study.store, study.runs(), study.plan.rubric.digest)
     assert history[["dimension", "score", "counts"]].values.tolist() == [["clarity", 3.5, True]]

@@ -116,7 +116,7 @@ def test_judges_that_cannot_be_read_are_missing_and_fewer_than_two_leave_a_run_u
     with served(answer=answer) as (_, study):
         study.run(progress=False)
         runs, judgements = study.runs(), study.judgements()
-    reasons = judgements.query("judge == 'primary'")["reason"].str.split(":").str[0]
+    reasons = judgements.query("judge == 'primary'")["failure"].str.split(":").str[0]
     assert set(reasons) == {"prose"}
     assert set(runs["judge_count"]) == {1, 2}
     unjudged = runs[runs["judge_count"] == 1]

@@ -42,11 +42,14 @@ def changed(prompts: tuple[Prompt, ...], number: int, **fields: str) -> tuple[Pr
 
 def test_the_demo_has_no_problem(check: Callable) -> None:
     """Counts in one line and exit code 0; the same as one JSON object."""
-    assert check("demo") == (
-        0,
-        "dataset demo, version 20261121_demo_v1: bases 12, prompts 36 (S 12, M 12, L 12), problems 0\n",
-        "",
+    code, out, err = check("demo")
+    assert (code, err) == (0, "")
+    assert [line[:2] for line in out.splitlines()[:-1]] == ["S:", "M:", "L:"]
+    assert out.splitlines()[0].startswith(
+        "S: tokens 195 to 224, median 216; Flesch-Kincaid grade 6.7; similarity"
     )
+    last = "dataset demo, version 20261121_demo_v1: bases 12, prompts 36 (S 12, M 12, L 12), problems 0"
+    assert out.splitlines()[-1] == last
     code, out, err = check("demo", "--json")
     found = json.loads(out)
     assert (code, err, found["problems"], found["version"]) == (0, "", [], "20261121_demo_v1")
@@ -112,13 +115,11 @@ def test_each_text_of_a_large_dataset_is_counted_once(
         for i in range(copies)
         for p in demo
     )
-    code, out, _ = check(write_csv(tmp_path / "many.csv", many))
+    code, out, _ = check(write_csv(tmp_path / "many.csv", many), "--json")
     wrong = sum(p.length_bin != "S" for p in many) * 2  # the counts are made up: 200 tokens fit S only
-    assert code == 1
-    assert out.splitlines()[-1].endswith(
-        f"bases {12 * copies}, prompts {36 * copies} (S {12 * copies}, M {12 * copies}, L {12 * copies}), "
-        f"problems {wrong}"
-    )
+    found = json.loads(out)
+    assert (code, found["bases"], found["prompts"]) == (1, 12 * copies, 36 * copies)
+    assert (found["kinds"]["range"], found["kinds"]["near_copy"]) == (wrong, 12 * (copies - 1))
     assert sorted(asked) == ["cl100k_base"] * len(many) + ["o200k_base"] * len(many)
 
 

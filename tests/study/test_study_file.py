@@ -118,7 +118,13 @@ def test_what_is_no_text_is_one_line(tmp_path: Path) -> None:
 def test_shipped_study_files_name_no_model_that_was_retired_when_they_were_written() -> None:
     """Neither to be tested nor to judge; the day is fixed, for a test must not fail by the calendar."""
     plans = [make_plan(load_study_file(path)[0], path.parent) for path in TEMPLATES.glob("*.toml")]
-    assert {plan.study.name for plan in plans} == {"demo", "rq1-prompt-length", "one_shot"}
+    assert {plan.study.name for plan in plans} == {
+        "adaptive-benchmark",
+        "demo",
+        "one_shot",
+        "planted",
+        "rq1-prompt-length",
+    }
     for plan in plans:
         specs = {**plan.models, **plan.judge_models}
         assert not [name for name, spec in specs.items() if spec.is_retired(date(2026, 11, 22))]

@@ -42,7 +42,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final, Optional, Union
+from typing import TYPE_CHECKING, Any, Final, Literal, Optional, Union
 
 import nbformat
 from pydantic import TypeAdapter, ValidationError
@@ -273,6 +273,7 @@ _KINDS: Final = (int, float, str, bool, list, dict)
 _NAMES: Final[dict[str, Any]] = {
     "__builtins__": {},
     "Any": Any,
+    "Literal": Literal,
     "Optional": Optional,
     "Union": Union,
     **{kind.__name__: kind for kind in _KINDS},

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,16 @@ from urllib.parse import quote
 from toolkit.batch.records import DONE, STATUSES
 from toolkit.files import write_atomically
 from toolkit.runs.progress import duration
-from toolkit.words import Summary, counted
+from toolkit.words import RESULT_TYPE, Summary, counted
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CSV_NAME = "summary.csv"
 NOTEBOOK_NAME = "summary.ipynb"
+RESULTS_NAME = "results.csv"
+FIGURE_NAME = "results.png"
+MOST_ROWS = 60  # of the figure over the grid
 LONGEST = 120  # characters of a parameter that the summary shows
 _EXPLAINED = (
     "A notebook is *done* when every cell ran; *failed* when a cell raised an error; *timeout* when it or one of its "
@@ -93,6 +97,18 @@ class BatchResult:
             row |= {f"parameter_{name}": value for name, value in row.pop("parameters").items()}
         return pd.DataFrame(rows).astype({"cell": "int64", "seconds": "float64", "ran": "bool"})
 
+    def results(self) -> pd.DataFrame:
+        """Return what the templates found (`toolkit.result`): their rows beside the parameters of each cell."""
+        import pandas as pd
+
+        rows = [
+            {"cell": number, **{f"parameter_{name}": value for name, value in cell.parameters.items()}, **row}
+            for number, cell in enumerate(self.cells, 1)
+            if cell.status == DONE
+            for row in _collected(self.folder / cell.notebook)
+        ]
+        return pd.DataFrame(rows)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain JSON types."""
         names = ("template", "counts", "started", "already_done", "reads_store", "seconds")
@@ -123,14 +139,26 @@ class BatchResult:
         return Summary(self.to_dict(), "\n".join(lines), self.exit_code)
 
     def write(self) -> tuple[Path, Path]:
-        """Write the summary as CSV and as a notebook into the folder, and return both files."""
+        """Write the summary as CSV and as a notebook into the folder, and return both files.
+
+        What the templates found stands beside them, as CSV and, where it has intervals, as a figure over the grid.
+        """
         content = self.to_frame().to_csv(index=False, lineterminator="\n")
+        results = self.results()
+        for name in (RESULTS_NAME, FIGURE_NAME):
+            (self.folder / name).unlink(missing_ok=True)
+        if len(results):
+            found = results.to_csv(index=False, lineterminator="\n")
+            write_atomically(self.folder / RESULTS_NAME, found.encode())
+            draw_grid(results, self.folder / FIGURE_NAME)
         return (
             write_atomically(self.folder / CSV_NAME, content.encode()),
-            write_atomically(self.folder / NOTEBOOK_NAME, self._notebook().encode()),
+            write_atomically(
+                self.folder / NOTEBOOK_NAME, self._notebook(with_results=bool(len(results))).encode()
+            ),
         )
 
-    def _notebook(self) -> str:
+    def _notebook(self, *, with_results: bool) -> str:
         from nbformat import v4, writes
 
         names = list(dict.fromkeys(name for cell in self.cells for name in cell.parameters))
@@ -159,10 +187,53 @@ class BatchResult:
                 f'frame = pd.read_csv("{CSV_NAME}")\nframe[frame.status != "{DONE}"]'
             ),
         ]
+        if with_results:
+            picture = f"\n\n![Estimates with their intervals, a row each]({FIGURE_NAME})"
+            cells += [
+                v4.new_markdown_cell(
+                    "## What the notebooks found\n\nThe rows that each gave to `toolkit.result`, beside its parameters."
+                    + picture * (self.folder / FIGURE_NAME).is_file()
+                ),
+                v4.new_code_cell(f'results = pd.read_csv("{RESULTS_NAME}")\nresults'),
+            ]
         for number, cell in enumerate(cells):
             cell["id"] = f"summary-{number}"  # drawn at random otherwise: the same result is the same file
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
         return writes(v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}))
+
+
+def _collected(notebook: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows that a notebook gave to `toolkit.result`."""
+    content = json.loads(notebook.read_text(encoding="utf-8"))
+    for cell in content.get("cells", ()):
+        for output in cell.get("outputs", ()):
+            yield from output.get("data", {}).get(RESULT_TYPE, ())
+
+
+def draw_grid(results: pd.DataFrame, path: Path) -> None:
+    """Draw the estimates of a grid with their intervals, named by what differs; nothing where there are none."""
+    if not {"name", "estimate", "low", "high"} <= set(results) or not results["estimate"].notna().any():
+        return
+    from matplotlib.figure import Figure
+
+    from toolkit.report import style
+
+    rows = results[results["estimate"].notna()].sort_values(["name", "cell"], kind="stable")
+    rows = rows.head(MOST_ROWS).iloc[::-1]
+    given = [str(name) for name in rows if str(name).startswith("parameter_")]
+    differs = [name for name in given if rows[name].astype(str).nunique() > 1]
+    labels = [
+        ", ".join([str(row["name"]), *(Path(str(row[name])).stem for name in differs)])
+        for row in rows.to_dict("records")
+    ]
+    with style.thesis_style():
+        figure = Figure(figsize=(6.3, 0.9 + 0.25 * len(rows)), layout="constrained")
+        axes = figure.subplots()
+        style.forest(axes, rows, range(len(rows)), style.ModelStyle("black", "o", "-"))
+        style.row_axis(axes, labels)
+        axes.axvline(0, color="grey", linewidth=0.8, zorder=1)
+        axes.set_xlabel("estimate and interval, as the notebooks gave them")
+        figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
 def _brief(value: Any) -> str:

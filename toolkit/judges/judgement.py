@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from toolkit.judges.parse import expected_scores, parse_judgement
 from toolkit.judges.per_sentence import judge_per_sentence, per_sentence_requests
 from toolkit.judges.request import PLAIN, UNANSWERED, Focus, JudgeSpec, Manner, ask_and_read, judge_request
 from toolkit.judges.rubric import Rubric
-from toolkit.models.base import Ask, ModelRequest
+from toolkit.models.base import Answer, Ask, ModelRequest
 from toolkit.scoring import calculate_composite_score, composite_strict, count_zeros
 
 
@@ -108,15 +108,7 @@ async def judge(
         repaired=at_once and len(answers) > 1,
         detail=said.detail if said and heard.reason is None else None,
     )
-    if answers:
-        found = replace(
-            found,
-            call_ids=tuple(answer.call_id for answer in answers),
-            aud_cost=sum(answer.aud_cost for answer in answers),
-            latency_ms=sum(answer.latency_ms for answer in answers),
-            input_tokens=sum(answer.reply.usage.input for answer in answers),
-            output_tokens=sum(answer.reply.usage.output for answer in answers),
-        )
+    found = with_costs(found, answers)
     if scores is None:
         return found
     asked = rubric.names if manner.expected and at_once else ()
@@ -129,4 +121,18 @@ async def judge(
         zeros=count_zeros(scores),
         expected={name: one.score for name, one in expected.items()} or None,
         expected_mass={name: one.mass for name, one in expected.items()} or None,
+    )
+
+
+def with_costs(found: Judgement, answers: Sequence[Answer]) -> Judgement:
+    """Return a judgement with what its answers cost; one without an answer has no cost."""
+    if not answers:
+        return found
+    return replace(
+        found,
+        call_ids=tuple(answer.call_id for answer in answers),
+        aud_cost=sum(answer.aud_cost for answer in answers),
+        latency_ms=sum(answer.latency_ms for answer in answers),
+        input_tokens=sum(answer.reply.usage.input for answer in answers),
+        output_tokens=sum(answer.reply.usage.output for answer in answers),
     )

@@ -38,6 +38,7 @@ class ModelSpec:
     context_tokens: int | None = None
     gguf: Path | None = None
     replies: tuple[str, ...] = ()
+    planted: tuple[tuple[str, float], ...] = ()
     retired: str | None = None
     logprobs: bool = False
     sampling_supported: bool = True
@@ -54,6 +55,8 @@ class ModelSpec:
             return f"gguf:{self.gguf.name}"
         if self.replies:
             return f"replies:{hashlib.sha256(repr(self.replies).encode()).hexdigest()[:16]}"
+        if self.planted:
+            return f"planted:{hashlib.sha256(repr(self.planted).encode()).hexdigest()[:16]}"
         default = _tables()["providers"][self.provider].get("base_url")
         return None if self.base_url == default else self.base_url
 
@@ -114,11 +117,14 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
     given = {**known, **overrides, "name": name, "provider": provider}
     if given.get("gguf") is not None:  # TOML has neither paths nor tuples
         given["gguf"] = Path(given["gguf"])
+    given["planted"] = tuple(sorted((given.get("planted") or {}).items()))
     return _checked(ModelSpec(**{**given, "replies": tuple(given.get("replies", ()))}))
 
 
 def _checked(spec: ModelSpec) -> ModelSpec:
     """Return the spec, or say what keeps it from being asked."""
+    if spec.planted and spec.provider != "scripted":
+        raise StudyError(f'model {spec.name!r} is asked for real: planted is for provider = "scripted" alone')
     if spec.provider == "compatible" and not spec.base_url:
         raise StudyError(f"model {spec.name!r} is compatible with OpenAI but has no address: give base_url")
     if spec.encoding and spec.tokens_per_o200k != 1:

@@ -26,7 +26,7 @@ def open_model(
     """Return a model that can be asked; nothing is sent, and no server is started, before the first request."""
     client = class_of(spec.provider, "client")
     if spec.provider == "scripted":
-        return client(spec.replies or None, spec=spec)
+        return client(spec.replies or None, spec=spec)  # a planted truth stands in the spec
 
     from toolkit.models.transport import HTTP_LIMITS, LOCAL_LIMITS
 

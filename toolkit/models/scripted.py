@@ -10,6 +10,7 @@ from typing import Any
 
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
+from toolkit.models.planted import planted_answer
 from toolkit.models.tokens import estimated_usage
 
 Answer = str | ModelReply
@@ -49,8 +50,12 @@ class ScriptedModel:
         dice = random.Random(request.identity())
         if self._script:
             return self._script[dice.randrange(len(self._script))]
-        if request.response_schema is not None:
-            return json.dumps(example_of(json.loads(request.response_schema), dice))
+        schema = request.response_schema
+        example = None if schema is None else example_of(json.loads(schema), dice)
+        if self._spec.planted:
+            return planted_answer(dict(self._spec.planted), request, example)
+        if example is not None:
+            return json.dumps(example)
         return f"Scripted reply {request.identity()[:12]}."
 
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from math import isnan
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from toolkit.models.tokens import ENCODINGS, count_all
-from toolkit.prompts.dataset import Dataset, Prompt, clusters_of, load_dataset
+from toolkit.prompts.content import dates_in, readability, scars_in, sums_in, technical_in
+from toolkit.prompts.dataset import TASK, Dataset, Prompt, clusters_of, load_dataset
+from toolkit.prompts.similarity import NEAR, jaccard
 from toolkit.words import LENGTH_BINS, Summary, counted, one_line
 
 BINNED_BY: Final = "o200k_base"
 """The encoding by whose counts `load_dataset` refuses a prompt; a model that counts otherwise sees other lengths."""
 SHORTEST_SENTENCE: Final = 4  # words below which a repeated sentence is a heading and not filler
+BOILERPLATE: Final = 8  # words from which a sentence that many bases share is a template's
+SHARED: Final = 3  # bases from which it is
+EVEN: Final = 3  # times an even share of the bases that a category may hold
+GRADES: Final = 4.0  # school grades by which two lengths of a base may differ in readability
 EXAMPLES: Final = 3  # problems of a kind that `check_summary` shows unless it is asked for all
 LONGEST_LINE: Final = 200
 """Characters of prompt and problem that a line of `check_summary` shows: a line of a prompt may be all of its text."""
@@ -32,7 +41,7 @@ class Problem:
     mend: str
 
 
-def check_summary(source: str | Path, *, every: bool = False) -> Summary:
+def check_summary(source: str | Path, *, every: bool = False, files: Sequence[Path] = ()) -> Summary:
     """Check a dataset and say what is wrong with it: what `toolkit prompts check` prints.
 
     Parameters
@@ -41,13 +50,15 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         A name, folder or file as `load_dataset` takes it.
     every
         Show every problem and not the first ``EXAMPLES`` of each kind.
+    files
+        Figures that were written besides; they are named at the end.
 
     Returns
     -------
     Summary
         Each kind with its count, and under it a line for each problem with prompt, what and what to do, cut to
-        ``LONGEST_LINE`` characters (the fields have all of them, whole); a last line with the counts; exit code 0 when
-        there is no problem, 1 otherwise.
+        ``LONGEST_LINE`` characters (the fields have all of them, whole); a line with the counts; the files. Exit code
+        0 when there is no problem, 1 otherwise.
     """
     dataset = load_dataset(source, check_ranges=False)
     problems = check_dataset(dataset)
@@ -58,9 +69,12 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         "dataset": dataset.name,
         "version": dataset.version,
         "digest": dataset.digest,
+        "date": dataset.date.isoformat() if dataset.date else "",
+        "focus": dataset.focus,
         "bases": len(clusters),
         "prompts": len(dataset.prompts),
         "length_bins": bins,
+        "texts": texts_by_bin(dataset.prompts),
         "kinds": flaw_counts(problems),
         "problems": [asdict(problem) for problem in problems],
     }
@@ -68,6 +82,7 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
     independent = len(set(clusters.values()))
     groups = "" if independent == len(clusters) else f"independent groups {independent}, "
     fields |= {"independent_groups": independent} if groups else {}
+    fields |= {"files": [str(path) for path in files]} if files else {}
     lines = []
     for kind, count in fields["kinds"].items():
         of_kind = [problem for problem in problems if problem.kind == kind]
@@ -75,11 +90,40 @@ def check_summary(source: str | Path, *, every: bool = False) -> Summary:
         lines.append(f"{kind}: {counted(count, 'problems')}, {KINDS[kind]}")
         lines += [f"  {one_line(f'{p.prompt_id}: {p.what}', LONGEST_LINE)}; {p.mend}" for p in shown]
         lines += [f"  and {count - len(shown)} more; --all shows them"] if len(shown) < count else []
+    lines += [
+        f"{length_bin}: tokens {one['tokens'][0]} to {one['tokens'][2]}, median {one['tokens'][1]:.0f}; "
+        f"Flesch-Kincaid grade {_grade(one['grade'])}; similarity of two bases {one['similarity'][0]:.2f} in the "
+        f"median, {one['similarity'][1]:.2f} at most"
+        for length_bin, one in fields["texts"].items()
+        if len(clusters) > 1
+    ]
     last = (
         f"dataset {dataset.name}, version {dataset.version}: bases {len(clusters)}, "
         f"prompts {len(dataset.prompts)} ({counts}), {groups}problems {len(problems)}"
     )
-    return Summary(fields, "\n".join([*lines, one_line(last, LONGEST_LINE)]), 1 if problems else 0)
+    told = [*lines, one_line(last, LONGEST_LINE), *map(str, files)]
+    return Summary(fields, "\n".join(told), 1 if problems else 0)
+
+
+def _grade(mean: float | None) -> str:
+    return "none (no words)" if mean is None else f"{mean:.1f}"
+
+
+def texts_by_bin(prompts: Sequence[Prompt]) -> dict[str, dict[str, Any]]:
+    """Return tokens (least, median, most), mean grade and similarity of two bases (median, most) of each length bin."""
+    found = {}
+    for length_bin in LENGTH_BINS:
+        its = [prompt for prompt in prompts if prompt.length_bin == length_bin]
+        if its:
+            tokens = [prompt.token_count for prompt in its]
+            alike = jaccard([prompt.text for prompt in its])[np.triu_indices(len(its), 1)]
+            grades = [grade for prompt in its if not isnan(grade := readability(prompt.text))]
+            found[length_bin] = {
+                "tokens": [min(tokens), float(np.median(tokens)), max(tokens)],
+                "grade": float(np.mean(grades)) if grades else None,
+                "similarity": [float(np.median(alike)), float(alike.max())] if len(alike) else [0.0, 0.0],
+            }
+    return found
 
 
 def check_dataset(dataset: Dataset) -> tuple[Problem, ...]:
@@ -186,15 +230,18 @@ def _filler(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 yield Problem("repeated_sentence", prompt.prompt_id, f"says {count} times: {sentence}", mend)
 
 
-_DOUBLED: Final = re.compile(r"\b([a-z]+-)(?=\1)|\b(?!had\b|that\b)([a-z]{2,})\s+\2\b", re.IGNORECASE)
-"""A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the")."""
+_DOUBLED: Final = re.compile(
+    r"(?i:\b([a-z]+-)(?=\1))|(?i:\b(?!had\b|that\b)([a-z]{2,})\s+)(?=[a-z])(?i:\2)\b"
+)
+"""A prefix twice ("CVE-CVE-2024-1") or a word twice ("the the"), if it is no name ("Wagga Wagga")."""
 _LISTED: Final = (
     r"(?:findings|indicators|events|alerts|logs?|evidence|details|facts|items|controls|requirements|observations|"
     r"steps|questions|table|list|data)"
 )
 _PROMISED: Final = re.compile(
     rf"\b{_LISTED}\s+(?:\w+\s+)?(?:below|that follows?)\b|\bfollowing\s+(?:\w+\s+){{0,2}}{_LISTED}\b|"
-    rf"\b{_LISTED}\s+(?:is|are)\s+(?:\w+\s+)?below\b|\bas follows\b",
+    rf"\b{_LISTED}\s+(?:is|are)\s+(?:\w+\s+)?below\b|\bas follows\b|"
+    r"\bsee (?:the )?(?:attached|enclosed|appendix|figure|table|screenshot)\b",
     re.IGNORECASE,
 )
 _ITEM: Final = re.compile(r"\s*(?:[-*\u2022|>]|\(?\w{1,3}[.)])\s|[^:\n]{1,60}:\s*\S|\s{4,}\S")
@@ -216,6 +263,100 @@ def _scars(prompts: Sequence[Prompt]) -> Iterator[Problem]:
                 break
 
 
+def _tasks(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for base in _by_base(prompts).values():
+        tasks = {
+            prompt.prompt_id: prompt.text.rpartition(TASK)[2].strip()
+            for prompt in base
+            if TASK in prompt.text
+        }
+        for prompt_id, task in tasks.items():
+            if task != next(iter(tasks.values())):
+                what = f"asks for something else than {next(iter(tasks))}"
+                yield Problem(
+                    "task", prompt_id, what, "give all lengths of a base the same task, word for word"
+                )
+
+
+def _content(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for prompt in prompts:
+        for look in (scars_in, dates_in, sums_in, technical_in):
+            for kind, what, mend in dict.fromkeys(look(prompt.text)):
+                yield Problem(kind, prompt.prompt_id, what, mend)
+
+
+def _near_copies(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    told: set[str] = set()
+    for length_bin in LENGTH_BINS:
+        its = [prompt for prompt in prompts if prompt.length_bin == length_bin]
+        plain = [" ".join(prompt.text.split()) for prompt in its]
+        alike = np.tril(jaccard(plain), -1) if its else np.zeros((0, 0))
+        for number, nearest in enumerate(alike.argmax(axis=1) if its else ()):
+            one, other, share = its[number], its[nearest], alike[number, nearest]
+            if (
+                share > NEAR
+                and one.base != other.base
+                and one.base not in told
+                and plain[number] != plain[nearest]
+            ):
+                told.add(one.base)
+                where = "its own category" if one.category == other.category else f"category {other.category}"
+                what = f"shares {share:.0%} of its word 5-grams with {other.prompt_id} of {where}"
+                mend = "write another situation: other numbers in the same text are no other base"
+                yield Problem("near_copy", one.prompt_id, what, mend)
+
+
+def _boilerplate(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    bases: dict[str, dict[str, Prompt]] = defaultdict(dict)
+    for prompt in prompts:
+        for line in _lines(prompt.text):
+            for sentence in re.split(r"(?<=[.!?;])\s+", line.strip("-* ")):
+                if len(sentence.split()) >= BOILERPLATE:
+                    bases[sentence.casefold()].setdefault(prompt.base, prompt)
+    for sentence, where in bases.items():
+        if len(where) >= SHARED:
+            first = next(iter(where.values()))
+            what = f"a sentence stands in {len(where)} bases: {sentence}"
+            yield Problem("boilerplate", first.prompt_id, what, "say in each base what is its own")
+
+
+def _elements(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    told = [base[0] for base in _by_base(prompts).values()]
+    for key in ("elements", "csf"):
+        if any(key in prompt.metadata for prompt in told):
+            for prompt in told:
+                if key not in prompt.metadata:
+                    what = f"base {prompt.base} has no {key}, others have"
+                    yield Problem("elements", prompt.prompt_id, what, "give it to all bases or to none")
+    for prompt in told:
+        listed = Counter(str(one).casefold() for one in prompt.metadata.get("elements", ()))
+        for element, count in listed.items():
+            if count > 1:
+                yield Problem("elements", prompt.prompt_id, f"lists {count} times: {element}", "list it once")
+
+
+def _balance(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    first = [base[0] for base in _by_base(prompts).values()]
+    for key in ("category", "scenario"):
+        counts = Counter(getattr(prompt, key) for prompt in first)
+        for name, count in counts.items():
+            if len(counts) > EVEN and count > EVEN * len(first) / len(counts):
+                prompt = next(one for one in first if getattr(one, key) == name)
+                what = f"{key} {name} holds {count} of {len(first)} bases"
+                yield Problem("balance", prompt.prompt_id, what, "spread the bases over the categories")
+
+
+def _readabilities(prompts: Sequence[Prompt]) -> Iterator[Problem]:
+    for base in _by_base(prompts).values():
+        grades = {prompt.prompt_id: readability(prompt.text) for prompt in base}
+        low, high = min(grades, key=grades.__getitem__), max(grades, key=grades.__getitem__)
+        if grades[high] - grades[low] > GRADES:
+            what = f"reads at grade {grades[high]:.1f} and {low} at {grades[low]:.1f} (Flesch-Kincaid)"
+            yield Problem(
+                "readability", high, what, "write both alike, or length and difficulty change together"
+            )
+
+
 CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[str, str]]] = {
     _ranges: {"range": "token count outside of its length bin"},
     _bins: {"length_bins": "a base without exactly one prompt at each length"},
@@ -225,8 +366,26 @@ CHECKS: Final[Mapping[Callable[[Sequence[Prompt]], Iterator[Problem]], Mapping[s
     _filler: {"repeated_sentence": "a sentence is said twice in one prompt"},
     _scars: {
         "doubled_token": "a word or prefix stands twice in a row",
-        "nothing_below": "the text points to a list below that is not there",
+        "nothing_below": "the text points to a list or an attachment that is not there",
     },
+    _tasks: {"task": "the lengths of a base ask for different work"},
+    _content: {
+        "placeholder": "a place was never filled in",
+        "model_talk": "a model talks about its own text",
+        "hidden_character": "a character that cannot be seen, or a wrong encoding",
+        "broken_text": "an empty place, doubled punctuation, or something not closed",
+        "unfinished": "the text ends in the middle of a sentence",
+        "date": "a date or time that cannot be",
+        "sum": "numbers that do not fit each other",
+        "hash": "a hash of no hash's length",
+        "address": "an address or domain that is none or belongs to somebody",
+        "identifier": "a CVE, ATT&CK technique or port that cannot be",
+    },
+    _near_copies: {"near_copy": "a base is another one with other numbers"},
+    _boilerplate: {"boilerplate": "a sentence stands in several bases"},
+    _elements: {"elements": "bases do not all tell their elements or CSF function"},
+    _balance: {"balance": "a category holds most of the bases"},
+    _readabilities: {"readability": "the lengths of a base differ in difficulty"},
 }
 """Every check with the kinds of problems that it finds; a new one is a function and a row here."""
 KINDS: Final = {kind: words for kinds in CHECKS.values() for kind, words in kinds.items()}

@@ -2,11 +2,13 @@
 
 A folder has one TOML file a base, its facts written once: the S prompt states ``facts_s``, M adds ``facts_m`` and L
 adds ``facts_l``, and opening and task are the same in all three. So the same work is asked at every length, and a
-longer prompt contains a shorter one. A table has one prompt a row.
+longer prompt contains a shorter one. A fact is a text or, with its kind, ``{timeline = "..."}``. A table has one
+prompt a row.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,15 +16,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, Text, checked, read_rows, read_toml
+from toolkit.files import Strict, Text, checked, read_json, read_rows, read_toml
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
-DEMO: Final = "demo"  # the name under which the dataset that ships with the toolkit is loaded
+SHIPPED: Final = (
+    "demo",
+    "rq1_controlled",
+    "from_documents",
+)  # the names of the datasets that ship with the toolkit
+CSF: Final = ("GOVERN", "IDENTIFY", "PROTECT", "DETECT", "RESPOND", "RECOVER")
+"""The functions of the NIST Cybersecurity Framework 2.0."""
+FACT_KINDS: Final = ("timeline", "indicator", "asset", "obligation", "constraint", "stakeholder", "decoy")
+"""What a fact is about; a decoy is true and leads astray."""
+TASK: Final = "\n\nTask:\n"  # what stands between the facts of a base and its task
 INDEX: Final = "dataset.toml"  # optional file of a folder that gives the dataset its name and its version
 
 
@@ -31,7 +42,9 @@ class Prompt:
     """One text of a base at one length bin; the fields are those of seed 002, section 3.1.
 
     ``token_count`` counts ``o200k_base`` tokens of the text. ``metadata`` has ``data_sources`` (list of
-    texts), ``academic_grade`` (whether the prompt was composed from a checked base) and ``base_scenario``.
+    texts), ``academic_grade`` (whether the prompt was composed from a checked base) and ``base_scenario``, and
+    where its base tells them ``csf`` (a function of the NIST CSF), ``elements`` (list of texts, what a good
+    answer has) and ``fact_kinds`` (list of texts, one of each fact that has a kind).
     The prompts of other tests than the rubric study have no scenario, category and length bin.
     """
 
@@ -48,12 +61,17 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Prompts under one version; ``digest`` is the SHA-256 of their content, whatever their order."""
+    """Prompts under one version; ``digest`` is the SHA-256 of their content, whatever their order.
+
+    ``date`` is that of the version and ``focus`` what it was made for, where the dataset tells.
+    """
 
     name: str
     version: str
     prompts: tuple[Prompt, ...]
     digest: str
+    date: datetime.date | None = None
+    focus: str = ""
 
 
 def _one_of(allowed: Iterable[str]) -> AfterValidator:
@@ -65,6 +83,19 @@ def _one_of(allowed: Iterable[str]) -> AfterValidator:
     return AfterValidator(known)
 
 
+def _fact(value: Any) -> Any:
+    """Return a fact as (kind, text): a text alone has no kind."""
+    if isinstance(value, dict) and len(value) == 1:
+        (pair,) = value.items()
+        return pair
+    return ("", value)
+
+
+_Fact = Annotated[
+    tuple[Annotated[str, _one_of(("", *FACT_KINDS))], Text],
+    BeforeValidator(_fact),
+]
+_Facts = Annotated[list[_Fact], Field(min_length=1)]
 _Texts = Annotated[list[Text], Field(min_length=1)]
 _Scenario = Annotated[str, _one_of(SCENARIOS)]
 
@@ -72,6 +103,8 @@ _Scenario = Annotated[str, _one_of(SCENARIOS)]
 class _Index(Strict):
     name: Text
     version: Text
+    date: datetime.date | None = None
+    focus: str = ""
 
 
 class _Base(Strict):
@@ -81,9 +114,11 @@ class _Base(Strict):
     opening: Text
     task: Text
     data_sources: _Texts
-    facts_s: _Texts
-    facts_m: _Texts
-    facts_l: _Texts
+    facts_s: _Facts
+    facts_m: _Facts
+    facts_l: _Facts
+    csf: Annotated[str, _one_of(CSF)] | None = None
+    elements: Annotated[list[Text], Field(min_length=5, max_length=10)] | None = None
 
 
 class _Row(Strict):
@@ -96,8 +131,14 @@ class _Row(Strict):
     dataset_version: Text | None = None
 
 
-_Found = tuple[str, _Row, list[str] | None]
-"""Where a prompt comes from, what it says, and its data sources where it is composed from a base."""
+_BESIDES: Final = frozenset(
+    ("_id", "source", "prompt_type", "token_count", "tags", "metadata", "created_at", "updated_at")
+)
+"""Keys of a prompt in the layout of seed 002, section 3.1, that say nothing which is not counted anew."""
+
+
+_Found = tuple[str, _Row, Mapping[str, Any]]
+"""Where a prompt comes from, what it says, and what else its base tells where it is composed from one."""
 
 
 def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
@@ -106,10 +147,11 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     Parameters
     ----------
     source
-        ``"demo"`` for the dataset that ships with the toolkit; otherwise the path of a folder with one TOML
-        file a base, or of a ``.csv`` or ``.jsonl`` file with the columns prompt_id, text, scenario, category,
-        length_bin and perhaps base and dataset_version. Without the column base it is the prompt_id less its
-        ``_s``, ``_m`` or ``_l``.
+        ``"demo"``, ``"rq1_controlled"`` or ``"from_documents"`` for a dataset that ships with the toolkit; otherwise
+        the path of a folder with one TOML file a base, or of a ``.csv``, ``.jsonl`` or ``.json`` file with the columns
+        prompt_id, text, scenario, category, length_bin and perhaps base and dataset_version. Without the column base
+        it is the prompt_id less its ``_s``, ``_m`` or ``_l``. JSON is a list of prompts or has it under ``prompts``;
+        what the layout of seed 002, section 3.1, has besides (token_count, tags, ...) is left out and counted anew.
     check_ranges
         Whether a prompt outside the token range of its length bin is refused; ``check_dataset`` loads without
         refusing, to list every one of them.
@@ -130,22 +172,26 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
     >>> demo.version, len(demo.prompts), demo.prompts[0].prompt_id
     ('20261121_demo_v1', 36, 'academic_soc_001_s')
     """
-    path = Path(__file__).parent / "data" / DEMO if str(source) == DEMO else Path(source).expanduser()
+    shipped = str(source) in SHIPPED
+    path = Path(__file__).parent / "data" / source if shipped else Path(source).expanduser()
+    date, focus = None, ""
     if path.is_dir():
         index = {"name": path.resolve().name, "version": path.resolve().name}
         given = read_toml(path / INDEX) if (path / INDEX).is_file() else {}
         named = checked(_Index, index | given, str(path / INDEX))
-        name, version, found = named.name, named.version, list(_bases(path))
-    elif path.is_file() and path.suffix.lower() in {".csv", ".jsonl"}:
+        name, version, date, focus = named.name, named.version, named.date, named.focus
+        found = list(_bases(path))
+    elif path.is_file() and path.suffix.lower() in {".csv", ".json", ".jsonl"}:
         name, (version, found) = path.stem, _table(path)
     else:
         raise InputError(
-            f"{path}: no such dataset, give '{DEMO}', a folder of .toml bases, or a .csv or .jsonl file"
+            f"{path}: no such dataset, give {' or '.join(map(repr, SHIPPED))}, a folder of .toml bases, "
+            "or a .csv, .json or .jsonl file"
         )
     prompts: list[Prompt] = []
     seen: dict[str, str] = {}
     counts = count_all([row.text for _, row, _ in found])
-    for (where, row, sources), tokens in zip(found, counts, strict=True):
+    for (where, row, told), tokens in zip(found, counts, strict=True):
         if row.prompt_id in seen:
             used = f"'{row.prompt_id}' is already used in {seen[row.prompt_id]}"
             raise InputError(f"{where}: key 'prompt_id': {used}")
@@ -157,31 +203,30 @@ def load_dataset(source: str | Path, *, check_ranges: bool = True) -> Dataset:
             )
         seen[row.prompt_id] = where
         base = row.base or row.prompt_id.removesuffix(f"_{row.length_bin.lower()}")
-        about = {
-            "data_sources": list(sources or ()),
-            "academic_grade": sources is not None,
-            "base_scenario": base,
-        }
+        about = {"data_sources": [], "academic_grade": bool(told), "base_scenario": base, **told}
         labels = (row.scenario, row.category, row.length_bin)
         prompts.append(Prompt(row.prompt_id, row.text, *labels, tokens, version, base, about))
-    return Dataset(name, version, tuple(prompts), digest_of(prompts))
+    return Dataset(name, version, tuple(prompts), digest_of(prompts), date, focus)
 
 
 def _bases(folder: Path) -> Iterator[_Found]:
-    """Yield every prompt of a folder of bases with where it comes from and its data sources."""
+    """Yield every prompt of a folder of bases with where it comes from and what its base tells of it."""
     paths = [path for path in sorted(folder.glob("*.toml")) if path.name != INDEX]
     bases = [(path, checked(_Base, read_toml(path), str(path))) for path in paths]
     if not bases:
         raise InputError(f"{folder}: no dataset here, expected one .toml file a base")
     for path, base in sorted(bases, key=lambda item: (SCENARIOS.index(item[1].scenario), item[1].base)):
-        facts: list[str] = []
+        facts: list[tuple[str, str]] = []
         for length_bin in LENGTH_BINS:
             letter = length_bin.lower()
             facts += getattr(base, f"facts_{letter}")
             same = base.model_dump(include={"scenario", "category", "base"})
-            text = compose(base.opening, facts, base.task)
+            text = compose(base.opening, [fact for _, fact in facts], base.task)
+            told = base.model_dump(include={"data_sources", "csf", "elements"}, exclude_none=True)
+            if kinds := [kind for kind, _ in facts if kind]:
+                told["fact_kinds"] = kinds
             row = _Row(prompt_id=f"{base.base}_{letter}", text=text, length_bin=length_bin, **same)
-            yield f"{path}, length bin {length_bin}", row, base.data_sources
+            yield f"{path}, length bin {length_bin}", row, told
 
 
 def compose(opening: str, facts: Iterable[str], task: str) -> str:
@@ -193,7 +238,7 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
     'You are an analyst.\n\nFacts:\n- Host A is down.\n\nTask:\nSay why.'
     """
     listed = "\n".join(f"- {fact}" for fact in facts)
-    return f"{opening}\n\nFacts:\n{listed}\n\nTask:\n{task}"
+    return f"{opening}\n\nFacts:\n{listed}{TASK}{task}"
 
 
 def _table(path: Path) -> tuple[str, list[_Found]]:
@@ -201,13 +246,12 @@ def _table(path: Path) -> tuple[str, list[_Found]]:
     found: list[_Found] = []
     versions: dict[str, str] = {}
     optional = {name for name, one in _Row.model_fields.items() if not one.is_required()}
-    for line, cells in read_rows(path):
-        where = f"{path}, line {line}"
+    for where, cells in _rows(path):
         # An empty cell of an optional column says nothing, like a key that JSON lines leave out.
         row = checked(
             _Row, {name: cells[name] for name in cells if cells[name] or name not in optional}, where
         )
-        found.append((where, row, None))
+        found.append((where, row, {}))
         versions.setdefault(row.dataset_version or path.stem, where)
     if not found:
         raise InputError(f"{path}: no prompt in it, expected one a row")
@@ -217,6 +261,28 @@ def _table(path: Path) -> tuple[str, list[_Found]]:
             f"{where}: key 'dataset_version' must be the same in every row, found {', '.join(versions)}"
         )
     return next(iter(versions)), found
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where each row of a table stands and its cells, without what the architecture document keeps besides."""
+    if path.suffix.lower() == ".json":
+        given = read_json(path)
+        listed = given.get("prompts") if isinstance(given, dict) else given
+        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            raise InputError(
+                f"{path}: no list of prompts in it, expected one, or an object with the key 'prompts'"
+            )
+        numbered = ((f"{path}, prompt {number}", cells) for number, cells in enumerate(listed, 1))
+    else:
+        numbered = ((f"{path}, line {line}", cells) for line, cells in read_rows(path))
+    for where, cells in numbered:
+        row = {name: cell for name, cell in cells.items() if name not in _BESIDES}
+        about = cells.get("metadata")
+        if isinstance(about, Mapping) and about.get("base_scenario"):
+            row.setdefault("base", about["base_scenario"])
+        if row.get("scenario") == "CTI_SUMMARY":  # what the architecture document's own dataset calls it
+            row["scenario"] = "CTI_ANALYSIS"
+        yield where, row
 
 
 def dataset_of(name: str, items: Iterable[TestItem]) -> Dataset:

@@ -16,6 +16,7 @@ from toolkit.files import write_atomically
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
+    from toolkit.prompts.dataset import Dataset
 
 MANIFEST: Final = "manifest.json"
 PACKAGES: Final = (
@@ -47,17 +48,33 @@ def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str,
             "rubric": {"name": rubric.name, "version": rubric.version, "sha256": rubric.digest},
         },
         "settings": study,
-        # A path is a fact of this machine; its last part names the file.
-        "parameters": {
-            name: Path(value).name if isinstance(value, str) and "/" in value else value
-            for name, value in parameters.items()
-        },
+        "parameters": _parameters(parameters),
         "seed": plan.study.seed,
         "models": {name: f"{spec.provider}:{spec.model}" for name, spec in plan.models.items()},
         "judges": {role: f"{spec.provider}:{spec.model}" for role, spec in plan.judge_models.items()},
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
-        "commit": toolkit_commit(),
+        **_code(),
     }
+
+
+def dataset_manifest(dataset: Dataset, /, **parameters: Any) -> dict[str, Any]:
+    """Return the manifest of what shows a dataset alone, as that of a study."""
+    date = dataset.date.isoformat() if dataset.date else None
+    about = {"name": dataset.name, "version": dataset.version, "date": date, "focus": dataset.focus}
+    inputs = {"dataset": {**about, "sha256": dataset.digest}}
+    return {"inputs": inputs, "parameters": _parameters(parameters), **_code()}
+
+
+def _parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters without their folders: a path is a fact of this machine; its last part names the file."""
+    return {
+        name: Path(value).name if isinstance(value, str) and "/" in value else value
+        for name, value in given.items()
+    }
+
+
+def _code() -> dict[str, Any]:
+    versions = {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+    return {"versions": versions, "commit": toolkit_commit()}
 
 
 def _version(package: str) -> str | None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import os
 import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
 from toolkit.errors import InputError, ToolkitError
-from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.stats.result import Estimate, Result, estimates_frame
+from toolkit.words import RESULT_TYPE, counted
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability
@@ -21,6 +26,7 @@ _KEPT: Final = "\n\t"
 _ESCAPES: Final = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[@-Z\\-_])?")
 PNG_DPI: Final = 300
 _SCREEN_DPI: Final = 110
+_SHOWN: Final = 640  # pixels of a figure's width as the last line of a cell
 _COLUMNS: Final = 100
 _DIGITS: Final = 4
 _STEM: Final = re.compile(r"[a-z_]+")
@@ -121,6 +127,78 @@ def show_figure(files: Iterable[Path], name: str) -> None:
     pixels = int.from_bytes(content[16:20], "big")  # width in the header of every PNG
     display(Image(data=content, format="png", width=round(pixels * _SCREEN_DPI / PNG_DPI), alt=caption))
     print_text(caption)
+
+
+class Files(list[Path]):
+    """Paths of what was written, which show their figures with captions as the last line of a cell."""
+
+    def __repr__(self) -> str:
+        """Say how many figures and tables there are, and where."""
+        kinds = [sum(path.suffix == end for path in self) for end in (".png", ".tex")]
+        folder = Path(os.path.commonpath(self)) if self else Path()
+        return f"{counted(kinds[0], 'figures')} and {counted(kinds[1], 'LaTeX tables')} in {folder}"
+
+    def _repr_html_(self) -> str:
+        found = {path.name: path for path in self}
+        shown = [f"<p>{escape(repr(self))}</p>"]
+        for name in (path.stem for path in self if path.suffix == ".png" and f"{path.stem}.txt" in found):
+            caption = escape(found[f"{name}.txt"].read_text(encoding="utf-8"))
+            data = base64.b64encode(found[f"{name}.png"].read_bytes()).decode()
+            shown.append(
+                f'<p><strong>{name}</strong></p><img alt="{caption}" style="max-width:100%;width:{_SHOWN}px" '
+                f'src="data:image/png;base64,{data}"><p>{caption}</p>'
+            )
+        left = reasons_left_out(found.get(LEFT_OUT)).items()
+        return "".join([*shown, *(f"<p>{name} is left out: {escape(why)}.</p>" for name, why in left)])
+
+
+def result(table: pd.DataFrame | Result) -> None:
+    """Show a table as what a template found; a batch collects it beside the parameters of each notebook.
+
+    Parameters
+    ----------
+    table
+        A frame, or a result of ``toolkit.stats``, whose ``frame()`` is taken.
+
+    Examples
+    --------
+    ``result(study.length(score))`` as the last line of a template.
+    """
+    from IPython.display import display
+
+    frame = table.frame() if isinstance(table, Result) else table
+    text, html = str(frame), frame.to_html()
+    if isinstance(table, Result):
+        text, html = repr(table), table._repr_html_()
+    rows = json.loads(frame.to_json(orient="records", date_format="iso"))
+    display({RESULT_TYPE: rows, "text/plain": text, "text/html": html}, raw=True)
+
+
+_CALLS: Final = {
+    "ask": "estimate run status",
+    "look": "runs judgements dimensions view reply prompt dictionary",
+    "conclude": "length compare_models reliability generalizability pareto missing power",
+    "write": "figures statistics bundle manifest",
+}
+
+
+def study_html(words: str, status: Mapping[str, Any], *, judged: bool) -> str:
+    """Return where a study stands, what it cost, what to call next, and what else there is to call."""
+    runs, scored = status["runs"], status["judgements"]
+    stands = f"{runs['succeeded']} of {counted(runs['planned'], 'runs')} answered"
+    stands += f", {runs['failed']} failed" if runs["failed"] else ""
+    stands += (
+        f"; {scored['scored']} of {counted(scored['planned'], 'judgements')} have a score" if judged else ""
+    )
+    whole = runs["missing"] == 0 and (not judged or scored["done"] > 0)
+    after = ".length()" if judged else ".results()"
+    after = after if whole else ".run()" if runs["succeeded"] else ".estimate(), then .run()"
+    lines = [f"{stands}; AUD {status['spent_aud']:.4f} spent", f"next: {after}"]
+    groups = _CALLS if judged else {key: calls for key, calls in _CALLS.items() if key != "conclude"}
+    lines += [
+        f"{group}: " + ", ".join(f".{name}()" for name in calls.split()) for group, calls in groups.items()
+    ]
+    return f"<strong>{escape(words)}</strong><br>" + "<br>".join(map(escape, lines))
 
 
 def reasons_left_out(path: Path | None) -> dict[str, str]:

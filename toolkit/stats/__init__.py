@@ -4,11 +4,18 @@ from importlib import import_module
 from typing import Any
 
 _WHERE = {
+    "toolkit.stats.adaptive.benchmark": (
+        "Benchmark benchmark_designs BenchmarkDesign simulate_designs simulated_bank"
+    ),
+    "toolkit.stats.adaptive.item_response": "ability adaptive_test AdaptiveTest bank_scores information",
+    "toolkit.stats.adaptive.sequential": "Bank boundary read_bank Sequential sequential_comparison",
+    "toolkit.stats.adaptive.taxonomy": "jensen_shannon novelty sample_taxonomy Taxonomy",
     "toolkit.stats.agreement.alpha": (
         "alpha_over_dimensions alpha_over_judges krippendorff_alpha omega_over_dimensions omega_over_judges omega_total"
     ),
     "toolkit.stats.agreement.bland_altman": "bland_altman BlandAltman",
     "toolkit.stats.agreement.correlations": "clustered_pearson pearson_between_judges ranks_between_judges",
+    "toolkit.stats.agreement.elements": "required_elements RequiredElements",
     "toolkit.stats.agreement.icc": "clustered_icc icc_estimates incomplete_icc",
     "toolkit.stats.agreement.judge_card": "judge_cards JudgeCard",
     "toolkit.stats.agreement.kappa": "cohen_kappa fleiss_kappa weighted_kappa",

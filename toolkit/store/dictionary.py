@@ -76,6 +76,9 @@ def typed_columns(columns: Mapping[str, Sequence[Any] | pd.Series], types: Mappi
     return pd.DataFrame({name: _array(name, columns[name], word) for name, word in types.items()})
 
 
+_TRUTHS: Final = {0: False, 1: True}
+
+
 def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
     """Return values as an array of one dtype."""
     if word in _CATEGORIES:
@@ -86,6 +89,9 @@ def _array(name: str, values: Sequence[Any] | pd.Series, word: str) -> Any:
                 f"column {name!r} cannot hold {odd.iloc[0]!r}; it is one of {', '.join(_CATEGORIES[word])}"
             )
         return pd.Categorical(array, dtype=dtype_of(word))
+    if word in ("bool", "boolean"):
+        # The embedded server of before 2026-11-23 gave 0 and 1 for what an update had set.
+        values = [_TRUTHS.get(value, value) if isinstance(value, int) else value for value in values]
     if word == "bool":
         # Not by what Python takes for true: a missing value would be False, or True, and so would the text "False".
         truth = pd.Series(values, dtype="boolean")
@@ -112,6 +118,7 @@ _ONE_ROW: Final[Mapping[str, str]] = {
     "methods": "one row a method of the one-shot test: a prompt variant, a question, a sample and a model",
     "measurements": "one row a measurement: a number about one test item",
     "results": "one row a result of the test and model",
+    "elements": "one row a run and judge that looked for the required elements of its base (`toolkit judges elements`)",
     "human": "one row a rating by a person: the newest of each rater and run",
 }
 

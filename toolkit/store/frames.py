@@ -39,7 +39,7 @@ _NOT_OF_RUN: Final = (
     ),
     *("bias_controls", "judge_calls", "ensemble_key", "test_item", "updated_at"),
 )
-_NOT_OF_JUDGEMENT: Final = ("call_ids", "reasons", "detail", "answered", "updated_at")
+_NOT_OF_JUDGEMENT: Final = ("call_ids", "detail", "answered", "updated_at")
 _HISTORY: Final[Mapping[str, str]] = {
     **dict.fromkeys(("run_id", "rater"), "string"),
     **{"version": "Int64", "counts": "bool", "dimension": "string", "score": "float64"},
@@ -150,6 +150,7 @@ def judgements_frame(
     made: dict[str, Any] = {
         **{name: of_run[name] for name in _OF_RUN},
         "judge_model": _each(found, "model"),
+        "failure": _each(found, "reason"),
         **{name: _each(scores, name) for name in DIMENSIONS},
         "judge_repeat": [one.get("judge_repeat") or 0 for one in found],
         # Only where every dimension has one: the mean of a part of them is another composite.
@@ -162,6 +163,21 @@ def judgements_frame(
     columns = {name: made[name] if name in made else _each(found, name) for name in JUDGEMENT_TYPES}
     frame = typed_columns(columns, JUDGEMENT_TYPES)
     return frame.sort_values(["model", "prompt_id", "repeat", "judge", "judge_repeat"], ignore_index=True)
+
+
+def with_replies(store: Store, runs: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with the text of each reply; a run without one has none."""
+    ids = runs["output_blob_id"].dropna()
+    found = store.find_by(documents.OutputBlob, "blob_id", ids, only=("blob_id", "content"))
+    texts = {blob["blob_id"]: blob["content"] for blob in found}
+    return runs.assign(reply=runs["output_blob_id"].map(texts).astype("string"))
+
+
+def joined_frame(runs: pd.DataFrame, judgements: pd.DataFrame) -> pd.DataFrame:
+    """Return runs with what was said of them; a column of both is the judgement's, and the run's is ``run_...``."""
+    both = [name for name in judgements if name in runs and name not in ("run_id", *_OF_RUN)]
+    of_run = runs.rename(columns={name: f"run_{name}" for name in both})
+    return of_run.merge(judgements.drop(columns=list(_OF_RUN)), on="run_id", how="left")
 
 
 def _newest(said: _Documents) -> list[Mapping[str, Any]]:
@@ -198,6 +214,26 @@ def judge_means(judgements: pd.DataFrame) -> pd.DataFrame:
     paid = ["aud_cost", "latency_ms", "input_tokens", "output_tokens"]
     once[paid] = groups[paid].sum(min_count=1)
     return once.reset_index()[list(judgements.columns)]
+
+
+def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFrame:
+    """Return one row a run and judge that looked for the required elements of its base, under one instrument."""
+    ids = runs.loc[~runs["excluded"], "run_id"].tolist()
+    study = str(runs["study"].iat[0]) if ids else ""
+    said = of_study(store, Judgement, study, "run_id", ids, where={"rubric_hash": digest})
+    of_run = {row["run_id"]: row for row in runs[list(_WHERE)].to_dict("records")}
+    rows = [
+        {
+            **of_run[one["run_id"]],
+            **{name: one.get(name) for name in ("judge", "failed")},
+            "failure": one.get("reason"),
+            "share": (one.get("scores") or {}).get("share"),
+            "required": (one.get("detail") or {}).get("required"),
+            "absent": "; ".join((one.get("detail") or {}).get("absent", ())),
+        }
+        for one in _newest(said)
+    ]
+    return typed(rows, types_of("elements")).sort_values(["run_id", "judge"], ignore_index=True)
 
 
 def ratings_frame(judgements: pd.DataFrame) -> pd.DataFrame:
@@ -308,12 +344,13 @@ def human_frame(store: Store, runs: pd.DataFrame, rubric_hash: str) -> pd.DataFr
     """
     of_run = _rateable(runs)
     newest = newest_ratings(store, _blobs(of_run), rubric_hash)
-    computed = ("failed", "reason", "composite", "composite_strict", "zeros")
+    computed = ("failed", "composite", "composite_strict", "zeros")
     given = ("rater", "reasons", "source", "version", "created_at")
     rows = [
         {
             **{name: of_run[rating.run_id][name] for name in _WHERE},
             **{name: getattr(said, name) for name in computed},
+            "failure": said.reason,
             **{name: getattr(rating, name) for name in given},
             **(said.scores or {}),
         }

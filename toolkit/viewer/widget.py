@@ -98,17 +98,18 @@ WIDTHS: Final = (18, 12, 5, 4, 13, 10, 8, 8, 9, 7, 6)
 """Of the columns of the table, in per cent."""
 
 
-def viewer(plan: Plan, store: Store, run_id: str | None = None) -> widgets.VBox:
-    """Return the viewer of a study."""
-    return Viewer(plan, store, run_id).box
+def viewer(plan: Plan, store: Store, which: str | Iterable[str] | None = None) -> widgets.VBox:
+    """Return the viewer of a study, opened at a run, or of some runs only, in the order of their ids."""
+    return Viewer(plan, store, which).box
 
 
 class Viewer:
     """The widgets of the viewer and what they do; ``box`` is what a notebook shows."""
 
-    def __init__(self, plan: Plan, store: Store, run_id: str | None = None) -> None:
+    def __init__(self, plan: Plan, store: Store, which: str | Iterable[str] | None = None) -> None:
         self.plan, self.store = plan, store
-        self.runs = with_people(plan, store, planned_runs(plan, store))
+        self.chosen = None if which is None or isinstance(which, str) else list(dict.fromkeys(which))
+        self.runs = self._read()
         if self.runs.empty:
             raise InputError(f"study {plan.study.name}: has no run to read yet; run it first (toolkit run)")
         self.filter = Filter()
@@ -141,9 +142,20 @@ class Viewer:
             ],
             layout=widgets.Layout(width="100%"),
         )
-        if run_id is not None:
-            self._open(run_id)
+        if first := which if isinstance(which, str) else next(iter(self.chosen or ()), None):
+            self._open(first)
         self._draw_table()
+
+    def _read(self, *, blind: bool = True) -> pd.DataFrame:
+        runs = with_people(self.plan, self.store, planned_runs(self.plan, self.store), blind=blind)
+        if self.chosen is None:
+            return runs
+        places = {run_id: place for place, run_id in enumerate(runs["run_id"])}
+        if absent := [run_id for run_id in self.chosen if run_id not in places]:
+            raise InputError(
+                f"run {absent[0]!r}: not in study {self.plan.study.name}; study.runs() lists the run ids"
+            )
+        return runs.iloc[[places[run_id] for run_id in self.chosen]].reset_index(drop=True)
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -183,8 +195,7 @@ class Viewer:
         return box
 
     def _blind(self) -> None:
-        runs = planned_runs(self.plan, self.store)
-        self.runs = with_people(self.plan, self.store, runs, blind=self.blind.value)
+        self.runs = self._read(blind=self.blind.value)
         for name in ("held", "opened"):
             if run := getattr(self, name):
                 setattr(self, name, open_runs(self.plan, self.store, self.runs, [run.run_id])[0])

@@ -133,6 +133,13 @@ class Reliability(Result):
         again = {key: one.estimates() for key, one in self.retest.items()}
         return {**super().to_dict(), "retest": plain(again), "details": self.details.to_dict()}
 
+    def headline(self) -> Iterator[tuple[str, Estimate]]:
+        """Yield ICC, alpha and Pearson of the composite, or the only dimension, and alpha over dimensions."""
+        key = "composite" if "composite" in self.icc else next(iter(self.icc))
+        over = [] if self.alpha_over_dimensions is None else [self.alpha_over_dimensions]
+        icc = sorted(self.icc[key], key=lambda one: not one.name.startswith("ICC(A"))
+        yield from ((key, one) for one in (*icc, self.alpha_over_judges[key], *over, *self.pearson[key]))
+
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Yield every result with its dimension, ICC(A,.) before other forms."""
         for key, results in self.icc.items():

@@ -86,7 +86,7 @@ def missing_data(
 ) -> MissingData:
     """Count what has no score, by model and length bin of the runs and by judge of the judgements.
 
-    Reasons are read from the columns failure, defect and reason, where they exist.
+    Reasons are read from the columns failure and defect, where they exist.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def _shuffled(tables: tuple[np.ndarray, ...], there: np.ndarray, keys: np.ndarra
 
 def _reasons(table: pd.DataFrame, gone: np.ndarray, what: str) -> dict[str, int]:
     """Count why scores are missing; what has no reason of its own says so."""
-    columns = [name for name in ("failure", "defect", "reason") if name in table]
+    columns = [name for name in ("failure", "defect") if name in table]
     if not columns or not gone.any():
         return {}
     given = table.loc[gone, columns].astype("object").bfill(axis=1).iloc[:, 0]

@@ -38,6 +38,10 @@ class ModelComparison(Result):
     differences: tuple[Estimate, ...]
     notes: tuple[str, ...]
 
+    def headline(self) -> Iterator[tuple[str, Estimate]]:
+        """Return the differences before the means."""
+        yield from sorted(self.rows(), key=lambda row: row[0] != "difference")
+
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return every result with what it compares."""
         yield from (("model", result) for _, result in self.models)

@@ -50,6 +50,12 @@ class LengthComparison(Result):
     equivalence: tuple[Estimate, ...]
     notes: tuple[str, ...]
 
+    def headline(self) -> Iterator[tuple[str, Estimate]]:
+        """Return the differences, the confirmatory one first, then equivalence and the means."""
+        yield from (("difference", result) for result in self.contrasts)
+        yield from (("equivalence", result) for result in self.equivalence)
+        yield from (("mean of bin", result) for result in self.per_bin)
+
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return every result with its kind."""
         yield from (("mean of bin", result) for result in self.per_bin)

@@ -1,0 +1,254 @@
+"""A damaged copy of a good dataset: every kind of damage is found, and named as what it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.errors import InputError
+from toolkit.prompts.check import KINDS, check_dataset
+from toolkit.prompts.content import readability
+from toolkit.prompts.dataset import TASK, Dataset, Prompt, load_dataset
+from toolkit.prompts.diff import diff_datasets, diff_summary
+from toolkit.prompts.similarity import jaccard
+
+Prompts = Sequence[Prompt]
+
+
+def said(more: str) -> Callable[[Prompts], Prompts]:
+    """Add a fact to all three lengths of the first base, so that nothing else is wrong with it."""
+
+    def add(prompts: Prompts) -> Prompts:
+        return [
+            replace(p, text=p.text.replace(TASK, f"\n- {more}{TASK}")) if p.base == prompts[0].base else p
+            for p in prompts
+        ]
+
+    return add
+
+
+def text(number: int, change: Callable[[str], str]) -> Callable[[Prompts], Prompts]:
+    return lambda prompts: [
+        replace(p, text=change(p.text)) if i == number else p for i, p in enumerate(prompts)
+    ]
+
+
+def field(number: int, **fields: Any) -> Callable[[Prompts], Prompts]:
+    return lambda prompts: [replace(p, **fields) if i == number else p for i, p in enumerate(prompts)]
+
+
+def about(number: int, **fields: Any) -> Callable[[Prompts], Prompts]:
+    """Change what the base of a prompt tells; ``None`` takes it away."""
+
+    def change(prompts: Prompts) -> Prompts:
+        base = prompts[number].base
+        told = {
+            key: value for key, value in {**prompts[number].metadata, **fields}.items() if value is not None
+        }
+        return [replace(p, metadata=told) if p.base == base else p for p in prompts]
+
+    return change
+
+
+def copied(change: Callable[[str], str]) -> Callable[[Prompts], Prompts]:
+    def copy(prompts: Prompts) -> Prompts:
+        copies = [
+            replace(p, prompt_id=f"copy_{p.prompt_id}", base="copy", text=change(p.text)) for p in prompts[:3]
+        ]
+        return [*prompts, *copies]
+
+    return copy
+
+
+def renumbered(words: str) -> str:
+    return words.replace("1", "8").replace("Example Health", "Example Care")
+
+
+def everywhere(prompts: Prompts) -> Prompts:
+    line = "- The team on duty has read the whole runbook of the company twice.\n\nTask:\n"
+    return [replace(p, text=p.text.replace("\n\nTask:\n", f"\n{line}")) for p in prompts]
+
+
+S, M, L = 0, 1, 2
+DAMAGE: Mapping[str, tuple[str, Callable[[Prompts], Prompts]]] = {
+    "too long": ("range", text(S, lambda t: t.replace(TASK, "\n- " + "One more word, again. " * 40 + TASK))),
+    "too short": ("range", text(L, lambda t: t[:1500] + t[t.index(TASK) :])),
+    "no M": ("length_bins", lambda prompts: [prompts[S], *prompts[L:]]),
+    "two S": ("length_bins", field(M, length_bin="S")),
+    "another scenario": ("labels", field(M, scenario="CTI_ANALYSIS")),
+    "another category": ("labels", field(L, category="Other")),
+    "line of S not in M": ("containment", text(M, lambda t: t.replace("- ", "- In short: ", 1))),
+    "line of M not in L": ("containment", text(L, lambda t: t.replace("- ", "- In short: ", 1))),
+    "another task": ("task", text(L, lambda t: t + "\nAlso draft a press release.")),
+    "base twice": ("copied_base", copied(str)),
+    "text twice": (
+        "same_text",
+        lambda prompts: [*prompts[:3], replace(prompts[3], text=prompts[0].text), *prompts[4:]],
+    ),
+    "base with other numbers": ("near_copy", copied(renumbered)),
+    "the same, other category": (
+        "near_copy",
+        lambda prompts: [
+            replace(p, category="Other") if p.base == "copy" else p for p in copied(renumbered)(prompts)
+        ],
+    ),
+    "a sentence in all bases": ("boilerplate", everywhere),
+    "filler": ("repeated_sentence", said("Nobody knows why yet. Nobody knows why yet.")),
+    "doubled word": ("doubled_token", said("Logs of the the proxy are kept.")),
+    "doubled prefix": ("doubled_token", said("The scanner names CVE-CVE-2024-1709 on it.")),
+    "list promised": ("nothing_below", said("Indicators are listed below")),
+    "attachment promised": ("nothing_below", said("For the hosts see the attached sheet.")),
+    "bracketed placeholder": ("placeholder", said("The owner is [insert name here].")),
+    "template variable": ("placeholder", said("The owner is {owner_name}.")),
+    "to do": ("placeholder", said("The owner is TBD.")),
+    "model talk": ("model_talk", said("Certainly! Here is the expanded prompt.")),
+    "zero-width space": ("hidden_character", said("The host is FS\u200b01.")),
+    "wrong encoding": ("hidden_character", said("The caf\u00c3\u00a9 network is flat.")),
+    "empty item": ("broken_text", said("")),
+    "bracket left open": ("broken_text", said("The host (a file server is down.")),
+    "cut off": ("unfinished", text(L, lambda t: t[:-20])),
+    "no such day": ("date", said("It began on 31 June 2026.")),
+    "wrong weekday": ("date", said("It began on Monday 9 September 2026.")),
+    "no such time": ("date", said("It began at 24:75.")),
+    "backwards": ("date", said("It ran from 9 May 2026 to 3 May 2026.")),
+    "part above whole": ("sum", said("Of the estate, 30 of 20 hosts are patched.")),
+    "wrong share": ("sum", said("Only 5 of 20 hosts (30 %) are patched.")),
+    "parts do not add up": ("sum", said("It hit 10 hosts: 3 servers, 4 laptops and 5 phones.")),
+    "short hash": ("hash", said("The file has SHA-256 d41d8cd98f00b204e9800998ecf8427e.")),
+    "no address": ("address", said("It called 300.1.2.3 twice.")),
+    "somebody's address": ("address", said("It called 8.8.8.8 twice.")),
+    "somebody's IPv6": ("address", said("It called 2606:4700::1111 twice.")),
+    "somebody's domain": ("address", said("It called cdn.evil-updates.com twice.")),
+    "no such technique": ("identifier", said("That is T15590 of ATT&CK.")),
+    "no such CVE": ("identifier", said("It used CVE-24-17 for that.")),
+    "elements missing": ("elements", about(S, elements=None)),
+    "element twice": ("elements", about(S, elements=["Names the host", "Names the host", "a", "b", "c"])),
+    "unbalanced": (
+        "balance",
+        lambda prompts: [replace(p, category=p.category if i > 17 else "One") for i, p in enumerate(prompts)],
+    ),
+    "harder when long": (
+        "readability",
+        text(L, lambda t: t.replace(".\n- ", ", and notwithstanding that ")),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def good() -> Dataset:
+    """The twelve bases of the demo as the full dataset has them."""
+    demo = {prompt.base for prompt in load_dataset("demo").prompts}
+    full = load_dataset("rq1_controlled", check_ranges=False)
+    return replace(full, prompts=tuple(prompt for prompt in full.prompts if prompt.base in demo))
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_is_found(good: Dataset, damage: str) -> None:
+    """Each damage is named by its kind, at a prompt that was touched."""
+    kind, change = DAMAGE[damage]
+    assert len(good.prompts) == 36
+    damaged = tuple(change(good.prompts))
+    before = {prompt.prompt_id: prompt for prompt in good.prompts}
+    touched = {p.base for p in damaged if before.get(p.prompt_id) != p} | {
+        p.base for p in set(good.prompts) - set(damaged)
+    }
+    found = [problem for problem in check_dataset(replace(good, prompts=damaged)) if problem.kind == kind]
+    assert found, damage
+    where = {prompt.prompt_id: prompt.base for prompt in damaged}
+    assert {where[problem.prompt_id] for problem in found} <= touched
+
+
+def test_every_kind_is_damaged_and_the_good_one_has_none(good: Dataset) -> None:
+    """No kind of problem goes without a damaged copy that shows it."""
+    assert check_dataset(good) == ()
+    assert {kind for kind, _ in DAMAGE.values()} == set(KINDS)
+
+
+def test_the_shipped_dataset_is_what_it_says() -> None:
+    """A hundred bases, 300 texts in range under both encodings, alike by less than a third, the demo among them."""
+    full = load_dataset("rq1_controlled")
+    assert check_dataset(full) == ()
+    counts = {
+        name: sum(p.scenario == name for p in full.prompts)
+        for name in ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
+    }
+    assert counts == {"SOC_INCIDENT": 150, "GRC_MAPPING": 90, "CTI_ANALYSIS": 60}
+    assert len({" ".join(p.text.split()) for p in full.prompts}) == 300
+    categories = {p.base: p.category for p in full.prompts}
+    sizes = [list(categories.values()).count(name) for name in set(categories.values())]
+    assert len(sizes) >= 14
+    assert max(sizes) <= 10
+    assert all(5 <= len(p.metadata["elements"]) <= 10 for p in full.prompts)
+    texts = {p.prompt_id: p.text for p in full.prompts}
+    assert {p.prompt_id: p.text for p in load_dataset("demo").prompts}.items() <= texts.items()
+
+
+def test_similarity_counts_shared_grams_over_all() -> None:
+    """Against sets written out; no text, one text and texts shorter than a gram."""
+    one, other = "the host was down at noon", "the host was down at dawn and dusk"
+    sets = [{tuple(t.split()[i : i + 5]) for i in range(len(t.split()) - 4)} for t in (one, other)]
+    expected = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+    assert jaccard([one, other])[0, 1] == pytest.approx(expected)
+    assert jaccard(["a b"]).tolist() == [[1.0]]
+    assert jaccard(["a b", "A  b."])[0, 1] == 1.0
+    assert jaccard([]).shape == (0, 0)
+
+
+def test_readability_is_flesch_kincaid() -> None:
+    """By hand: 6 words, 1 sentence, 6 syllables; the second has 4 words, 14 syllables."""
+    assert readability("The cat sat on the mat.") == pytest.approx(0.39 * 6 + 11.8 * 1 - 15.59)
+    assert readability("Notification obligations remain applicable.") == pytest.approx(
+        0.39 * 4 + 11.8 * 15 / 4 - 15.59
+    )
+
+
+def test_the_layout_of_the_architecture_document_is_read(tmp_path: Path, good: Dataset) -> None:
+    """JSON with its keys besides, as an object or a list; what is no list of prompts is refused in a line."""
+    rows = [
+        {
+            "_id": p.prompt_id, "prompt_id": p.prompt_id, "text": p.text, "category": p.category,
+            "scenario": p.scenario.replace("ANALYSIS", "SUMMARY"), "source": "curated", "prompt_type": "static",
+            "length_bin": p.length_bin, "token_count": 1, "dataset_version": "20250115_v2", "tags": ["x"],
+            "metadata": {"base_scenario": p.base, "academic_grade": True},
+        }
+        for p in good.prompts
+    ]  # fmt: skip
+    path = tmp_path / "prompts.json"
+    for content in ({"dataset_version": "20250115_v2", "prompts": rows}, rows):
+        path.write_text(json.dumps(content))
+        read = load_dataset(path)
+        assert [(p.base, p.scenario, p.text, p.token_count) for p in read.prompts] == [
+            (p.base, p.scenario, p.text, p.token_count) for p in good.prompts
+        ]
+        assert read.version == "20250115_v2"
+    for content in ({"prompts": 3}, [1], "x"):
+        path.write_text(json.dumps(content))
+        with pytest.raises(InputError, match="no list of prompts in it"):
+            load_dataset(path)
+    path.write_text("{")
+    with pytest.raises(InputError, match="not valid JSON"):
+        load_dataset(path)
+
+
+def test_versions_are_compared_prompt_by_prompt(good: Dataset) -> None:
+    """Added, removed, relabelled and reworded prompts, each with what changed; nothing when they are the same."""
+    first, second, third, *rest = good.prompts
+    changed = replace(second, text=f"{second.text} Now.", category="Other")
+    later = replace(good, prompts=(changed, third, *rest, replace(first, prompt_id="new_s")))
+    changes = diff_datasets(good, later)
+    assert [(change.kind, change.prompt_id) for change in changes] == [
+        ("changed", second.prompt_id),
+        ("added", "new_s"),
+        ("removed", first.prompt_id),
+    ]
+    assert changes[0].labels == (f"category: {second.category} -> Other",)
+    assert [line[0] for line in changes[0].lines] == ["@", "-", "+"]
+    assert diff_datasets(good, good) == ()
+    same = diff_summary("demo", "demo")
+    assert (same.exit_code, same.fields["changes"]) == (0, [])
+    assert diff_summary("demo", "rq1_controlled").exit_code == 1

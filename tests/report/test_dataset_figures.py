@@ -1,0 +1,164 @@
+"""The figures of a dataset: what is drawn is what was counted, and what cannot be drawn says why."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import numpy as np
+import pytest
+
+from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
+from toolkit.prompts.profile import UNTOLD, facts_profile, prompts_profile, similarity_profile
+from toolkit.report.figure import FigureWithCaption
+from toolkit.report.plots.dataset import dataset_figures
+from toolkit.report.style import COLUMN_MM, PAGE_HIGH_MM, PAGE_MM
+
+TEMPLATE = Path(__file__).resolve().parents[2] / "templates" / "dataset_report.ipynb"
+COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
+
+
+@pytest.fixture(scope="module")
+def demo() -> Dataset:
+    return load_dataset("demo")
+
+
+def told(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
+    """Return prompts whose bases have a CSF function, and kinds of facts that grow with the length."""
+    kinds = {"S": ["asset"], "M": ["asset", "decoy"], "L": ["asset", "decoy", "decoy"]}
+    return tuple(
+        replace(p, metadata={**p.metadata, "csf": "RESPOND", "fact_kinds": kinds[p.length_bin]})
+        for p in prompts
+    )
+
+
+def drawn(dataset: Dataset) -> dict[str, FigureWithCaption]:
+    return {one.name: one for one in dataset_figures(dataset)}
+
+
+def write_csv(path: Path, prompts: Iterable[Prompt]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as sink:
+        writer = csv.writer(sink)
+        writer.writerows([COLUMNS, *([getattr(one, column) for column in COLUMNS] for one in prompts)])
+    return path
+
+
+def test_what_is_drawn_is_what_was_counted(demo: Dataset) -> None:
+    """Every prompt, pair, base and kind is in its panel; the page fits a thesis, a panel its column."""
+    dataset = replace(demo, prompts=told(demo.prompts[:18]) + demo.prompts[18:])
+    found = drawn(dataset)
+    assert [one.removeprefix("dataset_") for one in found] == [
+        "dataset", "lengths", "similarity", "readability", "balance", "facts", "novelty",
+    ]  # fmt: skip
+    sizes = {
+        name: [round(float(side) * 25.4) for side in one.figure.get_size_inches()]
+        for name, one in found.items()
+    }
+    assert sizes.pop("dataset") <= [PAGE_MM, PAGE_HIGH_MM]
+    assert {width for width, _ in sizes.values()} == {COLUMN_MM}
+    assert found["dataset_lengths"].data["tokens"].sum() == sum(one.token_count for one in demo.prompts)
+    axes = found["dataset_similarity"].figure.axes[0]
+    assert [sum(bar.get_height() for bar in bars) for bars in axes.containers] == [66, 66, 66]
+    lines = found["dataset_readability"].figure.axes[0].lines
+    assert len(lines) == 12 + 1
+    grey = np.array([line.get_ydata() for line in lines[:-1]], dtype=float)
+    assert lines[-1].get_ydata() == pytest.approx(grey.mean(axis=0))
+    cells = [text.get_text() for text in found["dataset_balance"].figure.axes[0].texts]
+    assert cells[:3] == ["6", "", "6"]  # SOC_INCIDENT: all six tell that they are to respond
+    assert cells[-3:] == ["6", "6", "12"]
+    assert "6 bases have no CSF function (?)." in found["dataset_balance"].caption
+    facts = facts_profile(dataset).set_index(["kind", "length_bin"])["facts"]
+    assert facts["decoy"].to_dict() == {"S": 0, "M": 1, "L": 2}
+    assert "mean over 6 of 12 bases" in found["dataset_facts"].caption
+    assert "n = 12 bases, 36 prompts" in found["dataset"].caption
+    assert set(found["dataset"].data["panel"]) == {"lengths", "similarity", "readability", "balance", "facts"}
+
+
+def test_a_copy_adds_nothing_and_stands_beyond_the_limit(demo: Dataset) -> None:
+    """Similarity is of different bases only; the first base has nothing before it."""
+    again = tuple(replace(one, prompt_id=f"{one.prompt_id}2", base="again") for one in demo.prompts[:3])
+    dataset = replace(demo, prompts=demo.prompts[:6] + again)
+    novelty = prompts_profile(dataset).set_index(["base", "length_bin"])["novelty"]
+    assert novelty["again"].tolist() == [0, 0, 0]
+    assert novelty["academic_soc_001"].isna().all()
+    assert (novelty["academic_soc_002"] > 0.95).all()
+    pairs = similarity_profile(dataset)
+    assert pairs.loc[pairs["up_to"] == 1, "pairs"].tolist() == [1, 1, 1]
+    assert "S 0.000 and 1.000" in drawn(dataset)["dataset_similarity"].caption
+
+
+def test_one_base_two_lengths_and_a_table_without_base_facts(demo: Dataset, tmp_path: Path) -> None:
+    """What cannot be compared is told and not drawn; a text without a word has no grade."""
+    one = [replace(demo.prompts[0], text="1 2 3"), demo.prompts[2]]
+    found = drawn(load_dataset(write_csv(tmp_path / "one.csv", one), check_ranges=False))
+    assert (
+        found["dataset_novelty"].figure.axes[0].texts[0].get_text()
+        == "one base has no other to be compared with"
+    )
+    for words in (
+        "No prompt in bin M.",
+        "S without a word, L ",
+        "1 base has no CSF function.",
+        "n = 1 base, 2 prompts",
+    ):
+        assert words in found["dataset"].caption
+    assert "Kinds of facts: no base tells the kinds of its facts." in found["dataset"].caption
+    assert set(found["dataset_balance"].data["csf"]) == {UNTOLD}
+    assert "nan" not in " ".join(each.caption for each in found.values())
+
+
+def test_many_categories_are_shown_by_scenario(demo: Dataset) -> None:
+    many = tuple(
+        replace(demo.prompts[0], prompt_id=f"p{i}", base=f"b{i}", category=f"c{i}", text=f"Isolate host {i}.")
+        for i in range(40)
+    )
+    page = dataset_figures(replace(demo, prompts=many), single=False)
+    assert len(page) == 1
+    assert page[0].figure.get_size_inches()[1] * 25.4 <= PAGE_HIGH_MM
+    for words in (
+        "(a) Token lengths",
+        "40 categories of 1 base.",
+        "There are too many categories to show them",
+    ):
+        assert words in page[0].caption
+
+
+def test_check_writes_one_figure_and_names_its_files(
+    toolkit: Callable, tmp_path: Path, demo: Dataset
+) -> None:
+    """Five files of one stem, the same bytes twice; exit code and lines are those of the check."""
+    path = write_csv(tmp_path / "one.csv", [replace(demo.prompts[0], text="1 2 3")])
+    code, out, _ = toolkit("prompts", "check", path, "--figures", tmp_path / "out", "--json")
+    files = [Path(name) for name in json.loads(out)["files"]]
+    assert (code, sorted(file.name for file in files)) == (
+        1,
+        [f"dataset.{kind}" for kind in ("csv", "pdf", "png", "svg", "txt")],
+    )
+    before = [file.read_bytes() for file in files]
+    assert toolkit("prompts", "check", path, "--figures", tmp_path / "out")[1].endswith(f"{files[-1]}\n")
+    assert [file.read_bytes() for file in files] == before
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_the_template_says_what_the_check_says(
+    tmp_path: Path, demo: Dataset, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its cells run as they stand, on a table of one's own; the manifest holds no path of the machine."""
+    monkeypatch.chdir(tmp_path)
+    path = write_csv(tmp_path / "mine.csv", demo.prompts[:6])
+    monkeypatch.setattr("toolkit.report.show.show_figure", lambda files, name: print(f"shown {name}"))
+    known: dict[str, object] = {}
+    for cell in nbformat.read(TEMPLATE, 4).cells:
+        if cell.cell_type == "code":
+            exec(cell.source.replace('"rq1_controlled"', repr(str(path))), known)
+    said = capsys.readouterr().out
+    assert "shown dataset\nshown dataset_novelty\n" in said
+    assert "dataset mine, version mine: bases 2, prompts 6 (S 2, M 2, L 2), problems 0" in said
+    made_from = json.loads(said[said.index("{\n") :])
+    assert made_from["inputs"]["dataset"]["sha256"] == load_dataset(path).digest
+    assert made_from["parameters"] == {"dataset": "mine.csv", "figures": ""}
+    assert len(list((tmp_path / "results" / "datasets" / "mine").glob("*.pdf"))) == 7

@@ -1,0 +1,26 @@
+"""What `study.figures()` shows as the last line of a cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from toolkit.report.show import LEFT_OUT, Files
+
+
+def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Path) -> None:
+    picture = tmp_path / "quality.png"
+    picture.write_bytes(b"\x89PNG")
+    (tmp_path / "quality.txt").write_text('Quality of "<b>x</b>".')
+    (tmp_path / LEFT_OUT).write_text("left out\ncost: no run has a price\n")
+    files = Files([picture, tmp_path / "quality.txt", tmp_path / LEFT_OUT, tmp_path / "one.tex"])
+    html = files._repr_html_()
+    assert repr(files) == f"1 figure and 1 LaTeX table in {tmp_path}"
+    assert html.count("<img") == 1
+    assert 'alt="Quality of &quot;&lt;b&gt;x' in html
+    assert "cost is left out: no run has a price." in html
+    assert "<b>" not in html
+
+
+def test_no_file_is_no_error() -> None:
+    assert repr(Files()) == "0 figures and 0 LaTeX tables in ."
+    assert "<img" not in Files()._repr_html_()

@@ -1,0 +1,256 @@
+"""Sequential comparison, the benchmark of designs, abilities and the taxonomy of a sample: what they promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toolkit import stats as ours
+from toolkit.errors import InputError
+from toolkit.prompts.adaptive import at_random, by_variance
+
+COLUMNS = ["model", "base", "length_bin", "score"]
+DESIGNS = [
+    ours.BenchmarkDesign("random", at_random, calibrated=False),
+    ours.BenchmarkDesign("random, calibrated", at_random),
+    ours.BenchmarkDesign("adaptive", by_variance),
+]
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    return ours.simulated_bank(7)
+
+
+def test_the_whole_bank_is_known_exactly(simulated):
+    bank, scores = simulated
+    found = ours.sequential_comparison(scores, bank, target_width=0.1)
+    truth = scores.groupby("model")["score"].mean()
+    assert [one.estimate for one in found.models] == pytest.approx(truth.to_list())
+    assert found.stop
+    assert found.width == pytest.approx(0, abs=1e-6)
+    assert len(found.differences) == 6
+    assert found.cost == pytest.approx(bank["cost"].sum())
+
+
+@pytest.mark.parametrize("covariates", [(), ("history",)])
+def test_a_part_of_the_bank_with_the_same_shift_everywhere_gives_the_shift(simulated, covariates):
+    """Weights add up to 1 whatever is known in advance, and differences of means are means of differences."""
+    bank, scores = simulated
+    half = scores[scores["base"].isin(bank["base"][::2])]
+    more = pd.concat(
+        [half, half[half["model"] == "model 1"].assign(model="better").eval("score = score + 0.5")]
+    )
+    found = ours.sequential_comparison(more, bank, target_width=0.3, covariates=covariates)
+    means = {one.name: one.estimate for one in found.models}
+    assert means["better"] - means["model 1"] == pytest.approx(0.5)
+    for one in found.differences:
+        first, second = one.name.split(" - ")
+        assert one.estimate == pytest.approx(means[first] - means[second])
+
+
+def test_asking_stops_when_the_widest_difference_is_as_narrow_as_wanted(simulated):
+    bank, scores = simulated
+    half = scores[scores["base"].isin(bank["base"][::2])]
+    width = ours.sequential_comparison(half, bank, target_width=1.0).width
+    for target, stop in ((width * 1.001, True), (width * 0.999, False)):
+        found = ours.sequential_comparison(half, bank, target_width=target)
+        assert found.stop is stop
+        assert max(one.high - one.low for one in found.differences) == pytest.approx(width, rel=0.002)
+    early = ours.sequential_comparison(half, bank, target_width=width / 2)
+    assert early.information == pytest.approx(0.25)
+    assert (
+        max(one.high - one.low for one in early.differences) > 2 * width
+    )  # O'Brien-Fleming looks hard at first
+
+
+def test_more_looks_cost_width_and_one_costs_least(simulated):
+    bank, scores = simulated
+    half = scores[scores["base"].isin(bank["base"][::2])]
+    widths = [
+        ours.sequential_comparison(half, bank, target_width=1.0, looks=looks).width
+        for looks in (1, 4, 10, None)
+    ]
+    assert widths == sorted(widths)
+    assert widths[-1] / widths[0] == pytest.approx(1.15, abs=0.02)
+
+
+def test_a_base_that_some_model_has_not_answered_is_missing(simulated):
+    bank, scores = simulated
+    some = scores[scores["base"].isin(bank["base"][::2])]
+    hole = (some["base"] == "base_004") & (some["model"] == "model 2") & (some["length_bin"] == "L")
+    found = ours.sequential_comparison(some.assign(score=some["score"].mask(hole)), bank, target_width=1.0)
+    whole = ours.sequential_comparison(some[some["base"] != "base_004"], bank, target_width=1.0)
+    assert {one.missing for one in found.differences} == {1}
+    assert [one.estimate for one in found.models] == pytest.approx([one.estimate for one in whole.models])
+    assert "1 base without a score" in found.notes[0]
+
+
+@pytest.mark.parametrize("bases", [0, 1, 11])
+def test_too_few_bases_give_no_number_and_do_not_stop(simulated, bases):
+    bank, scores = simulated
+    few = scores[scores["base"].isin(bank["base"][::9][:bases])]
+    found = ours.sequential_comparison(few, bank, target_width=5.0)
+    assert not found.stop
+    assert all(
+        one.estimate is None and "fewer than 12" in one.note for one in (*found.models, *found.differences)
+    )
+
+
+def test_one_model_has_a_mean_and_no_difference(simulated):
+    bank, scores = simulated
+    found = ours.sequential_comparison(scores[scores["model"] == "model 1"], bank, target_width=0.2)
+    assert found.differences == ()
+    assert found.frame()["name"].tolist() == ["model 1"]
+
+
+def test_models_that_score_alike_so_far_are_asked_on(simulated):
+    """All at the ceiling: the width is 0, and says nothing of the bases to come."""
+    bank, scores = simulated
+    alike = scores.assign(score=5.0)
+    part = ours.sequential_comparison(alike[alike["base"].isin(bank["base"][::2])], bank, target_width=0.3)
+    assert not part.stop
+    assert any("ask more" in note for note in part.notes)
+    assert ours.sequential_comparison(alike, bank, target_width=0.3).stop
+    twice = pd.concat([scores, scores[scores["model"] == "model 1"].assign(model="model 1 again")])
+    found = ours.sequential_comparison(twice[twice["base"].isin(bank["base"][::3])], bank, target_width=2)
+    assert next(one for one in found.differences if one.name.endswith("1 again")).high == pytest.approx(
+        0, abs=1e-6
+    )
+
+
+def test_what_cannot_be_used_is_said_in_one_line(simulated):
+    bank, scores = simulated
+    for table, columns, message in (
+        (bank.drop(columns="base"), (), "lack the column base"),
+        (pd.concat([bank, bank]), (), "a base twice"),
+        (bank.assign(cost=0.0), (), "not above 0"),
+        (bank.assign(history=np.nan), ("history",), "covariate is empty"),
+        (bank.iloc[:50], (), "is not in the bank"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ours.sequential_comparison(scores, table, target_width=0.3, covariates=columns)
+    for wrong in ({"target_width": 0}, {"confidence": 1}, {"looks": 0}):
+        with pytest.raises(InputError, match="sequential"):
+            ours.sequential_comparison(scores, bank, **wrong)
+    with pytest.raises(InputError, match="has no score of every model"):
+        ours.benchmark_designs(scores[scores["base"] != "base_003"], bank, DESIGNS, target_width=0.3)
+
+
+def test_the_choice_does_not_bias_what_is_chosen():
+    """Costs and scores go together and spreads are skewed; over seeds the mean is that of the bank to 4 errors."""
+    dice = np.random.default_rng(5)
+    size = np.exp(dice.normal(0, 0.6, 100))
+    strata = np.repeat(["u", "v"], 50)
+    bank = pd.DataFrame({"base": range(100), "scenario": strata, "cost": size})
+    values = np.column_stack([size * np.where(strata == "u", 1.0, 1.5) / 4, np.zeros(100)])
+    names, read = ["x", "y"], ours.read_bank(bank)
+    errors = []
+    for seed in range(150):
+        asked = np.empty(0, dtype=int)
+        while len(asked) < 40:
+            asked = np.append(asked, by_variance(read, asked, asked, values[asked], seed, 4))
+        rows = [(m, int(i), "S", values[i, k]) for i in asked for k, m in enumerate(names)]
+        found = ours.sequential_comparison(pd.DataFrame(rows, columns=COLUMNS), bank)
+        errors.append(found.differences[0].estimate - values[:, 0].mean())
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(len(errors))
+
+
+def test_adaptive_costs_less_than_random_where_there_is_structure():
+    found = ours.simulate_designs(DESIGNS, target_width=0.3, seeds=12)
+    ratio = {name: of[2].estimate for name, of in found.results.items()}
+    assert ratio["random"] == 1
+    assert ratio["adaptive"] < 0.95
+    assert found.results["adaptive"][3].estimate > 0.85
+    assert len(found.trials) == 36
+    again = ours.simulate_designs(DESIGNS, target_width=0.3, seeds=12)
+    pd.testing.assert_frame_equal(found.trials, again.trials)
+
+
+def test_the_benchmark_of_a_table_is_held_against_its_own_means(simulated):
+    bank, scores = simulated
+    found = ours.benchmark_designs(scores, bank, DESIGNS, target_width=0.35, seeds=3)
+    frame = found.frame()
+    assert set(frame["design"]) == {"random", "random, calibrated", "adaptive"}
+    assert frame["estimate"].notna().all()
+    assert found.trials["tau"].between(-1, 1).all()
+    assert set(found.to_dict()) == {"target_width", "results", "notes"}
+    everything = ours.benchmark_designs(scores, bank, DESIGNS[2:], target_width=1e-9, seeds=1)
+    assert everything.trials.loc[0, ["bases", "tau"]].tolist() == [100, 1.0]
+    assert everything.trials["score_error"][0] == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("bank", "most", "least"),
+    [
+        ({"structure": False}, 1.02, 0.93),
+        ({}, 0.92, 0.80),
+        ({"history": True, "shared": 0.6}, 0.76, 0.60),
+    ],
+    ids=["no structure", "scenarios and categories", "history explains 60 %"],
+)
+def test_two_hundred_simulated_studies(bank, most, least):
+    """Measured: the share of the cost of random common items, and the coverage that was promised."""
+    found = ours.simulate_designs(DESIGNS, target_width=0.3, seeds=200, **bank).results["adaptive"]
+    assert least < found[2].estimate < most
+    assert 0.94 <= found[3].estimate <= 0.97
+
+
+def test_abilities_follow_answers_and_stay_finite():
+    a, b = [1.0, 2.0, 1.5], [-1.0, 0.0, 1.0]
+    low, middle, high = (ours.ability(a, b, [x] * 3) for x in (0, 0.5, 1))
+    assert low.estimate < middle.estimate < high.estimate
+    assert ours.ability([], [], []).estimate == 0
+    whole = ours.bank_scores(a, b, [1, 0.5, 0])
+    assert (whole.low, whole.estimate, whole.high) == pytest.approx((0.5, 0.5, 0.5))
+    for wrong in (([1], [0, 1], [1]), ([0], [0], [1]), ([1], [0], [2])):
+        with pytest.raises(InputError, match="item response"):
+            ours.ability(*wrong)
+
+
+def test_an_ability_is_the_root_of_the_gradient_of_the_posterior():
+    """Grid search is the oracle."""
+    a, b, y = np.array([0.7, 1.9, 1.2]), np.array([0.3, -1.0, 2.0]), np.array([1, 0, 0.4])
+    grid = np.linspace(-4, 4, 80_001)
+    p = 1 / (1 + np.exp(-a[:, None] * (grid - b[:, None])))
+    posterior = (y[:, None] * np.log(p) + (1 - y)[:, None] * np.log(1 - p)).sum(axis=0) - grid**2 / 2
+    assert ours.ability(a, b, y).estimate == pytest.approx(grid[posterior.argmax()], abs=1e-4)
+
+
+def test_taxonomy_of_the_whole_bank_and_of_one_scenario(simulated):
+    bank, scores = simulated
+    prompts = scores[["base", "length_bin"]].drop_duplicates().merge(bank.assign(csf=None), on="base")
+    whole = ours.sample_taxonomy(prompts, bank["base"].tolist(), scores=scores)
+    assert {one.estimate for one in whole.coverage} == {1.0}
+    assert whole.divergence.estimate == pytest.approx(0, abs=1e-12)
+    assert whole.divergence.p_value == 1
+    one = ours.sample_taxonomy(prompts, bank["base"][:20].tolist(), permutations=199)
+    assert [found.estimate for found in one.coverage] == pytest.approx([1 / 3, 9 / 22, 1, 1, 9 / 22])
+    assert one.divergence.p_value < 0.05
+    assert one.items == ()
+
+
+def test_novelty_ceiling_and_item_total():
+    prompts = pd.DataFrame({"base": list("abc"), "length_bin": "S", "scenario": "x"})
+    rows = [
+        (m, base, "S", s)
+        for base, of in {"a": (5, 5, 5), "b": (1, 2, 3), "c": (2, 3, 4)}.items()
+        for m, s in zip("xyz", of, strict=True)
+    ]
+    found = ours.sample_taxonomy(
+        prompts,
+        ["c", "a", "b"],
+        by=("scenario",),
+        scores=pd.DataFrame(rows, columns=COLUMNS),
+        similarity=[[1, 0, 0.5], [0, 1, 1], [0.5, 1, 1]],
+    )
+    assert found.novelty == pytest.approx((1, 0.5, 0))
+    assert [one.estimate for one in found.items] == pytest.approx([0.5, 1 / 3, 1.0])
+    assert found.items[2].note.startswith("1 base on which all models score alike has none; over 3 models")
+    for wrong in ([], ["q"], ["a", "a"]):
+        with pytest.raises(InputError, match="taxonomy"):
+            ours.sample_taxonomy(prompts, wrong, by=("scenario",))
+    with pytest.raises(InputError, match="one row and column a base"):
+        ours.sample_taxonomy(prompts, ["a"], by=("scenario",), similarity=np.eye(2))

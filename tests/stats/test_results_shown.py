@@ -1,0 +1,78 @@
+"""What results show of themselves as the last line of a cell."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toolkit.stats import compare_lengths, compare_models, mixed_model, pareto, reliability
+from toolkit.stats.result import Estimate, Result
+
+
+@dataclass(frozen=True)
+class OneResult(Result):
+    """A result of some estimates."""
+
+    found: tuple[Estimate, ...]
+
+
+def runs() -> pd.DataFrame:
+    dice = np.random.default_rng(5)
+    rows = [
+        (m, f"b{b}", n, s) for m in ("one", "<b>two</b>") for b in range(12) for n in "SML" for s in ["SOC"]
+    ]
+    frame = pd.DataFrame(rows, columns=["model", "base", "length_bin", "scenario"])
+    frame["prompt_id"] = frame["base"] + frame["length_bin"]
+    frame["composite"] = dice.uniform(2, 4, len(frame))
+    return frame.assign(repeat=1, aud_cost=0.01, text_cluster=frame["base"])
+
+
+def ratings() -> pd.DataFrame:
+    dice = np.random.default_rng(6)
+    rows = [(f"b{a}", judge, d) for a in range(20) for judge in "xyz" for d in ("clarity", "composite")]
+    frame = pd.DataFrame(rows, columns=["target", "judge", "dimension"])
+    return frame.assign(score=dice.uniform(1, 5, len(frame)))
+
+
+@pytest.mark.parametrize("make", [compare_lengths, compare_models, mixed_model, pareto])
+def test_every_result_shows_itself_in_twenty_lines_and_as_inert_html(make: object) -> None:
+    found = make(runs())  # type: ignore[operator]
+    text, html = repr(found), found._repr_html_()
+    assert 3 <= len(text.splitlines()) <= 20
+    assert "<b>" not in html
+    assert "<script" not in html
+    rows = list(found.headline())
+    words = rows[0][1].sentence() if rows else found.sentence()
+    assert text.splitlines()[-1][:60] == words[:60]
+
+
+def test_the_composite_and_absolute_agreement_come_first() -> None:
+    text = repr(reliability(ratings())).splitlines()
+    assert text[0] == "Reliability"
+    assert text[1].split()[:2] == ["composite", "ICC(A,1)"]
+    assert not any("clarity" in line for line in text)
+    assert re.search(r"further rows: \.frame\(\)", "\n".join(text))
+
+
+def test_no_row_one_row_and_one_without_a_number() -> None:
+    assert repr(OneResult(())).startswith("One result\n")
+    assert "<strong>One result</strong>" in OneResult(())._repr_html_()
+    ninety = OneResult((Estimate("M-S", 0.3, 0.1, 0.5, "TOST", confidence=0.9),))
+    assert "[0.100, 0.500] (90%)" in repr(ninety)
+    assert "[0.100, 0.500] (90%)" in ninety._repr_html_()
+    one = OneResult((Estimate("M-S", 0.3, 0.1, 0.5, "t", n={"bases": 12}),))
+    assert "M-S = 0.300, 95% interval [0.100, 0.500] (t); n = 12 bases." in repr(one)
+    assert one._repr_html_().count("<svg") == 1
+    none = OneResult((Estimate("M-S", None).not_estimable("one base <i>only</i>"),))
+    assert "one base" in repr(none)
+    assert "<i>" not in none._repr_html_()
+
+
+def test_an_interval_is_drawn_where_it_lies() -> None:
+    pair = OneResult((Estimate("a", -1.0, -2.0, 0.0), Estimate("b", 1.0, 0.0, 2.0)))
+    centres = [float(x) for x in re.findall(r'cx="([\d.]+)"', pair._repr_html_())]
+    assert centres == [40.0, 110.0]  # 150 pixels wide, 5 at either end, for -2 to 2

@@ -1,0 +1,159 @@
+"""Required elements of a good answer: looked for by judges, kept, read strictly, and held against the rubric."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import pearsonr
+from small_study import CTI_ONLY, STUDY
+from stub_server import StubServer
+
+import toolkit.prompts.dataset as dataset_module
+from toolkit.elements import ask_elements, elements_of
+from toolkit.judges.elements import parse_elements
+from toolkit.judges.parse import Unreadable
+from toolkit.stats import required_elements
+from toolkit.store import embedded
+from toolkit.study import Study
+
+SHIPPED = Path(dataset_module.__file__).parent / "data" / "rq1_controlled"
+ELEMENTS = ("Names the host", "States the clock began on Monday")
+
+
+def verdicts(body: dict[str, Any]) -> str:
+    """Answer a rubric by fours and elements by finding every second one; the third judge answers in prose."""
+    asked = body["messages"][1]["content"] if len(body["messages"]) > 1 else ""
+    names = re.findall(r"^(e\d+): ", asked, re.MULTILINE)
+    if not names:
+        schema = body["response_format"]["json_schema"]["schema"]
+        return json.dumps({name: "why" if name == "reasons" else 4 for name in schema["properties"]})
+    if body["model"] == "judge-c":
+        return "They are all there."
+    return json.dumps({name: "present" if number % 2 else "absent" for number, name in enumerate(names)})
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[Study]:
+    """Two bases of the shipped dataset, answered by a scripted model and judged over a real client."""
+    folder = tmp_path / "two"
+    folder.mkdir()
+    for name in ("academic_soc_007", "academic_soc_012"):
+        shutil.copy(SHIPPED / f"{name}.toml", folder)
+    with StubServer(answer=verdicts) as server:
+        text = STUDY.replace(CTI_ONLY, "").format(settings='dataset = "two"', judges="")
+        for judge in "abc":
+            price = "usd_per_million_input = 1.0, usd_per_million_output = 1.0"
+            own = f'provider = "openai", base_url = "{server.openai_url}", structured = true, {price}'
+            text = text.replace(
+                f'name = "judge-{judge}", provider = "scripted"', f'name = "judge-{judge}", {own}'
+            )
+        (tmp_path / "study.toml").write_text(text)
+        opened = Study.load(tmp_path / "study.toml")
+        opened.server = server  # type: ignore[attr-defined]
+        try:
+            yield opened
+        finally:
+            opened.close()
+            embedded.stop(opened.plan.store_folder)
+
+
+def test_judges_find_elements_and_are_asked_once(
+    study: Study, toolkit: Callable[..., tuple[int, str, str]]
+) -> None:
+    """Shares and what is absent are in the store, an unreadable judge is missing and not zero, again is free."""
+    study.execute(progress=False)
+    found = ask_elements(study.plan, study.store, progress=False)
+    assert len(found) == 6 * 3
+    required = elements_of(study.plan)
+    frame = study.elements()
+    assert set(frame["judge"]) == {"primary", "secondary", "tertiary"}
+    read = frame[frame["judge"] != "tertiary"]
+    runs = study.runs().set_index("run_id")
+    for row in read.itertuples():
+        elements = required[runs.loc[row.run_id, "prompt_id"]]
+        assert row.required == len(elements)
+        assert row.share == pytest.approx(len(elements[1::2]) / len(elements))
+        assert row.absent.split("; ") == list(elements[::2])
+    unread = frame[frame["judge"] == "tertiary"]
+    assert unread["share"].isna().all()
+    assert unread["failure"].str.startswith("prose").all()
+    assert len(study.judgements()) == 6 * 3  # the rubric's are not mixed with them
+    before = study.server.count  # type: ignore[attr-defined]
+    ask_elements(study.plan, study.store, progress=False)
+    assert study.server.count == before  # type: ignore[attr-defined]
+    result = study.required_elements()
+    assert [one.missing for one in result.shares] == [0, 0, 0]
+    code, out, _ = toolkit("judges", "elements", study.path)
+    assert code == 0
+    assert out.startswith("elements  18 judgements, 6 unreadable, 0 unanswered")
+
+
+def test_a_dataset_without_elements_is_refused(
+    tmp_path: Path, toolkit: Callable[..., tuple[int, str, str]]
+) -> None:
+    """One line that says what to do."""
+    path = tmp_path / "study.toml"
+    path.write_text(STUDY.format(settings="", judges=""))
+    code, _, err = toolkit("judges", "elements", path)
+    assert (code, err.count("\n")) == (2, 1)
+    assert (
+        'dataset demo names no required elements; give its bases the key elements, or take dataset = "rq1'
+        in err
+    )
+    embedded.stop(tmp_path / "results" / ".store")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ('{"e1": "present"}', "missing key"),
+        ('{"e1": "present", "e2": "absent", "e3": "present"}', "extra key"),
+        ('{"e1": "yes", "e2": "absent"}', "not a verdict"),
+        ('{"e1": true, "e2": "absent"}', "not a verdict"),
+        ("", "empty"),
+        ("Both are present.", "prose"),
+    ],
+)
+def test_what_is_not_a_verdict_for_each_is_unreadable(said: str, reason: str) -> None:
+    """A verdict that is missing is no absent element."""
+    with pytest.raises(Unreadable, match=reason):
+        parse_elements(said, "stop", ELEMENTS)
+    assert parse_elements('{"e1": "present", "e2": "absent"}', "stop", ELEMENTS).scores == {"share": 0.5}
+
+
+def test_shares_and_correlation_are_those_of_the_runs() -> None:
+    """Judges' means first, against numpy and scipy; runs nobody could read are missing; none at all is no number."""
+    rng = np.random.default_rng(5)
+    runs = pd.DataFrame({"run_id": [f"r{i}" for i in range(12)], "composite": rng.uniform(1, 5, 12)})
+    runs["composite_strict"] = runs["composite"]
+    rows = [
+        {
+            "run_id": f"r{i}",
+            "cluster": f"b{i // 3}",
+            "length_bin": "SML"[i % 3],
+            "judge": judge,
+            "share": share,
+        }
+        for i in range(12)
+        for judge, share in zip("pq", rng.uniform(0, 1, 2), strict=True)
+    ]
+    elements = pd.DataFrame(rows)
+    elements.loc[elements["run_id"] == "r0", "share"] = np.nan
+    found = required_elements(elements, runs)
+    means = elements.groupby("run_id")["share"].mean().dropna()
+    expected = pearsonr(means, runs.set_index("run_id").loc[means.index, "composite"])[0]
+    assert found.rubric[0].estimate == pytest.approx(expected)
+    assert found.rubric[0].missing == 1
+    of_s = elements[(elements["length_bin"] == "S")].groupby("run_id")["share"].mean()
+    assert found.shares[0].estimate == pytest.approx(of_s.mean())
+    assert (found.shares[0].missing, found.shares[0].n) == (1, {"bases": 3, "answers": 3})
+    nothing = required_elements(elements.iloc[:0], runs)
+    assert [one.estimate for _, one in nothing.rows()] == [None] * 3

@@ -1,0 +1,112 @@
+"""The required elements of a study's bases, looked for in its replies by its judges, beside the rubric."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from toolkit.errors import InputError
+from toolkit.judges.elements import CONTENT, DIGEST, INSTRUMENT, elements_request, find_elements
+from toolkit.judges.judgement import Judgement
+from toolkit.judges.request import JudgeSpec
+from toolkit.models.base import Ask, ModelRequest
+from toolkit.pipeline import ask_study
+from toolkit.plan import Plan, PlannedRun
+from toolkit.store.records import judgement_record, reply_texts, stored_runs
+from toolkit.words import Summary, counted
+
+if TYPE_CHECKING:
+    from toolkit.store.connection import Store
+    from toolkit.study import Study
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reply, what its base requires, and one judge that looks for it."""
+
+    run: PlannedRun
+    run_id: str
+    text: str
+    elements: Sequence[str]
+    judge: JudgeSpec
+    related: bool
+
+    @property
+    def request(self) -> ModelRequest:
+        """What the judge is asked."""
+        return elements_request(self.judge, self.elements, self.run.prompt.text, self.text)
+
+
+def elements_of(plan: Plan) -> Mapping[str, Sequence[str]]:
+    """Return the required elements by prompt, where the dataset tells them."""
+    return {p.prompt_id: p.metadata["elements"] for p in plan.dataset.prompts if p.metadata.get("elements")}
+
+
+def element_targets(plan: Plan, store: Store) -> tuple[Target, ...]:
+    """Return every stored reply of a base with elements, once for each judge; nothing is asked."""
+    required = elements_of(plan)
+    if not required:
+        raise InputError(
+            f"study {plan.study.name}: dataset {plan.dataset.name} names no required elements; give its bases the key "
+            'elements, or take dataset = "rq1_controlled"'
+        )
+    stored = stored_runs(store, plan.study.name, plan.call_ids)
+    whole = {key: run for key, run in stored.items() if not (run.failure or run.excluded)}
+    texts = reply_texts(store, whole.values())
+    return tuple(
+        Target(
+            run,
+            found.run_id,
+            texts.get(found.blob_id or "", ""),
+            required[run.prompt.prompt_id],
+            spec.of_run(run.repeat),
+            run.model in spec.related,
+        )
+        for run in plan.runs
+        if (found := whole.get(run.key)) and run.prompt.prompt_id in required
+        for spec in plan.judges_of(run.model).values()
+    )
+
+
+def ask_elements(plan: Plan, store: Store, *, progress: bool = True) -> tuple[Judgement, ...]:
+    """Have every judge look for the required elements in every reply; what the ledger has is not asked again."""
+    targets = element_targets(plan, store)
+    store.add_rubric(DIGEST, INSTRUMENT, DIGEST[:12], CONTENT)
+
+    async def work(ask: Ask, stop: threading.Event) -> tuple[Judgement, ...]:
+        async def one(target: Target) -> Judgement:
+            found = await find_elements(
+                target.text,
+                target.run.prompt.text,
+                target.elements,
+                judge=target.judge,
+                ask=ask,
+                related=target.related,
+            )
+            if found.answered:
+                store.writer.post(judgement_record(target.run_id, plan.study.name, found))
+            return found
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(target)) for target in targets]
+        return tuple(task.result() for task in tasks)
+
+    return ask_study(plan, store, work, requests=[target.request for target in targets], progress=progress)
+
+
+def elements_summary(study: Study, found: Sequence[Judgement]) -> Summary:
+    """Say what the judges found, and how far it agrees with the rubric; exit code 1 where a judge did not answer."""
+    result = study.required_elements()
+    unanswered = sum(not one.answered for one in found)
+    unread = sum(one.failed and one.answered for one in found)
+    lines = [f"elements  {counted(len(found), 'judgements')}, {unread} unreadable, {unanswered} unanswered"]
+    fields = {
+        "judgements": len(found),
+        "unreadable": unread,
+        "unanswered": unanswered,
+        "elements": result.to_dict(),
+    }
+    return Summary(fields, "\n".join([*lines, result.sentence()]), int(unanswered > 0))

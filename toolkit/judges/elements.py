@@ -1,0 +1,78 @@
+"""Which required elements of a good answer a reply has: a second instrument, which knows no rubric and no scale."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from toolkit.judges.judgement import Judgement, with_costs
+from toolkit.judges.parse import Parsed, Unreadable, check_keys, one_object, quoted
+from toolkit.judges.request import JudgeSpec, ask_and_read, compact_json, fence_code, object_schema
+from toolkit.judges.rubric import fill, shipped_words
+from toolkit.models.base import Ask, Message, ModelRequest
+
+INSTRUMENT: Final = "elements"
+PRESENT: Final = "present"
+_VERDICTS: Final = (PRESENT, "absent")
+_WORDS: Final = shipped_words("elements")
+CONTENT: Final = json.dumps(_WORDS, sort_keys=True)
+DIGEST: Final = hashlib.sha256(CONTENT.encode()).hexdigest()
+"""What the judgements of this instrument carry where others carry the hash of their rubric."""
+
+
+def elements_request(judge: JudgeSpec, elements: Sequence[str], task: str, response: str) -> ModelRequest:
+    """Return the request that asks one judge which of some elements a reply has."""
+    names = _names(elements)
+    values = {
+        "nonce": fence_code(task, response, judge.seed),
+        "task": task,
+        "response": response,
+        "elements": "\n".join(f"{name}: {element}" for name, element in zip(names, elements, strict=True)),
+        "names": ", ".join(names),
+    }
+    verdict = {"type": "string", "enum": list(_VERDICTS)}
+    schema = compact_json(object_schema(dict.fromkeys(names, verdict)))
+    messages = (
+        Message("system", fill(_WORDS["instructions"], values)),
+        Message("user", fill(_WORDS["template"], values)),
+    )
+    return judge.request(messages, schema)
+
+
+def parse_elements(text: str, finish_reason: str, elements: Sequence[str]) -> Parsed:
+    """Read which elements a judge found: exactly one verdict for each, or raise `Unreadable`."""
+    answer, names = one_object(text, finish_reason), _names(elements)
+    check_keys(answer, names)
+    for name in names:
+        if answer[name] not in _VERDICTS:
+            raise Unreadable("not a verdict", quoted(f"{name}: {answer[name]}"))
+    absent = [element for name, element in zip(names, elements, strict=True) if answer[name] != PRESENT]
+    share = 1 - len(absent) / len(elements)
+    return Parsed({"share": share}, detail={"required": len(elements), "absent": absent})
+
+
+async def find_elements(
+    response: str, task: str, elements: Sequence[str], *, judge: JudgeSpec, ask: Ask, related: bool = False
+) -> Judgement:
+    """Have one judge look for the required elements in one reply."""
+    request = elements_request(judge, elements, task, response)
+    heard = await ask_and_read(request, lambda text, end: parse_elements(text, end, elements), ask)
+    found = Judgement(
+        judge=judge.role,
+        model=judge.name,
+        rubric=INSTRUMENT,
+        rubric_digest=DIGEST,
+        scores=heard.read.scores if heard.read else None,
+        reason=heard.reason,
+        call_id=heard.call_id,
+        related=related,
+        repaired=len(heard.answers) > 1,
+        detail=heard.read.detail if heard.read else None,
+    )
+    return with_costs(found, heard.answers)
+
+
+def _names(elements: Sequence[str]) -> list[str]:
+    return [f"e{number}" for number in range(1, len(elements) + 1)]

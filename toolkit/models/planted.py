@@ -1,0 +1,81 @@
+"""A scripted model or judge whose truth is written in the study file, so that what a study finds can be held to it.
+
+A model's reply carries its quality in words; a judge reads it there and scores it with its own severity and noise. No
+language model answers anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toolkit.errors import ModelError
+from toolkit.models.base import ModelRequest
+from toolkit.models.tokens import count_tokens
+from toolkit.words import DIMENSIONS, LENGTH_BINS, SCALE
+
+BASE_SD: Final = 0.35  # of how hard bases are, the same for every model and length
+OWN_SD: Final = 0.25  # of a reply about what its model, base and length make of it
+JUDGE_SD: Final = 0.3  # of one judge's score of one dimension
+_TOLD: Final = re.compile(r"case ([0-9a-f]{12}), planted quality (-?\d+\.\d+)")
+
+
+def planted_answer(truth: Mapping[str, float], request: ModelRequest, example: Any) -> str:
+    """Return the reply of a model, or the scores of a judge where a schema is asked for.
+
+    Parameters
+    ----------
+    truth
+        level (mean quality at S, score points), m_minus_s and l_minus_m (what a longer prompt adds), severity (what
+        a judge takes off) and failures (share of requests that fail).
+    request
+        What is drawn depends on who is asked, the repeat, and the opening and length of the prompt: a fact that is
+        worded otherwise changes no truth.
+    example
+        What would follow the schema, whose scores are then set; None where there is no schema.
+
+    Raises
+    ------
+    ModelError
+        For the planted share of requests.
+    """
+    text = request.messages[-1].content
+    told = None if example is None else _TOLD.search(text)
+    if example is not None and told is None:
+        return json.dumps(example)
+    length_bin = _length_bin(text) if told is None else ""
+    opening = next((line for line in text.splitlines() if line.strip()), "")
+    about = told[1] if told else f"{opening} {length_bin}"
+    who = (request.model, request.endpoint, request.repeat)
+    case = hashlib.sha256(json.dumps([about, *who]).encode()).hexdigest()[:12]
+    dice = random.Random(case)
+    if dice.random() < truth["failures"]:
+        raise ModelError("planted: this reply is one of those that fail", reason="planted_failure")
+    if told:
+        level = float(told[2]) - truth["severity"]
+        scores = {name: _half(level + dice.gauss(0, JUDGE_SD)) for name in DIMENSIONS}
+        return json.dumps({name: scores.get(name, _reason(scores)) for name in example})
+    added = {"S": 0.0, "M": truth["m_minus_s"], "L": truth["m_minus_s"] + truth["l_minus_m"]}[length_bin]
+    level = truth["level"] + added + random.Random(opening).gauss(0, BASE_SD) + dice.gauss(0, OWN_SD)
+    facts = [line for line in text.splitlines() if line.startswith("- ")]
+    used = dice.sample(facts, min(len(facts), dice.randint(2, 5)))
+    said = "\n".join(f"{place}. To be dealt with: {line[2:]}" for place, line in enumerate(used, 1))
+    return f"No language model wrote this reply (case {case}, planted quality {level:.2f}).\n{said}"
+
+
+def _length_bin(prompt: str) -> str:
+    tokens = count_tokens(prompt)
+    return min(LENGTH_BINS, key=lambda name: abs(tokens - sum(LENGTH_BINS[name]) / 2))
+
+
+def _half(score: float) -> float:
+    return min(max(round(score * 2) / 2, 0.5), SCALE[1])
+
+
+def _reason(scores: Mapping[str, float]) -> str:
+    low = min(scores, key=scores.__getitem__)
+    return f"Scripted: weakest in {low.replace('_', ' ')}."

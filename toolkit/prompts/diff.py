@@ -1,0 +1,85 @@
+"""What changed between two versions of a dataset, prompt by prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import Final
+
+from toolkit.prompts.dataset import Dataset, Prompt, load_dataset
+from toolkit.words import Summary, counted, one_line
+
+LABELS: Final = ("scenario", "category", "length_bin", "base", "token_count")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A prompt that is ``added``, ``removed`` or ``changed``: how its labels, its text and its elements changed."""
+
+    kind: str
+    prompt_id: str
+    labels: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+
+def diff_datasets(before: Dataset, after: Dataset) -> tuple[Change, ...]:
+    """Return the prompts that two versions of a dataset do not share, in the order of the later, removed ones last.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> demo = load_dataset("demo")
+    >>> less = replace(demo, prompts=demo.prompts[1:])
+    >>> [(change.kind, change.prompt_id) for change in diff_datasets(demo, less)]
+    [('removed', 'academic_soc_001_s')]
+    """
+    old = {prompt.prompt_id: prompt for prompt in before.prompts}
+    new = {prompt.prompt_id: prompt for prompt in after.prompts}
+    changes = [_change(old.get(name), prompt) for name, prompt in new.items()]
+    changes += [Change("removed", name) for name in old if name not in new]
+    return tuple(change for change in changes if change)
+
+
+def _change(old: Prompt | None, new: Prompt) -> Change | None:
+    if old is None:
+        return Change("added", new.prompt_id)
+    labels = [(name, getattr(old, name), getattr(new, name)) for name in LABELS]
+    known = [name for name in {**old.metadata, **new.metadata} if name != "base_scenario"]
+    labels += [(name, old.metadata.get(name), new.metadata.get(name)) for name in known]
+    told = tuple(f"{name}: {was} -> {now}" for name, was, now in labels if was != now)
+    lines = tuple(list(unified_diff(old.text.splitlines(), new.text.splitlines(), lineterm="", n=0))[2:])
+    return Change("changed", new.prompt_id, told, lines) if told or lines else None
+
+
+def diff_summary(before: str | Path, after: str | Path) -> Summary:
+    """Compare two datasets and say what changed: what `toolkit prompts diff` prints; exit code 1 when they differ."""
+    one, other = (load_dataset(source, check_ranges=False) for source in (before, after))
+    changes = diff_datasets(one, other)
+    counts = {
+        kind: sum(change.kind == kind for change in changes) for kind in ("added", "removed", "changed")
+    }
+    told = ", ".join(f"{counted(count, 'prompts')} {kind}" for kind, count in counts.items())
+    fields = {
+        "before": _named(one),
+        "after": _named(other),
+        **counts,
+        "changes": [asdict(change) for change in changes],
+    }
+    last = f"{one.name} {one.version} ({one.digest[:12]}) -> {other.name} {other.version} ({other.digest[:12]}): {told}"
+    return Summary(fields, "\n".join([*_lines(changes), one_line(last, 400)]), 1 if changes else 0)
+
+
+def _named(dataset: Dataset) -> dict[str, str]:
+    date = dataset.date.isoformat() if dataset.date else ""
+    about = {"version": dataset.version, "digest": dataset.digest, "date": date, "focus": dataset.focus}
+    return {"name": dataset.name, **about}
+
+
+def _lines(changes: tuple[Change, ...]) -> Iterator[str]:
+    for change in changes:
+        yield one_line(f"{change.kind}: {change.prompt_id}", 200)
+        for line in (*change.labels, *change.lines):
+            if not line.startswith("@@"):
+                yield f"  {one_line(line, 200)}"

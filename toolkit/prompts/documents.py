@@ -1,0 +1,226 @@
+"""Documents that prompts are written from: read as text, quotes found in them, and what a quote must hold of a fact.
+
+Whatever stands in a document is material: it is read, compared and quoted, and nothing in it is carried out.
+"""
+
+from __future__ import annotations
+
+import calendar
+import hashlib
+import logging
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from toolkit.errors import InputError
+from toolkit.words import one_line
+
+SUFFIXES: Final = (".md", ".markdown", ".txt", ".pdf")
+LONGEST: Final = 200_000
+"""Characters that a document may have: one request holds all of it, some 50,000 tokens."""
+SHORTEST_QUOTE: Final = 4
+"""Words from which a quote says something: the word "the" stands in every document."""
+
+_LIGATURES: Final = {"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"}
+_ALIKE: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u00b4", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u2033\u00ab\u00bb", '"'),
+        **dict.fromkeys("*`", ""),  # emphasis and code of Markdown
+    }
+)
+# Begins where a word does: a hostile text of one long word must not be searched from each of its letters.
+_HYPHENATED: Final = re.compile(r"(?<!\w)(\w+)[-\u2010]\n[ \t]*(\w+)")
+_BETWEEN_LETTERS: Final = re.compile(r"(?<=[^\W\d_])-\s*(?=[^\W\d_])")
+_EDGE: Final = 2  # lines at the top and the foot of a page that may be a running head or a page number
+_PAGE: Final = re.compile(r"(?:page )?(?:- ?)?\d{1,4}(?: ?-)?(?: ?(?:of|/) ?\d{1,4})?", re.IGNORECASE)
+_SMALL: Final = {
+    word: str(number)
+    for number, word in enumerate(
+        ["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"], 2
+    )
+}
+_COUNTING: Final = re.compile(
+    rf"\b(?:{'|'.join(_SMALL)}|(?:thir|four|fif|six|seven|eigh|nine)teen|"
+    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty|hundreds?|thousands?|[mb]illions?|dozens?|half|twice)\b",
+    re.IGNORECASE,
+)
+_DAY_NAMES: Final = re.compile(rf"\b(?:{'|'.join([*calendar.month_name[1:], *calendar.day_name])})\b")
+_SPECIFIC: Final = re.compile(r"\d|@|\\|\w\.[^\W\d_]|\w/\w")
+_NAME: Final = re.compile(r"(?<=[a-z0-9,;:)] )[A-Z]\w+")
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document: the name of its file, the SHA-256 of its bytes, and its text as it is shown to a model."""
+
+    name: str
+    sha256: str
+    text: str
+
+    @cached_property
+    def flat(self) -> str:
+        """Its text as quotes are looked for in it."""
+        return flat(self.text)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Its words, without case."""
+        return frozenset(re.findall(r"\w+", f"{self.text} {self.flat}".casefold()))
+
+    def fault(self, fact: str, quote: str) -> str | None:
+        r"""Return why a fact does not rest on its quote, or ``None`` where it does.
+
+        The quote must stand in the document, and every number, date, address, path and identifier of the fact in the
+        quote; a name in the fact must stand somewhere in the document.
+
+        Examples
+        --------
+        >>> report = Document("a.txt", "", "At 02:14 the host FS-1 wrote to 192.0.2.7 – for nine min-\nutes.")
+        >>> report.fault("FS-1 wrote to 192.0.2.7 for 9 minutes.", "host FS-1 wrote to 192.0.2.7 - for nine minutes")
+        >>> report.fault("FS-1 wrote to 192.0.2.8.", "the host FS-1 wrote to 192.0.2.7")
+        'says 192.0.2.8, its quote does not'
+        >>> report.fault("FS-1 wrote.", "the host FS-1 wrote to nobody")
+        'quote is not in the document'
+        """
+        wanted = flat(quote)
+        if len(wanted.split()) < SHORTEST_QUOTE:
+            return "quote is too short to support anything"
+        if wanted not in self.flat:
+            return "quote is not in the document"
+        if invented := sorted(specifics(fact) - specifics(quote)):
+            return f"says {', '.join(invented)}, its quote does not"
+        if strange := [name for name in _NAME.findall(fact) if name.casefold() not in self.words]:
+            return f"names {', '.join(strange)}, the document does not"
+        return None
+
+
+def read_documents(folder: Path) -> tuple[Document, ...]:
+    """Return the documents of a folder by name: its Markdown, text and PDF files.
+
+    Raises
+    ------
+    InputError
+        One line, where there is no document, or one cannot be read, has no text, or has too much for one request.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; give one with documents ({', '.join(SUFFIXES)})")
+    paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
+    if not paths:
+        raise InputError(f"{folder}: no document here, expected files that end in {', '.join(SUFFIXES)}")
+    return tuple(map(read_document, paths))
+
+
+def read_document(path: Path) -> Document:
+    """Return one document with its text: UTF-8, or what a PDF says without hyphenation and running heads."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the file") from None
+    if path.suffix.lower() == ".pdf":
+        text = join_pages(_pdf_pages(path))
+    else:
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: is not UTF-8 ({error}); save it as UTF-8") from None
+    text = clean(text).strip()
+    if not text:
+        raise InputError(f"{path}: has no text (pictures of pages are not read); give its text as .txt")
+    if len(text) > LONGEST:
+        what = f"{path}: has {len(text)} characters, one request takes {LONGEST}"
+        raise InputError(f"{what}; cut it into documents of their own")
+    return Document(path.name, hashlib.sha256(content).hexdigest(), text)
+
+
+def _pdf_pages(path: Path) -> list[str]:
+    from pypdf import PdfReader
+
+    # What it finds odd in a file that it reads all the same is nothing that a user can act on.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        return [page.extract_text() for page in PdfReader(path).pages]
+    except Exception as error:
+        # A parser of other people's bytes fails in many ways, and none of them is ours.
+        why = one_line(str(error), 100) or type(error).__name__
+        raise InputError(
+            f"{path}: cannot be read as PDF ({why}); save it anew, or give its text as .txt"
+        ) from None
+
+
+def join_pages(pages: Sequence[str]) -> str:
+    r"""Return the text of pages as one: without page numbers, running heads, and hyphens at ends of lines.
+
+    A hyphen is kept before a digit, and in a word that the text has with its hyphen elsewhere.
+
+    Examples
+    --------
+    >>> join_pages(["Policy 7\nStaff re-\nport", "Policy 7\nit by 2026-04-\n03."])
+    'Staff report\nit by 2026-04-03.'
+    """
+    lines = [page.splitlines() for page in pages]
+    edges = Counter(
+        shape for page in lines for shape in {_shape(line) for line in page[:_EDGE] + page[-_EDGE:]}
+    )
+    running = {shape for shape, count in edges.items() if len(pages) > 1 and count > len(pages) / 2}
+    kept = []
+    for page in lines:
+        for number, line in enumerate(page):
+            at_edge = number < _EDGE or number >= len(page) - _EDGE
+            if not (at_edge and (_shape(line) in running or _PAGE.fullmatch(" ".join(line.split())))):
+                kept.append(line)
+    text = "\n".join(kept)
+    whole = text.casefold()
+
+    def joined(found: re.Match[str]) -> str:
+        first, second = found.groups()
+        keep = not second[0].islower() or not first[-1].isalpha() or f"{first}-{second}".casefold() in whole
+        return f"{first}{'-' if keep else ''}{second}"
+
+    return _HYPHENATED.sub(joined, text)
+
+
+def _shape(line: str) -> str:
+    """Return a line without its digits, so that the heads of two pages are one."""
+    return re.sub(r"\d+", "#", " ".join(line.split()))
+
+
+def clean(text: str) -> str:
+    """Return a text without what cannot be seen, kept or told apart: hidden characters, ligatures, lone surrogates."""
+    for ligature, letters in _LIGATURES.items():
+        text = text.replace(ligature, letters)
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return "".join(
+        c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc", "Cs", "Co", "Cn")
+    )
+
+
+def flat(text: str) -> str:
+    """Return a text as quotes are compared: blanks, dashes and quotation marks alike, hyphens in words left out."""
+    return " ".join(_BETWEEN_LETTERS.sub("", clean(text).translate(_ALIKE)).split())
+
+
+def specifics(text: str) -> frozenset[str]:
+    """Return what a text says to the letter: numbers, dates, times, addresses, domains, paths and identifiers.
+
+    Examples
+    --------
+    >>> sorted(specifics("On 3 March, nine of 4,100 files went to c2[.]example:8443 (CVE-2026-1)."))
+    ['3', '4100', '9', 'CVE-2026-1', 'March', 'c2.example:8443']
+    """
+    plain = clean(text).translate(_ALIKE).replace("[.]", ".")
+    plain = re.sub(r"(?<=\d),(?=\d{3}\b)", "", plain)
+    found = {_SMALL.get(word.casefold(), word.casefold()) for word in _COUNTING.findall(plain)}
+    found.update(_DAY_NAMES.findall(plain))
+    for word in re.split(r"[\s\"'()\[\]{}<>|,;]+", plain):
+        bare = word.strip(".:!?-+%$=~&#/")
+        if _SPECIFIC.search(bare):
+            counted = re.fullmatch(r"(\d+(?:\.\d+)?)-[A-Za-z]+", bare)  # a 45-day period
+            found.add(counted[1] if counted else bare)
+    return frozenset(found)

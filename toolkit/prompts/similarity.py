@@ -1,0 +1,56 @@
+"""How alike texts are: Jaccard similarity of word 5-grams, for all pairs at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from scipy.sparse import csr_array
+
+WORDS: Final = 5
+"""Words of a gram: long enough that two texts share one only where one was made from the other."""
+NEAR: Final = 0.35
+"""Similarity from which a text is a near-copy of another."""
+
+
+def grams(text: str, words: int = WORDS) -> frozenset[str]:
+    """Return the word n-grams of a text; one shorter than a gram is one gram."""
+    found = re.findall(r"\w+(?:[.'%:/-]\w+)*", text.casefold())
+    return frozenset(" ".join(found[i : i + words]) for i in range(max(1, len(found) - words + 1)))
+
+
+def jaccard(texts: Sequence[str], words: int = WORDS) -> np.ndarray:
+    """Return the Jaccard similarity of all pairs of texts: shared grams over grams of either, a square matrix.
+
+    Examples
+    --------
+    >>> jaccard(["a b c d e f", "a b c d e g", "x"]).round(2).tolist()
+    [[1.0, 0.33, 0.0], [0.33, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    of_each = [grams(text, words) for text in texts]
+    number: dict[str, int] = {}
+    columns = [number.setdefault(gram, len(number)) for one in of_each for gram in one]
+    ends = np.cumsum([0, *map(len, of_each)])
+    which = csr_array(
+        (np.ones(len(columns), dtype=np.int32), columns, ends), shape=(len(texts), max(1, len(number)))
+    )
+    shared = (which @ which.T).toarray().astype(float)
+    sizes = np.diff(ends)
+    either: np.ndarray = sizes[:, None] + sizes[None, :] - shared
+    return shared / np.maximum(either, 1)
+
+
+def novelty(texts: Sequence[str], bases: Sequence[str]) -> np.ndarray:
+    """Return 1 - the highest similarity of each text to one of another base before it; nan where there is none.
+
+    Examples
+    --------
+    >>> novelty(["a b c d e f", "a b c d e g", "x"], ["1", "2", "3"]).round(2).tolist()
+    [nan, 0.67, 1.0]
+    """
+    of = np.array(bases)
+    before = np.tril(of[:, None] != of[None, :], -1)
+    nearest = np.where(before, jaccard(texts), -np.inf).max(axis=1, initial=-np.inf)
+    return np.where(np.isfinite(nearest), 1 - nearest, np.nan)

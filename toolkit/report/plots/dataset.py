@@ -1,0 +1,318 @@
+"""A dataset in figures: lengths, similarity, readability, kinds of facts, balance, and what each base adds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import MaxNLocator
+
+from toolkit.prompts import profile
+from toolkit.prompts.check import GRADES, texts_by_bin
+from toolkit.prompts.dataset import CSF, FACT_KINDS, Dataset, load_dataset
+from toolkit.prompts.similarity import NEAR
+from toolkit.report import captions, style
+from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
+from toolkit.words import LENGTH_BINS, SCENARIOS, agreeing, counted
+
+NAME: Final = "dataset"
+_COLOURS: Final = dict(zip(LENGTH_BINS, style.PALETTE, strict=False))
+_MARKERS: Final = dict(zip(LENGTH_BINS, style.MARKERS, strict=False))
+_CSF: Final = dict(zip((*CSF, profile.UNTOLD), ("GV", "ID", "PR", "DE", "RS", "RC", "?"), strict=True))
+"""The identifiers that the framework itself gives to its functions."""
+_ROW_MM: Final = 3.8
+_PANEL_MM: Final = 42.0
+_ROWS: Final = 28  # most categories that are shown one by one
+_TOKENS: Final = 10  # width of a bar of the token counts
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """One panel: what it is called, says and draws, and ``why`` there is nothing to draw."""
+
+    name: str
+    title: str
+    words: str
+    data: pd.DataFrame
+    draw: Callable[[Axes, pd.DataFrame], None]
+    why: str = ""
+    height: float = _PANEL_MM
+    on_page: bool = True
+
+    def fill(self, figure: FigureBase, letter: str = "") -> None:
+        figure.suptitle(f"{letter} {self.title}".strip(), x=0.02, ha="left", fontsize=8, fontweight="bold")
+        self.draw(figure.subplots(), self.data)
+
+
+def dataset_figures(dataset: Dataset, *, single: bool = True) -> tuple[FigureWithCaption, ...]:
+    """Draw a dataset: what tells most on one page first, then each panel as a figure as wide as a column."""
+    panels = _panels(dataset)
+    date = dataset.date.isoformat() if dataset.date else ""
+    about = [f"version {dataset.version}", date, dataset.focus, f"SHA-256 {dataset.digest[:12]}"]
+    n = {"bases": len({one.base for one in dataset.prompts}), "prompts": len(dataset.prompts)}
+    end = f"Dataset {dataset.name} ({'; '.join(filter(None, about))}); {captions.n_words(n)}."
+    return (_page(panels, n, end), *(_alone(panel, n, end) for panel in panels if single))
+
+
+def write_dataset_figures(source: str | Path, folder: Path | str, *, single: bool = True) -> list[Path]:
+    """Write the figures of a dataset, whatever its flaws; the same dataset gives the same bytes.
+
+    Parameters
+    ----------
+    source
+        A name, folder or file as `load_dataset` takes it.
+    folder
+        Where the files go.
+    single
+        Whether every panel is also written as a figure as wide as a column.
+
+    Returns
+    -------
+    list of Path
+        What was written; a panel that the dataset has no numbers for is written with the reason.
+
+    Raises
+    ------
+    InputError
+        When there is no such dataset, or it cannot be read.
+    """
+    drawn = dataset_figures(load_dataset(source, check_ranges=False), single=single)
+    return [path for one in drawn for path in save_figure(one, folder)]
+
+
+def _alone(panel: _Panel, n: Mapping[str, int], end: str) -> FigureWithCaption:
+    name, said = f"{NAME}_{panel.name}", f"{panel.title}: {panel.why or panel.words}"
+    if panel.why:
+        return nothing_drawn(name, captions.join(f"{said}.", end), panel.why)
+    with style.thesis_style():
+        figure = style.new_figure(style.COLUMN_MM, panel.height)
+        panel.fill(figure)
+        style.settle(figure)
+    return FigureWithCaption(name, figure, captions.join(said, end), said, panel.data, n)
+
+
+def _page(panels: Sequence[_Panel], n: Mapping[str, int], end: str) -> FigureWithCaption:
+    """Put panels into two columns of a page, the tallest first, each where there is most room."""
+    shown = [panel for panel in panels if panel.on_page and not panel.why]
+    columns: tuple[list[_Panel], list[_Panel]] = ([], [])
+    for panel in sorted(shown, key=lambda one: -one.height):
+        min(columns, key=_height).append(panel)
+    ordered = [sorted(column, key=panels.index) for column in columns]
+    ordered.sort(key=lambda column: panels.index(column[0]))
+    letters = (f"({letter})" for letter in "abcdefgh")
+    told: list[str] = []
+    with style.thesis_style():
+        figure = style.new_figure(style.PAGE_MM, max(map(_height, columns)))
+        for half, column in zip(_parts(figure, 1, 2), ordered, strict=True):
+            parts = _parts(half, len(column), 1, height_ratios=[one.height for one in column])
+            for part, panel, letter in zip(parts, column, letters, strict=False):
+                panel.fill(part, letter)
+                told.append(f"{letter} {panel.title}: {panel.words}")
+        style.settle(figure)
+    left = [f"{panel.title}: {panel.why}." for panel in panels if panel.why and panel.on_page]
+    data = pd.concat([panel.data.assign(panel=panel.name) for panel in shown], ignore_index=True)
+    return FigureWithCaption(NAME, figure, captions.join(*told, *left, end), " ".join(told), data, n)
+
+
+def _parts(figure: FigureBase, down: int, across: int, **more: Any) -> list[FigureBase]:
+    """Return parts of a figure that are laid out each for itself: long labels of one do not narrow the others."""
+    return list(np.ravel(np.asarray(figure.subfigures(down, across, squeeze=False, **more), dtype=object)))
+
+
+def _height(column: Sequence[_Panel]) -> float:
+    return sum(one.height for one in column)
+
+
+def _panels(dataset: Dataset) -> tuple[_Panel, ...]:
+    """Return every panel with the numbers that its words tell."""
+    prompts, facts = profile.prompts_profile(dataset), profile.facts_profile(dataset)
+    pairs, balance = profile.similarity_profile(dataset), profile.balance_profile(dataset)
+    texts = texts_by_bin(dataset.prompts)
+    lone = "one base has no other to be compared with" if not pairs["pairs"].sum() else ""
+    absent = [name for name in LENGTH_BINS if name not in texts]
+    rows = _balance_rows(balance)
+
+    def told(key: str, words: Callable[[Any], str]) -> str:
+        return ", ".join(f"{name} {words(one[key])}" for name, one in texts.items())
+
+    counts = told("tokens", lambda of: f"{of[0]}–{of[2]} (median {of[1]:g})")
+    lengths = captions.join(
+        f"prompts by their number of tokens (o200k_base), {_TOKENS} to a bar, the highest bar of each length equally "
+        f"high; grey is the range that a length may have. {counts}.",
+        f"No prompt in bin {', '.join(absent)}." if absent else "",
+    )
+    similarity = (
+        "pairs of bases by the share of word 5-grams that the two have in common (Jaccard), on a logarithmic axis; "
+        "right of the dashed line one is a near-copy of the other. Median and highest: "
+        f"{told('similarity', lambda two: ' and '.join(style.decimals(one, 3) for one in two))}."
+    )
+    readability = (
+        "Flesch-Kincaid grade (years of school in the United States). Grey: one base each; black: their mean, "
+        f"{told('grade', _grade)}. A base whose lengths lie more than {GRADES:g} grades apart is a flaw."
+    )
+    about = (
+        f"facts of each kind in a prompt, mean over {facts['bases'].max()} of {prompts['place'].max()} bases, which "
+        "tell the kinds of their facts. A decoy is true and leads astray."
+    )
+    adds = (
+        "1 − the highest similarity (Jaccard, word 5-grams) to any base before it in the dataset, at the same length; "
+        f"the lowest is {style.decimals(float(prompts['novelty'].min()), 3)}. A base below the dashed line is a "
+        f"near-copy.{' The axis does not begin at 0.' if _floor(prompts['novelty']) else ''}"
+    )
+    novel = prompts[["prompt_id", "base", "place", "length_bin", "novelty"]].dropna()
+    tall = _ROW_MM * len(rows) + 14
+    return (
+        _Panel("lengths", "Token lengths", lengths, prompts[["prompt_id", "length_bin", "tokens"]], _draw_lengths),
+        _Panel("similarity", "Similarity of bases", similarity, pairs, _draw_similarity, lone),
+        _Panel(
+            "readability", "Readability", readability, prompts[["prompt_id", "base", "length_bin", "grade"]],
+            partial(_draw_readability, {name: one["grade"] for name, one in texts.items()}),
+        ),
+        _Panel(
+            "balance", "Balance", _balance_words(balance), balance, partial(_draw_balance, rows), height=tall
+        ),
+        _Panel(
+            "facts", "Kinds of facts", about, facts, _draw_facts,
+            "" if len(facts) else "no base tells the kinds of its facts",
+        ),
+        _Panel("novelty", "What each base adds", adds, novel, _draw_novelty, lone, on_page=False),
+    )  # fmt: skip
+
+
+def _by_bin(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    return [
+        (name, data[data["length_bin"] == name]) for name in LENGTH_BINS if name in set(data["length_bin"])
+    ]
+
+
+def _grade(mean: float | None) -> str:
+    return "without a word" if mean is None else style.decimals(mean, 1)
+
+
+def _name_bins(axes: Axes) -> None:
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0, columnspacing=1.2)
+
+
+def _draw_lengths(axes: Axes, data: pd.DataFrame) -> None:
+    rows = _by_bin(data)[::-1]
+    for up, (name, its) in enumerate(rows):
+        low, high = LENGTH_BINS[name]
+        axes.bar(low, 0.9, width=high - low, align="edge", bottom=up, color=style.GREY, alpha=0.35)
+        within = its["tokens"] - (its["tokens"] == high)  # the end is within the range, and its bar too
+        bars = (within // _TOKENS * _TOKENS).value_counts()
+        heights = bars / bars.max() * 0.8
+        axes.bar(bars.index, heights, _TOKENS, align="edge", bottom=up, color=_COLOURS[name])
+    axes.set_yticks([up + 0.4 for up in range(len(rows))], [name for name, _ in rows])
+    axes.tick_params(axis="y", length=0)
+    axes.set(xlim=(0, max(1050, data["tokens"].max() + _TOKENS)), ylim=(0, len(rows)), xlabel="Tokens")
+
+
+def _draw_similarity(axes: Axes, data: pd.DataFrame) -> None:
+    several = _by_bin(data)
+    for place, (name, its) in enumerate(several):
+        right = np.arange(len(its)) + (place - len(several) / 2) * 0.26
+        axes.bar(right, its["pairs"], 0.26, align="edge", color=_COLOURS[name], label=name)
+    ends = [f"{end:g}".removeprefix("0") for end in profile.CLASSES[1:]]
+    axes.set_xticks([0, *(place + 1.5 for place in range(len(ends)))], ["none", *ends])
+    limit = profile.CLASSES.index(NEAR) + 0.5
+    axes.axvline(limit, color=style.INK, linestyle="--", linewidth=0.8)
+    axes.text(limit - 0.1, 0.97, "limit", ha="right", va="top", transform=axes.get_xaxis_transform())
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")  # no powers, which are set as a formula
+    axes.set(xlim=(-0.5, len(ends) + 0.5), ylim=(0.6, None))
+    axes.set(xlabel="Share of word 5-grams in common, up to", ylabel="Pairs of bases")
+    _name_bins(axes)
+
+
+def _draw_readability(means: Mapping[str, float | None], axes: Axes, data: pd.DataFrame) -> None:
+    names = list(means)
+    thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.5, "marker": ".", "markersize": 2.5}
+    for _, its in data.groupby("base", sort=False):
+        axes.plot([names.index(name) for name in its["length_bin"]], its["grade"], alpha=0.6, **thin)
+    drawn = pd.Series(means, dtype=float)
+    axes.plot(range(len(names)), drawn, color=style.INK, marker="o", linewidth=1.6)
+    axes.set_xticks(range(len(names)), names)
+    axes.set(xlim=(-0.3, len(names) - 0.7), xlabel="Length of the prompt", ylabel="Grade")
+
+
+def _draw_facts(axes: Axes, data: pd.DataFrame) -> None:
+    kinds = list(FACT_KINDS)[::-1]
+    most = data.groupby("kind")["facts"].max().reindex(kinds)
+    axes.barh(range(len(kinds)), most, height=0.06, color=style.GREY)
+    for name, its in _by_bin(data):
+        up = [kinds.index(kind) for kind in its["kind"]]
+        axes.plot(its["facts"], up, _MARKERS[name], color=_COLOURS[name], label=name, clip_on=False)
+    style.row_axis(axes, kinds, pad=6)
+    axes.set(xlim=(0, most.max() * 1.03), xlabel="Facts in a prompt, mean")
+    _name_bins(axes)
+
+
+def _floor(novelty: pd.Series) -> float:
+    """Return where the axis of novelty begins: the limit is seen, and all that lies below it."""
+    return max(0.0, min(0.6, float(novelty.min()) - 0.05))
+
+
+def _draw_novelty(axes: Axes, data: pd.DataFrame) -> None:
+    for name, its in _by_bin(data):
+        look: dict[str, Any] = {"color": _COLOURS[name], "markersize": 3, "clip_on": False}
+        axes.plot(its["place"], its["novelty"], _MARKERS[name], label=name, **look)
+    axes.axhline(1 - NEAR, color=style.INK, linestyle="--", linewidth=0.8)
+    axes.set(ylim=(_floor(data["novelty"]), 1), xlim=(1, data["place"].max() + 1))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.set(xlabel="Base, in the order of the dataset", ylabel="Novelty")
+    _name_bins(axes)
+
+
+def _balance_rows(balance: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Return the rows of the table: each scenario, under it its categories unless they are too many, and all."""
+    rows = []
+    few = len(balance[["scenario", "category"]].drop_duplicates()) <= _ROWS
+    for scenario in SCENARIOS:
+        its = balance[balance["scenario"] == scenario]
+        rows += [(scenario, its)] if len(its) else []
+        rows += [(f" {category}", of) for category, of in its.groupby("category") if few]
+    return [*rows, ("All", balance)]
+
+
+def _balance_words(balance: pd.DataFrame) -> str:
+    names = ", ".join(f"{_CSF[name]} {name.capitalize()}" for name in CSF if name in set(balance["csf"]))
+    lost = int(balance.loc[balance["csf"] == profile.UNTOLD, "bases"].sum())
+    sizes = balance.groupby(["scenario", "category"])["bases"].sum()
+    least = f"{sizes.min()} to " if sizes.min() < sizes.max() else ""
+    return captions.join(
+        f"bases of each scenario (bold) and category{f', by function of the NIST CSF ({names})' if names else ''}; "
+        f"{counted(len(sizes), 'categories')} of {least}{counted(sizes.max(), 'bases')}.",
+        f"{counted(lost, 'bases')} {agreeing(lost, 'have')} no CSF function{' (?)' if names else ''}."
+        if lost
+        else "",
+        "" if len(sizes) <= _ROWS else "There are too many categories to show them one by one.",
+    )
+
+
+def _draw_balance(rows: Sequence[tuple[str, pd.DataFrame]], axes: Axes, data: pd.DataFrame) -> None:
+    told = [name for name in _CSF if name in set(data["csf"])]
+    columns = told if told != [profile.UNTOLD] else []
+    head = [not label.startswith(" ") for label, _ in rows]
+    counts = [[int(of.loc[of["csf"] == name, "bases"].sum()) for name in columns] for _, of in rows]
+    shades = np.array([[*row, 0] for row in counts]) * ~np.array(head)[:, None]
+    dark = 2 * max(1, shades.max())  # black numbers stay readable
+    axes.imshow(np.ma.masked_equal(shades, 0), cmap="Blues", vmin=0, vmax=dark, aspect="auto")
+    for down, ((_, of), row, bold) in enumerate(zip(rows, counts, head, strict=True)):
+        look: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": "bold" if bold else "normal"}
+        for place, count in enumerate([*row, of["bases"].sum()]):
+            axes.text(place, down, str(count or ""), **look)
+        axes.axhline(down - 0.5, color=style.GREY, linewidth=0.5 * (bold and down > 0))
+    axes.set_xticks(range(len(columns) + 1), [*(_CSF[name] for name in columns), "all"])
+    axes.tick_params(axis="x", length=0, labeltop=True, labelbottom=False)
+    names = [style.shorten(label.replace("_", " "), 26 if columns else 40) for label, _ in rows]
+    style.row_axis(axes, names, (len(rows) - 0.5, -0.5))
+    for label, bold in zip(axes.get_yticklabels(), head, strict=True):
+        label.set_fontweight("bold" if bold else "normal")
+    axes.spines[:].set_visible(False)

@@ -1,0 +1,361 @@
+"""Adaptive against static benchmarking, measured: both ask parts of a bank whose scores are all known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+
+from toolkit.errors import InputError
+from toolkit.stats.adaptive.sequential import (
+    LEAST,
+    LOOKS,
+    Bank,
+    Fit,
+    block_means,
+    boundary,
+    fit,
+    half_widths,
+    read_bank,
+    widest_half,
+)
+from toolkit.stats.inference.proportions import clopper_pearson
+from toolkit.stats.result import ROUNDING, Estimate, Result
+
+ROUND: Final = 2  # bases asked between two decisions, so that what is counted is the design and not the round
+
+Choose = Callable[[Bank, np.ndarray, np.ndarray, np.ndarray, int, int], np.ndarray]
+"""Bank, places asked, those with scores, their scores (n x M), seed and count in, the next places out."""
+
+
+@dataclass(frozen=True)
+class BenchmarkDesign:
+    """A way to ask a bank: how bases are chosen, whether strata and covariates are used, for how many looks."""
+
+    name: str
+    choose: Choose
+    calibrated: bool = True
+    looks: int | None = LOOKS
+
+
+@dataclass(frozen=True)
+class Benchmark(Result):
+    """What each design costs and how near it comes, over seeds; ``trials`` has one row a design and seed.
+
+    Trials have design, seed, bases and cost when the width was reached, covered (share of the differences whose
+    interval has the truth), always_covered (at every look), all_covered (all differences), and at the equal cost: tau,
+    score_error and width.
+    """
+
+    about: ClassVar[str] = "design"
+    apart: ClassVar[tuple[str, ...]] = ("trials",)
+    target_width: float
+    results: Mapping[str, tuple[Estimate, ...]]
+    notes: tuple[str, ...]
+    trials: pd.DataFrame = field(compare=False)
+
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return the estimates of each design."""
+        yield from ((name, found) for name, of in self.results.items() for found in of)
+
+
+def benchmark_designs(
+    scores: pd.DataFrame,
+    bank: pd.DataFrame,
+    designs: Sequence[BenchmarkDesign],
+    *,
+    target_width: float,
+    covariates: Sequence[str] = (),
+    seeds: int = 200,
+    score: str = "score",
+    cost_unit: str = "AUD",
+) -> Benchmark:
+    r"""Return what designs cost and how near they come to the full bank, over seeds; the first is the baseline.
+
+    Each design asks two bases at a time until the widest interval of a difference is at most ``target_width``. At equal
+    cost, what the baseline spends in the median, it is compared how near each comes.
+
+    Parameters
+    ----------
+    scores
+        Of every model on every base: model, base, length_bin and the score.
+    bank
+        As for `read_bank`, with cost in AUD a base.
+    designs
+        The baseline first, commonly random sampling of common items; `toolkit.prompts.adaptive` has both choices.
+    target_width
+        In the unit of the score.
+    covariates
+        Columns of the bank that are known in advance.
+    seeds
+        How often each design is tried, with seeds 0 and following.
+    score, cost_unit
+        Column of the scores, and the unit of the costs.
+
+    Returns
+    -------
+    Benchmark
+        For each design: median cost and bases to the width, with a distribution-free interval of the median; the
+        ratio of its cost to the baseline's with the same seed; coverage of the differences on the full bank,
+        when the width is reached, at every look on the way, and of all jointly; and at equal cost
+        Kendall's tau-b with the full bank's ranking, the root mean square error of the means, and the width of the
+        widest interval.
+
+    Raises
+    ------
+    InputError
+        When a base of the bank has no scores of some model, or there is nothing to compare.
+
+    References
+    ----------
+    Kossen et al. (2021), Active Testing, ICML. Hofmann et al. (2025), Fluid Language Model Benchmarking.
+
+    Examples
+    --------
+    >>> from toolkit.stats.adaptive.benchmark import BenchmarkDesign, simulated_bank
+    >>> bank, scores = simulated_bank(1)
+    >>> def in_turn(bank, seen, whole, values, seed, count):
+    ...     return np.setdiff1d(np.arange(len(bank.bases)), seen)[:count]
+    >>> found = benchmark_designs(scores, bank, [BenchmarkDesign("in turn", in_turn, False)], target_width=0.3, seeds=1)
+    >>> found.results["in turn"][1].name
+    'bases to the width'
+    """
+    means, _ = block_means(scores, score)
+    absent = set(bank["base"]) - set(means.index)
+    if absent or means.shape[1] < 2 or not designs or seeds < 1:
+        lack = f"base {min(map(str, absent))} has no score of every model" if absent else "nothing to compare"
+        raise InputError(f"benchmark: {lack}; give two models or more with the scores of the whole bank")
+    read = read_bank(bank, covariates)
+    values = means.loc[list(read.bases)].to_numpy(float)
+    return _summary(((read, values, seed) for seed in range(seeds)), designs, target_width, cost_unit)
+
+
+def simulate_designs(
+    designs: Sequence[BenchmarkDesign],
+    *,
+    target_width: float,
+    seeds: int = 200,
+    models: int = 4,
+    history: bool = False,
+    **bank: Any,
+) -> Benchmark:
+    """Return `benchmark_designs` over simulated banks, another for each seed, whose truth is therefore known.
+
+    ``history`` lets the designs use the covariate of the bank; ``bank`` are parameters of `simulated_bank`.
+    """
+
+    def made() -> Iterator[tuple[Bank, np.ndarray, int]]:
+        for seed in range(seeds):
+            table, values = _simulated(seed, models, **bank)
+            yield read_bank(table, ("history",) if history else ()), values.mean(axis=2), seed
+
+    return _summary(made(), designs, target_width)
+
+
+def simulated_bank(seed: int, models: int = 4, **bank: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a bank of 100 bases and the scores (0-5) of models on their 300 prompts; parameters as `_simulated` names.
+
+    Examples
+    --------
+    >>> bank, scores = simulated_bank(0)
+    >>> len(bank), len(scores), scores["score"].between(0, 5).all()
+    (100, 1200, np.True_)
+    """
+    table, values = _simulated(seed, models, **bank)
+    names = [[f"model {m + 1}" for m in range(models)], list(table["base"]), list("SML")]
+    index = pd.MultiIndex.from_product(names, names=["model", "base", "length_bin"])
+    return table, pd.Series(values.transpose(1, 0, 2).ravel(), index, name="score").reset_index()
+
+
+def _simulated(
+    seed: int,
+    models: int = 4,
+    *,
+    structure: bool = True,
+    shared: float = 0.0,
+    scenario: float = 0.15,
+    category: float = 0.2,
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return a bank and scores (100 x M x 3): 50, 30 and 20 bases of three scenarios in 9, 8 and 5 categories.
+
+    Standard deviations, in points of 0-5. Of models over scenarios .15 and over categories .2; over bases .25, .45 and
+    .65 by scenario, of which the covariate ``history`` carries the share ``shared``; over lengths of a base .3;
+    difficulty of bases, the same for all models, .4. Model means from 3.4 to 4.0. A block costs 1.0, 1.3 and 0.9 AUD by
+    scenario, times a lognormal of 15 %. Without ``structure`` models differ by neither scenario nor category, by .45
+    over bases everywhere, and all blocks cost alike but for the 15 %.
+    """
+    dice = np.random.default_rng([seed, 15])
+    kind = np.repeat([0, 1, 2], [50, 30, 20])
+    group = np.concatenate([np.arange(50) % 9, 9 + np.arange(30) % 8, 17 + np.arange(20) % 5])
+    spread = np.array([0.25, 0.45, 0.65])[kind] if structure else np.full(100, 0.45)
+    latent, loading = dice.normal(size=100), dice.normal(size=models)
+    own = dice.normal(size=(100, models))
+    effects = dice.normal(size=(3, models)) * scenario, dice.normal(size=(22, models)) * category
+    score = np.linspace(3.4, 4.0, models) + dice.normal(size=(100, 1)) * 0.4
+    score = score + (effects[0][kind] + effects[1][group]) * structure
+    score = score + spread[:, None] * (
+        np.sqrt(shared) * np.outer(latent, loading) + np.sqrt(1 - shared) * own
+    )
+    values = np.clip(score[:, :, None] + dice.normal(size=(100, models, 3)) * 0.3, 0, 5)
+    price = np.array([1.0, 1.3, 0.9])[kind] if structure else np.ones(100)
+    table = pd.DataFrame(
+        {
+            "base": [f"base_{place:03}" for place in range(100)],
+            "scenario": np.array(["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"])[kind],
+            "category": [f"category {number}" for number in group],
+            "cost": price * np.exp(dice.normal(size=100) * 0.15),
+            "history": spread * latent,
+        }
+    )
+    return table, values
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One trial: after each round the places asked, the cost, the fit and the half width of the widest difference."""
+
+    cost: np.ndarray
+    bases: np.ndarray
+    half: np.ndarray
+    fits: list[Fit]
+    bound: float
+    looks: int | None
+
+    def looked(self, target: float) -> np.ndarray:
+        """Return the rounds of the looks: the first with each share of the information, or all up to the width."""
+        share = np.minimum(target / (2 * np.maximum(self.half, 1e-150)), 1.0) ** 2
+        if self.looks is None:
+            return np.arange(int(np.argmax(share >= 1 - ROUNDING)) + 1)
+        return np.unique([np.argmax(share >= k / self.looks - ROUNDING) for k in range(1, self.looks + 1)])
+
+
+def _asked(
+    bank: Bank, values: np.ndarray, design: BenchmarkDesign, seed: int, target: float, budget: float
+) -> _Asked:
+    """Ask until both the width and the budget are reached."""
+    estimated = bank if design.calibrated else bank.plain()
+    bound = boundary(design.looks)
+    asked = np.empty(0, dtype=int)
+    cost: list[float] = []
+    bases: list[int] = []
+    half: list[float] = []
+    fits: list[Fit] = []
+    while len(asked) < len(values) and not (half and 2 * min(half) <= target and cost[-1] >= budget):
+        count = ROUND if len(asked) >= LEAST else LEAST
+        chosen = design.choose(bank, asked, asked, values[asked], seed, count)
+        asked = np.concatenate([asked, chosen])
+        found = fit(estimated, asked, values[asked])
+        if found is None:
+            continue
+        _, error, degrees = found.pairs()
+        cost.append(float(bank.costs[asked].sum()))
+        bases.append(len(asked))
+        half.append(widest_half(error, degrees, bound))
+        fits.append(found)
+    return _Asked(np.array(cost), np.array(bases), np.array(half), fits, bound, design.looks)
+
+
+def _summary(
+    trials: Iterable[tuple[Bank, np.ndarray, int]],
+    designs: Sequence[BenchmarkDesign],
+    target: float,
+    unit: str = "AUD",
+) -> Benchmark:
+    if not target > 0:
+        raise InputError(f"benchmark: target_width is {target!r}; give a number above 0")
+    drawn = list(trials)
+    budget = 0.0
+    rows: list[dict[str, object]] = []
+    for design in designs:
+        runs = [_asked(bank, values, design, seed, target, budget) for bank, values, seed in drawn]
+        if not rows:
+            budget = float(np.median([run.cost[run.half * 2 <= target][0] for run in runs]))
+            runs = [_asked(bank, values, design, seed, target, budget) for bank, values, seed in drawn]
+        rows += [
+            {"design": design.name, "seed": seed} | _row(run, values, target, budget)
+            for run, (_, values, seed) in zip(runs, drawn, strict=True)
+        ]
+    frame = pd.DataFrame(rows)
+    first = designs[0].name
+    results = {design.name: _estimates(frame, design.name, first, budget, unit) for design in designs}
+    notes = (
+        f"width {target:g} of the widest difference; equal cost is {budget:.4g} {unit}, the median of {first}",
+        "an interval holds for one difference, not for all jointly",
+    )
+    return Benchmark(target, results, notes, frame)
+
+
+def _row(run: _Asked, values: np.ndarray, target: float, budget: float) -> dict[str, object]:
+    """Return what one trial says where its width was reached, and at the last round within the budget."""
+    truth = values.mean(axis=0)
+    one, other = np.triu_indices(len(truth), 1)
+    stop = int(np.argmax(2 * run.half <= target))
+    inside = []
+    for look in run.looked(target):
+        estimate, error, degrees = run.fits[look].pairs()
+        half, _ = half_widths(error, degrees, run.bound, target, float(run.half[look]))
+        inside.append(np.abs(estimate - (truth[one] - truth[other])) <= half + 1e-12)
+    covered = inside[-1]
+    equal = max(int(np.searchsorted(run.cost, budget * (1 + 1e-12), side="right")) - 1, 0)
+    means = run.fits[equal].means
+    return {
+        "bases": int(run.bases[stop]),
+        "cost": float(run.cost[stop]),
+        "covered": float(covered.mean()),
+        "always_covered": float(np.all(inside, axis=0).mean()),
+        "all_covered": bool(covered.all()),
+        "tau": float(stats.kendalltau(means, truth, variant="b").statistic),
+        "score_error": float(np.sqrt(((means - truth) ** 2).mean())),
+        "width": float(2 * run.half[equal]),
+    }
+
+
+def _estimates(
+    frame: pd.DataFrame, name: str, baseline: str, budget: float, unit: str
+) -> tuple[Estimate, ...]:
+    of = frame[frame["design"] == name].set_index("seed")
+    ratio = of["cost"] / frame[frame["design"] == baseline].set_index("seed")["cost"]
+    n = {"seeds": len(of)}
+    joint = int(of["all_covered"].sum())
+    low, high = clopper_pearson(joint, len(of))
+    at = f" at {budget:.4g} {unit}"
+    return (
+        _median("cost to the width", of["cost"], unit),
+        _median("bases to the width", of["bases"], "bases"),
+        _median(f"cost over that of {baseline}", ratio, "share"),
+        _mean("coverage of the differences", of["covered"]),
+        _mean("coverage at every look", of["always_covered"]),
+        Estimate("coverage of all jointly", joint / len(of), low, high, "Clopper-Pearson", "share", n),
+        *(
+            _median(f"{title}{at}", of[key], "none")
+            for key, title in (("score_error", "error of the means"), ("width", "width"))
+        ),
+        _mean(f"Kendall's tau{at}", of["tau"]),
+    )
+
+
+def _median(name: str, values: pd.Series, unit: str) -> Estimate:
+    """Return the median with the interval of its binomial ranks."""
+    ordered = np.sort(values.to_numpy(float))
+    rank = int(stats.binom.ppf(0.025, len(ordered), 0.5))
+    ends = (ordered[rank - 1], ordered[len(ordered) - rank]) if rank >= 1 else (None, None)
+    low, high = (None if end is None else float(end) for end in ends)
+    return Estimate(
+        name, float(np.median(ordered)), low, high, "binomial ranks", unit, {"seeds": len(ordered)}
+    )
+
+
+def _mean(name: str, values: pd.Series) -> Estimate:
+    x = values.dropna().to_numpy(float)
+    n, missing = {"seeds": len(x)}, len(values) - len(x)
+    if not len(x):
+        return Estimate(name, None, n=n, missing=missing).not_estimable("every ranking is of ties")
+    mean = float(x.mean())
+    if len(x) < 2:
+        return Estimate(name, mean, n=n, missing=missing)
+    half = float(special.stdtrit(len(x) - 1, 0.975) * x.std(ddof=1) / np.sqrt(len(x)))
+    return Estimate(name, mean, mean - half, mean + half, "Student t over seeds", n=n, missing=missing)

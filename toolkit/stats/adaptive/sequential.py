@@ -1,0 +1,437 @@
+"""Means and differences of models on a whole bank from the bases asked so far, valid although asking may stop any time.
+
+The bank is a finite population of bases. Every model answers the same bases; a base counts with its whole block of
+lengths. Means are calibrated: stratified, then adjusted for what is known of all bases in advance.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Final
+
+import numpy as np
+import pandas as pd
+from scipy import optimize, special
+
+from toolkit.errors import InputError
+from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
+from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.words import counted
+
+LOOKS: Final = 4
+"""Looks at the means for which the interval is made unless told otherwise; each further one widens it a little."""
+CATEGORY_PENALTY: Final = 4.0
+"""Ridge of a category's effect: 4 takes categories for a fifth of the variance that the scenario leaves."""
+COVARIATE_PENALTY: Final = 1.0  # of a standardised covariate: worth one base that shows no slope
+SMALLEST_STRATUM: Final = 8  # bases below which a variance of its own is no more than noise
+LEAST: Final = 12
+"""Bases before the first look: with fewer, a width is small because its variance happened to be."""
+
+
+@dataclass(frozen=True)
+class Bank:
+    """What is known of all N bases of a bank before any is asked.
+
+    ``strata`` (N) numbers the stratum of each base, ``known`` (N x K) are the covariates centred within strata, and
+    ``penalty`` (K) is the ridge of each; ``groups`` (N) numbers the categories and ``costs`` (N) are AUD a block.
+    """
+
+    bases: tuple[Hashable, ...]
+    strata: np.ndarray
+    groups: np.ndarray
+    known: np.ndarray
+    penalty: np.ndarray
+    costs: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many bases each stratum has."""
+        return np.bincount(self.strata)
+
+    def plain(self) -> Bank:
+        """Return the bank with nothing known: one stratum, no covariate."""
+        none = np.zeros(len(self.bases), dtype=int)
+        return Bank(self.bases, none, none, np.empty((len(none), 0)), np.empty(0), self.costs)
+
+    def places(self, bases: Sequence[Hashable]) -> np.ndarray:
+        """Return where bases stand in the bank, or say which one does not."""
+        where = {base: place for place, base in enumerate(self.bases)}
+        unknown = [base for base in bases if base not in where]
+        if unknown:
+            raise InputError(f"scores: base {unknown[0]!r} is not in the bank; give scores of its bases only")
+        return np.array([where[base] for base in bases], dtype=int)
+
+
+def read_bank(bank: pd.DataFrame, covariates: Sequence[str] = ()) -> Bank:
+    """Return a table of bases as the bank that choice and estimate work on.
+
+    Parameters
+    ----------
+    bank
+        One row a base: base; perhaps cost (AUD of the whole block over all models; 1 without it), scenario (the
+        strata; of fewer than 8 bases they are one), category (its effect is shrunk).
+    covariates
+        Further columns of numbers, known of every base before it is asked: tokens, readability, the number of facts,
+        or what earlier models scored on it.
+
+    Returns
+    -------
+    Bank
+        Bases in the order of the table.
+
+    Raises
+    ------
+    InputError
+        When a column is missing, a base is there twice, a cost is not above 0, or a covariate is no number.
+
+    Examples
+    --------
+    >>> read_bank(pd.DataFrame({"base": list("abc"), "cost": [1.0, 2.0, 1.0]})).costs.tolist()
+    [1.0, 2.0, 1.0]
+    """
+    need_columns("bank", bank, ("base", *covariates))
+    need_labels("bank", bank, [name for name in ("base", "scenario", "category") if name in bank])
+    if len(bank) < 2 or bank["base"].duplicated().any():
+        raise InputError("bank: fewer than two bases, or a base twice; give one row a base")
+    costs = numbers_of("bank", bank, "cost") if "cost" in bank else np.ones(len(bank))
+    if not (costs > 0).all() or np.isinf(costs).any():
+        raise InputError("bank: a cost is empty or not above 0; give the AUD of every base")
+    scenario = pd.factorize(bank["scenario"])[0] if "scenario" in bank else np.zeros(len(bank), dtype=int)
+    small = (np.bincount(scenario) < SMALLEST_STRATUM)[scenario]
+    strata = pd.factorize(np.where(small, -1, scenario))[0]
+    cells = zip(strata, bank.get("category", pd.Series(strata)), strict=True)
+    groups = pd.factorize(pd.Series(list(cells)))[0]
+    columns = [numbers_of("bank", bank, name, finite=True) for name in covariates]
+    if any(np.isnan(column).any() for column in columns):
+        raise InputError("bank: a covariate is empty; it must be known of every base")
+    scaled = [(column - column.mean()) / (column.std() or 1.0) for column in columns]
+    effects = np.eye(groups.max() + 1)[groups] if groups.max() > strata.max() else np.empty((len(bank), 0))
+    known = np.column_stack([effects, *scaled])
+    known -= _stratum_means(known, strata)[strata]
+    penalty = np.repeat([CATEGORY_PENALTY, COVARIATE_PENALTY], [effects.shape[1], len(scaled)])
+    return Bank(tuple(bank["base"]), strata, groups, known, penalty, costs)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Calibrated means of M models, and their error by stratum.
+
+    ``parts`` (H x M x M) are covariances of the means from each stratum, ``degrees`` (H) their degrees of freedom and
+    ``spread`` (H) the variance of the model differences within a stratum, shrunk.
+    """
+
+    means: np.ndarray
+    parts: np.ndarray
+    degrees: np.ndarray
+    spread: np.ndarray
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return difference, standard error and Satterthwaite's degrees of freedom of every pair of models."""
+        one, other = np.triu_indices(len(self.means), 1)
+        parts = self.parts[:, one, one] + self.parts[:, other, other] - 2 * self.parts[:, one, other]
+        return self.means[one] - self.means[other], *_error(parts, self.degrees)
+
+    def models(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return mean, standard error and degrees of freedom of every model."""
+        return self.means, *_error(np.einsum("hmm->hm", self.parts), self.degrees)
+
+
+def fit(bank: Bank, asked: np.ndarray, scores: np.ndarray, shrink: float = 10.0) -> Fit | None:
+    r"""Return the calibrated means of a bank from the scores (n x M) of the bases asked (n places in the bank).
+
+    With design weights :math:`d_i = N_h / (N n_h)` and covariates centred in the bank, the weights are those of ridge
+    calibration, :math:`w = d - Q \tilde X (\tilde X' Q \tilde X + \Lambda)^{-1} X'd`: one set for all models, so that
+    differences of means are means of differences. The mean is consistent whatever the covariates are worth. The
+    variance is :math:`\sum_h (1 - n_h/N_h) \sum_i w_i^2 e_i^2 / k_i`, where k is the share of a residual's variance
+    that the fit leaves; without covariates it is the textbook's :math:`\sum_h W_h^2 (1 - n_h/N_h) s_h^2 / n_h`. None
+    where a stratum has fewer than two bases.
+
+    References
+    ----------
+    Särndal, Swensson & Wretman (1992), Model Assisted Survey Sampling, ch. 6-7. Beaumont & Bocci (2008), Metron 66,
+    5-20, for the ridge; Bell & McCaffrey (2002), Survey Methodology 28, 169-181, for k. Cochran (1977),
+    Sampling Techniques, section 5.4, for the degrees of freedom.
+    """
+    of = bank.strata[asked]
+    sizes, n = bank.sizes, np.bincount(of, minlength=len(bank.sizes))
+    if (n < 2).any():
+        return None
+    design = (sizes / n / len(bank.strata))[of]
+    x = bank.known[asked]
+    inside = x - _stratum_means(x, of)[of]
+    y = scores - _stratum_means(scores, of)[of]
+    weighted = inside * (design * len(asked))[:, None]
+    solved = np.linalg.solve(inside.T @ weighted + np.diag(bank.penalty), weighted.T) if x.shape[1] else None
+    weights, residuals = design, y
+    pull = taken = np.zeros(len(asked))
+    if solved is not None:
+        weights = design - solved.T @ (design @ x)
+        residuals = y - inside @ (solved @ y)
+        hat = inside @ solved
+        pull, taken = np.diag(hat), (hat**2).sum(axis=1)
+    # Residuals are too small by what the ridge took from them: 1 - h is left where it took effects, (I - H)^2 where it
+    # took noise (Bell & McCaffrey 2002). Which, nobody knows: the mean of the two.
+    kept = 1 - 1 / n[of] - 1.5 * pull + 0.5 * taken
+    freed = 1 / np.maximum(kept, 1 / len(asked))
+    degrees = np.maximum(n - 1 - np.bincount(of, pull, len(n)), 1.0)
+    member = np.eye(len(n))[of]
+    left = np.maximum(1 - n / sizes, 0.0)
+    parts = np.einsum("ih,i,im,ik->hmk", member, left[of] * weights**2 * freed, residuals, residuals)
+    # The variance of a difference is, over all pairs, twice that of a model about the mean of the models.
+    apart = residuals - residuals.mean(axis=1, keepdims=True)
+    square = 2 * (apart**2).sum(axis=1) * freed / max(scores.shape[1] - 1, 1)
+    own = np.bincount(of, square, len(n))
+    pooled = own.sum() / n.sum()
+    spread = (own / n * degrees + shrink * pooled) / (degrees + shrink)
+    return Fit(weights @ scores, parts, degrees, spread)
+
+
+def _stratum_means(values: np.ndarray, strata: np.ndarray) -> np.ndarray:
+    member = np.eye(int(strata.max()) + 1)[strata]
+    means: np.ndarray = (member.T @ values) / np.maximum(member.sum(axis=0), 1)[:, None]
+    return means
+
+
+def _error(parts: np.ndarray, degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    parts = np.maximum(parts, 0.0)  # of two models that score alike everywhere, rounding may leave less
+    total = parts.sum(axis=0)
+    below = (parts**2 / degrees[:, None]).sum(axis=0)
+    freedom = np.divide(total**2, below, out=np.full_like(total, degrees.sum()), where=below > 0)
+    return np.sqrt(total), np.maximum(freedom, 1.0)
+
+
+@lru_cache
+def boundary(looks: int | None, confidence: float = 0.95) -> float:
+    r"""Return the c for which a Brownian motion stays within ±c at equally spaced looks up to time 1.
+
+    ``None`` is looking all the time. The recursion is Armitage's, over the density of what has not yet left.
+
+    References
+    ----------
+    O'Brien & Fleming (1979), Biometrics 35, 549-556; Jennison & Turnbull (2000), Group Sequential Methods, table 2.3.
+
+    Examples
+    --------
+    >>> round(boundary(1), 3), round(boundary(4), 3), round(boundary(None), 3)
+    (1.96, 2.024, 2.241)
+    """
+    alpha = 1 - confidence
+    low = float(special.ndtri(1 - alpha / 2))
+    if looks == 1:
+        return low
+    if looks is None:
+        signs = [(-1) ** k * (2 * k + 1) for k in range(6)]
+
+        def never(c: float) -> float:
+            odd = [2 * k + 1 for k in range(6)]
+            waves = (math.exp(-((o * math.pi / c) ** 2) / 8) for o in odd)
+            return 4 / math.pi * sum(w / s for w, s in zip(waves, signs, strict=True)) - confidence
+
+        return float(optimize.brentq(never, low, 5.0))
+    nodes, weights = np.polynomial.legendre.leggauss(80)
+
+    def inside(c: float) -> float:
+        density = np.exp(-((c * nodes) ** 2) * looks / 2) * math.sqrt(looks / (2 * math.pi))
+        steps = np.exp(-((c * (nodes[:, None] - nodes)) ** 2) * looks / 2) * math.sqrt(looks / (2 * math.pi))
+        for _ in range(looks - 1):
+            density = steps @ (density * weights * c)
+        return float((density * weights).sum() * c) - confidence
+
+    return float(optimize.brentq(inside, low, 5.0))
+
+
+def half_widths(
+    error: np.ndarray, degrees: np.ndarray, bound: float, target_width: float | None, widest: float
+) -> tuple[np.ndarray, float]:
+    r"""Return half the width of intervals that are valid at every look, and the share of information that is there.
+
+    The clock is the information on the widest difference, :math:`t = (w / 2 q SE)^2` up to 1, where w is the target;
+    it tells no mean from another. At time t a mean is within :math:`c / \sqrt t` standard errors, with the quantile of
+    Student's t that has the normal tail of that number. At t = 1 the widest interval is as narrow as wanted.
+    """
+    share = 1.0
+    if target_width is not None and widest > 0:
+        share = min(1.0, target_width / (2 * widest)) ** 2
+    return _quantile(bound / math.sqrt(share), degrees) * error, share
+
+
+def _quantile(bound: float, degrees: np.ndarray) -> np.ndarray:
+    return np.asarray(-special.stdtrit(degrees, max(float(special.ndtr(-bound)), 1e-300)))
+
+
+def widest_half(error: np.ndarray, degrees: np.ndarray, bound: float) -> float:
+    """Return half the width of the widest interval where this look is the last; 0 where the whole bank was asked."""
+    return float((_quantile(bound, degrees) * error).max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class Sequential(Result):
+    """Means of the models and all their differences on the full bank, and whether asking may stop.
+
+    ``width`` is that of the widest difference if this is the last look, ``information`` the share of what the target
+    asks for, ``cost`` in AUD.
+    """
+
+    models: tuple[Estimate, ...]
+    differences: tuple[Estimate, ...]
+    target_width: float | None
+    width: float | None
+    information: float | None
+    stop: bool
+    cost: float
+    notes: tuple[str, ...]
+    apart: ClassVar[tuple[str, ...]] = ()
+
+    def rows(self) -> Iterator[tuple[str, Estimate]]:
+        """Return the models, then their differences."""
+        yield from (("model", found) for found in self.models)
+        yield from (("difference", found) for found in self.differences)
+
+
+def sequential_comparison(
+    scores: pd.DataFrame,
+    bank: pd.DataFrame,
+    *,
+    target_width: float | None = None,
+    covariates: Sequence[str] = (),
+    looks: int | None = LOOKS,
+    confidence: float = 0.95,
+    score: str = "score",
+    unit: str = "none",
+) -> Sequential:
+    r"""Return what the bases asked so far say of all models on the full bank, with intervals that allow stopping.
+
+    Asking stops when the widest of the intervals of the differences is at most ``target_width``: the widest and not
+    the mean, because a ranking is as sure as its least sure pair. When to stop is decided on widths alone, which say
+    nothing of who is ahead. Beyond that the means themselves may be looked at ``looks`` times on the way and asking
+    stopped at any of them, for any reason (O'Brien-Fleming bounds on the information so far). Each interval holds by
+    itself, not all jointly.
+
+    Parameters
+    ----------
+    scores
+        One row an answer, or several: model, base, length_bin and the score. Repeats are averaged. A base counts when
+        every model has a score at every length; others are counted as missing.
+    bank
+        As for `read_bank`; all bases that the means are to be about.
+    target_width
+        Wanted width of the widest interval of a difference, in the unit of the score. None takes this for the only,
+        planned look: an ordinary interval with finite population correction.
+    covariates
+        Of the bank, as for `read_bank`.
+    looks
+        How often the means may be looked at; None for always, at 1.14 times the fixed width.
+    confidence
+        Of each interval.
+    score, unit
+        Column of the scores, and their unit.
+
+    Returns
+    -------
+    Sequential
+        Without intervals while fewer than 12 bases, or fewer than two of a stratum, are complete.
+
+    Raises
+    ------
+    InputError
+        When columns are missing, a base is not in the bank, or a number is out of range.
+
+    References
+    ----------
+    O'Brien & Fleming (1979) and Jennison & Turnbull (2000) for the bounds; `fit` names those of the means.
+
+    Examples
+    --------
+    >>> names = [f"b{i:02}" for i in range(40)]
+    >>> rows = [(m, b, "S", (i * 7 % 11) / 4 + (m == "x") * (i % 3)) for i, b in enumerate(names[:20]) for m in "xy"]
+    >>> frame = pd.DataFrame(rows, columns=["model", "base", "length_bin", "score"])
+    >>> found = sequential_comparison(frame, pd.DataFrame({"base": names}), target_width=1)
+    >>> round(found.differences[0].estimate, 6), found.stop
+    (0.95, True)
+    """
+    if target_width is not None and not (math.isfinite(target_width) and target_width > 0):
+        raise InputError(f"sequential: target_width is {target_width!r}; give a number above 0")
+    if not (0 < confidence < 1) or (looks is not None and looks < 1):
+        raise InputError("sequential: give a confidence between 0 and 1, and at least one look (or None)")
+    blocks, broken = block_means(scores, score)
+    read = read_bank(bank, covariates)
+    asked = read.places(list(blocks.index))
+    models = [str(name) for name in blocks.columns]
+    pairs = [f"{a} - {b}" for a, b in itertools.combinations(models, 2)]
+    cost, n = float(read.costs[asked].sum()), {"bases": len(asked), "bases of the bank": len(read.bases)}
+    found = fit(read, asked, blocks.to_numpy(float)) if len(asked) >= min(LEAST, len(read.bases)) else None
+    if found is None:
+        reason = f"fewer than {LEAST} complete bases, or fewer than two of a stratum"
+        empty = [
+            Estimate(name, None, unit=unit, n=n, missing=broken).not_estimable(reason)
+            for name in models + pairs
+        ]
+        split = len(models)
+        return Sequential(
+            tuple(empty[:split]), tuple(empty[split:]), target_width, None, None, False, cost, (reason,)
+        )
+    bound = boundary(looks if target_width else 1, confidence)
+    _, error, degrees = found.pairs() if pairs else found.models()
+    widest = widest_half(error, degrees, bound)
+    _, share = half_widths(error, degrees, bound, target_width, widest)
+    method = "calibrated mean of a finite bank, Student t" + (
+        f", O'Brien-Fleming for {'any number of' if looks is None else looks} looks" if target_width else ""
+    )
+
+    def rows(names: list[str], parts: tuple[np.ndarray, np.ndarray, np.ndarray]) -> tuple[Estimate, ...]:
+        halves, _ = half_widths(parts[1], parts[2], bound, target_width, widest)
+        return tuple(
+            Estimate(
+                name,
+                float(m),
+                float(m - h),
+                float(m + h),
+                method,
+                unit,
+                n,
+                broken,
+                confidence,
+                degrees=float(d),
+            )
+            for name, m, h, d in zip(names, parts[0], halves, parts[2], strict=True)
+        )
+
+    # Where no base has told the models apart yet, a width of 0 says nothing of the bases to come.
+    told = widest > ROUNDING or len(asked) == len(read.bases)
+    stop = target_width is not None and told and 2 * widest <= target_width * (1 + ROUNDING)
+    notes = [f"{counted(broken, 'bases')} without a score of every model at every length left out"] * bool(
+        broken
+    )
+    if not told:
+        notes.append("no base has told the models apart, so that an interval of no width is none; ask more")
+    notes.append("each interval holds by itself; a joint statement needs a correction")
+    differences = rows(pairs, found.pairs()) if pairs else ()
+    return Sequential(
+        rows(models, found.models()), differences, target_width, 2 * widest, share, stop, cost, tuple(notes)
+    )
+
+
+def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, int]:
+    """Return the mean of each complete block (rows bases as first met, columns models), and how many are not complete.
+
+    Examples
+    --------
+    >>> rows = [("x", "a", "S", 1.0), ("y", "a", "S", 3.0), ("x", "b", "S", 2.0)]
+    >>> means, broken = block_means(pd.DataFrame(rows, columns=["model", "base", "length_bin", "score"]))
+    >>> means.loc["a"].tolist(), broken
+    ([1.0, 3.0], 1)
+    """
+    need_columns("scores", scores, ("model", "base", "length_bin", score))
+    need_labels("scores", scores, ("model", "base", "length_bin"))
+    values = scores.assign(**{score: numbers_of("scores", scores, score, finite=True)})
+    by = [values[name].astype(object) for name in ("base", "model", "length_bin")]
+    cells = values[score].groupby(by, sort=False).mean()
+    wide = cells.unstack(["model", "length_bin"]).reindex(pd.unique(values["base"]))
+    every = pd.MultiIndex.from_product([sorted(set(by[1]), key=str), sorted(set(by[2]), key=str)])
+    whole = wide.reindex(columns=every).dropna()
+    means = whole.T.groupby(level=0, sort=False).mean().T
+    return means, len(wide) - len(whole)

@@ -1,0 +1,102 @@
+"""Required elements found in replies: how many, how far judges agree on it, and whether the rubric says the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+
+from toolkit.stats.agreement.alpha import krippendorff_alpha
+from toolkit.stats.agreement.correlations import clustered_pearson
+from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.run_table import need_columns
+from toolkit.stats.result import Estimate, Result
+from toolkit.words import LENGTH_BINS
+
+SHARE: Final = "share of required elements"
+_RUBRICS: Final = ("composite", "composite_strict")
+
+
+@dataclass(frozen=True)
+class RequiredElements(Result):
+    """Shares by length bin, agreement of the judges, and correlation with the rubric."""
+
+    shares: tuple[Estimate, ...]
+    alpha: Estimate
+    rubric: tuple[Estimate, ...]
+
+    def rows(self) -> Iterable[tuple[str, Estimate]]:
+        """Return the shares, the judges' agreement, then the rubric held against them."""
+        return (("elements", found) for found in (*self.shares, self.alpha, *self.rubric))
+
+
+def required_elements(elements: pd.DataFrame, runs: pd.DataFrame) -> RequiredElements:
+    r"""Return what the judges found of the required elements, and how far the rubric agrees with it.
+
+    Parameters
+    ----------
+    elements
+        One row a run and judge: run_id, cluster, length_bin, judge, share (0 to 1, NaN where it could not be read).
+    runs
+        One row a run: run_id, and the rubric's composite and composite_strict.
+
+    Returns
+    -------
+    RequiredElements
+        The mean share of each length bin over runs, the judges' mean taken first (Student t, clustered by base);
+        Krippendorff's :math:`\alpha` (interval) between the judges' shares; and Pearson's r of a run's share with its
+        composite, by the jackknife over bases.
+
+    Raises
+    ------
+    InputError
+        When a column is missing.
+
+    References
+    ----------
+    Miller (2024), arXiv:2411.00640, for the means. Krippendorff (2011), Computing Krippendorff's alpha-reliability.
+
+    Examples
+    --------
+    >>> runs = pd.DataFrame({"run_id": list("wxyz"), "cluster": list("abcd"), "length_bin": "S", "judge": "primary"})
+    >>> runs = runs.assign(share=[0.5, 1.0, 0.75, 0.0], composite=[3.0, 4.5, 4.0, 1.0])
+    >>> runs = runs.assign(composite_strict=runs["composite"])
+    >>> found = required_elements(runs, runs[["run_id", "composite", "composite_strict"]])
+    >>> found.shares[0].estimate, round(found.rubric[0].estimate, 2)
+    (0.5625, 0.99)
+    """
+    need_columns("required elements", elements, ("run_id", "cluster", "length_bin", "judge", "share"))
+    need_columns("runs", runs, ("run_id", *_RUBRICS))
+    wide = elements.pivot_table(index="run_id", columns="judge", values="share", observed=True, dropna=False)
+    about = elements.drop_duplicates("run_id").set_index("run_id")[["cluster", "length_bin"]]
+    means = about.join(wide.mean(axis=1).rename("share")).join(runs.set_index("run_id")[list(_RUBRICS)])
+    clusters = about.loc[wide.index, "cluster"].tolist()
+    rubric = tuple(_with_rubric(means, name) for name in _RUBRICS)
+    shares = tuple(
+        _share(means, length_bin) for length_bin in LENGTH_BINS if (means["length_bin"] == length_bin).any()
+    )
+    return RequiredElements(shares, krippendorff_alpha(wide.to_numpy(float), clusters), rubric)
+
+
+def _share(means: pd.DataFrame, length_bin: str) -> Estimate:
+    of_bin = means[means["length_bin"] == length_bin]
+    read = of_bin.dropna(subset="share")
+    n = {"bases": read["cluster"].nunique(), "answers": len(read)}
+    empty = Estimate(
+        f"{SHARE}, {length_bin}", None, n=n, method=CLUSTERED, unit="share", missing=len(of_bin) - len(read)
+    )
+    return clustered_mean(read["share"], read["cluster"].tolist()).of(empty) if len(read) else empty
+
+
+def _with_rubric(means: pd.DataFrame, name: str) -> Estimate:
+    both = means.dropna(subset=["share", name])
+    title = f"r of {SHARE} with {name}"
+    return clustered_pearson(
+        title,
+        both["share"],
+        both[name].astype(float),
+        both["cluster"].tolist(),
+        missing=len(means) - len(both),
+    )
