@@ -23,6 +23,7 @@ from toolkit.store.connection import Store
 from toolkit.store.documents import RatingRound, Run
 from toolkit.store.ratings import (
     Rating,
+    end_order,
     keep_judgements,
     keep_order,
     keep_ratings,
@@ -78,10 +79,11 @@ class Round:
     """How far one rater is."""
 
     rater: str
+    seed: int
     replies: tuple[Reply, ...]
     ratings: Mapping[str, Rating]
-    unkept: tuple[int, int | None, tuple[str, ...]] | None = None
-    """Seed, size and order of a round that nobody has rated in yet: it begins with the first rating."""
+    unkept: tuple[int | None, tuple[str, ...]] | None = None
+    """Size and order of a round that nobody has rated in yet: it begins with the first rating."""
 
     @property
     def rated(self) -> int:
@@ -161,7 +163,22 @@ def open_round(
     blobs = {reply.run_id: reply.blob_id for reply in shown}
     ratings = {run: said for (_, run), said in newest_ratings(store, blobs, rubric_hash, rater).items()}
     _at_once(keep_judgements, store, tuple(ratings.values()))  # whoever was killed before this last step
-    return Round(rater, shown, ratings, (seed, wanted, order_now) if kept is None else None)
+    return Round(rater, seed, shown, ratings, (wanted, order_now) if kept is None else None)
+
+
+def end_round(plan: Plan, store: Store, round_: Round) -> Round:
+    """End a round where it is: it holds what has all scores, and its other replies are no longer waited for.
+
+    What was scored in part stays in the history and counts nowhere. A larger ``size`` goes on with it later.
+    """
+    done = tuple(
+        reply for reply in round_.replies if (said := round_.ratings.get(reply.run_id)) and said.finished
+    )
+    if round_.unkept is None:
+        ended = (plan.study.name, round_.rater, plan.rubric.digest, round_.seed, [one.run_id for one in done])
+        _at_once(end_order, store, *ended)
+    kept = {one.run_id: round_.ratings[one.run_id] for one in done}
+    return replace(round_, replies=done, ratings=kept)
 
 
 def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
@@ -199,8 +216,8 @@ def rate(
         reasons=reasons.strip() or None,
     )
     if round_.unkept is not None:
-        seed, size, order = round_.unkept
-        _at_once(keep_order, store, rating.study, rating.rater, rating.rubric_hash, seed, size, order)
+        about = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
+        _at_once(keep_order, store, *about, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.says(rating):
         _at_once(keep_ratings, store, [rating])
