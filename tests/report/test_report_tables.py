@@ -310,3 +310,11 @@ def test_one_is_told_of_as_one_and_nothing_as_nothing():
     assert {one.correction for one in judged_equivalent([small, small])} == {
         "Holm over 2 tests of equivalence"
     }
+
+
+def test_no_name_of_the_code_is_printed() -> None:
+    """Effect sizes are mathematics, columns are words; what only looks alike stays as it is."""
+    assert escape("d_z(M-S), g_av") == "$d_{z}$(M-S), $g_{av}$"
+    assert escape("missing, length_bin S; points per aud") == "missing, length S; points per AUD"
+    assert escape("model d_zoo of my_d_z") == r"model d\_zoo of my\_d\_z"
+    assert escape_breaking("d_av(L-M)") == "$d_{av}$(L-M)"

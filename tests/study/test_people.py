@@ -126,6 +126,8 @@ def test_replies_that_came_since_go_to_the_end_of_the_round(tmp_path):
 def test_a_round_of_a_size_grows_when_asked_and_never_shrinks(study):
     small = opened(study, size=2)
     assert len(small.replies) == 2
+    assert len(opened(study).replies) == 6  # looking has begun no round
+    rated(study, small)
     assert ids(opened(study)) == ids(small)
     larger = opened(study, size=5)
     assert ids(larger)[:2] == ids(small)
@@ -137,6 +139,9 @@ def test_names_that_look_the_same_are_one_rater_and_what_is_no_name_is_refused(s
     """A space more, a space that does not break, or an accent as a sign of its own makes no second person."""
     for name in ("Zoë  K", " Zoe\u0308 K ", "Zoë\u00a0K"):
         assert opened(study, name).rater == "Zoë K"
+    assert study.store.database["rating_rounds"].count_documents({}) == 0
+    for name in ("Zoë  K", " Zoe\u0308 K "):
+        rated(study, opened(study, name))
     assert study.store.database["rating_rounds"].count_documents({}) == 1
     with pytest.raises(InputError, match="'Zoë K' has rated here; write it the same way"):
         opened(study, "zoë k")

@@ -9,7 +9,7 @@ import pytest
 
 from toolkit.errors import StoreError
 from toolkit.people.desk import STEPS, Desk, plain
-from toolkit.people.rating import open_round
+from toolkit.people.rating import open_round, running_rounds
 from toolkit.people.ratings_file import import_ratings
 from toolkit.store.frames import human_frame
 from toolkit.study import Study
@@ -176,3 +176,27 @@ def test_the_anchors_of_the_rubric_stand_at_every_dimension(desk, study):
     for text, dimension in zip(texts, study.plan.rubric.dimensions, strict=True):
         assert dimension.title in text
         assert all(anchor in text for anchor in dimension.anchors.values())
+
+
+def test_a_round_is_ended_by_a_second_press_and_waits_for_nothing_then(study):
+    """What has all scores stays; a larger size goes on; a round in which nobody rated leaves nothing behind."""
+    empty = opened(study)
+    empty.end.click()
+    assert "6 replies will be left out of the round" in empty.said.value
+    empty.end.click()
+    assert running_rounds(study.plan, study.store) == {}
+    assert study.store.database["rating_rounds"].count_documents({}) == 0
+    desk = opened(study)
+    first = desk.reply
+    press(desk, *[4.0] * 7)
+    desk.save.click()
+    assert len(running_rounds(study.plan, study.store)) == 6
+    desk.end.click()
+    desk.skip.click()  # what is pressed between takes it back
+    desk.end.click()
+    assert len(running_rounds(study.plan, study.store)) == 6
+    desk.end.click()
+    assert running_rounds(study.plan, study.store) == {}
+    assert [reply.run_id for reply in opened(study).round.replies] == [first.run_id]
+    assert len(opened(study, size=3).round.replies) == 3
+    assert kept(study) == [(first.run_id, False, 4.0)]

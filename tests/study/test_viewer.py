@@ -276,8 +276,10 @@ def opened(study: Study, run_id: str, **options: bool) -> OpenRun:
 
 
 def running(study: Study, rater: str = "ben", size: int | None = 2, finish: int = 0) -> list[str]:
-    """Open a round, rate so many of its replies, and return the runs of the round."""
+    """Begin a round by a score, rate so many of its replies, and return the runs of the round."""
     round_ = open_round(study.plan, study.store, rater, size=size)
+    if round_.unkept:
+        round_ = rate(study.plan, study.store, round_, round_.replies[-1], {"clarity": 4.0})
     for reply in round_.replies[:finish]:
         round_ = rate(study.plan, study.store, round_, reply, dict.fromkeys(DIMENSIONS, 4.0), "mine")
     return [reply.run_id for reply in round_.replies]

@@ -14,11 +14,11 @@ import ipywidgets as widgets
 
 from toolkit.errors import InputError
 from toolkit.judges.rubric import Dimension
-from toolkit.people.rating import Reply, Round, next_reply, open_round, rate
+from toolkit.people.rating import Reply, Round, end_round, next_reply, open_round, rate
 from toolkit.plan import Plan
 from toolkit.report.show import plain_text
 from toolkit.store.connection import Store
-from toolkit.words import DIMENSIONS, SCALE
+from toolkit.words import DIMENSIONS, SCALE, counted
 
 STEP: Final = 0.5
 STEPS: Final = tuple(SCALE[0] + STEP * i for i in range(int((SCALE[1] - SCALE[0]) / STEP) + 1))
@@ -73,7 +73,7 @@ class Desk:
         self.plan, self.store = plan, store
         self.round = round_
         self.reply: Reply | None = None
-        self._gaps_are_meant = False
+        self._gaps_are_meant = self._end_is_meant = False
         rubric = plan.rubric
         pressed: dict[str, Any] = {"options": _options(None), "index": 0, "style": {"button_width": "3.2em"}}
         self.scores = {name: widgets.ToggleButtons(**pressed) for name in rubric.names}
@@ -95,11 +95,12 @@ class Desk:
         self.save = widgets.Button(description="Save and next", button_style="primary")
         self.skip = widgets.Button(description="Skip", tooltip="It comes again at the end of the round.")
         self.back = widgets.Button(description="Back", tooltip="To the reply before this one.")
+        self.end = widgets.Button(description="End round", tooltip="Keep what is rated, and leave the rest.")
         self.said, self.header, self.texts = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self.bar = widgets.IntProgress(min=0, max=max(1, len(round_.replies)), layout=_WIDE)
         in_order = sorted(rubric.dimensions, key=lambda dimension: DIMENSIONS.index(dimension.name))
         rows = [_row(dimension, self.scores[dimension.name]) for dimension in in_order]
-        buttons = (self.save, self.skip, self.back)
+        buttons = (self.save, self.skip, self.back, self.end)
         # The buttons and what is said stand at both ends: a reply is long, and a keyboard starts at the top.
         self._form = (
             widgets.HBox([self.typed, *buttons]),
@@ -114,11 +115,12 @@ class Desk:
         self.save.on_click(self._guarded(self._save))
         self.skip.on_click(self._guarded(self._skip))
         self.back.on_click(self._guarded(self._back))
+        self.end.on_click(self._guarded(self._end))
         self.typed.observe(self._guarded(self._take_typed), "value")
         self._show(next_reply(round_))
 
     def _show(self, reply: Reply | None) -> None:
-        self.reply, self._gaps_are_meant = reply, False
+        self.reply, self._gaps_are_meant, self._end_is_meant = reply, False, False
         self.header.value = _standing(self.round, reply)
         self.bar.value = self.round.rated
         self._say("")
@@ -156,6 +158,16 @@ class Desk:
         self._show(following)
         if alone:
             self._say("This is the only one left.")
+
+    def _end(self) -> None:
+        left = len(self.round.replies) - self.round.rated
+        if not self._end_is_meant:
+            self._end_is_meant = True
+            self._say(f"{counted(left, 'replies')} will be left out of the round. Press again to end it.")
+            return
+        self.round = end_round(self.plan, self.store, self.round)
+        self.bar.max = max(1, len(self.round.replies))
+        self._show(None)
 
     def _back(self) -> None:
         replies = self.round.replies

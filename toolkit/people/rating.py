@@ -23,6 +23,7 @@ from toolkit.store.connection import Store
 from toolkit.store.documents import RatingRound, Run
 from toolkit.store.ratings import (
     Rating,
+    end_order,
     keep_judgements,
     keep_order,
     keep_ratings,
@@ -37,7 +38,7 @@ from toolkit.words import DIMENSIONS
 def running_rounds(plan: Plan, store: Store) -> dict[str, tuple[str, ...]]:
     """Return the raters whose running rounds hold a reply, by run id, their names sorted.
 
-    A round runs from when it is opened until each reply of it that can be rated has all scores of its rater; till then
+    A round runs from its first rating until each reply of it that can be rated has all scores of its rater; till then
     its rater may go back to any of them.
     """
     study, rubric_hash = plan.study.name, plan.rubric.digest
@@ -78,8 +79,11 @@ class Round:
     """How far one rater is."""
 
     rater: str
+    seed: int
     replies: tuple[Reply, ...]
     ratings: Mapping[str, Rating]
+    unkept: tuple[int | None, tuple[str, ...]] | None = None
+    """Size and order of a round that nobody has rated in yet: it begins with the first rating."""
 
     @property
     def rated(self) -> int:
@@ -137,7 +141,8 @@ def open_round(
     """Open the round of a rater, or go on with it.
 
     The order is shuffled by seed and rater, and every stretch of it holds each length bin and model equally often, as
-    long as there are any. It is kept: replies that came since the round was opened go to its end.
+    long as there are any. It is kept with the first rating, so that looking begins no round; replies that came since
+    then go to its end.
     """
     study, rubric_hash = plan.study.name, plan.rubric.digest
     rater = checked_rater(store, study, rater)
@@ -151,14 +156,29 @@ def open_round(
     order, kept_size = kept or ((), None)
     wanted = kept_size if kept and size is None else size
     order_now = _extended(order, there, f"{seed}:{rater}:{len(order)}", wanted)
-    if kept is None or order_now != order or wanted != kept_size:
+    if kept is not None and (order_now != order or wanted != kept_size):
         _at_once(keep_order, store, study, rater, rubric_hash, seed, wanted, order_now)
     replies = {reply.run_id: reply for _, reply in there}
     shown = tuple(replies[run_id] for run_id in order_now if run_id in replies)
     blobs = {reply.run_id: reply.blob_id for reply in shown}
     ratings = {run: said for (_, run), said in newest_ratings(store, blobs, rubric_hash, rater).items()}
     _at_once(keep_judgements, store, tuple(ratings.values()))  # whoever was killed before this last step
-    return Round(rater, shown, ratings)
+    return Round(rater, seed, shown, ratings, (wanted, order_now) if kept is None else None)
+
+
+def end_round(plan: Plan, store: Store, round_: Round) -> Round:
+    """End a round where it is: it holds what has all scores, and its other replies are no longer waited for.
+
+    What was scored in part stays in the history and counts nowhere. A larger ``size`` goes on with it later.
+    """
+    done = tuple(
+        reply for reply in round_.replies if (said := round_.ratings.get(reply.run_id)) and said.finished
+    )
+    if round_.unkept is None:
+        ended = (plan.study.name, round_.rater, plan.rubric.digest, round_.seed, [one.run_id for one in done])
+        _at_once(end_order, store, *ended)
+    kept = {one.run_id: round_.ratings[one.run_id] for one in done}
+    return replace(round_, replies=done, ratings=kept)
 
 
 def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
@@ -195,10 +215,13 @@ def rate(
         scores=given,
         reasons=reasons.strip() or None,
     )
+    if round_.unkept is not None:
+        about = (rating.study, rating.rater, rating.rubric_hash, round_.seed)
+        _at_once(keep_order, store, *about, *round_.unkept)
     before = round_.ratings.get(reply.run_id)
     if before is None or not before.says(rating):
         _at_once(keep_ratings, store, [rating])
-    return replace(round_, ratings={**round_.ratings, reply.run_id: rating})
+    return replace(round_, ratings={**round_.ratings, reply.run_id: rating}, unkept=None)
 
 
 def checked_scores(scores: Mapping[str, float | None]) -> dict[str, float]:

@@ -7,6 +7,8 @@ import re
 import unicodedata
 from typing import Final
 
+from toolkit.words import LENGTH_BINS
+
 _SPECIAL: Final = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
@@ -58,6 +60,9 @@ _COMMANDS: Final = {
 _PRINTED: Final = {**_SPECIAL, "−": "$-$", **{sign: f"$\\{name}$" for sign, name in _COMMANDS.items()}}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
+_READ: Final = {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS} | {"per aud": "per AUD"}
+"""Names of columns, as a committee reads them."""
+_EFFECT: Final = re.compile(r"\b([dg]_(?:z|av))\b")  # effect sizes are set as mathematics
 _LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")
 _FIRST_SENTENCE: Final = re.compile(r" \(n = |[.:;] |\.?$")
 _LONG_WORD: Final = 16
@@ -71,8 +76,12 @@ def escape(text: object) -> str:
     Characters of control are dropped, white space becomes one space, and a character that pdflatex cannot
     print is named by its code point instead of stopping the thesis.
     """
-    # "{}" inside keeps "--" two hyphens and "''" two apostrophes.
-    return "{}".join("".join(_escape_one(c) for c in part) for part in _LIGATURE.split(_plain(text)))
+    told = _EFFECT.split(_plain(text))
+    for place, part in enumerate(told):
+        # "{}" inside keeps "--" two hyphens and "''" two apostrophes.
+        pieces = ("".join(_escape_one(c) for c in piece) for piece in _LIGATURE.split(part))
+        told[place] = "{}".join(pieces) if place % 2 == 0 else "${}_{{{}}}$".format(*part.split("_"))
+    return "".join(told)
 
 
 def escape_breaking(text: object) -> str:
@@ -105,6 +114,8 @@ def with_study(latex: str, study: str) -> str:
 
 def _plain(text: object) -> str:
     line = " ".join(unicodedata.normalize("NFC", str(text)).split())
+    for code, words in _READ.items():
+        line = line.replace(code, words)
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
 
 

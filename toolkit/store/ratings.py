@@ -199,6 +199,15 @@ async def keep_order(
         await store.writer.write("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True)
 
 
+async def end_order(
+    store: Store, study: str, rater: str, rubric_hash: str, seed: int, run_ids: Sequence[str]
+) -> None:
+    """Have a round hold these runs and no more."""
+    round_id = digest(study, rater, rubric_hash, str(seed))
+    change = {"$set": {"run_ids": list(run_ids), "size": len(run_ids)}}
+    await store.writer.write("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True)
+
+
 def digest(*parts: str) -> str:
     """Return the SHA-256 that names what these parts name together."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
