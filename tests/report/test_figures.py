@@ -24,8 +24,8 @@ from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS
 
 NAMES = (
-    "length_effects", "quality_by_length", "equivalence", "dimension_profile", "cost_quality", "length_slope", "judge_agreement",
-    "bland_altman", "icc_forest", "variance_components", "decision_study", "missing_data",
+    "length_effects", "quality_by_length", "equivalence", "dimension_profile", "cost_quality", "length_slope",
+    "judge_agreement", "bland_altman", "icc_forest", "variance_components", "decision_study", "missing_data",
     "judge_card_primary", "judge_card_secondary", "judge_card_tertiary",
 )  # fmt: skip
 NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
