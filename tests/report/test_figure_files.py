@@ -166,7 +166,9 @@ def test_what_a_study_cannot_give_is_left_out_with_its_reason(tmp_path: Path, ca
     assert "judge_agreement is left out: no run was scored by two judges." in capsys.readouterr().out
     with pytest.raises(InputError, match="there is none of that name"):
         show_figure(files, "no_such_figure")
-    with pytest.raises(InputError, match="figure 'front': there is none of that name; use one of quality_by"):
+    with pytest.raises(
+        InputError, match="figure 'front': there is none of that name; use one of length_effects, quality_by"
+    ):
         draw_study(held, about, ["front"])
     save_drawn([], tmp_path, about)
     assert not (tmp_path / LEFT_OUT).exists()
@@ -224,7 +226,7 @@ def test_another_process_with_another_hash_seed_writes_the_same_files(
         for name in ("own", "other")
     )
     assert own == others
-    assert len(own) == len(files) == 12 * (len(pictures) + 2) + 2 * 4
+    assert len(own) == len(files) == 13 * (len(pictures) + 2) + 2 * 4
 
 
 def test_a_figure_is_shown_as_wide_as_on_paper_with_its_caption(three, tmp_path, capsys, monkeypatch) -> None:

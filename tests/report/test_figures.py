@@ -24,8 +24,8 @@ from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS
 
 NAMES = (
-    "quality_by_length", "equivalence", "dimension_profile", "cost_quality", "length_slope", "judge_agreement",
-    "bland_altman", "icc_forest", "variance_components", "decision_study", "missing_data",
+    "length_effects", "quality_by_length", "equivalence", "dimension_profile", "cost_quality", "length_slope",
+    "judge_agreement", "bland_altman", "icc_forest", "variance_components", "decision_study", "missing_data",
     "judge_card_primary", "judge_card_secondary", "judge_card_tertiary",
 )  # fmt: skip
 NINE = tuple(f"vendor_{'x' * 26}_100%_R&D_{letter}" for letter in "abcdefghi")
@@ -60,7 +60,7 @@ def whole():
 @pytest.fixture(scope="module")
 def nine():
     """Nine models whose names differ in the last letter only."""
-    return drawn(*make_study(NINE, bases=3, missing=0.0), *NAMES[:4], "judge_agreement", "missing_data")
+    return drawn(*make_study(NINE, bases=3, missing=0.0), *NAMES[:5], "judge_agreement", "missing_data")
 
 
 def border(figure) -> int:
@@ -425,3 +425,19 @@ def test_a_model_has_one_colour_in_every_figure_of_the_study() -> None:
     about = About(models=tuple(names))
     for name, style in everyone.items():
         assert about.styles([name]) == {name: style}
+
+
+def test_the_first_figure_marks_what_is_confirmatory_and_says_where_its_axis_begins() -> None:
+    held, plan = make_study(["one", "two"], bases=8, missing=0.0)
+    held.primary = "M-S"
+    (figure,) = drawn(held, plan, "length_effects").values()
+    data = figure.data.set_index("name")
+    roles = {"M-S": "confirmatory", "L-M": "exploratory", "L-S": "exploratory"}
+    assert data["role"].to_dict() == roles | dict.fromkeys("SML", "")
+    assert data.loc["M-S", "estimate"] == held.length().contrasts[0].estimate
+    above, below = figure.figure.axes
+    low, high = below.get_ylim()
+    assert 0 < low < high < 5
+    assert f"from {low:.2g} to {high:.2g} of the scale" in figure.caption
+    assert "the one confirmatory contrast" in figure.caption
+    assert [line.get_text() for line in above.get_yticklabels()] == ["L−S", "L−M", "M−S"]

@@ -24,7 +24,12 @@ from toolkit.report.plots.generalizability import decision_study, variance_compo
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
 from toolkit.report.plots.judges import bland_altman, icc_forest, judge_agreement
 from toolkit.report.plots.missing import missing_data
-from toolkit.report.plots.prompt_length import dimension_profile, equivalence, quality_by_length
+from toolkit.report.plots.prompt_length import (
+    dimension_profile,
+    equivalence,
+    length_effects,
+    quality_by_length,
+)
 from toolkit.report.plots.reply_length import length_slope
 from toolkit.report.show import LEFT_OUT, reasons_left_out
 from toolkit.report.style import thesis_style
@@ -51,6 +56,7 @@ class Row:
 
 
 FIGURES: Final = (
+    Row("length_effects", "What prompt length does", length_effects),
     Row("quality_by_length", "Quality by prompt length", quality_by_length),
     Row("equivalence", "Equivalence of prompt lengths", equivalence),
     Row("dimension_profile", "Profile of the dimensions", dimension_profile),

@@ -26,8 +26,87 @@ _HEAD_MM: Final = 5.5
 _MODEL_MM: Final = 2.6  # height that the mark of one model takes in a row of the profile
 _LEAST_MODEL_MM: Final = 1.5
 _BETWEEN_MM: Final = 2.2
+_EFFECTS: Final = ("part", "name", "estimate", "low", "high", "p_value", "role", "bases")
 _TESTS: Final = ("of", "contrast", "difference", "low", "high", "p_value", "margin", "verdict", "bases")
 _PROFILE: Final = ("model", "length_bin", "dimension", "mean", "low", "high", "bases", "answers")
+
+
+def length_effects(of: Analyses, about: About) -> FigureWithCaption:
+    """Draw the differences of the prompt lengths with their intervals, and beside them the means that they are of."""
+    found = of.length()
+    parts = [("difference", one) for one in found.contrasts] + [("mean", one) for one in found.per_bin]
+    rows = [
+        (
+            part,
+            one.name,
+            one.estimate,
+            one.low,
+            one.high,
+            one.p_value,
+            captions.role_words(one).partition(";")[0],
+            one.n.get("bases"),
+        )
+        for part, one in parts
+        if one.estimable
+    ]
+    numbers = dict.fromkeys(("estimate", "low", "high", "p_value"), "float64")
+    data = pd.DataFrame(rows, columns=list(_EFFECTS)).astype(numbers)
+    if not (data["part"] == "difference").any():
+        raise NothingToDraw("no two prompt lengths have scores of two bases")
+    figure, ends = _draw_effects(data, of.margin)
+    caption = captions.join(
+        f"What prompt length does to the composite score ({captions.n_words(about.n)}).",
+        "Above: differences within bases; the filled mark is the one confirmatory contrast that the study file names."
+        if "confirmatory" in set(data["role"])
+        else "Above: differences within bases, all of them exploratory.",
+        f"Grey band: the margin of ±{of.margin:g} score points that counts as equal." if of.margin else "",
+        captions.interval_words(found.contrasts),
+        f"Below: the mean of each length, on an axis from {ends[0]:.2g} to {ends[1]:.2g} of the scale from "
+        f"{SCALE[0]:g} to {SCALE[1]:g}; these intervals test no difference.",
+        captions.unpaired_words(found.contrasts),
+        captions.not_estimable_words(one for _, one in parts if not one.estimable),
+        about.end,
+    )
+    said = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
+    return FigureWithCaption(
+        "length_effects", figure, caption, f"Differences and means: {said}.", data, about.n
+    )
+
+
+def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, tuple[float, float]]:
+    effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
+    figure = style.new_figure(style.PAGE_MM, 12 + 8 * len(effects) + 42)
+    above, below = figure.subplots(2, 1, height_ratios=(8 * len(effects), 38))
+    shown = effects.iloc[::-1]
+    if margin:
+        above.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
+    above.axvline(0, color=style.GREY, linewidth=0.8, zorder=1)
+    style.forest(above, shown, range(len(shown)), style.ModelStyle(style.INK, "o", "-"), width=1.6)
+    for up, one in enumerate(style.rows_of(shown)):
+        if one.role != "confirmatory":
+            above.plot(
+                [one.estimate], [up], "o", color="white", markeredgecolor=style.INK, markersize=5, zorder=4
+            )
+        interval = f" [{style.decimals(one.low)}, {style.decimals(one.high)}]" if pd.notna(one.low) else ""
+        style.beside(above, up, f"{style.decimals(one.estimate)}{interval} {one.role}", 1.015)
+    style.row_axis(above, [str(name).replace("-", "−") for name in shown["name"]])
+    above.spines["left"].set_visible(False)
+    above.set_xlabel("Difference of the mean composite score (points)")
+    spots = [_BINS.index(name) for name in means["name"]]
+    for at, one in zip(spots, style.rows_of(means), strict=True):
+        if pd.notna(one.low):
+            below.plot([at, at], [one.low, one.high], color=style.INK, linewidth=1.6)
+    below.plot(spots, means["estimate"], "o-", color=style.INK, linewidth=0.8, markersize=5)
+    below.set_xticks(spots, list(means["name"]))
+    below.set_xlim(-0.5, len(_BINS) - 0.5)
+    below.set_xlabel("Prompt length")
+    below.set_ylabel("Composite score")
+    # The axis does not begin at 0: that an effect can be seen is what the panel is for, and its caption says so.
+    values = means[["estimate", "low", "high"]].to_numpy()
+    low, high = float(pd.Series(values.ravel()).min()), float(pd.Series(values.ravel()).max())
+    pad = max(0.25 * (high - low), 0.05)
+    below.set_ylim(max(SCALE[0], low - pad), min(SCALE[1], high + pad))
+    return style.settle(figure), (float(below.get_ylim()[0]), float(below.get_ylim()[1]))
 
 
 def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
