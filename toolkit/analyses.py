@@ -149,7 +149,13 @@ class Analyses:
 
     @_once
     def reliability(self) -> Reliability:
-        """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite."""
+        """Return ICC, alpha and Pearson between judges, and test-retest of each, per dimension and composite.
+
+        Returns
+        -------
+        Reliability
+            ``frame()`` has one row a coefficient and dimension with its interval, ``details`` the rest.
+        """
         from toolkit.store.frames import ratings_frame, repeats_frame
 
         judgements = self.judgements
@@ -177,7 +183,22 @@ class Analyses:
     def generalizability(
         self, score: str = "composite", *, of: str = "answer", target: float = 0.90
     ) -> StudyGeneralizability:
-        """Return variance components, E-rho2, Phi, and how many judges, repeats and prompts a target takes, in AUD."""
+        """Return variance components, E-rho2, Phi, and how many judges, repeats and prompts a target takes, in AUD.
+
+        Parameters
+        ----------
+        score
+            composite, composite_strict, or one of the seven dimensions.
+        of
+            What the score is to tell apart: answer, model or base.
+        target
+            Phi that a mean score should have, 0 to 1.
+
+        Returns
+        -------
+        StudyGeneralizability
+            Components with generalized intervals, coefficients, and the cheapest plan that reaches the target.
+        """
         from toolkit.stats.generalizability.study_scores import mean_cost, study_generalizability
 
         judgements = self.judgements
@@ -192,14 +213,36 @@ class Analyses:
 
     @_once
     def length(self, score: str = "composite") -> LengthComparison:
-        """Return the comparison of S, M and L within bases (RQ1)."""
+        """Return the comparison of S, M and L within bases (RQ1).
+
+        Parameters
+        ----------
+        score
+            composite, composite_strict, or one of the seven dimensions.
+
+        Returns
+        -------
+        LengthComparison
+            Means, paired differences (Holm but for the primary contrast), effect sizes, equivalence and omnibus tests.
+        """
         return stats.compare_lengths(
             self.runs, score=score, omnibus=True, margin=self.margin, primary=self.primary
         )
 
     @_once
     def length_by_model(self, score: str = "composite") -> Mapping[str, LengthComparison]:
-        """Return the comparison of S, M and L within bases, of each model by itself."""
+        """Return the comparison of S, M and L within bases, of each model by itself.
+
+        Parameters
+        ----------
+        score
+            composite, composite_strict, or one of the seven dimensions.
+
+        Returns
+        -------
+        dict of LengthComparison
+            By the name of the model.
+        """
         return stats.compare_lengths_by_model(self.runs, score, margin=self.margin, primary=self.primary)
 
     @_once
@@ -264,12 +307,34 @@ class Analyses:
 
     @_once
     def length_bias(self, score: str = "composite") -> LengthBias:
-        """Return the slope of score on reply length, and what prompt length does in all and at equal reply length."""
+        """Return the slope of score on reply length, and what prompt length does in all and at equal reply length.
+
+        Parameters
+        ----------
+        score
+            composite, composite_strict, or one of the seven dimensions.
+
+        Returns
+        -------
+        LengthBias
+            In score points per 100 tokens of the reply, clustered by base.
+        """
         return stats.length_bias(self.runs, score=score)
 
     @_once
     def mixed_model(self, score: str = "composite") -> MixedModel:
-        """Return the tests of length x scenario x model with bases as random blocks."""
+        """Return the tests of length x scenario x model with bases as random blocks.
+
+        Parameters
+        ----------
+        score
+            composite, composite_strict, or one of the seven dimensions.
+
+        Returns
+        -------
+        MixedModel
+            One row a term: F, degrees of freedom, p and p by Holm; exploratory.
+        """
         return stats.mixed_model(self.runs, score=score)
 
     @_once
@@ -287,12 +352,34 @@ class Analyses:
 
     @_once
     def missing(self, score: str = "composite") -> MissingData:
-        """Return what has no score by model, length and judge, whether that is chance, and what it could change."""
+        """Return what has no score by model, length and judge, whether that is chance, and what it could change.
+
+        Parameters
+        ----------
+        score
+            composite, composite_strict, or one of the seven dimensions.
+
+        Returns
+        -------
+        MissingData
+            Shares with intervals, tests of imbalance, and bounds of the contrasts.
+        """
         return stats.missing_data(self.runs, self.judge_means, score=score, seed=self.seed)
 
     @_once
     def ceiling(self, score: str = "composite") -> Ceiling:
-        """Return how many scores the judges gave at either end of the scale, with a warning where they are many."""
+        """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
+
+        Parameters
+        ----------
+        score
+            composite, composite_strict, or one of the seven dimensions.
+
+        Returns
+        -------
+        Ceiling
+            Shares of scores at 5 and at 0, by length and model.
+        """
         return stats.ceiling(self.judgements, score=score, limit=self.ceiling_share)
 
     @_once

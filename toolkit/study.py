@@ -444,6 +444,10 @@ class Study:
             if "run_id" not in which:
                 raise InputError("view: the frame has no column run_id; give one made of study.runs()")
             which = which["run_id"]
+        elif which is not None and not isinstance(which, Iterable):
+            raise InputError(
+                f"view: {which!r} is no run; give a run id, ids, or a frame with the column run_id"
+            )
         return viewer(self.plan, self.store, which)
 
     def reply(self, run_id: str) -> str:

@@ -350,6 +350,10 @@ def test_a_selection_is_opened_in_its_order_and_a_stranger_is_refused(study: Stu
     assert viewer.runs["run_id"].tolist() == worst["run_id"].tolist()
     assert viewer.opened is not None
     assert viewer.opened.run_id == worst["run_id"].iat[0]
-    for wrong, words in ((["no-run"], "'no-run': not in study"), (worst[["model"]], "no column run_id")):
+    for wrong, words in (
+        (["no-run"], "not in study"),
+        (worst[["model"]], "no column run_id"),
+        (3, "3 is no run"),
+    ):
         with pytest.raises(InputError, match=words):
             study.view(wrong)

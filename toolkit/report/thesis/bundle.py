@@ -13,6 +13,7 @@ from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report.escape import caption_latex, escape, escape_breaking, label_of
 from toolkit.report.manifest import check_is_of, write_manifest
+from toolkit.report.plots.judge_card import CARD
 from toolkit.report.registry import NAMES
 from toolkit.report.show import LEFT_OUT
 from toolkit.report.style import COLUMN_MM
@@ -48,6 +49,10 @@ def write_bundle(
         [f"{place.name}/{path.name}" for path in drawn if path.parent == place and path.suffix == ".tex"]
         for place in (tables, statistics)
     )
+    shown = [*(f"figures/{path.name}" for path in written), *of_tables]
+    # The cards of the judges are for an appendix, as all statistics are: the document itself stays short.
+    cards = [path for path in shown if Path(path).name.startswith(CARD)]
+    shown, of_statistics = [path for path in shown if path not in cards], [*of_statistics, *cards]
     said = figures / LEFT_OUT
     about = {
         "study": escape_breaking(study),
@@ -57,7 +62,7 @@ def write_bundle(
     cited = {key for _, sentences in section for one in sentences for key in one.cite}
     texts = {
         "preamble.tex": (files("toolkit.report.thesis") / "preamble.tex").read_text(encoding="utf-8"),
-        "figures.tex": _inputs(folder, [*(f"figures/{path.name}" for path in written), *of_tables]),
+        "figures.tex": _inputs(folder, shown),
         "methods.tex": methods_latex(section),
         "methods.txt": methods_text(section),
         "references.bib": bibliography(cited),
