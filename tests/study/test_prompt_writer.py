@@ -274,7 +274,7 @@ def test_paid_once(tmp_path: Path, study: Callable[[StubServer], Path], toolkit:
         code, said, _ = toolkit("prompts", "write", folder, "--study", path, "--out", out)
         assert (code, server.count) == (0, 5)
         assert (
-            "policy_patching.md: base doc_policy_patching, facts 4/16/33 in S/M/L; 35 facts kept, 0 dropped"
+            "policy_patching.md: base doc_policy_patching, facts 4/16/34 in S/M/L; 34 facts kept, 0 dropped"
             in said
         )
         assert said.endswith(f"written  5 bases from 5 documents in {out}\n")
