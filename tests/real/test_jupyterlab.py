@@ -86,7 +86,7 @@ FINDS = {
         "ICC(A,1)",
         "Quality by prompt length (n = ",
         "spent in all: AUD ",
-        "640 of 648 runs have an answer",
+        " of 648 runs have an answer",
         "9 of 9 planted values are in their intervals",
     ),
     "01_explore_runs": ("36 of 36 runs have an answer",),
