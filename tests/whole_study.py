@@ -76,6 +76,7 @@ def make_study(
                 "total_tokens": None if failed else 250 + 350 * s + reply, "tokens_estimated": False,
                 "aud_cost": 0.0 if free else (250 + 350 * s + 4 * reply) * 4e-6 / (1 + 4 * m),
                 "judge_count": len(given), "judged": judged, "zeros": 0, "composite": float(means.mean()),
+                "composite_strict": float(means.mean()),
             }
         )  # fmt: skip
     texts = dict.fromkeys(("run_id", "study", "base", "cluster", "model"), "string")

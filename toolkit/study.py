@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from toolkit.stats.adaptive.taxonomy import Taxonomy
     from toolkit.stats.one_shot.methods import MethodScore
     from toolkit.store.connection import Store
+    from toolkit.viewer.app import Viewer
 
 
 P = ParamSpec("P")
@@ -421,7 +422,7 @@ class Study:
 
         return measured_items(self.plan.test, self.annotations())
 
-    def view(self, which: str | Iterable[str] | pd.DataFrame | None = None) -> VBox:
+    def view(self, which: str | Iterable[str] | pd.DataFrame | None = None) -> Viewer:
         """Return the answer viewer for a notebook: of all runs, opened at one, or of a selection.
 
         Parameters
@@ -438,7 +439,7 @@ class Study:
         import pandas as pd
 
         from toolkit.errors import InputError
-        from toolkit.viewer.widget import viewer
+        from toolkit.viewer.app import Viewer
 
         if isinstance(which, pd.DataFrame):
             if "run_id" not in which:
@@ -448,7 +449,27 @@ class Study:
             raise InputError(
                 f"view: {which!r} is no run; give a run id, ids, or a frame with the column run_id"
             )
-        return viewer(self.plan, self.store, which)
+        return Viewer(self.plan, self.store, which)
+
+    def rate(self, rater: str, *, seed: int | None = None, size: int | None = None) -> VBox:
+        """Return the desk of a rater for a notebook: one reply after another, blind, from where the rater stopped.
+
+        Parameters
+        ----------
+        rater
+            Name of the person, always written the same way.
+        seed, size
+            Of a new round: its order, by default the study's seed, and how many replies it has, by default all.
+
+        Raises
+        ------
+        InputError
+            When there is nothing to rate, or the name or the size does not serve.
+        """
+        from toolkit.people.desk import Desk
+        from toolkit.people.rating import open_round
+
+        return Desk(self.plan, self.store, open_round(self.plan, self.store, rater, seed=seed, size=size)).box
 
     def reply(self, run_id: str) -> str:
         """Return the text of a run's reply; text from a model is never to be rendered as HTML."""

@@ -14,6 +14,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,18 +59,16 @@ book.scrollToItem(at, "start").then(() => {
 });
 """
 _WATCH: Final = """
-const [at, quiet] = arguments, cell = window.jupyterapp.shell.currentWidget.content.widgets[at].node;
-const tv = window.tv = {from: 0, last: 0, cell};
+const [root, quiet] = arguments;
+const tv = window.tv = {from: 0, last: 0, root};
 tv.begin = () => { tv.last = 0; tv.from = performance.now(); };
 for (const kind of ["keydown", "mousedown", "input", "change"])
   addEventListener(kind, () => { if (!tv.last) tv.from = performance.now(); }, true);
-tv.text = () => (cell.querySelector(".tv-runs") || {}).textContent || "";
-tv.count = () =>
-  [...cell.querySelectorAll(".tv")].map(one => one.textContent).find(one => / runs, page /.test(one)) || "";
-tv.run = () => [...cell.querySelectorAll(".tv h2, .tv th")].map(one => one.textContent).join("|");
-tv.all = () => cell.textContent;
+tv.count = () => (root.querySelector(".tv-said b") || {}).textContent || "";
+tv.said = () => (root.querySelector(".tv-said") || {}).textContent || "";
+tv.run = () => [...root.querySelectorAll(".tv-read h2")].map(one => one.textContent).join("|");
 new MutationObserver(() => requestAnimationFrame(() => setTimeout(() => { tv.last = performance.now(); })))
-  .observe(cell, {subtree: true, childList: true, characterData: true});
+  .observe(root, {subtree: true, childList: true, characterData: true});
 tv.until = (reached, done) => {
   const look = () => {
     if (tv.last > tv.from && performance.now() - tv.last > quiet && reached()) done(tv.last - tv.from);
@@ -94,12 +93,12 @@ class Taken:
 
 
 class Hand:
-    """What a person does with the viewer of one cell, timed."""
+    """What a person does with one viewer, timed."""
 
-    def __init__(self, page: webdriver.Chrome, place: int) -> None:
-        self.page = page
-        page.set_script_timeout(60)
-        page.execute_script(_WATCH, place, QUIET)
+    def __init__(self, page: webdriver.Chrome, root: Any) -> None:
+        self.page, self.root = page, root
+        page.set_script_timeout(600)
+        page.execute_script(_WATCH, root, QUIET)
         self.rows: list[Taken] = []
 
     def until(self, reached: str) -> float:
@@ -118,89 +117,48 @@ class Hand:
         self.rows.append(Taken(what, times, limit))
         print(self.rows[-1], flush=True)
 
-    def find(self, path: str) -> Any:
-        """Return an element of the cell."""
-        cell = self.page.execute_script("return tv.cell")
-        return cell.find_element(By.XPATH, f".{path}")
-
-    def labelled(self, label: str, tag: str) -> Any:
-        """Return the control with a label."""
-        return self.find(f'//label[normalize-space()="{label}"]/following-sibling::{tag}')
-
-    def choose(self, label: str, option: str) -> None:
-        """Choose an option."""
-        Select(self.labelled(label, "select")).select_by_visible_text(option)
+    def find(self, selector: str) -> Any:
+        """Return an element of the viewer."""
+        return self.root.find_element(By.CSS_SELECTOR, selector)
 
     def write(self, label: str, *keys: str) -> None:
         """Type into an input, and nothing of what stood there stays."""
-        self.labelled(label, "input").send_keys(Keys.CONTROL, "a", Keys.NULL, *keys)
+        self.find(f"[aria-label='{label}']").send_keys(Keys.CONTROL, "a", Keys.NULL, Keys.BACKSPACE, *keys)
 
     def key(self, key: str) -> None:
-        """Type a key where the viewer takes them."""
-        self.labelled("Keys", "input").send_keys(key)
-
-    def press(self, words: str) -> None:
-        """Press a button."""
-        self.find(f"//button[normalize-space()='{words}']").click()
+        """Type a key into the table."""
+        self.find(".tv-left > :not([hidden])").send_keys(key)
 
 
-def filters(hand: Hand, runs: int) -> None:
-    """Change every filter once and take it back."""
-    every = f"/^{runs:,} of /.test(tv.count())"
-    for label, option, words in (
-        ("Length bin", "M", "length bin M"),
-        ("Scenario", "CTI_ANALYSIS", "scenario CTI_ANALYSIS"),
-        ("Judged", "no", "not judged"),
-        ("Rated by people", "yes", "rated by people"),
-    ):
-        hand.time(f"{label}: {option}", lambda: hand.choose(label, option), f"tv.count().endsWith('{words}')")  # noqa: B023
-        hand.time(f"{label}: all", lambda: hand.choose(label, "all"), every)  # noqa: B023
-    hand.time("sort by composite", lambda: hand.choose("Sort by", "composite"), every)
-    box = hand.find("//label[contains(.,'largest first')]//input")
-    hand.time("largest first", box.click, every)
-    hand.time("largest first, taken back", box.click, every)
-    hand.time("sort by model and prompt", lambda: hand.choose("Sort by", "model and prompt"), every)
-    for label, some, none, words in (
-        ("Composite at least", "0.1", "0", "composite 0.1 to 5"),
-        ("Judges' SD at least", "0.5", "0", "at least 0.5"),
-    ):
-        there = f"/{words}/.test(tv.count())"
-        hand.time(f"{label} {some}", lambda: hand.write(label, some, Keys.ENTER), there)  # noqa: B023
-        hand.time(f"{label} {none}", lambda: hand.write(label, none, Keys.ENTER), every)  # noqa: B023
-    there = "/with '%s' in it$/.test(tv.count())"
-    hand.time("first search", lambda: hand.write("Text", "memory", Keys.ENTER), there % "memory", limit=False)
-    hand.time("second search", lambda: hand.write("Text", "9 isolate", Keys.ENTER), there % "9 isolate")
-    hand.time("search that finds nothing", lambda: hand.write("Text", "zebra", Keys.ENTER), there % "zebra")
-    hand.time("search taken back", lambda: hand.write("Text", Keys.BACKSPACE, Keys.ENTER), every)
-
-
-def steps(hand: Hand, count: int) -> None:
-    """Turn pages, open runs, step by keys, compare."""
-    page = "/page %s of/.test(tv.count())"
-    hand.time("next page", lambda: hand.press("Next page"), page % "2")
-    hand.time("last page", lambda: hand.press("Last page"), "!/page 2 of/.test(tv.count())")
-    hand.time("first page", lambda: hand.press("First page"), page % "1")
-    hand.time("open a run", lambda: hand.press("3"), "/repeat/.test(tv.run())")
-    for key, words in (("n", "next by key"), ("p", "previous by key")):
-        times = [_key(hand, key) for _ in range(count)]
-        hand.keep(words, *times)
-    hand.time("compare", lambda: hand.key("c"), "/stays at the side/.test(tv.all())")
+def use(hand: Hand, runs: int, count: int) -> None:
+    """Filter, sort, search, step, compare, look at the matrix."""
+    every = f"tv.count().startsWith('{runs:,} of {runs:,} runs') && !tv.count().includes('·')"
+    bins = Select(hand.find("[aria-label='Filter by bin']"))
+    hand.time("filter: bin M", lambda: bins.select_by_visible_text("M"), "tv.count().endsWith('bin M')")
+    hand.time("filter: all bins", lambda: bins.select_by_visible_text("all"), every)
+    hand.time("filter: SD >= 0.5", lambda: hand.write("Filter by SD", "0.5"), "/SD 0.5$/.test(tv.count())")
+    hand.time("filter: any SD", lambda: hand.write("Filter by SD"), every)
+    for _ in range(2):
+        hand.time("sort by composite", hand.find("th.tv-c-composite button").click, every)
+    find = "Find in prompt, reply or id"
+    there = "/with .%s. in it$/.test(tv.count())"
+    hand.time("first search", lambda: hand.write(find, "memory"), there % "memory", limit=False)
+    hand.time(
+        "second search, with 300 ms of waiting",
+        lambda: hand.write(find, "zebra"),
+        there % "zebra",
+        limit=False,
+    )
+    hand.time("search taken back", lambda: hand.write(find), every, limit=False)
+    for key, words in ((Keys.ARROW_DOWN, "next by key"), ("p", "previous by key")):
+        hand.keep(words, *(_key(hand, key) for _ in range(count - (key == "p"))))
+    hand.time("compare", lambda: hand.key("c"), "/stays at the side/.test(tv.said())")
     hand.keep("next, side by side", *(_key(hand, "n") for _ in range(5)))
     hand.time("compare no more", lambda: hand.key("c"), "!/side by side/.test(tv.run())")
-    hand.choose("Length bin", "S")
-    hand.until("/length bin S$/.test(tv.count())")
-    hand.time("export of too many", lambda: hand.key("e"), "/takes 1 to 500/.test(tv.all())", limit=False)
-    hand.write("Text", "99 isolate", Keys.ENTER)
-    hand.until("/99 isolate/.test(tv.count())")
-    export = "/runs on one page/.test(tv.all())"
-    hand.time(f"export of {_found(hand)} runs", lambda: hand.key("e"), export, limit=False)
-    hand.write("Text", "9 isolate", Keys.ENTER)
-    hand.until("/with '9 isolate/.test(tv.count())")
-    hand.time(f"export of {_found(hand)} runs", lambda: hand.key("e"), export, limit=False)
-
-
-def _found(hand: Hand) -> str:
-    return str(hand.page.execute_script("return tv.count()").split(" of ")[0])
+    hand.time(
+        "matrix", lambda: hand.key("m"), "root.querySelector('.tv-matrix td')".replace("root", "tv.root")
+    )
+    hand.time("table", lambda: hand.key("m"), every)
 
 
 def _key(hand: Hand, key: str) -> float:
@@ -246,21 +204,37 @@ def measure(lab: browser.Lab, notebook: Path, runs: int, count: int, pictures: P
     view = cells.index("s.view()")
     before = [page.execute_async_script(_RUN, n) for n in places if n < view]
     print(f"{'what':<44}{'times':>6}{'median':>9}{'most':>9}   (ms)", flush=True)
-    hand = Hand(page, view)
-    hand.keep("cells before the viewer, with imports", sum(before), limit=False)
-    page.execute_script("tv.begin()")
+    hand_rows = [Taken("cells before the viewer, with imports", (sum(before),), limit=False)]
+    print(hand_rows[0], flush=True)
+    started = time.perf_counter()
     page.execute_async_script(_RUN, view)
-    hand.keep("first table", hand.until("tv.text() !== ''"), limit=False)
+    root = "return window.jupyterapp.shell.currentWidget.content.widgets[arguments[0]].node.querySelector('.tv-app')"
+    ready = f"const root = (() => {{ {root} }})(); return root && root.querySelector('.tv-list td') && root"
+    while not (found := page.execute_script(ready, view)):
+        time.sleep(0.02)
+    hand = Hand(page, found)
+    hand.rows += hand_rows
+    hand.keep("first table", 1000 * (time.perf_counter() - started), limit=False)
     print(memory(page))
     page.save_screenshot(str(pictures / "table.png"))
-    filters(hand, runs)
-    steps(hand, count)
+    use(hand, runs, count)
     page.save_screenshot(str(pictures / "used.png"))
+    hand.time(
+        f"export of {runs:,} runs", lambda: hand.key("e"), "/runs on one page/.test(tv.said())", limit=False
+    )
+    written = Path(page.execute_script("return tv.said()").split("on one page: ")[1])
     print(memory(page))
-    rest = [(cells[n].split("\n")[0], page.execute_async_script(_RUN, n)) for n in places if n > view]
-    for words, took in rest:
-        hand.keep(f"cell: {words}"[:42], took, limit=False)
-    return hand.rows
+    started = time.perf_counter()
+    page.get(written.as_uri())
+    while not page.execute_script("return document.querySelector('.tv-run')"):
+        time.sleep(0.02)
+    hand.keep(
+        f"page of {written.stat().st_size / 1e6:.1f} MB", 1000 * (time.perf_counter() - started), limit=False
+    )
+    on_page = Hand(page, page.find_element(By.TAG_NAME, "main"))
+    use(on_page, runs, count)
+    print(memory(page))
+    return [*hand.rows, *on_page.rows]
 
 
 def rated(folder: Path, runs: int) -> None:

@@ -14,8 +14,7 @@ from hostile_study import ATTACKS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolkit.viewer import beside, markdown
-from toolkit.viewer.beside import differences
+from toolkit.viewer import markdown
 from toolkit.viewer.markdown import LONGEST, TAGS, markdown_html
 from toolkit.viewer.visible import marked_text, shown, spans_in_order, visible
 
@@ -199,74 +198,3 @@ def test_no_text_takes_long(part):
 
 
 TEXTS = st.text(st.sampled_from("ab \n.<"), max_size=30)
-
-
-@given(TEXTS, TEXTS)
-def test_the_pieces_are_the_whole_texts_and_what_is_unchanged_is_the_same(left, right):
-    """Nothing is lost, and the unchanged words of both are equal."""
-    found = differences(left, right)
-    assert "".join(piece.text for piece in found.left) == left
-    assert "".join(piece.text for piece in found.right) == right
-    same = ["".join(p.text for p in side if not p.changed).split() for side in (found.left, found.right)]
-    assert "".join(same[0]) == "".join(same[1])
-    assert 0 <= found.shared <= 1
-
-
-@pytest.mark.parametrize(("left", "right", "shared", "gone"), [
-    ("", "", 1, []), ("a  b", "a b", 1, []), ("a b", "c d", 0, ["a b"]), ("a", "", 0, ["a"]),
-    ("Stop. Block the port now. End.", "Stop. End.", 8 / 13, ["Block the port now. "]),
-    ("\u30db\u30b9\u30c8\u3092\u9694\u96e2\u3059\u308b\u3002", "\u30db\u30b9\u30c8\u3092\u5206\u96e2\u3059\u308b\u3002",
-     8 / 9, ["\u9694"]),
-])  # fmt: skip
-def test_white_space_is_no_difference_and_what_changed_is_one_piece(left, right, shared, gone):
-    """Spaces between changed words belong to the change; of signs without spaces between each is a word."""
-    found = differences(left, right)
-    assert found.shared == pytest.approx(shared)
-    assert [piece.text.strip() for piece in found.left if piece.changed] == [text.strip() for text in gone]
-
-
-WORDS = st.lists(st.sampled_from("abcd"), max_size=12)
-
-
-def longest(left: list[str], right: list[str]) -> int:
-    """Return the length of the longest common subsequence by the table of every textbook."""
-    above = [0] * (len(right) + 1)
-    for word in left:
-        row = [0]
-        for place, other in enumerate(right):
-            row.append(above[place] + 1 if word == other else max(above[place + 1], row[place]))
-        above = row
-    return above[-1]
-
-
-@given(WORDS, WORDS)
-def test_the_words_that_are_shared_are_as_many_as_can_be(left, right):
-    """Held against the textbook; what is unchanged is in order, as the first test here says."""
-    found = differences(" ".join(left), " ".join(right))
-    total = len(left) + len(right)
-    assert found.shared == pytest.approx(2 * longest(left, right) / total if total else 1)
-
-
-def test_words_that_are_frequent_in_long_texts_count_like_others():
-    """Five words in seven of each step are the same, however many; `difflib` finds 3 %. It takes seconds at most."""
-    for steps in (10, 100, 2200):
-        left = " ".join(f"Step {n}: do thing {n * 7 % 300}." for n in range(steps))
-        right = " ".join(f"Step {n}: do item {n * 11 % 300}." for n in range(steps))
-        started = time.process_time()
-        assert 5 / 7 <= differences(left, right).shared < 0.75
-        assert time.process_time() - started < 3
-
-
-@pytest.mark.parametrize(("largest", "unit", "shared", "changed"), [
-    (49, "words", 3 / 4, "b"), (48, "lines", 2 / 3, "a b"), (24, "texts", 0, "one\n\na b\ntwo"),
-])  # fmt: skip
-def test_long_texts_are_compared_by_lines_and_then_as_wholes(monkeypatch, largest, unit, shared, changed):
-    """The memory that it takes is bounded, nothing of the texts is lost, and it is said what was compared."""
-    monkeypatch.setattr(beside, "LARGEST", largest)
-    left, right = "one\n\na b\ntwo", "one\n\na c\ntwo"
-    found = differences(left, right)
-    assert found.unit == unit
-    assert found.shared == pytest.approx(shared)
-    assert "".join(piece.text for piece in found.left) == left
-    assert "".join(piece.text for piece in found.right) == right
-    assert "".join(piece.text for piece in found.left if piece.changed).strip() == changed

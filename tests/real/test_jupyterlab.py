@@ -209,7 +209,7 @@ def _rate_two_replies(page: webdriver.Chrome) -> None:
     def reached(text: str) -> None:
         wait.until(lambda _: text in page.find_element(By.CSS_SELECTOR, ".jp-OutputArea .widget-vbox").text)
 
-    browser.scroll_to(page, "rating_desk(")
+    browser.scroll_to(page, "s.rate(")
     reached("Reply 1 of 5")
     rows = page.find_elements(By.CSS_SELECTOR, ".widget-toggle-buttons")
     for row, score in zip(rows, ("4", "3.5", "5", "0", "2", "1", "4.5"), strict=True):

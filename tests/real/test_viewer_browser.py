@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import json
+import random
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import browser
+import nbformat
 import pytest
 from hostile_study import ATTACKS, hostile_study
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
+from small_study import finished_study
 from waiting import wait_for
 
 from toolkit.study import Study
+from toolkit.viewer import app
 from toolkit.viewer.page import write_page
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "02_read_answers.ipynb"
 ALIVE = (
     "return [...document.querySelectorAll('.tv')].flatMap(one => [...one.querySelectorAll("
-    '\'script, img, svg, iframe, form, a:not([href^="#run-"]), object, style, .MathJax, mjx-container, [onerror], '
-    "[onload]')]).map(one => one.outerHTML)"
+    "'script, img, svg, iframe, form, a, object, .tv-read style, .MathJax, mjx-container, [onerror], [onload]')])"
+    ".map(one => one.outerHTML)"
 )
-"""Whatever in the viewer's own places could act or was typeset; links within the page are ours."""
+"""Whatever in the viewer's own places could act or was typeset."""
 SHOWN = (
     ATTACKS["script"],
     ATTACKS["handler"],
@@ -63,190 +72,288 @@ def open_browser(folder: Path) -> Iterator[webdriver.Chrome]:
 
 
 class Person:
-    """What a person does with the first viewer of the notebook."""
+    """What a person does with one viewer, in a notebook or on a page."""
 
-    def __init__(self, page: webdriver.Chrome) -> None:
-        browser.scroll_to(page, "s.view()")
+    def __init__(self, page: webdriver.Chrome, root: Callable[[], WebElement]) -> None:
         self.page = page
         # What is drawn anew between finding it and reading it is looked for again.
         self.wait = WebDriverWait(page, 120, ignored_exceptions=[StaleElementReferenceException])
-        cell = "//div[contains(@class,'jp-Cell')][.//div[contains(@class,'cm-line')][normalize-space()='s.view()']]"
-        self.wait.until(lambda _: page.find_elements(By.XPATH, f"{cell}//select"))
-        self.cell = page.find_element(By.XPATH, cell)
+        self.root = root()
 
-    def choose(self, label: str, option: str) -> None:
-        """Choose an option of a filter."""
-        found = self.cell.find_element(
-            By.XPATH, f".//label[normalize-space()='{label}']/following-sibling::select"
-        )
-        Select(found).select_by_visible_text(option)
+    def find(self, selector: str) -> WebElement:
+        """Return an element of the viewer."""
+        return self.root.find_element(By.CSS_SELECTOR, selector)
+
+    def choose(self, head: str, option: str) -> None:
+        """Choose an option of the filter above a column."""
+        Select(self.find(f"[aria-label='Filter by {head}']")).select_by_visible_text(option)
 
     def write(self, label: str, *keys: str) -> None:
         """Type into an input."""
-        place = f".//label[normalize-space()='{label}']/following-sibling::input"
-        self.cell.find_element(By.XPATH, place).send_keys(*keys)
+        self.find(f"[aria-label='{label}']").send_keys(*keys)
 
     def press(self, words: str) -> None:
         """Press a button."""
-        self.cell.find_element(By.XPATH, f".//button[normalize-space()='{words}']").click()
+        self.root.find_element(By.XPATH, f".//button[normalize-space()='{words}']").click()
+
+    def type(self, keys: str) -> None:
+        """Type letters where the focus is."""
+        self.page.switch_to.active_element.send_keys(keys)
+
+    def rows(self) -> list[str]:
+        """Return the rows of the table, as text."""
+        found = self.root.find_elements(By.CSS_SELECTOR, ".tv-list tbody tr:not([aria-hidden])")
+        return [row.text.replace("\n", " ") for row in found]
 
     def nameless(self) -> list[str]:
         """Return the controls and boxes that can have the focus and of which a screen reader could not say the name."""
-        found = self.page.execute_script(
-            "const kinds = 'button, input, select, textarea, summary, [role=slider], [tabindex=\"0\"]';"
-            "const output = arguments[0].querySelector('.jp-OutputArea-output .widget-vbox');"
-            "return [...output.querySelectorAll(kinds)].filter(one => one.checkVisibility())",
-            self.cell,
-        )
+        kinds = "button, input, select, textarea, summary, [tabindex='0']"
+        found = [one for one in self.root.find_elements(By.CSS_SELECTOR, kinds) if one.is_displayed()]
         assert len(found) > 20
         return [one.get_attribute("outerHTML") for one in found if not re.search(r"\w", one.accessible_name)]
 
-    def cut(self, text: str, column: str) -> list[str]:
-        """Put a number into a column of the table, and return what does not fit into its cell."""
-        return self.page.execute_script(
-            "const [cell, text, column] = arguments, table = cell.querySelector('.tv-runs table');"
-            "const at = [...table.querySelectorAll('th')].findIndex(one => one.textContent === column);"
-            "for (const row of table.tBodies[0].rows) row.cells[at].textContent = text;"
-            "return [...table.querySelectorAll('.tv-number')].filter(one => one.scrollWidth > one.clientWidth)"
-            ".map(one => one.textContent)",
-            self.cell,
-            text,
-            column,
-        )
-
     def scrolls(self, name: str) -> None:
-        """Scroll a text with an arrow key; it goes to no other cell, and a letter makes no new one."""
-        where = "return window.jupyterapp.shell.currentWidget.content.activeCellIndex"
-        text = self.cell.find_element(By.CSS_SELECTOR, f"[aria-label='{name}']")
+        """Scroll a text with an arrow key; it goes to no other run or cell, and a letter makes no new one."""
+        text = self.find(f"[aria-label='{name}']")
         self.page.execute_script("arguments[0].style.maxHeight = '5em'; arguments[0].focus()", text)
-        before = self.page.execute_script(where)
+        before = self.find(".tv-said").text
         self.page.switch_to.active_element.send_keys("b", Keys.ARROW_DOWN)
         self.wait.until(lambda _: text.get_property("scrollTop") > 0, f"{name} did not scroll")
-        assert self.page.execute_script(where) == before
+        assert self.find(".tv-said").text == before
 
     def reached(self, text: str) -> None:
         """Wait until something stands in the viewer."""
-        self.wait.until(lambda _: text in self.cell.text, f"{text!r} never stood there: {self.cell.text}")
+        self.wait.until(lambda _: text in self.root.text, f"{text!r} never stood there: {self.root.text}")
 
 
-def use(page: webdriver.Chrome) -> None:
-    """Filter, open, step by keys, compare, export, and see that nothing acts."""
-    cells = "return window.jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.type)"
-    before = page.execute_script(cells)
-    person = Person(page)
+def use(person: Person) -> None:
+    """Filter, sort, pick, step by keys, search, compare, look at the matrix: on a page as in a notebook."""
     person.reached("4 of 4 runs")
-    chosen = "return [...document.querySelectorAll('.widget-dropdown select')].map(one => one.selectedIndex)"
-    assert set(page.execute_script(chosen)) == {0}
-    person.choose("Length bin", "M")
-    person.reached("2 of 4 runs, page 1 of 1 · length bin M")
-    person.choose("Length bin", "all")
+    person.choose("bin", "M")
+    person.reached("2 of 4 runs · bin M")
+    assert all(" M " in row for row in person.rows())
+    person.choose("bin", "all")
+    person.write("Filter by composite", ">=0.5x")
+    person.reached('composite: ">=0.5x" is no filter; write numbers like >=3')
+    person.write("Filter by composite", *[Keys.BACKSPACE] * 4, "0")
+    person.reached("4 of 4 runs · composite >=0")
+    assert "is no filter" not in person.root.text
+    person.write("Filter by composite", *[Keys.BACKSPACE] * 3)
     person.reached("4 of 4 runs")
-    person.choose("Length bin", "S")
-    person.reached("2 of 4 runs, page 1 of 1 · length bin S")
-    person.write("Text", "OnError", Keys.ENTER)
-    person.reached("with 'OnError' in it")
-    person.press("1")
-    person.reached("base_one_s · scripted · repeat 0\n")
-    assert page.execute_script(ALIVE) == []
-    assert [text for text in SHOWN if text not in person.cell.text] == []
+    person.press("rep.")
+    assert person.find("[aria-sort=ascending]").text.startswith("rep.")
+    assert [row.split()[2] for row in person.rows()] == ["0", "0", "1", "1"]
+    person.press("rep. ▲")
+    person.press("rep. ▼")
+    person.choose("bin", "S")
+    person.write("Find in prompt, reply or id", "nowhere at all", Keys.ENTER)
+    person.reached("0 of 4 runs")
+    person.find("[type=search]").clear()
+    person.write("Find in prompt, reply or id", "OnError", Keys.ENTER)
+    person.reached('2 of 4 runs · bin S; with "OnError" in it')
+    person.find(".tv-list tbody tr:not([aria-hidden])").click()
+    person.reached("Run 1 of 2: base_one_s · scripted · repeat 0")
+    person.wait.until(lambda _: person.root.find_elements(By.CSS_SELECTOR, "article.tv-run"))
+    assert person.page.execute_script(ALIVE) == []
+    assert [text for text in SHOWN if text not in person.root.text] == []
     assert person.nameless() == []
-    assert person.cut("<0.0001", "AUD") == []
     person.scrolls("Reply")
-    # Letters that JupyterLab takes for itself where no input has the focus: new cells, and Markdown for code.
-    person.write("Keys", "abmn")
-    person.reached("base_one_s · scripted · repeat 1\n")
-    person.write("Keys", "cp")
-    person.reached("of the words are shared")
-    assert page.execute_script(ALIVE) == []
-    page.execute_script("document.querySelector('.tv').append(document.createElement('img'))")
-    assert len(page.execute_script(ALIVE)) == 1  # it would have been found
-    person.press("Export page")
-    person.reached("2 runs on one page: ")
-    assert page.execute_script(cells) == before
+    person.find(".tv-list").send_keys(Keys.ARROW_DOWN)
+    person.reached("Run 2 of 2: base_one_s · scripted · repeat 1")
+    # Letters that JupyterLab takes for itself elsewhere: new cells, and Markdown for code.
+    person.type("abp")
+    person.reached("Run 1 of 2")
+    person.type("p")
+    person.reached("This is the first run.")
+    person.type("cn")
+    person.reached("Two runs side by side")
+    person.reached("Both have the same prompt.")
+    assert person.page.execute_script(ALIVE) == []
+    person.page.execute_script("document.querySelector('.tv').append(document.createElement('img'))")
+    assert len(person.page.execute_script(ALIVE)) == 1  # it would have been found
+    person.type("m")
+    person.reached("Mean composite of the runs that have one")
+    person.find(".tv-matrix td button").click()
+    person.reached('with "OnError" in it')
+    person.type("/")
+    assert person.page.switch_to.active_element.get_attribute("type") == "search"
+    person.type("n" + Keys.ESCAPE)
+    person.type("c")
+    person.wait.until(lambda _: "Two runs side by side" not in person.root.text)
 
 
 @pytest.mark.browser
 def test_answers_are_read_in_jupyterlab_and_none_of_them_acts(
     lab: browser.Lab, study: Study, tmp_path: Path
 ) -> None:
-    """A person filters, opens, steps by keys, compares and exports; hostile text stays text all the way."""
+    """A person filters, picks, steps by keys, compares and exports; hostile text stays text all the way."""
     copy = Path(shutil.copy(NOTEBOOK, lab.root / "hostile_answers.ipynb"))
     source = copy.read_text(encoding="utf-8")
     copy.write_text(source.replace("../templates/demo.toml", str(study.path)), encoding="utf-8")
     before = set(study.output.glob("answers-*.html"))
+    cells = "return window.jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.type)"
+    active = "return window.jupyterapp.shell.currentWidget.content.activeCellIndex"
 
-    seen = browser.run_notebook(lab, copy, tmp_path / "viewer.png", then=use)
+    def person(page: webdriver.Chrome) -> None:
+        browser.scroll_to(page, "s.view()")
+        kinds, place = page.execute_script(cells), page.execute_script(active)
+        cell = "//div[contains(@class,'jp-Cell')][.//div[contains(@class,'cm-line')][normalize-space()='s.view()']]"
+        wait_for(lambda: page.find_elements(By.XPATH, f"{cell}//div[contains(@class,'tv-app')]"))
+        someone = Person(page, lambda: page.find_element(By.XPATH, f"{cell}//div[contains(@class,'tv-app')]"))
+        use(someone)
+        assert not page.find_elements(By.XPATH, f"{cell}//div[contains(@class,'tv-static')]")
+        assert "study.view(" in someone.root.text
+        someone.press("Export page")
+        someone.reached("2 runs on one page: ")
+        assert page.execute_script(cells) == kinds
+        assert page.execute_script(active) == place
+
+    seen = browser.run_notebook(lab, copy, tmp_path / "viewer.png", then=person)
 
     assert seen.errors == ()
     code = [cell for cell in seen.cells if cell["type"] == "code"]
     assert [cell["count"] for cell in code] == list(range(1, len(code) + 1))
     assert seen.title != "OWNED"
     assert "4 runs, 4 judged; judges' SD of 4 runs: median " in seen.text
-    pages = set(study.output.glob("answers-*.html")) - before
-    assert any(
-        "Two runs side by side" in page.read_text() and "onerror" in page.read_text() for page in pages
-    )
-    assert len(pages) == 2  # of the notebook, and of the person
+    assert len(set(study.output.glob("answers-*.html")) - before) == 2  # of the notebook, and of the person
 
 
 @pytest.mark.browser
-def test_the_page_loads_nothing_runs_nothing_of_others_and_has_its_keys(study: Study, tmp_path: Path) -> None:
-    """Hostile text is text on the page too; its own script filters and steps."""
+def test_the_page_is_the_same_viewer_loads_nothing_and_runs_nothing_of_others(
+    study: Study, tmp_path: Path
+) -> None:
+    """Hostile text is text on the page too; it opens with its pair, or at the run of its address."""
     runs = study.runs()
-    path = write_page(
-        study.plan, study.store, runs, path=tmp_path / "page.html", pair=tuple(runs["run_id"][:2])
-    )
+    ids = runs["run_id"].tolist()
+    path = write_page(study.plan, study.store, runs, path=tmp_path / "page.html", pair=(ids[0], ids[1]))
     with open_browser(tmp_path) as page:
         page.get(path.as_uri())
+        wait_for(lambda: "Two runs side by side" in page.find_element(By.TAG_NAME, "main").text)
         assert page.title == "Answers of hostile"
-        assert page.execute_script(ALIVE) == []
-        everything = page.find_element(By.TAG_NAME, "body").text
-        assert [text for text in SHOWN if text not in everything] == []
+        page.get(f"{path.as_uri()}#run-{ids[2]}")
+        page.refresh()
+        wait_for(lambda: "Run 3 of 4" in page.find_element(By.TAG_NAME, "main").text)
+        use(Person(page, lambda: page.find_element(By.TAG_NAME, "main")))
         asked = "return performance.getEntriesByType('resource').map(entry => entry.name)"
         assert page.execute_script(asked) == []
         assert page.get_log("browser") == []
-        page.execute_script("document.querySelector('.tv').append(document.createElement('svg'))")
-        assert len(page.execute_script(ALIVE)) == 1  # it would have been found
+        assert page.title == "Answers of hostile"
         # A script that got onto the page all the same would not run: the policy stands.
         page.execute_script(
             "const own = document.createElement('script'); own.textContent = 'document.title = \"OWNED\"';"
             "document.body.append(own);"
         )
         assert page.title == "Answers of hostile"
-
-        body = page.find_element(By.TAG_NAME, "body")
-        first, second = (f"#run-{run_id}" for run_id in runs["run_id"][:2])
-        where = "return location.hash"
-        body.send_keys("n")
-        assert page.execute_script(where) == first
-        body.send_keys("cn")
-        assert page.execute_script(where) == second
-        shown = "return [...document.querySelectorAll('.tv-run')].filter(run => run.offsetHeight).length"
-        wait_for(lambda: page.execute_script(shown) == 2)  # the page hears later that the address has changed
-        body.send_keys("cp")
-        assert page.execute_script(where) == first
-        wait_for(lambda: page.execute_script(shown) == 4)
-        body.send_keys("/")
-        page.switch_to.active_element.send_keys("base_one_s · ")
-        assert page.find_element(By.ID, "tv-count").text == "2 of 4 runs"
-        assert page.execute_script(shown) == 2
-        page.switch_to.active_element.send_keys("n", Keys.BACKSPACE, Keys.ESCAPE)
-        assert page.execute_script(where) == first  # what was typed was typed, and no step
-        page.switch_to.active_element.send_keys("n")
-        assert page.execute_script(where) == f"#run-{runs['run_id'].iloc[2]}"  # the first that is left
+        for width in (400, 900, 2500):
+            page.set_window_size(width, 900)
+            wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+            assert page.execute_script(wide) <= 0, f"at {width} pixels the page has to be pushed sideways"
 
 
 @pytest.mark.browser
-def test_the_page_is_whole_without_scripts(study: Study, tmp_path: Path) -> None:
-    """A reader that runs no script has every run, the links to them, and no dead controls."""
-    runs = study.runs()
-    path = write_page(study.plan, study.store, runs, path=tmp_path / "page.html")
+def test_runs_come_in_while_a_study_runs(lab: browser.Lab, tmp_path: Path) -> None:
+    """Another process asks what was left out; nobody presses anything, and the filter stays."""
+    with finished_study(tmp_path, limit=2) as study:
+        _watch_live(lab, study, tmp_path)
+
+
+def _watch_live(lab: browser.Lab, study: Study, folder: Path) -> None:
+    notebook = nbformat.v4.new_notebook()
+    source = f"from toolkit import Study\nStudy.load({str(study.path)!r}).view()"
+    notebook.cells = [nbformat.v4.new_code_cell(source)]
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    path = lab.root / "live.ipynb"
+    nbformat.write(notebook, path)
+
+    def watch(page: webdriver.Chrome) -> None:
+        wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".tv-app .tv-list td"))
+        person = Person(page, lambda: page.find_element(By.CSS_SELECTOR, ".tv-app"))
+        person.reached("2 of 2 runs so far, of 6 planned")
+        person.choose("model", "scripted")
+        study.execute(progress=False)
+        person.reached("6 of 6 runs · model scripted")
+
+    assert browser.run_notebook(lab, path, folder / "live.png", then=watch).errors == ()
+
+
+@pytest.mark.browser
+def test_without_widgets_a_page_stands_in_the_output(study: Study, tmp_path: Path) -> None:
+    """In HTML made by nbconvert, with no kernel and no network, the table and the run stand as text."""
+    run_id = study.runs()["run_id"].iloc[0]
+    notebook = nbformat.v4.new_notebook()
+    source = f"from toolkit import Study\nStudy.load({str(study.path)!r}).view({run_id!r})"
+    notebook.cells = [nbformat.v4.new_code_cell(source)]
+    ran = NotebookClient(notebook, timeout=120).execute()
+    assert "output_blob" not in json.dumps(ran.metadata)  # no run is kept as the state of a widget
+    html, _ = HTMLExporter().from_notebook_node(ran)
+    path = tmp_path / "view.html"
+    path.write_text(html)
     with open_browser(tmp_path) as page:
-        page.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         page.get(path.as_uri())
-        assert not page.find_element(By.ID, "tv-find").is_displayed()
-        links = page.find_elements(By.CSS_SELECTOR, "nav a")
-        assert len(links) == 4
-        links[-1].click()
-        assert page.current_url.endswith(f"#run-{runs['run_id'].iloc[-1]}")
-        assert all(run.is_displayed() for run in page.find_elements(By.CSS_SELECTOR, ".tv-run"))
+        shown = page.find_element(By.CSS_SELECTOR, ".tv-static")
+        assert "4 of 4 runs" in shown.text
+        assert [text for text in SHOWN if text not in shown.text] == []
+        assert page.title != "OWNED"
+
+
+WORDS = (
+    "",
+    "one",
+    "two words",
+    "Stop. Block it now. End.",
+    "Stop. End.",
+    "a  b\n\nc",
+    "漢字を隔離する。",
+    "漢字を分離する。",
+)
+LONG = (
+    " ".join(f"Step {n}: do thing {n * 7 % 300}." for n in range(400)),
+    " ".join(f"Step {n}: do item {n * 11 % 300}." for n in range(400)),
+)
+
+
+def longest(left: list[str], right: list[str]) -> int:
+    """Return the length of the longest common subsequence by the table of every textbook."""
+    above = [0] * (len(right) + 1)
+    for word in left:
+        row = [0]
+        for place, other in enumerate(right):
+            row.append(above[place] + 1 if word == other else max(above[place + 1], row[place]))
+        above = row
+    return above[-1]
+
+
+@pytest.mark.browser
+def test_two_texts_are_compared_word_by_word_and_nothing_of_them_is_lost(tmp_path: Path) -> None:
+    """Held against the textbook; white space is no difference; what is too long goes by lines."""
+    draw = random.Random(7)
+    drawn = [" ".join(draw.choices("abcd", k=draw.randrange(12))) for _ in range(200)]
+    pairs = [
+        *itertools.product(WORDS, WORDS),
+        *itertools.pairwise(drawn),
+        LONG,
+        ("x y z v w\n" * 1000, "x y z v q\n" * 1000),
+    ]
+    script = Path(app.__file__).with_suffix(".js").read_text()
+    blank = tmp_path / "blank.html"
+    blank.write_text(
+        f"<meta charset=utf-8><script type=module>{script}\nwindow.compare = differences</script>"
+    )
+    with open_browser(tmp_path) as page:
+        page.get(blank.as_uri())
+        found = page.execute_script("return arguments[0].map(pair => compare(...pair))", pairs)
+    for (left, right), told in zip(pairs, found, strict=True):
+        assert ["".join(text for text, _ in side) for side in told["sides"]] == [left, right]
+        same = ["".join(text for text, lacking in side if not lacking).split() for side in told["sides"]]
+        assert "".join(same[0]) == "".join(same[1])
+    for (left, right), told in zip(pairs, found, strict=True):
+        if (left, right) in itertools.pairwise(drawn):
+            total = len(left.split()) + len(right.split())
+            shared = 2 * longest(left.split(), right.split()) / total if total else 1
+            assert told["shared"] == pytest.approx(shared)
+    by_pair = dict(zip(pairs, found, strict=True))
+    changed = by_pair["Stop. Block it now. End.", "Stop. End."]["sides"][0]
+    assert [text.strip() for text, lacking in changed if lacking] == ["Block it now."]
+    assert by_pair["漢字を隔離する。", "漢字を分離する。"]["shared"] == pytest.approx(7 / 8)
+    assert 5 / 7 <= by_pair[LONG]["shared"] < 0.75  # frequent words count like others; `difflib` finds 3 %
+    assert (found[-1]["unit"], found[-1]["shared"]) == ("lines", 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import re
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from wording_rules import badly_worded
 from toolkit.analyses import Analyses
 from toolkit.report.figure import About, about_study, render
 from toolkit.report.registry import draw_study
-from toolkit.report.style import PAGE_HIGH_MM, PALETTE, label_offsets, model_styles, shortened
+from toolkit.report.style import PAGE_HIGH_MM, PALETTE, model_styles, shortened
 from toolkit.stats.result import Estimate
 from toolkit.words import DIMENSIONS
 
@@ -278,7 +277,7 @@ def test_what_cannot_be_estimated_is_said_with_its_reason_and_not_drawn() -> Non
     assert len(figures["quality_by_length"].data.query("kind == 'mean'")) == 1
     assert "Not estimable: ICC(A,1) (constant scores)." in figures["judge_agreement"].caption
     assert "bias 0.00," in figures["bland_altman"].alt_text
-    assert any("bias 0.00 [0.00, 0.00]" in text for text in texts(figures["bland_altman"]))
+    assert any("bias = 0.00 [0.00, 0.00]" in text for text in texts(figures["bland_altman"]))
 
 
 def test_lines_of_bases_that_mix_models_are_counted() -> None:
@@ -324,20 +323,55 @@ def test_shortened_names_fit_and_differ(names: list[str]) -> None:
     assert all(len(one) <= 16 for one in short.values())
 
 
-def test_labels_of_close_marks_hide_neither_marks_nor_each_other() -> None:
-    """Eight marks in a heap: every letter is apart from all others and from all marks, and inside."""
-    dice = np.random.default_rng(5)
-    marks = [(float(x), float(y)) for x, y in dice.uniform(60, 105, (8, 2))]
-    offsets = label_offsets(marks, [], (200, 200))
-    places = [(x + a, y + b) for (x, y), (a, b) in zip(marks, offsets, strict=True)]
-    for i, (x, y) in enumerate(places):
-        assert min(x, y) > 3
-        assert max(x, y) < 197
-        assert all(max(abs(x - u), abs(y - v)) >= 6.9 for j, (u, v) in enumerate(places) if j != i)
-        assert all(math.hypot(x - u, y - v) >= 6.9 for u, v in marks)
-    assert label_offsets([], [], (200, 200)) == []
-    (at_corner,) = label_offsets([(0.0, 200.0)], [], (200, 200))
-    assert at_corner[0] > 0 > at_corner[1]
+THRESHOLDS = {
+    "length_effects": "counts as equal: ±0.5",
+    "equivalence": "+0.50",
+    "icc_forest": ".75",
+    "decision_study": "target 0.90",
+}
+
+
+@pytest.mark.parametrize(("name", "label"), THRESHOLDS.items())
+def test_a_threshold_is_named_on_the_figure(name: str, label: str) -> None:
+    """Not in the caption alone."""
+    (figure,) = drawn(*make_study(bases=6, missing=0.0), name).values()
+    assert label in texts(figure)
+
+
+def test_prompt_lengths_differ_in_size_where_marks_may_lie_on_each_other() -> None:
+    """Letters beside them would stand beside the wrong mark."""
+    (figure,) = drawn(*make_study(bases=6, missing=0.0), "cost_quality").values()
+    (axes,) = figure.figure.axes
+    sizes = {line.get_markersize() for line in axes.lines if line.get_markeredgewidth() == 0}
+    assert len(sizes) == 3
+    assert {f"prompt length {name}" for name in BINS} <= set(texts(figure))
+
+
+def test_what_goes_on_beyond_the_axis_has_an_arrow_and_its_number() -> None:
+    """A component of variance with two judges can reach any distance."""
+    (figure,) = drawn(*make_study(bases=6, judges=("primary", "secondary")), "variance_components").values()
+    beyond = re.search(r"Beyond the axis \(arrow\): .*?( to [\d.]*\d)", figure.caption)
+    assert beyond is not None
+    assert beyond[1].strip() in texts(figure)
+
+
+OF_THE_COMPOSITE = ("length_effects", "quality_by_length", "equivalence", "cost_quality", "length_slope")
+OF_THE_COMPOSITE += ("judge_agreement", "bland_altman", "icc_forest", "variance_components", "decision_study")
+
+
+def test_the_composite_that_leaves_zeros_out_never_stands_alone() -> None:
+    """Every caption names the strict one with its value; nothing is said where no zero was left out."""
+    held, plan = make_study(bases=6, missing=0.0)
+    whole = drawn(held, plan, "equivalence")["equivalence"]
+    assert "strict" not in whole.caption
+    held.runs["zeros"] = 1
+    held.runs["composite_strict"] -= 0.25
+    mean = held.runs["composite_strict"].mean()
+    for name, figure in drawn(
+        Analyses(held.runs, held.judgements, margin=0.25), plan, *OF_THE_COMPOSITE
+    ).items():
+        assert f"(mean of the answers {mean:.2f}, not {mean + 0.25:.2f})" in figure.caption, name
+        assert "composite_strict" not in figure.caption
 
 
 def test_a_ceiling_is_drawn_whole_and_said_shortly() -> None:
@@ -354,8 +388,6 @@ def test_a_ceiling_is_drawn_whole_and_said_shortly() -> None:
         assert 0 < heap.get_sizes().max() <= 70
     for name in ("bland_altman", "equivalence"):
         assert figures[name].caption.count("are equal)") == 1, name
-    labels = [text for text in figures["cost_quality"].figure.findobj(Text) if text.get_text() in BINS]
-    assert len([text for text in labels if text.axes is not None]) == 6
 
 
 def test_an_interval_wider_than_the_scale_is_cut_and_said_so() -> None:
@@ -438,6 +470,6 @@ def test_the_first_figure_marks_what_is_confirmatory_and_says_where_its_axis_beg
     above, below = figure.figure.axes
     low, high = below.get_ylim()
     assert 0 < low < high < 5
-    assert f"from {low:.2g} to {high:.2g} of the scale" in figure.caption
+    assert f"it shows {low:.2g} to {high:.2g} of the scale" in figure.caption
     assert "the one confirmatory contrast" in figure.caption
     assert [line.get_text() for line in above.get_yticklabels()] == ["L−S", "L−M", "M−S"]

@@ -19,6 +19,9 @@ def test_figures_show_themselves_with_captions_and_what_is_left_out(tmp_path: Pa
     assert 'alt="Quality of &quot;&lt;b&gt;x' in html
     assert "cost is left out: no run has a price." in html
     assert "<b>" not in html
+    drawn = tmp_path / "quality.svg"
+    drawn.write_text("<svg><title>quality</title>\n <desc>Lines &lt; marks.</desc></svg>")
+    assert 'alt="Lines &lt; marks."' in Files([*files, drawn])._repr_html_()
 
 
 def test_no_file_is_no_error() -> None:

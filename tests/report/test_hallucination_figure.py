@@ -97,12 +97,12 @@ def test_a_judge_that_is_silent_in_one_rate_is_named() -> None:
 def test_the_tables_hold_the_numbers(deciders: tuple[Decider, ...], simple: tuple[Decider, ...]) -> None:
     """A row each, missing numbers as dashes, unrounded data, names that cannot become a command."""
     table = hallucination_table(deciders, simple, k=5)
-    assert table.latex.count(r" \\") == 1 + 14
+    assert table.latex.count(r" \\") == 2 * (1 + 14)
     assert table.data["accuracy"].tolist() == [
         one.found.rate("accuracy").estimate for one in (*deciders, *simple)
     ]
-    majority = next(line for line in table.latex.splitlines() if "always the majority" in line)
-    assert majority.count("--") == 5  # kappa, votes, AUD, AUD for one right verdict, unreadable
+    majority = [line for line in table.latex.splitlines() if "always the majority" in line]
+    assert "".join(majority).count("--") == 5  # kappa, votes, AUD, AUD for one right verdict, unreadable
     hostile = make("primary", r"\input{/etc/passwd}_$x$", "cot", 0.9, 1)
     assert r"\input" not in hallucination_table([hostile], k=5).latex
     found = compare_deciders(LABELS, deciders[:3])

@@ -72,7 +72,7 @@ def test_every_number_is_that_of_the_store_also_after_settings_have_changed(
     path.write_text(path.read_text().replace('{ name = "scripted" }', PRICED))
     text, calls = told_of(path)
     assert len(calls) == 24
-    assert "6 prompts: 2 bases of the scenario CTI_ANALYSIS, in the lengths S, M and L" in text
+    assert "6 prompts: 2 bases of the scenario CTI analysis, in the lengths S, M and L" in text
     assert "The model under test, with the days (UTC) of the replies: scripted (scripted, " in text
     assert text.count(", 6 answers)") == 1
     assert text.count(", 6 judgements)") == 3
@@ -107,7 +107,7 @@ def test_a_study_of_one_model_one_judge_and_one_length_claims_nothing_more(store
     path.write_text(ONE_JUDGE)
     text, calls = told_of(path)
     assert len(calls) == 4
-    assert "It asked 2 prompts: 2 bases of the scenario CTI_ANALYSIS, in the length S." in text
+    assert "It asked 2 prompts: 2 bases of the scenario CTI analysis, in the length S." in text
     assert "Each prompt was put to 1 model once, 2 runs in all" in text
     assert "The judge: primary judge-a (scripted, " in text
     assert "It was asked for at most 1000 tokens, at temperature 0.1" in text

@@ -13,12 +13,12 @@ from wording_rules import badly_worded
 
 from toolkit.errors import InputError
 from toolkit.report import captions
-from toolkit.report.escape import escape, escape_breaking, number, p_value
+from toolkit.report.escape import escape, escape_breaking, number, p_value, readable
 from toolkit.report.figure import About
 from toolkit.report.latex import latex_table
 from toolkit.report.plots.results import results_figure
 from toolkit.report.registry import write_statistics
-from toolkit.report.tables import forms_table, length_table, reliability_table, save_table
+from toolkit.report.tables import estimates_table, forms_table, length_table, reliability_table, save_table
 from toolkit.stats.agreement.bland_altman import bland_altman
 from toolkit.stats.generalizability.g_study import DecisionPlan
 from toolkit.stats.prompt_length.contrasts import equivalence, judged_equivalent
@@ -99,18 +99,14 @@ def test_a_number_keeps_its_decimals_and_its_sign(value, decimals, text):
 def test_a_missing_number_is_a_dash_and_never_zero(value):
     assert number(value, 2) == "--"
     assert p_value(value) == "--"
-    frame = pd.DataFrame({"ci": [(0.1, 0.2), (value, 1.0), (0.0, value)]})
-    assert latex_table(frame, "c", "l").count(r"    \multicolumn{2}{c}{--} \\") == 2
 
 
 def test_a_table_has_booktabs_rules_caption_label_and_aligned_columns():
-    frame = pd.DataFrame({"name": ["a_b", "c"], "x": [1.5, -0.25], "n": [12, 3], "ci": [(0.1, 0.2), None]})
-    table = latex_table(
-        frame, "Of 100% (n = 2).", "tab:x-1", {"name": "Name", "x": "x", "n": "n", "ci": "CI"}
-    )
-    assert r"\begin{tabular}{lrrr@{, }r}" in table
-    assert r"    a\_b & 1.50 & 12 & {[}0.10 & 0.20{]} \\" in table
-    assert r"    c & $-$0.25 & 3 & \multicolumn{2}{c}{--} \\" in table
+    frame = pd.DataFrame({"name": ["a_b", "c"], "x": [1.5, -0.25], "n": [12, 3]})
+    table = latex_table(frame, "Of 100% (n = 2).", "tab:x-1", {"name": "Name", "x": "x", "n": "n"})
+    assert r"\begin{tabular}{lrr}" in table
+    assert r"    a\_b & 1.50 & 12 \\" in table
+    assert r"    c & $-$0.25 & 3 \\" in table
     assert r"\caption[Of 100\%]{Of 100\% (n = 2).}" in table
     assert r"\label{tab:x-1}" in table
     assert [table.count(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")] == [1, 1, 1]
@@ -145,13 +141,10 @@ def test_a_label_that_latex_could_not_refer_to_is_refused(label):
 
 def test_a_number_that_is_not_zero_never_prints_as_zero_and_the_points_stay_aligned():
     """A cost of 0.00042 AUD is not free, and noise of the arithmetic is nothing."""
-    frame = pd.DataFrame(
-        {"aud": [0.00042, 2.76, 0.0, 1e-17], "ci": [(-0.00031, 1.0), None, (0.0, 0.5), None]}
-    )
-    table = latex_table(frame, "c", "l", decimals=3)
-    assert r"    0.00042 & {[}$-$0.00031 & 1.000{]} \\" in table
-    assert r"    2.760\phantom{00} & \multicolumn{2}{c}{--} \\" in table
-    assert r"    0.000\phantom{00} & {[}0.000\phantom{00} & 0.500{]} \\" in table
+    table = latex_table(pd.DataFrame({"aud": [0.00042, 2.76, 0.0, 1e-17]}), "c", "l", decimals=3)
+    assert r"    0.00042 \\" in table
+    assert r"    2.760\phantom{00} \\" in table
+    assert table.count(r"    0.000\phantom{00} \\") == 2
 
 
 def test_wide_text_is_broken_inside_of_columns_that_fit_the_line():
@@ -188,11 +181,13 @@ def test_reliability_has_one_row_a_dimension_and_its_data_hold_everything(held, 
     """Absolute agreement is printed, all six forms and both alphas are in the data, notes stand in the caption."""
     table = reliability_table(held.reliability(), end="Study x. Note.")
     assert len(rows_of(table)) == 1 + len(DIMENSIONS) + 1
-    assert rows_of(table)[0].startswith("Score & ICC(A,1) &")
+    assert rows_of(table)[0].startswith("& ICC(A,1) & ICC(A,k) & alpha over judges")
     names = set(table.data["name"])
     assert {"ICC(1,1)", "ICC(A,1)", "ICC(C,k)", "alpha over judges", "alpha over dimensions"} <= names
     assert re.search(
-        r"n = 6 bases, \d+ answers, 3 judges\).*ICC: 95% intervals: .*Alpha: 95% intervals: ", table.caption
+        r"n = 6 bases, \d+ answers, 3 judges\)\. In brackets 95% intervals of ICC\(A,1\), ICC\(A,k\): .*; "
+        r"95% intervals of alpha over judges: ",
+        table.caption,
     )
     assert table.caption.endswith("Study x. Note.")
     tex, csv = save_table(table, tmp_path / "tables")
@@ -205,7 +200,7 @@ def test_a_score_that_cannot_be_estimated_shows_dashes_and_its_reason(held):
     silent = (Estimate("ICC(A,1)", None, missing=4, note="not estimable: one judge"),)
     found = held.reliability()
     table = reliability_table(replace(found, icc={**found.icc, "composite": silent}))
-    assert r"composite & -- & \multicolumn{2}{c}{--} & -- & \multicolumn{2}{c}{--}" in table.latex
+    assert re.search(r"composite & -- & +& 0\.\d\d ", table.latex)
     assert "Not estimable: ICC(A,1) (one judge)." in table.caption
     assert "Up to 4 ratings or answers were missing." in table.caption
 
@@ -214,11 +209,10 @@ def test_length_shows_means_differences_corrected_p_and_effect_sizes(held):
     """A mean has no test; a difference has its role and correction."""
     table = length_table(held.length())
     rows = rows_of(table)
-    assert [row.split(" & ")[0] for row in rows[1:]] == ["Mean S", "Mean M", "Mean L", "M-S", "L-M", "L-S"]
-    assert rows[0].count("interval") == 2
-    assert rows[1].endswith(r"&  &  & \multicolumn{2}{c}{} \\")
-    assert "interval: unadjusted" in rows[4]
-    assert "P values corrected for multiplicity: Holm" in table.caption
+    assert [row.split(" & ")[0] for row in rows[1:]] == ["S", "M", "L", "M$-$S", "L$-$M", "L$-$S"]
+    assert "p = " not in rows[1]
+    assert "p = " in rows[4]
+    assert re.search("P values corrected for multiplicity: Holm .*, intervals unadjusted", table.caption)
     assert "1 of 18 runs has no composite and is left out" in table.caption
     means = [one.estimate for one in held.length().per_bin]
     assert table.data["estimate"].tolist()[:3] == means
@@ -314,7 +308,105 @@ def test_one_is_told_of_as_one_and_nothing_as_nothing():
 
 def test_no_name_of_the_code_is_printed() -> None:
     """Effect sizes are mathematics, columns are words; what only looks alike stays as it is."""
-    assert escape("d_z(M-S), g_av") == "$d_{z}$(M-S), $g_{av}$"
+    assert escape("d_z(M-S), g_av") == "$d_{z}$(M$-$S), $g_{av}$"
     assert escape("missing, length_bin S; points per aud") == "missing, length S; points per AUD"
+    assert (
+        escape("imbalance over length_bin of composite_strict")
+        == "imbalance over prompt length of strict composite"
+    )
+    assert escape("SOC_INCIDENT, risk_awareness, Phi") == r"SOC incident, risk awareness, $\Phi$"
     assert escape("model d_zoo of my_d_z") == r"model d\_zoo of my\_d\_z"
-    assert escape_breaking("d_av(L-M)") == "$d_{av}$(L-M)"
+    assert escape_breaking("d_av(L-M)") == "$d_{av}$(L$-$M)"
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("L-M = -0.004 [-0.063, 0.056]", "L−M = −0.004 [−0.063, 0.056]"),
+        ("model-a - model-b", "model-a − model-b"),
+        ("gpt-4-0613 on 2025-11-23 (0-5), one-way, x-S-M", "gpt-4-0613 on 2025-11-23 (0-5), one-way, x-S-M"),
+        ("base x judge", "base × judge"),
+    ],
+)
+def test_a_minus_is_one_sign_everywhere_and_a_hyphen_stays_one(text, printed):
+    """In captions, tables, alt texts and figures alike."""
+    assert readable(text) == printed
+
+
+def estimate(name: str, value: float, **more) -> Estimate:
+    return Estimate(name, value, value - 0.1, value + 0.1, method="t", **{"n": {"bases": 9}, **more})
+
+
+@pytest.mark.parametrize(
+    ("keyed", "rows"),
+    [
+        (  # forms across, dimensions down
+            [
+                (("icc", score), estimate(form, 0.5))
+                for score in ("clarity", "relevance")
+                for form in ("A", "B")
+            ],
+            ["& A & B", "clarity & 0.50 {[}0.40, 0.60{]} & 0.50", "relevance & 0.50"],
+        ),
+        (  # what the names say they are of goes down
+            [
+                (("points", part), estimate(f"{part} of m at {name}", 2.0))
+                for name in "SL"
+                for part in ("cost", "score")
+            ],
+            ["& cost & score", "m at S & 2.00", "m at L & 2.00"],
+        ),
+        (  # parts of a result with the same names across
+            [((part,), estimate(name, 0.3)) for part in ("contrasts", "direct") for name in ("M-S", "L-M")],
+            ["& difference & at equal reply length", "M$-$S & 0.30", "L$-$M & 0.30"],
+        ),
+        (  # a place that is taken gets a row of its own
+            [("x", estimate("same", 0.1)), ("x", estimate("same", 0.2))],
+            ["& x", "same & 0.10", "same & 0.20"],
+        ),
+        (  # n beside rows that differ in it
+            [("x", estimate("a", 0.1)), ("x", estimate("b", 0.2, n={"bases": 9, "answers": 7}))],
+            ["& x & n", "a & 0.10 {[}0.00, 0.20{]} & ", "b & 0.20 {[}0.10, 0.30{]} & 7 answers"],
+        ),
+    ],
+    ids=["forms", "names", "parts", "same", "n"],
+)
+def test_what_repeats_is_a_column(keyed, rows):
+    """N and the method stand in the caption, once."""
+    table = estimates_table("t", "Some results.", keyed)
+    assert len(rows_of(table)) == len(rows)
+    assert all(row.startswith(start) for row, start in zip(rows_of(table), rows, strict=True)), rows_of(table)
+    assert table.caption.startswith("Some results (n = 9 bases). In brackets 95% intervals: t.")
+    assert table.data["estimate"].tolist() == [one.estimate for _, one in keyed]
+
+
+def test_another_n_another_level_and_roles_are_said_once():
+    """As notes of their columns, not in every row."""
+    two = {"confidence": 0.9, "p_value": 0.02, "correction": "Holm over 2 tests"}
+    keyed = [
+        (("contrasts",), estimate(name, 0.3, p_value=0.0001, note="exploratory")) for name in ("M-S", "L-M")
+    ]
+    keyed += [(("equivalence",), estimate(name, 0.3, n={"bases": 8}, **two)) for name in ("M-S", "L-M")]
+    table = estimates_table("t", "Some.", keyed)
+    assert rows_of(table)[0] == r"& difference & equivalence {[}90\% interval{]} \\"
+    assert "0.30 {[}0.20, 0.40{]}, p \\textless{} 0.001 & 0.30 {[}0.20, 0.40{]}, p = 0.020" in table.latex
+    for words in (
+        "(n = 9 bases; for equivalence n = 8 bases)",
+        "95% intervals of difference: t; 90% intervals of equivalence: t.",
+        "Holm over 2 tests, intervals unadjusted.",
+        "All of these tests are exploratory.",
+    ):
+        assert words in table.caption
+
+
+def test_no_statistic_of_a_study_prints_a_name_of_the_code(demo_like_study, tmp_path):
+    """Neither tables nor captions; the CSV beside them keep theirs."""
+    with Study.load(demo_like_study) as study:
+        files = [*study.statistics(tmp_path), *study.figures(tmp_path)]
+    for path in files:
+        if path.suffix == ".tex" or (path.suffix == ".txt" and path.stem not in ("left_out", "sentences")):
+            told = re.sub(r"\\label\{[^}]*\}|dataset version \S+", "", path.read_text(encoding="utf-8"))
+            found = re.findall(
+                r"\w*[a-z]\\?_[a-z]\w*|\bper aud\b|\baud per\b|E-rho2|\bPhi\b(?!\$)|[ =\[]-\d", told
+            )
+            assert found == [], path.name

@@ -21,7 +21,6 @@ from toolkit.store.documents import Judgement, Run
 from toolkit.store.frame_files import load_frame
 from toolkit.store.frames import joined_frame, runs_frame, with_replies
 from toolkit.study import Study
-from toolkit.viewer.widget import Viewer
 
 ONE_SHOT = """
 name = "shots"
@@ -346,10 +345,9 @@ def test_a_study_says_where_it_stands_and_what_to_call_next(study: Study) -> Non
 
 def test_a_selection_is_opened_in_its_order_and_a_stranger_is_refused(study: Study) -> None:
     worst = study.runs().nsmallest(3, "composite")
-    viewer = Viewer(study.plan, study.store, worst["run_id"])
+    viewer = study.view(worst)
     assert viewer.runs["run_id"].tolist() == worst["run_id"].tolist()
-    assert viewer.opened is not None
-    assert viewer.opened.run_id == worst["run_id"].iat[0]
+    assert [run.run_id for run in viewer.opened] == [worst["run_id"].iat[0]]
     for wrong, words in (
         (["no-run"], "not in study"),
         (worst[["model"]], "no column run_id"),

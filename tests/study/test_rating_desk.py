@@ -11,7 +11,7 @@ from toolkit.errors import StoreError
 from toolkit.people.desk import STEPS, Desk, plain
 from toolkit.people.rating import open_round, running_rounds
 from toolkit.people.ratings_file import import_ratings
-from toolkit.store.frames import human_frame
+from toolkit.store.frames import history_frame, human_frame
 from toolkit.study import Study
 from toolkit.words import DIMENSIONS
 
@@ -170,8 +170,8 @@ def test_what_a_model_wrote_is_text_and_nothing_else(study):
 
 
 def test_the_anchors_of_the_rubric_stand_at_every_dimension(desk, study):
-    rows = [child for child in desk.box.children if isinstance(child, widgets.VBox)]
-    texts = [row.children[0].value for row in rows]
+    _, scores = desk.box.children[-1].children
+    texts = [row.children[0].value for row in scores.children if isinstance(row, widgets.VBox)]
     assert len(texts) == 7
     for text, dimension in zip(texts, study.plan.rubric.dimensions, strict=True):
         assert dimension.title in text
@@ -200,3 +200,29 @@ def test_a_round_is_ended_by_a_second_press_and_waits_for_nothing_then(study):
     assert [reply.run_id for reply in opened(study).round.replies] == [first.run_id]
     assert len(opened(study, size=3).round.replies) == 3
     assert kept(study) == [(first.run_id, False, 4.0)]
+
+
+def test_a_round_thrown_away_counts_nowhere_and_stays_in_the_history(study):
+    """It asks once more; the same cell then begins a new round, and nothing of it was deleted."""
+    desk = opened(study)
+    first = desk.reply
+    press(desk, *[4.0] * 7)
+    desk.save.click()
+    assert study.human()["run_id"].tolist() == [first.run_id]
+    desk.throw.click()
+    assert (
+        "1 ratings will count nowhere" in desk.said.value or "1 rating will count nowhere" in desk.said.value
+    )
+    assert len(study.human()) == 1
+    desk.throw.click()
+    assert "Thrown away" in desk.said.value
+    assert len(study.human()) == 0
+    assert running_rounds(study.plan, study.store) == {}
+    history = history_frame(study.store, study.runs(), study.plan.rubric.digest)
+    assert history["score"].dropna().tolist() == [4.0] * 7
+    assert not history["counts"].any()
+    again = opened(study)
+    assert (again.reply.run_id, again.round.rated, len(again.round.replies)) == (first.run_id, 0, 6)
+    press(again, *[3.0] * 7)
+    again.save.click()
+    assert study.human()["composite"].tolist() == [3.0]

@@ -200,7 +200,7 @@ def test_numbers_that_differ_are_printed_apart_and_no_level_reads_as_certainty()
     assert "0.020001 AUD, 99.5% interval [0.020000, 0.020002]" in cost.sentence()
     small = Estimate("cost", 0.00512, 0.00507, 0.00516, unit="AUD", method="t", confidence=0.995)
     table = estimates_table("t", "Cost.", [("", small)])
-    assert r"0.00512 & {[}0.00507 & 0.00516{]}" in table.latex
+    assert r"0.00512 {[}0.00507, 0.00516{]}" in table.latex
     assert "99.5% intervals" in table.caption
 
 

@@ -9,33 +9,34 @@ import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hostile_study import REPLY, hostile_study
+from pages import unpacked
 
 from toolkit.errors import InputError
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.viewer import page as page_module
-from toolkit.viewer.beside import beside_html
 from toolkit.viewer.model import OpenRun, open_runs, search_texts
-from toolkit.viewer.page import POLICY, page_html, write_page
-from toolkit.viewer.parts import cells, run_html
-from toolkit.viewer.people import with_people
+from toolkit.viewer.page import page_html, rows, static_html, write_page
+from toolkit.viewer.parts import run_html, state
+from toolkit.viewer.people import HIDDEN, with_people
 
 OURS = set(
     re.findall(
         r"\w+",
-        "html head meta title style body main script nav section article div span h1 h2 h3 h4 p a b em strong code pre "
-        "mark del ins ul li hr table thead tbody tr th td br details summary label input",
+        "article div span h2 h3 h4 p b em strong code pre "
+        "mark del ul li hr table thead tbody tr th td br details summary",
     )
 )
+OF_THE_PAGE = {"html", "head", "meta", "title", "style", "body", "main", "noscript", "script"}
 ATTRIBUTES = set(
     re.findall(
         r"[\w-]+",
-        "lang charset http-equiv content name class id href tabindex hidden open type size aria-live aria-label role "
-        "data-lm-suppress-shortcuts start scope dir",
+        "class tabindex open aria-label role data-lm-suppress-shortcuts data-find start scope dir",
     )
 )
 
@@ -48,11 +49,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 
 
 @pytest.fixture
-def text(study: Study) -> str:
+def path(study: Study) -> Path:
     """The page of all runs, with two side by side."""
     runs = study.runs()
     pair = tuple(runs["run_id"][[0, 3]])
-    return write_page(study.plan, study.store, runs, pair=pair, chosen="<i>all</i>").read_text()
+    return write_page(study.plan, study.store, runs, pair=pair, chosen="<i>all</i>")
 
 
 def opened(study: Study, place: int = 0) -> OpenRun:
@@ -110,17 +111,6 @@ def test_runs_come_in_the_order_of_the_ids_and_are_found_by_their_texts(study):
         assert part in texts[first["run_id"]]
 
 
-def test_differences_are_right_less_left_and_never_minus_nothing(study):
-    """A dash where a side is missing, and +0 where they are alike."""
-    one, other = opened(study, 0), opened(study, 1)
-    less = {"composite": 1.25, "judge_count": None, "latency_ms": other.facts["latency_ms"]}
-    shown = beside_html(replace(one, facts={**one.facts, "composite": 2.0, "latency_ms": less["latency_ms"] + 0.1}),
-                        replace(other, facts={**other.facts, **less}))  # fmt: skip
-    assert "<td>composite</td><td>2.00</td><td>1.25</td><td class='tv-number'>-0.75</td>" in shown
-    assert "<td>judges</td><td>2</td><td>–</td><td class='tv-number'>–</td>" in shown
-    assert "<td class='tv-number'>+0</td></tr></tbody>" in shown
-
-
 def test_a_failed_run_says_why_and_has_no_number(study, changed):
     """A failure is missing, never zero."""
     changed(status="failed", failure="timeout: <b>60 s</b>", output_blob_id=None, tokens=None)
@@ -129,8 +119,8 @@ def test_a_failed_run_says_why_and_has_no_number(study, changed):
     shown = run_html(run)
     assert "No reply: timeout: &lt;b&gt;60 s&lt;/b&gt;" in shown
     assert "<b>Composite</b> –" in shown
-    assert cells(run.facts)[4:7] == ("failed", "–", "–")
-    assert "No reply on the left: there is nothing to compare." in beside_html(run, opened(study, 1))
+    assert state(run.facts) == "failed"
+    assert "data-find='reply'" not in shown
 
 
 def test_of_a_run_that_is_left_out_no_judgement_is_shown(study, changed):
@@ -140,8 +130,7 @@ def test_of_a_run_that_is_left_out_no_judgement_is_shown(study, changed):
     assert run.reply is not None
     assert run.judges == ()
     assert "is not whole (truncated) and is left out" in run_html(run)
-    assert cells(run.facts)[4] == "truncated"
-    assert "<td>status</td><td>truncated</td><td>judged</td>" in beside_html(run, opened(study, 1))
+    assert state(run.facts) == "truncated"
     changed(defect="truncated", reply_policy="keep")
     assert len(opened(study).judges) == 3
     assert "the study counts it all the same" in run_html(opened(study))
@@ -227,54 +216,58 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
-def test_every_tag_is_ours_and_none_loads_anything(text, study):
-    """One script, which the policy lets run and nothing else; links within the page only; an address for each run."""
+def test_every_tag_is_ours_and_none_loads_anything(path, study):
+    """One script, which the policy lets run and nothing else; what is packed has no link at all."""
+    text = path.read_text()
     tags = Tags(text).found
-    assert {tag for tag, _ in tags} <= OURS
-    assert [tag for tag, _ in tags].count("script") == [tag for tag, _ in tags].count("style") == 1
-    assert {name for _, attrs in tags for name in attrs} <= ATTRIBUTES
-    assert all(attrs["href"].startswith("#run-") for tag, attrs in tags if tag == "a")
-    (script,) = re.findall("<script>(.*?)</script>", text, flags=re.S)
+    assert {tag for tag, _ in tags} == OF_THE_PAGE
+    kinds = [attrs.get("type") for tag, attrs in tags if tag == "script"]
+    assert kinds == ["text/plain", "text/plain", "module"]
+    (script,) = re.findall("<script type='module'>(.*?)</script>", text, flags=re.S)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    assert (
+    policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; "
         "form-action 'none'"
-    ) == POLICY
-    assert text.index(POLICY) < text.index("<style>")
-    for run_id in study.runs()["run_id"]:
-        assert text.count(f"id='run-{run_id}'") == 1
-        assert text.count(f"href='#run-{run_id}'") == 1
-    assert "4 runs (&lt;i&gt;all&lt;/i&gt;) of study hostile" in text
-    assert "Scripted models answer and judge." in text
-    assert text.count("<b>human:anna, version 1, from a file") == 4
+    )
+    assert text.index(policy) < text.index("<style>")
+    data, runs = unpacked(path)
+    assert data["rows"]["run"] == study.runs()["run_id"].tolist()
+    assert (data["name"], data["note"]) == ("hostile", "Scripted models answer and judge.")
+    assert data["chosen"] == "<i>all</i>"  # set as text
+    for html in runs:
+        inner = Tags(html).found
+        assert {tag for tag, _ in inner} <= OURS
+        assert {name for _, attrs in inner for name in attrs} <= ATTRIBUTES
+        assert "<b>human:anna, version 1, from a file" in html
 
 
 def test_the_same_runs_give_the_same_bytes_and_another_choice_another_file(study, tmp_path):
-    """Nothing of the moment or the machine is in it; a pair may be of runs that are not listed below."""
+    """Nothing of the moment or the machine is in it; a pair may be of runs that were not chosen; none are refused."""
     runs = study.runs()
     one = write_page(study.plan, study.store, runs.iloc[:2])
     first = one.read_bytes()
     assert write_page(study.plan, study.store, runs.iloc[:2]) == one
     assert one.read_bytes() == first
-    assert str(study.path.parent).encode() not in first
+    assert str(study.path.parent) not in json.dumps(unpacked(one))
     pair = tuple(runs["run_id"][:2])
     fewer = write_page(study.plan, study.store, runs.iloc[:1])
     assert len({one, fewer, write_page(study.plan, study.store, runs.iloc[:2], pair=pair)}) == 3
     pair = tuple(runs["run_id"][2:4])
     path = write_page(study.plan, study.store, runs.iloc[:1], path=tmp_path / "p.html", pair=pair)
-    text = path.read_text()
-    assert text.count("<article") == 1
-    assert all(run_id in text for run_id in pair)
-
-
-def test_none_and_too_many_runs_are_refused(study, monkeypatch):
-    """One line says how many a page takes."""
-    runs = study.runs()
-    monkeypatch.setattr(page_module, "LARGEST_PAGE", 3)
-    with pytest.raises(InputError, match="page of 4 runs: a page takes 1 to 3; filter"):
-        write_page(study.plan, study.store, runs)
+    data, parts = unpacked(path)
+    assert data["rows"]["run"] == [runs["run_id"].iloc[0], *pair]
+    assert len(parts) == 3
     with pytest.raises(InputError, match="page of 0 runs"):
         write_page(study.plan, study.store, runs.iloc[:0])
+
+
+def test_a_page_of_many_parts_has_every_run_once(study, monkeypatch):
+    """In the order of the table, whatever a part holds."""
+    monkeypatch.setattr(page_module, "PART", 3)
+    runs = study.runs()
+    data, parts = unpacked(write_page(study.plan, study.store, runs))
+    assert data["part"] == 3
+    assert [run_id in html for run_id, html in zip(runs["run_id"], parts, strict=True)] == [True] * 4
 
 
 ATTACK = "'\"></td></article><img src=x onerror=1><script>1</script>\u202e"
@@ -308,10 +301,14 @@ def test_no_field_of_a_run_can_act_whatever_stands_in_it(study):
     failed = [replace(run, facts={**run.facts, "status": "failed", "failure": ATTACK}) for run in runs[:1]]
     hidden = [replace(run, hidden_for=ATTACK, judges=(), people=()) for run in runs[1:2]]
     shown = [*failed, *hidden, *runs[2:]]
-    text = page_html(shown, name=ATTACK, note=ATTACK, dataset=ATTACK, pair=(runs[2], runs[3]), chosen=ATTACK)
+    texts = ["prompt_id", "base", "scenario", "model", "length_bin", "status", "defect", HIDDEN]
+    table = rows(frame.assign(**dict.fromkeys(texts, ATTACK)))
+    page = page_html({"name": ATTACK, "rows": table}, iter([shown]))
+    assert {tag for tag, _ in Tags(page).found} == OF_THE_PAGE
+    assert "\u202e" not in json.dumps(table, ensure_ascii=False)
+    text = static_html(table, shown, 4)
     tags = Tags(text).found
     assert {tag for tag, _ in tags} <= OURS
-    assert [tag for tag, _ in tags].count("script") == 1
     assert not any(name.startswith("on") for _, attrs in tags for name in attrs)
     assert "\u202e" not in text
     assert text.count("&lt;img src=x onerror=1&gt;") > 50

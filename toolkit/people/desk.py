@@ -14,7 +14,7 @@ import ipywidgets as widgets
 
 from toolkit.errors import InputError
 from toolkit.judges.rubric import Dimension
-from toolkit.people.rating import Reply, Round, end_round, next_reply, open_round, rate
+from toolkit.people.rating import Reply, Round, end_round, next_reply, rate, throw_round_away
 from toolkit.plan import Plan
 from toolkit.report.show import plain_text
 from toolkit.store.connection import Store
@@ -23,29 +23,11 @@ from toolkit.words import DIMENSIONS, SCALE, counted
 STEP: Final = 0.5
 STEPS: Final = tuple(SCALE[0] + STEP * i for i in range(int((SCALE[1] - SCALE[0]) / STEP) + 1))
 NO_SCORE: Final = "–"
+_STYLE: Final = (  # buttons of half steps stand in one line beside the texts
+    "<style>.toolkit-desk .widget-toggle-button { padding: 0; margin: 1px; height: 24px; line-height: 24px }"
+    ".toolkit-desk .widget-toggle-buttons { margin: 0 }</style>"
+)
 _WIDE: Final = widgets.Layout(width="auto")
-
-
-def rating_desk(
-    plan: Plan, store: Store, rater: str, *, seed: int | None = None, size: int | None = None
-) -> widgets.VBox:
-    """Return the desk of a rater: one reply after another, blind, from where the rater stopped.
-
-    Parameters
-    ----------
-    plan, store
-        Of the study whose replies are rated by its rubric: `Study.plan` and `Study.store`.
-    rater
-        Name of the person.
-    seed, size
-        As in `toolkit.people.rating.open_round`.
-
-    Raises
-    ------
-    InputError
-        When there is nothing to rate, or the name or the size does not serve.
-    """
-    return Desk(plan, store, open_round(plan, store, rater, seed=seed, size=size)).box
 
 
 def typed_scores(text: str) -> tuple[float | None, ...]:
@@ -73,9 +55,9 @@ class Desk:
         self.plan, self.store = plan, store
         self.round = round_
         self.reply: Reply | None = None
-        self._gaps_are_meant = self._end_is_meant = False
+        self._meant: str | None = None  # what the next press of the same button would do
         rubric = plan.rubric
-        pressed: dict[str, Any] = {"options": _options(None), "index": 0, "style": {"button_width": "3.2em"}}
+        pressed: dict[str, Any] = {"options": _options(None), "index": 0, "style": {"button_width": "2.6em"}}
         self.scores = {name: widgets.ToggleButtons(**pressed) for name in rubric.names}
         self.typed = widgets.Text(
             placeholder="4 3.5 5 4 3 4.5 4",
@@ -89,39 +71,46 @@ class Desk:
             description="Reasons:",
             # Sent whole when the field is left: letter by letter, a busy kernel is told of Save before the last ones.
             continuous_update=False,
-            rows=3,
+            rows=2,
             layout=_WIDE,
         )
         self.save = widgets.Button(description="Save and next", button_style="primary")
         self.skip = widgets.Button(description="Skip", tooltip="It comes again at the end of the round.")
         self.back = widgets.Button(description="Back", tooltip="To the reply before this one.")
         self.end = widgets.Button(description="End round", tooltip="Keep what is rated, and leave the rest.")
+        self.throw = widgets.Button(
+            description="Throw round away",
+            tooltip="None of its ratings counts any more; all stay in the history.",
+        )
         self.said, self.header, self.texts = widgets.HTML(), widgets.HTML(), widgets.HTML()
-        self.bar = widgets.IntProgress(min=0, max=max(1, len(round_.replies)), layout=_WIDE)
+        self.bar = widgets.IntProgress(
+            min=0, max=max(1, len(round_.replies)), layout=widgets.Layout(width="auto", height="10px")
+        )
         in_order = sorted(rubric.dimensions, key=lambda dimension: DIMENSIONS.index(dimension.name))
         rows = [_row(dimension, self.scores[dimension.name]) for dimension in in_order]
-        buttons = (self.save, self.skip, self.back, self.end)
-        # The buttons and what is said stand at both ends: a reply is long, and a keyboard starts at the top.
+        wrapped = widgets.Layout(flex_flow="row wrap")
+        # Texts beside scores, so that a laptop's screen has both: each text scrolls in its own box.
+        read = widgets.VBox([self.texts, self.reasons], layout=widgets.Layout(flex="1 1 24em", min_width="0"))
+        scores = widgets.VBox(rows, layout=widgets.Layout(flex="0 1 34em", min_width="0"))
         self._form = (
-            widgets.HBox([self.typed, *buttons]),
+            widgets.HBox([self.typed, self.save, self.skip, self.back, self.end, self.throw], layout=wrapped),
             self.said,
-            self.texts,
-            *rows,
-            self.reasons,
-            widgets.HBox(buttons),
-            self.said,
+            widgets.HBox([read, scores], layout=widgets.Layout(flex_flow="row wrap", grid_gap="0 1.5em")),
         )
-        self.box = widgets.VBox(layout=widgets.Layout(width="100%"))
+        self.box = widgets.VBox(layout=widgets.Layout(width="100%")).add_class("toolkit-desk")
+        for button in (self.save, self.skip, self.back, self.end, self.throw):
+            button.layout.width = "auto"
         self.save.on_click(self._guarded(self._save))
         self.skip.on_click(self._guarded(self._skip))
         self.back.on_click(self._guarded(self._back))
         self.end.on_click(self._guarded(self._end))
+        self.throw.on_click(self._guarded(self._throw))
         self.typed.observe(self._guarded(self._take_typed), "value")
         self._show(next_reply(round_))
 
     def _show(self, reply: Reply | None) -> None:
-        self.reply, self._gaps_are_meant, self._end_is_meant = reply, False, False
-        self.header.value = _standing(self.round, reply)
+        self.reply, self._meant = reply, None
+        self.header.value = _STYLE + _standing(self.round, reply)
         self.bar.value = self.round.rated
         self._say("")
         before = self.round.ratings.get(reply.run_id) if reply else None
@@ -132,7 +121,7 @@ class Desk:
         if reply is None:
             self.box.children = (self.header, self.bar, self.back, self.said)
             return
-        self.texts.value = _shown("The task", reply.task) + _shown("The reply", reply.text)
+        self.texts.value = _shown("The task", reply.task, 10) + _shown("The reply", reply.text, 16)
         self.box.children = (self.header, self.bar, *self._form)
         self.typed.focus()  # so that the next reply is in sight, and can be scored, without a mouse
 
@@ -142,11 +131,8 @@ class Desk:
         scores = {name: buttons.value for name, buttons in self.scores.items()}
         titles = {dimension.name: dimension.title for dimension in self.plan.rubric.dimensions}
         gaps = [titles[name] for name, score in scores.items() if score is None]
-        if 0 < len(gaps) < len(scores) and not self._gaps_are_meant:
-            self._gaps_are_meant = True
-            self._say(
-                f"Not scored: {', '.join(gaps)}. Press again to keep it as unfinished; it does not count then."
-            )
+        left = f"Not scored: {', '.join(gaps)}. Press again to keep it as unfinished; it does not count then."
+        if 0 < len(gaps) < len(scores) and not self._is_meant("save", left):
             return
         after = self.reply
         self.round = rate(self.plan, self.store, self.round, after, scores, self.reasons.value)
@@ -160,14 +146,28 @@ class Desk:
             self._say("This is the only one left.")
 
     def _end(self) -> None:
-        left = len(self.round.replies) - self.round.rated
-        if not self._end_is_meant:
-            self._end_is_meant = True
-            self._say(f"{counted(left, 'replies')} will be left out of the round. Press again to end it.")
-            return
-        self.round = end_round(self.plan, self.store, self.round)
-        self.bar.max = max(1, len(self.round.replies))
-        self._show(None)
+        left = counted(len(self.round.replies) - self.round.rated, "replies")
+        if self._is_meant("end", f"{left} will be left out of the round. Press again to end it."):
+            self.round = end_round(self.plan, self.store, self.round)
+            self.bar.max = max(1, len(self.round.replies))
+            self._show(None)
+
+    def _throw(self) -> None:
+        left = counted(len(self.round.ratings), "ratings")
+        if self._is_meant(
+            "throw", f"{left} will count nowhere any more. Press again to throw the round away."
+        ):
+            self.round = throw_round_away(self.plan, self.store, self.round)
+            self._show(None)
+            self._say("Thrown away. Run the cell again to begin a new round.")
+
+    def _is_meant(self, what: str, question: str) -> bool:
+        """Return whether a button is pressed for the second time; the first time its question is asked."""
+        if self._meant == what:
+            return True
+        self._meant = what
+        self._say(question)
+        return False
 
     def _back(self) -> None:
         replies = self.round.replies
@@ -227,14 +227,15 @@ def _row(dimension: Dimension, buttons: widgets.ToggleButtons) -> widgets.VBox:
         f"<b>{score}</b> {html.escape(text)}" for score, text in sorted(dimension.anchors.items())
     )
     title = f"<b>{html.escape(dimension.title)}</b>: {html.escape(dimension.question)}"
-    return widgets.VBox([widgets.HTML(f"{title}<br><small>{anchors}</small>" if anchors else title), buttons])
+    told = f"{title} <small>{anchors}</small>" if anchors else title
+    return widgets.VBox([widgets.HTML(f"<div style='line-height:1.25;margin-top:4px'>{told}</div>"), buttons])
 
 
-def _shown(title: str, text: str) -> str:
+def _shown(title: str, text: str, lines: int) -> str:
     style = (
         "white-space: pre-wrap; word-break: normal; overflow-wrap: break-word; overflow: auto;"
-        "max-height: 24em; line-height: 1.4; unicode-bidi: plaintext;"
-        "border: 1px solid var(--jp-border-color1, #bbb); padding: 0.6em; margin: 0.2em 0 0.8em;"
+        f"max-height: {lines}em; line-height: 1.4; unicode-bidi: plaintext;"
+        "border: 1px solid var(--jp-border-color1, #bbb); padding: 0.4em 0.6em; margin: 0.2em 0 0.5em;"
     )
     return (
         f"<b>{title}</b>"

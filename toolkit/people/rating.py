@@ -181,6 +181,16 @@ def end_round(plan: Plan, store: Store, round_: Round) -> Round:
     return replace(round_, replies=done, ratings=kept)
 
 
+def throw_round_away(plan: Plan, store: Store, round_: Round) -> Round:
+    """Take a round back: none of its ratings counts any more, and the next one of its rater begins anew.
+
+    Every version stays in the history; the newest of each has no score.
+    """
+    desk = (said for said in round_.ratings.values() if said.source == "desk")  # a file is no part of a round
+    _at_once(keep_ratings, store, [replace(said, scores={}, reasons=None) for said in desk])
+    return end_round(plan, store, replace(round_, ratings={}))
+
+
 def next_reply(round_: Round, after: Reply | None = None) -> Reply | None:
     """Return what to rate next: the first reply without a rating after another, then from the start.
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import pandas as pd
 
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
-from toolkit.words import SCALE, agreeing, counted, coverage
+from toolkit.words import LENGTH_BINS, SCALE, agreeing, counted, coverage
 
 MOST_NAMES = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
+_CONTRAST: Final = f"[{''.join(LENGTH_BINS)}]-[{''.join(LENGTH_BINS)}]"
+_SPLIT: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?P<what>.+)\((?P<of>{_CONTRAST})\)",
+        r"(?P<what>.+) \((?P<of>.+ less .+)\)",
+        rf"(?P<of>{_CONTRAST}): (?P<what>.+)",
+        r"(?P<what>.+), (?P<of>all|(?:length|length_bin|model|judge) .+)",
+        r"(?P<what>.+?) (?:of|over) (?P<of>.+)",
+    )
+)
+"""Names of estimates that say what they are of."""
 UNCORRECTED = "The intervals are not corrected for their number."
 
 
@@ -60,27 +74,33 @@ def n_words(n: Mapping[str, int]) -> str:
     return "n = " + ", ".join(counted(count, what) for what, count in n.items())
 
 
-def interval_words(estimates: Iterable[Estimate]) -> str:
-    """Say what the drawn intervals are and how they were made, or that there are none."""
-    drawn = [e for e in estimates if e.estimate is not None and e.low is not None and e.high is not None]
-    kinds = list(dict.fromkeys((e.confidence, e.method) for e in drawn))
+def interval_words(estimates: Iterable[Estimate], of: Iterable[str] | None = None) -> str:
+    """Say what the drawn intervals are and how they were made, of what where they differ, or that there are none."""
+    held = list(estimates)
+    kinds: dict[tuple[float, str], list[str]] = {}
+    for one, name in zip(held, of or (split_name(one.name)[0] for one in held), strict=True):
+        if one.estimate is not None and one.low is not None and one.high is not None:
+            kinds.setdefault((one.confidence, one.method), []).append(name)
     if not kinds:
         return "No interval could be estimated."
-    return "; ".join(f"{coverage(level)} intervals: {method}" for level, method in kinds) + "."
+    several = len(kinds) > 1
+    told = [
+        f"{coverage(level)} intervals{f' of {_few(names)}' if several else ''}: {method}"
+        for (level, method), names in kinds.items()
+    ]
+    return "; ".join(told) + "."
 
 
-def icc_interval_words(forms: Iterable[Estimate]) -> str:
-    """Say how the intervals of intraclass correlations were made, of absolute agreement apart where it differs."""
-    held = list(forms)
-    first = interval_words(one for one in held if one.name.startswith("ICC(A"))
-    others = interval_words(one for one in held if not one.name.startswith("ICC(A"))
-    return first if first == others else f"ICC(A,.): {first} Other forms: {others}"
+def split_name(name: str) -> tuple[str, str]:
+    """Return what an estimate is and what it is of, where its name says both; else its name and nothing.
 
-
-def level_words(estimates: Iterable[Estimate]) -> str:
-    """Return the heading of a column of intervals."""
-    levels = sorted({e.confidence for e in estimates})
-    return f"{coverage(levels[0])} interval" if len(levels) == 1 else "interval"
+    Examples
+    --------
+    >>> split_name("d_z(M-S)"), split_name("missing, length S"), split_name("Phi")
+    (('d_z', 'M-S'), ('missing', 'length S'), ('Phi', ''))
+    """
+    found = next((match for pattern in _SPLIT if (match := pattern.fullmatch(name))), None)
+    return (found["what"], found["of"]) if found else (name, "")
 
 
 def estimates_n_words(estimates: Iterable[Estimate]) -> str:
@@ -122,12 +142,30 @@ def no_interval_words(named: Iterable[tuple[str, Estimate]]) -> str:
 
 
 def role_words(one: Estimate) -> str:
-    """Say whether a test was named beforehand, and what of its row is adjusted for several tests."""
-    told = [part for part in one.note.split("; ") if part in ("confirmatory", "exploratory")]
-    if one.correction != "none" and one.p_value is not None:
-        beside = ", interval: unadjusted" if one.low is not None else ""
-        told.append(f"p: {one.correction.split(' over ')[0]}{beside}")
-    return "; ".join(told)
+    """Say whether a test was named beforehand."""
+    return next((part for part in one.note.split("; ") if part in ("confirmatory", "exploratory")), "")
+
+
+def tests_words(estimates: Iterable[Estimate]) -> str:
+    """Say how P values were made that have no interval beside them."""
+    kinds: dict[str, list[str]] = {}
+    for one in estimates:
+        if one.p_value is not None and one.low is None:
+            kinds.setdefault(one.method, []).append(one.name)
+    return f"Tests: {'; '.join(f'{_few(names)}: {how}' for how, names in kinds.items())}." if kinds else ""
+
+
+def roles_words(estimates: Iterable[Estimate]) -> str:
+    """Say which tests were named beforehand, and which were not."""
+    roles: dict[str, list[str]] = {}
+    for one in estimates:
+        if one.p_value is not None and (role := role_words(one)):
+            roles.setdefault(role, []).append(one.name)
+    if list(roles) == ["exploratory"]:
+        return "All of these tests are exploratory." if len(set(roles["exploratory"])) > 1 else "Exploratory."
+    return (
+        f"{capital('; '.join(f'{role}: {_few(names)}' for role, names in roles.items()))}." if roles else ""
+    )
 
 
 def cut_words(low: pd.Series, high: pd.Series) -> str:
@@ -145,13 +183,13 @@ def unpaired_words(differences: Iterable[Estimate]) -> str:
 
 def _by_reason(names: Mapping[str, Iterable[str]]) -> str:
     """Return the first few names of each reason and how many more there are: a caption has to fit its page."""
-    said = []
-    for why, of_why in names.items():
-        told = list(dict.fromkeys(of_why))
-        more = len(told) - MOST_NAMES
-        few = ", ".join(told) if more <= 1 else f"{', '.join(told[:MOST_NAMES])} and {more} more"
-        said.append(f"{few} ({why})" if why else few)
-    return "; ".join(said)
+    return "; ".join(f"{_few(of_why)} ({why})" if why else _few(of_why) for why, of_why in names.items())
+
+
+def _few(names: Iterable[str]) -> str:
+    told = list(dict.fromkeys(names))
+    more = len(told) - MOST_NAMES
+    return ", ".join(told) if more <= 1 else f"{', '.join(told[:MOST_NAMES])} and {more} more"
 
 
 def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
@@ -165,13 +203,21 @@ def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
     return f"Of {counted(len(runs), 'runs')} {' and '.join(parts)}: missing here, not zero."
 
 
+def zeros_left_out(runs: pd.DataFrame) -> int:
+    """Return how many true zeros the composite of the seed left out (DESIGN, section 8)."""
+    return int(judged_runs(runs)["zeros"].fillna(0).sum()) if "zeros" in runs else 0
+
+
 def zeros_words(judged: pd.DataFrame) -> str:
-    """Say how many true zeros the composite of the seed left out (DESIGN, section 8)."""
-    left_out = int(judged["zeros"].fillna(0).sum()) if "zeros" in judged and not judged.empty else 0
+    """Say how many zeros the composite left out, and what its mean is where they count."""
+    left_out = zeros_left_out(judged)
     if left_out == 0:
         return "No dimension score of 0 had to be left out of the composite."
-    scores = counted(left_out, "dimension scores")
-    return f"The composite leaves out {scores} of 0; composite_strict counts {'it' if left_out == 1 else 'them'}."
+    lenient, strict = (judged[name].astype(float).mean() for name in ("composite", "composite_strict"))
+    what = (
+        f"The composite leaves out {counted(left_out, 'dimension scores')} of 0; the strict composite counts "
+    )
+    return f"{what}{'it' if left_out == 1 else 'them'} (mean of the answers {strict:.2f}, not {lenient:.2f})."
 
 
 def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> str:

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from typing import Final
 
-from toolkit.words import LENGTH_BINS
+from toolkit.words import DIMENSIONS, LENGTH_BINS, SCENARIOS
 
 _SPECIAL: Final = {
     "\\": r"\textbackslash{}",
@@ -60,8 +60,20 @@ _COMMANDS: Final = {
 _PRINTED: Final = {**_SPECIAL, "−": "$-$", **{sign: f"$\\{name}$" for sign, name in _COMMANDS.items()}}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
-_READ: Final = {f"length_bin {name}": f"length {name}" for name in LENGTH_BINS} | {"per aud": "per AUD"}
-"""Names of columns, as a committee reads them."""
+_READ: Final = {
+    **{f"length_bin {name}": f"length {name}" for name in LENGTH_BINS},
+    **{name: name.replace("_", " ") for name in DIMENSIONS},
+    **{name: f"{name[:3]} {name[4:].lower()}" for name in SCENARIOS},
+    "length_bin": "prompt length", "composite_strict": "strict composite", "rubric_study": "rubric study",
+    "per aud": "per AUD", "aud per": "AUD per", "E-rho2": "Eρ²", "Phi": "Φ",
+}  # fmt: skip
+"""Names of the code, as a committee reads them."""
+_NAMES: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, _READ))})(?![\w-])")
+_MINUS: Final = re.compile(
+    r"(?<![\w.)\]/-])-(?=\.?\d)|(?<=(?<![\w-])[SML])-(?=[SML](?![\w-]))|(?<=\S )-(?= \S)"
+)
+"""Hyphens that are a minus: before a number, between two prompt lengths, and alone between two names."""
+_TIMES: Final = re.compile(r"(?<=\w )x(?= \w)")
 _EFFECT: Final = re.compile(r"\b([dg]_(?:z|av))\b")  # effect sizes are set as mathematics
 _LIGATURE: Final = re.compile(r"(?<=[-',!?])(?=[-',`])")
 _FIRST_SENTENCE: Final = re.compile(r" \(n = |[.:;] |\.?$")
@@ -76,7 +88,11 @@ def escape(text: object) -> str:
     Characters of control are dropped, white space becomes one space, and a character that pdflatex cannot
     print is named by its code point instead of stopping the thesis.
     """
-    told = _EFFECT.split(_plain(text))
+    return _escaped(_plain(text))
+
+
+def _escaped(line: str) -> str:
+    told = _EFFECT.split(line)
     for place, part in enumerate(told):
         # "{}" inside keeps "--" two hyphens and "''" two apostrophes.
         pieces = ("".join(_escape_one(c) for c in piece) for piece in _LIGATURE.split(part))
@@ -112,18 +128,21 @@ def with_study(latex: str, study: str) -> str:
     return latex.replace(r"\label{tab:", rf"\label{{tab:{label_of('', study)}")
 
 
+def readable(text: str) -> str:
+    """Return text with the words of the field for names of the code, and with one sign for a minus everywhere."""
+    return _TIMES.sub("×", _MINUS.sub("−", _NAMES.sub(lambda name: _READ[name[0]], text)))
+
+
 def _plain(text: object) -> str:
-    line = " ".join(unicodedata.normalize("NFC", str(text)).split())
-    for code, words in _READ.items():
-        line = line.replace(code, words)
+    line = readable(" ".join(unicodedata.normalize("NFC", str(text)).split()))
     return "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
 
 
 def _with_breaks(word: str) -> str:
     if len(word) <= _LONG_WORD:
         # A short word of signs that cannot be printed is a long one of their names.
-        return escape(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
-    return r"\allowbreak{}".join(escape(piece) for piece in _PIECES.findall(word))
+        return _escaped(word).replace("{]}{[}", r"{]}\allowbreak{}{[}")
+    return r"\allowbreak{}".join(_escaped(piece) for piece in _PIECES.findall(word))
 
 
 def _escape_one(character: str) -> str:

@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report import captions
-from toolkit.report.show import PNG_DPI, plain_text
+from toolkit.report.escape import readable
+from toolkit.report.show import PNG_DPI, picture_html, plain_text
 from toolkit.report.style import ModelStyle, message_figure, model_styles, thesis_style
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ class FigureWithCaption:
     n: Mapping[str, int]
     left_out: str = ""
 
-    def _repr_png_(self) -> bytes:
-        """Return the picture for a notebook (150 dpi: the screen, not the thesis)."""
-        return render(self, "png", dpi=150)
+    def _repr_html_(self) -> str:
+        """Return the picture with its alt text for a notebook (150 dpi: the screen, not the thesis)."""
+        return picture_html(render(self, "png", dpi=150), plain_text(self.alt_text), self.caption)
 
 
 def nothing_drawn(
@@ -60,11 +61,12 @@ def nothing_drawn(
 
 @dataclass(frozen=True)
 class About:
-    """What the figures of one study say and share: n, source, what is missing, the note, and one look per model."""
+    """What the figures of one study say and share: n, source, what is missing, zeros, note, and a look per model."""
 
     n: Mapping[str, int] = field(default_factory=dict)
     source: str = ""
     missing: str = ""
+    zeros: str = ""
     note: str = ""
     repeats: int | None = None
     models: tuple[str, ...] = ()
@@ -73,7 +75,12 @@ class About:
     @property
     def end(self) -> str:
         """How every caption ends."""
-        return captions.join(self.missing, self.source, self.note)
+        return captions.join(self.missing, self.whole)
+
+    @property
+    def whole(self) -> str:
+        """How captions end that say themselves what is missing: no composite stands without its strict one."""
+        return captions.join(self.zeros, self.source, self.note)
 
     def styles(self, names: Iterable[str]) -> dict[str, ModelStyle]:
         """Return the look of some of the study's models, the one they have in its every figure."""
@@ -95,6 +102,7 @@ def about_study(of: Analyses, plan: Plan) -> About:
         n=captions.counts(judged, study.repeats),
         source=captions.source_words(runs, study.name, plan.dataset.version),
         missing=captions.missing_words(runs, judged),
+        zeros=captions.zeros_words(judged) if captions.zeros_left_out(judged) else "",
         note=captions.join(*notes),
         repeats=study.repeats,
         # A model that has no run yet keeps its colour: it is of the study file, not of the frame.
@@ -105,7 +113,7 @@ def about_study(of: Analyses, plan: Plan) -> About:
 
 def render(figure: FigureWithCaption, kind: str, *, dpi: int = PNG_DPI) -> bytes:
     """Return the figure as the bytes of a file, the same bytes for the same figure."""
-    alt_text = plain_text(figure.alt_text)  # an SVG that holds a control character is no SVG
+    alt_text = plain_text(readable(figure.alt_text))  # an SVG that holds a control character is no SVG
     words: dict[str, dict[str, str | None]] = {
         "pdf": {"Subject": alt_text, "CreationDate": None, "Creator": None, "Producer": None},
         "png": {"Description": alt_text, "Software": None},
@@ -132,7 +140,7 @@ def save_figure(figure: FigureWithCaption, folder: Path | str) -> list[Path]:
     return [
         *(write_atomically(place / f"{figure.name}.{kind}", render(figure, kind)) for kind in PICTURES),
         write_atomically(place / f"{figure.name}.csv", csv_bytes(figure.data)),
-        write_atomically(place / f"{figure.name}.txt", f"{plain_text(figure.caption)}\n".encode()),
+        write_atomically(place / f"{figure.name}.txt", f"{plain_text(readable(figure.caption))}\n".encode()),
     ]
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, Final
 
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.report.escape import MISSING, caption_latex, escape, escape_breaking, number, p_value
-from toolkit.stats.result import digits_apart
+from toolkit.report.escape import MISSING, caption_latex, escape_breaking, number, p_value
 
 _SIZES: Final = ((r"\footnotesize", 98), (r"\scriptsize", 112), (r"\tiny", 140))
 """Sizes of type, and how many characters a line of 160 mm takes in each."""
@@ -33,13 +31,14 @@ def latex_table(
     label: str,
     columns: Mapping[str, str] | None = None,
     *,
-    decimals: int | Mapping[str, int] = 2,
+    decimals: int = 2,
     p_values: tuple[str, ...] = (),
+    panels: Collection[int] | None = None,
 ) -> str:
     r"""Return a frame as a LaTeX table that needs the packages booktabs, array and longtable.
 
     A table that fits a page floats; a longer one is a ``longtable``. Text that is too wide for a line of 160 mm
-    is broken inside of its column.
+    is broken inside of its column. Rows whose numbers are in ``panels`` are the heads of what follows them.
     """
     if not re.fullmatch(r"[A-Za-z0-9:.-]+", label):
         raise InputError(f"label {label!r} of a table: use letters, digits, ':', '-' and '.' only")
@@ -49,20 +48,12 @@ def latex_table(
         raise InputError(
             f"column {unknown[0]!r} of table {label}: the frame has {', '.join(map(str, frame))}"
         )
-    cells = {name: list(frame[name].astype(object)) for name in heads}
-    places = {
-        name: [decimals if isinstance(decimals, int) else decimals.get(name, 2)] * len(frame)
-        for name in heads
-    }
-    for estimate, interval in pairwise(heads):  # an interval stands behind its estimate
-        for row, (value, ends) in enumerate(zip(cells[estimate], cells[interval], strict=True)):
-            if isinstance(ends, tuple) and isinstance(value, float):
-                told = digits_apart((value, *ends), places[interval][row], _MOST_DECIMALS)
-                places[estimate][row] = max(places[estimate][row], told)
-                places[interval][row] = told
     made = [
-        _column_of(cells[name], head, places[name], is_p=name in p_values) for name, head in heads.items()
+        _column_of(list(frame[name].astype(object)), head, decimals, is_p=name in p_values)
+        for name, head in heads.items()
     ]
+    if panels is not None and sum(column.width + _BETWEEN for column in made) <= _SIZES[-1][1]:
+        made = [made[0], *(replace(column, whole=True) for column in made[1:])]  # no interval is broken
     needed = _narrowest(made)
     font, characters = next((size for size in _SIZES if needed <= size[1]), _SIZES[-1])
     shown = _fitted(made, characters)
@@ -71,15 +62,17 @@ def latex_table(
     spec = "".join(column.spec for column in shown)
     head = [r"    \toprule", f"    {_row(column.head for column in shown)}", r"    \midrule"]
     rows = [f"    {_row(cells)}" for cells in zip(*(column.cells for column in shown), strict=True)]
+    for place in panels or ():
+        rows[place] = f"    \\midrule\n{rows[place]}*\n    \\midrule"
     if lines <= _LONGEST:
         rows += [r"    \bottomrule", r"  \end{tabular}", r"\end{table}"]
         begin = [r"\begin{table}[htbp]", r"  \centering", f"  {named[0]}", f"  {named[1]}", f"  {font}"]
         return "\n".join([*begin, rf"  \begin{{tabular}}{{{spec}}}", *head, *rows, ""])
-    spans = sum(column.spans for column in shown)
     begin = [rf"\begingroup\setlength{{\LTcapwidth}}{{\linewidth}}{font}", rf"\begin{{longtable}}{{{spec}}}"]
     first = [f"    {named[0]}", rf"    {named[1]} \\", *head, r"    \endfirsthead"]
-    others = [f"    {_LONG_HEAD % spans}", *head, r"    \endhead"]
-    feet = [r"    \midrule", f"    {_LONG_FOOT % spans}", r"    \endfoot", r"    \bottomrule"]
+    again = head if not panels else head[:1]  # the head of the first panel is not that of the others
+    others = [f"    {_LONG_HEAD % len(shown)}", *again, r"    \endhead"]
+    feet = [r"    \midrule", f"    {_LONG_FOOT % len(shown)}", r"    \endfoot", r"    \bottomrule"]
     end = [r"\end{longtable}", r"\endgroup", ""]
     return "\n".join([*begin, *first, *others, *feet, r"    \endlastfoot", *rows, *end])
 
@@ -96,12 +89,12 @@ class _Column:
     head: str
     cells: tuple[str, ...]
     widths: tuple[int, ...]
-    spans: int = 1
+    whole: bool = False
 
     @property
     def is_text(self) -> bool:
         """Whether its lines may be broken."""
-        return self.spec == "l"
+        return self.spec == "l" and not self.whole
 
     @property
     def width(self) -> int:
@@ -109,15 +102,13 @@ class _Column:
         return max(self.widths)
 
 
-def _column_of(values: Sequence[Any], head: str, decimals: Sequence[int], *, is_p: bool = False) -> _Column:
-    """Return the column of some values: text, numbers with their points aligned, or intervals."""
+def _column_of(values: Sequence[Any], head: str, decimals: int, *, is_p: bool = False) -> _Column:
+    """Return the column of some values: text, or numbers with their points aligned."""
     told = [value for value in values if not _is_missing(value) and value != ""]
-    if told and all(isinstance(value, tuple) for value in told):
-        return _intervals(values, head, decimals)
     numeric = bool(told) and all(_is_number(value) for value in told)
-    pairs = list(zip(values, decimals, strict=True))
-    places = 3 if is_p else _places([one for one in pairs if isinstance(one[0], float)])
-    written = [_cell(value, own, places, is_p) for value, own in pairs]
+    floats = [value for value in values if isinstance(value, float)]
+    places = 3 if is_p else max((_decimals(value, decimals) for value in floats), default=0)
+    written = [_cell(value, decimals, places, is_p) for value in values]
     cells, widths = tuple(cell for cell, _ in written), (len(head), *(width for _, width in written))
     return _Column("r" if numeric else "l", escape_breaking(head), cells, widths)
 
@@ -157,7 +148,7 @@ def _lines_of(columns: Sequence[_Column], shares: Sequence[_Column]) -> int:
 
 
 def _is_missing(value: Any) -> bool:
-    return not isinstance(value, tuple) and bool(pd.isna(value))
+    return bool(pd.isna(value))
 
 
 def _lines(column: _Column, share: int) -> int:
@@ -167,30 +158,6 @@ def _lines(column: _Column, share: int) -> int:
 def _paragraph(column: _Column, share: int, characters: int) -> _Column:
     spec = rf">{{\raggedright\arraybackslash}}p{{{share / characters:.3f}\linewidth}}"
     return replace(column, spec=spec, widths=(share,))
-
-
-def _intervals(values: Sequence[Any], head: str, decimals: Sequence[int]) -> _Column:
-    """Return low and high right-aligned each, so that their points align whatever the signs are."""
-    ends = [
-        (end, own)
-        for value, own in zip(values, decimals, strict=True)
-        if isinstance(value, tuple)
-        for end in value
-    ]
-    # Each end is a column of its own: where a low end needs more digits, the high ones need no place for them.
-    below, above = (_places([end for end in one if _is_number(end[0])]) for one in (ends[::2], ends[1::2]))
-    cells, widths = [], [len(head)]
-    for value, own in zip(values, decimals, strict=True):
-        low, high = value if isinstance(value, tuple) else (None, None)
-        if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
-            said = "" if isinstance(value, str) else MISSING
-            cells.append(rf"\multicolumn{{2}}{{c}}{{{said}}}")
-            widths.append(len(said))
-            continue
-        cells.append(f"{{[}}{_shown(low, own, below)} & {_shown(high, own, above)}{{]}}")
-        widths.append(4 + len(f"{low:.{below}f}") + len(f"{high:.{above}f}"))
-    heading = rf"\multicolumn{{2}}{{c}}{{{escape(head)}}}"
-    return _Column("r@{, }r", heading, tuple(cells), tuple(widths), spans=2)
 
 
 def _is_number(value: Any) -> bool:
@@ -203,10 +170,6 @@ def _decimals(value: float, decimals: int) -> int:
     if not math.isfinite(size) or size >= 0.5 * 10**-decimals or size < 0.5 * 10**-_MOST_DECIMALS:
         return decimals
     return min(_MOST_DECIMALS, 1 - math.floor(math.log10(size)))  # two digits that count
-
-
-def _places(values: Sequence[tuple[float, int]]) -> int:
-    return max((_decimals(value, own) for value, own in values), default=0)
 
 
 def _shown(value: float, decimals: int, places: int) -> str:

@@ -42,7 +42,7 @@ from toolkit.report.tables import (
     save_table,
     terms_table,
 )
-from toolkit.stats.result import Result, estimates_of
+from toolkit.stats.result import Result, placed
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,12 @@ def write_figures(of: Analyses, about: About, folder: Path | str, only: Collecti
         return files
     tables: list[Table] = []
     if of.is_judged:
-        end = captions.join(about.source, about.note)
+        end = about.whole
         tables = [made(of.reliability(), end=end) for made in (reliability_table, forms_table)]
-        tables += [length_table(of.length(), end=end)]
-        tables += [judge_card_table(card, end=end) for card in of.judge_cards()]
+        strict = of.length("composite_strict") if captions.zeros_left_out(of.runs) else None
+        tables += [length_table(of.length(), strict, end=end)]
+        cards = captions.join(about.source, about.note)  # of the strict composite
+        tables += [judge_card_table(card, end=cards) for card in of.judge_cards()]
     files += [path for table in tables for path in save_table(table, place / "tables", about.study)]
     names = [table.name for table in tables]
     for name in ("reliability", "icc_forms", "length"):
@@ -162,15 +164,15 @@ def write_statistics(results: Mapping[str, tuple[str, Any]], about: About, folde
     if not results:
         raise InputError("statistics: no run is judged by two judges or more; judge the study first")
     place = Path(folder) / "statistics"
-    end = captions.join(about.source, about.note)
+    end = about.whole
     written: list[Path] = []
     told = [line for line in (about.source, about.note) if line]
     for name, (title, result) in results.items():
-        found = estimates_of(result)
+        found = placed(result)
         # The plain sentence of a result is that of its estimates, which follow.
         own = getattr(type(result), "sentence", Result.sentence) is not Result.sentence
         told += ["", title, *([result.sentence()] if own else [])]
-        told += [f"{where}: {one.sentence()}" if where else one.sentence() for where, one in found]
+        told += [f"{' '.join(where)}: {one.sentence()}".removeprefix(": ") for where, one in found]
         label = f"statistics-{name.replace('_', '-')}"  # figures have tables of the same names beside them
         if found:
             table = estimates_table(name, f"{title}.", found, key="Of", end=end, label=label)

@@ -9,7 +9,7 @@ import re
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Mapping
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,7 @@ _ESCAPES: Final = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b
 PNG_DPI: Final = 300
 _SCREEN_DPI: Final = 110
 _SHOWN: Final = 640  # pixels of a figure's width as the last line of a cell
-_COLUMNS: Final = 100
+_COLUMNS: Final = 78
 _DIGITS: Final = 4
 _STEM: Final = re.compile(r"[a-z_]+")
 LEFT_OUT: Final = "left_out.txt"  # file that names the figures a study cannot give, and why
@@ -124,9 +124,24 @@ def show_figure(files: Iterable[Path], name: str) -> None:
         raise InputError(f"figure {name!r}: there is none of that name; use one of {known}")
     content = found[f"{name}.png"].read_bytes()
     caption = found[f"{name}.txt"].read_text(encoding="utf-8")
+    alt = alt_text_of(found.get(f"{name}.svg")) or caption
     pixels = int.from_bytes(content[16:20], "big")  # width in the header of every PNG
-    display(Image(data=content, format="png", width=round(pixels * _SCREEN_DPI / PNG_DPI), alt=caption))
+    display(Image(data=content, format="png", width=round(pixels * _SCREEN_DPI / PNG_DPI), alt=alt))
     print_text(caption)
+
+
+def picture_html(content: bytes, alt: str, caption: str) -> str:
+    """Return a PNG with its alt text and its caption for a notebook, and for the HTML that is made of it."""
+    data = base64.b64encode(content).decode()
+    look = f'style="max-width:100%;width:{_SHOWN}px"'
+    return f'<img alt="{escape(alt)}" {look} src="data:image/png;base64,{data}"><p>{escape(plain_text(caption))}</p>'
+
+
+def alt_text_of(picture: Path | None) -> str:
+    """Return what the SVG of a figure says to who cannot see it."""
+    svg = picture.read_text(encoding="utf-8") if picture is not None and picture.is_file() else ""
+    told = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL)
+    return unescape(told[1]) if told else ""
 
 
 class Files(list[Path]):
@@ -142,12 +157,10 @@ class Files(list[Path]):
         found = {path.name: path for path in self}
         shown = [f"<p>{escape(repr(self))}</p>"]
         for name in (path.stem for path in self if path.suffix == ".png" and f"{path.stem}.txt" in found):
-            caption = escape(found[f"{name}.txt"].read_text(encoding="utf-8"))
-            data = base64.b64encode(found[f"{name}.png"].read_bytes()).decode()
-            shown.append(
-                f'<p><strong>{name}</strong></p><img alt="{caption}" style="max-width:100%;width:{_SHOWN}px" '
-                f'src="data:image/png;base64,{data}"><p>{caption}</p>'
-            )
+            caption = found[f"{name}.txt"].read_text(encoding="utf-8")
+            alt = alt_text_of(found.get(f"{name}.svg")) or caption
+            shown.append(f"<p><strong>{name.replace('_', ' ')}</strong></p>")
+            shown.append(picture_html(found[f"{name}.png"].read_bytes(), alt, caption))
         left = reasons_left_out(found.get(LEFT_OUT)).items()
         return "".join([*shown, *(f"<p>{name} is left out: {escape(why)}.</p>" for name, why in left)])
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 
-import numpy as np
 import pandas as pd
 from matplotlib import style
 from matplotlib.artist import Artist
@@ -41,10 +40,13 @@ PALETTE: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "p")
 LINES: Final[tuple[Literal["-", "--", "-.", ":"], ...]] = ("-", "--", "-.", ":")
 
+FONT: Final = "STIXGeneral"
+"""The type of a thesis in LaTeX; it ships with matplotlib, so that a figure looks the same on every machine."""
 _RC: Final[dict[str, Any]] = {
-    "font.family": "DejaVu Sans",  # ships with matplotlib, so that a figure looks the same on every machine
-    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 8),
-    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize"), 8),
+    "font.family": FONT,
+    "mathtext.fontset": "stix",
+    **dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 9),
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "figure.titlesize", "figure.labelsize"), 9),
     "legend.frameon": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -134,14 +136,32 @@ def score_axis(axes: Axes, label: str = "Composite score (0–5)", *, which: str
     low, high = SCALE
     ticks = range(int(low), int(high) + 1)
     # A marker at 0 or 5 is drawn whole.
-    look: dict[str, Any] = {
-        "lim": (low - 0.1, high + 0.1),
-        "ticks": ticks,
-        "ticklabels": ticks,
-        "label": label,
-    }
+    look: dict[str, Any] = {"lim": (low - 0.1, high + 0.1), "ticks": ticks, "ticklabels": ticks}
+    look["label"] = label
     axes.set(**{f"{which}{name}": value for name, value in look.items()})
     axes.spines["left" if which == "y" else "bottom"].set_bounds(low, high)
+
+
+def cut_axis(axes: Axes, values: Iterable[float], pad: float = 0.0) -> str:
+    """Show the part of the scale that the values take, with a slanted mark where it is cut; return words on that."""
+    known = [value for value in values if pd.notna(value)]
+    ends = (max(SCALE[0], min(known) - pad), min(SCALE[1], max(known) + pad))
+    axes.set_ylim(*ends)
+    for at, end, whole in zip((0, 1), ends, SCALE, strict=True):
+        if end != whole:
+            slant: dict[str, Any] = {"marker": [(-1, -0.5), (1, 0.5)], "markersize": 8, "clip_on": False}
+            axes.plot([0], [at], color=INK, linestyle="none", transform=axes.transAxes, **slant)
+    told = "{:.2g} to {:.2g} of the scale from {:g} to {:g}".format(*ends, *SCALE)
+    return f"The score axis is cut (slanted marks): it shows {told}."
+
+
+def threshold(axes: Axes, at: float, label: str, *, which: str = "x") -> None:
+    """Name a line at its end: above the panel, or below it at the right."""
+    look: dict[str, Any] = {"color": INK, "fontsize": 7.5}
+    if which == "x":
+        axes.text(at, 1.01, label, ha="center", va="bottom", transform=axes.get_xaxis_transform(), **look)
+    else:
+        axes.text(0.99, at, label, ha="right", va="top", transform=axes.get_yaxis_transform(), **look)
 
 
 def grid(
@@ -186,7 +206,8 @@ def forest(
 
 def beside(axes: Axes, up: float, text: str, x: float = 1.02, **more: Any) -> None:
     """Write beside a row; ``x`` is a share of the width of the panel."""
-    axes.text(x, up, text, va="center", transform=axes.get_yaxis_transform(), **{"color": INK, **more})
+    look = {"color": INK, "va": "center" if "\n" in text else "center_baseline", "linespacing": 0.9, **more}
+    axes.text(x, up, text, transform=axes.get_yaxis_transform(), **look)
 
 
 def row_axis(
@@ -226,14 +247,6 @@ def message_figure(width_mm: float, height_mm: float, message: str) -> Figure:
     return settle(figure)
 
 
-Place = tuple[float, float]
-_AWAY: Final = (9.0, 12.0, 15.0, 19.0)  # distances of a label from its mark in points, the nearest first
-_TURNS: Final = tuple(math.radians(angle) for angle in (135, 45, 90, 180, 0, 225, 315, 270))
-"""Directions, the most usual first: above and to the left."""
-_HALF: Final = 3.5  # half of the side of a letter of 8 pt in points
-_TOUCHES: Final = {"outside": 100.0, "label": 30.0, "mark": 10.0, "line": 2.0}
-
-
 def shorten(name: str, limit: int = 34) -> str:
     r"""Return a name on one line that fits a legend."""
     line = _line(name)
@@ -253,8 +266,15 @@ def shortened(names: Iterable[str], limit: int = 34) -> dict[str, str]:
 
 def decimals(value: float, places: int = 2, *, sign: bool = False) -> str:
     """Return a number as a figure prints it: a true minus, and none before what rounds to zero."""
-    text = f"{value:{'+' * sign}.{places}f}"
-    return text.lstrip("+-") if float(text) == 0 else text.replace("-", "−")
+    text = f"{value:{'+' * sign},.{places}f}"
+    return text.lstrip("+-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
+
+
+def interval(value: float, low: float | None, high: float | None) -> str:
+    """Return an estimate with its interval, where it has one, as a figure prints them."""
+    if low is None or high is None or pd.isna(low) or pd.isna(high):
+        return decimals(value)
+    return f"{decimals(value)} [{decimals(low)}, {decimals(high)}]"
 
 
 def _line(name: str) -> str:
@@ -267,49 +287,13 @@ def _line(name: str) -> str:
 
 @cache
 def _font() -> FT2Font:
-    return get_font(findfont("DejaVu Sans"))
+    return get_font(findfont(FONT))
 
 
 def _middle_cut(name: str, limit: int) -> str:
     line = _line(name)
     head = limit // 2 - 1
     return line if len(line) <= limit else f"{line[:head]}…{line[head + 1 - limit :]}"
-
-
-def label_offsets(
-    marks: Sequence[Place], lines: Sequence[Place], size: tuple[float, float], *, radius: float = 3.5
-) -> list[Place]:
-    """Return where the one-letter label of each mark stands, relative to its mark.
-
-    Labels are placed one after the other, each where it touches least: the border first of all, then other labels,
-    marks and lines. The same marks give the same labels.
-    """
-    taken: list[Place] = []
-    offsets = []
-    centres = np.array(marks, dtype=float).reshape(-1, 2)
-    crossed = np.array(lines, dtype=float).reshape(-1, 2)
-    for x, y in marks:
-        best, least = (0.0, 0.0), math.inf
-        for away in _AWAY:
-            for turn in _TURNS:
-                offset = (away * math.cos(turn), away * math.sin(turn))
-                at = np.array([x + offset[0], y + offset[1]])
-                touched = (
-                    _TOUCHES["outside"] * bool((at < _HALF).any() or (at > np.array(size) - _HALF).any())
-                    + _TOUCHES["label"] * _near(at, np.array(taken).reshape(-1, 2), 2 * _HALF)
-                    + _TOUCHES["mark"] * int((np.hypot(*(centres - at).T) < _HALF + radius).sum())
-                    + _TOUCHES["line"] * _near(at, crossed, _HALF)
-                    + away / 4  # farther only where it frees the label
-                )
-                if touched < least - 1e-9:
-                    best, least = offset, touched
-        offsets.append(best)
-        taken.append((x + best[0], y + best[1]))
-    return offsets
-
-
-def _near(at: np.ndarray, others: np.ndarray, reach: float) -> int:
-    return int((np.abs(others - at).max(axis=1) < reach).sum()) if len(others) else 0
 
 
 def rows_of(frame: pd.DataFrame) -> Iterator[Any]:

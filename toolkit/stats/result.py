@@ -256,11 +256,14 @@ def estimates_of(result: Any) -> list[tuple[str, Estimate]]:
     >>> [(where, one.name) for where, one in estimates_of({"by_judge": (Estimate("ICC(A,1)", 0.5),)})]
     [('by judge', 'ICC(A,1)')]
     """
+    return [(" ".join(place), found) for place, found in placed(result)]
+
+
+def placed(result: Any) -> list[tuple[tuple[str, ...], Estimate]]:
+    """Return all estimates of a result with the names of what holds them, the outermost first."""
     return [
         (
-            " ".join(
-                part for part, _ in groupby(part for part in place if part not in ("result", "results"))
-            ),
+            tuple(part for part, _ in groupby(part for part in place if part not in ("result", "results"))),
             found,
         )
         for place, found in _walk(result, ())
@@ -347,8 +350,9 @@ def _ends(result: Result, rows: Sequence[tuple[str, Estimate]]) -> list[str]:
 def _cells(about: str, one: Estimate, low: float, high: float) -> list[str]:
     missing = f"; {one.missing} missing" if one.missing else ""
     words = "; ".join(filter(None, (one.method, one.note if one.estimable else "")))
-    told = [*map(escape, (about, one.name, *_numbers(one))), _drawn(one, low, high)]
-    return [*told, escape(one.counts + missing), f"<small>{escape(words)}</small>"]
+    told = [escape(cell) for cell in (about, one.name, *_numbers(one))]
+    told[-1] = f"<span style='white-space:nowrap'>{told[-1]}</span>" if one.estimable else told[-1]
+    return [*told, _drawn(one, low, high), escape(one.counts + missing), f"<small>{escape(words)}</small>"]
 
 
 def _numbers(one: Estimate) -> tuple[str, str]:

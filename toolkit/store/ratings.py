@@ -97,13 +97,16 @@ def all_ratings(store: Store, run_ids: Iterable[str], rubric_hash: str) -> list[
 def newest_ratings(
     store: Store, blobs: Mapping[str, str], rubric_hash: str, rater: str | None = None
 ) -> dict[tuple[str, str], Rating]:
-    """Return the newest rating of each rater and run, of those that are about the text the run has now."""
-    found = all_ratings(store, blobs, rubric_hash)
-    return {
+    """Return the newest rating of each rater and run, of those that are about the text the run has now.
+
+    One that was thrown away, with its round, has neither scores nor reasons, and counts nowhere.
+    """
+    newest = {
         (rating.rater, rating.run_id): rating
-        for rating in found
+        for rating in all_ratings(store, blobs, rubric_hash)
         if rating.blob_id == blobs[rating.run_id] and rater in (None, rating.rater)
     }
+    return {key: rating for key, rating in newest.items() if rating.scores or rating.reasons}
 
 
 async def keep_ratings(store: Store, ratings: Sequence[Rating]) -> None:
@@ -173,9 +176,9 @@ def known_raters(store: Store, study: str) -> tuple[str, ...]:
 def stored_order(
     store: Store, study: str, rater: str, rubric_hash: str, seed: int
 ) -> tuple[tuple[str, ...], int | None] | None:
-    """Return the order of a round and its size, ``None`` when the rater never opened it."""
+    """Return the order of a round and its size, ``None`` when the rater began none or threw it away."""
     found = store.objects(RatingRound).filter(round_id=digest(study, rater, rubric_hash, str(seed))).first()
-    return None if found is None else (tuple(dict.fromkeys(found.run_ids)), found.size)
+    return (tuple(dict.fromkeys(found.run_ids)), found.size) if found and found.run_ids else None
 
 
 async def keep_order(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from toolkit.errors import InputError
 from toolkit.judges.focus import focus_sentences
@@ -16,7 +16,6 @@ from toolkit.store.documents import Call, OutputBlob
 from toolkit.store.ratings import Rating
 from toolkit.store.records import Stored, reply_texts, stored_judgements, stored_runs
 from toolkit.viewer.people import HIDDEN, ratings_by_run
-from toolkit.viewer.table import plain_row
 from toolkit.viewer.visible import Span, spans_in_order
 
 if TYPE_CHECKING:
@@ -82,7 +81,8 @@ def search_texts(plan: Plan, store: Store, runs: pd.DataFrame) -> dict[str, str]
 def open_runs(plan: Plan, store: Store, runs: pd.DataFrame, run_ids: Sequence[str]) -> list[OpenRun]:
     """Read some runs whole, in the order of the ids."""
     chosen = runs[runs["run_id"].isin(list(run_ids))]
-    rows = {row["run_id"]: plain_row(row) for row in chosen.to_dict("records")}
+    known = chosen.astype(object).where(chosen.notna(), None)
+    rows = {str(row["run_id"]): cast("dict[str, Any]", row) for row in known.to_dict("records")}
     if absent := [run_id for run_id in run_ids if run_id not in rows]:
         raise InputError(f"run {absent[0]!r}: not in study {plan.study.name}; study.runs() lists the run ids")
     planned = {run.key: run for run in plan.runs}
@@ -163,3 +163,23 @@ def _kept(call: Mapping[str, Any]) -> KeptCall:
         "failure": ": ".join(str(part) for part in (call.get("failure") or {}).values()) or None,
     }
     return KeptCall(**values)
+
+
+def disagreement(runs: pd.DataFrame, points: float = 1.0) -> str:
+    """Return in a sentence how many runs there are to read, and how far apart the judges are on them.
+
+    Parameters
+    ----------
+    runs
+        The runs frame.
+    points
+        Standard deviation of the judges' composites, in points, from which a run is counted as one to read.
+    """
+    spread = runs["composite_std"].dropna()
+    there = f"{len(runs)} runs, {int(runs['judged'].sum())} judged"
+    if spread.empty:
+        return f"{there}; no run has the scores of two judges, so there is nothing to disagree about"
+    return (
+        f"{there}; judges' SD of {len(spread)} runs: median {spread.median():.2f}, largest {spread.max():.2f} "
+        f"points; {int(spread.ge(points).sum())} runs at {points:g} or more"
+    )

@@ -1,25 +1,27 @@
-"""One self-contained HTML page of runs for somebody who has neither notebook nor store.
+"""One self-contained HTML page of runs, for somebody who has neither notebook nor store: the viewer, data inside.
 
-Nothing of it is loaded from anywhere, its policy forbids that and every script but its own, and it is whole without
-any script: links, boxes and print are plain HTML. The same runs give the same bytes.
+Nothing of it is loaded from anywhere, and its policy forbids that and every script but its own. The data are packed in
+parts, so that a page of 10,000 runs opens as fast as one of ten. The same runs give the same bytes.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
 from toolkit.filters import planned_runs
-from toolkit.viewer.beside import beside_html
-from toolkit.viewer.look import PAGE_STYLE, SCRIPT, STYLE
 from toolkit.viewer.model import OpenRun, open_runs
-from toolkit.viewer.parts import COLUMNS, cells, row, run_html, title
-from toolkit.viewer.people import with_people
-from toolkit.viewer.visible import shown
+from toolkit.viewer.parts import number, run_html, state
+from toolkit.viewer.people import HIDDEN, with_people
+from toolkit.viewer.visible import shown, visible
+from toolkit.words import DIMENSIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,13 +29,60 @@ if TYPE_CHECKING:
     from toolkit.plan import Plan
     from toolkit.store.connection import Store
 
-LARGEST_PAGE: Final = 500  # runs on one page; nobody reads more, and a browser takes its time over them
-# The hash and not a nonce: it lets this script run and no other, and the page stays the same bytes.
-_DIGEST: Final = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-POLICY: Final = (
-    f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{_DIGEST}'; "
-    "base-uri 'none'; form-action 'none'"
-)
+PART: Final = 40  # runs that are packed, and opened, together
+COLUMNS: Final = {
+    "run": "run_id", "prompt": "prompt_id", "base": "base", "scenario": "scenario", "model": "model",
+    "repeat": "repeat", "bin": "length_bin", "composite": "composite", "strict": "composite_strict",
+    "sd": "composite_std", "judges": "judge_count", "people": "people_composite", "raters": "people_count",
+    "aud": "aud_cost", "tokens": "output_tokens", "ms": "latency_ms", **dict(zip(DIMENSIONS, DIMENSIONS, strict=True)),
+}  # fmt: skip
+"""What the app knows of each run before it is opened, and the columns of the runs frame that say it."""
+_STATIC: Final = {
+    "prompt": ("prompt", None), "model": ("model", None), "rep.": ("repeat", 0), "bin": ("bin", None),
+    "status": ("state", None), "composite": ("composite", 2), "strict": ("strict", 2), "SD": ("sd", 2),
+    "people": ("people", 2), "AUD": ("aud", 4), "tokens": ("tokens", 0),
+}  # fmt: skip
+_HERE: Final = Path(__file__).parent
+STYLE: Final = (_HERE / "app.css").read_text("utf-8")
+
+
+def rows(runs: pd.DataFrame) -> dict[str, list[Any]]:
+    """Return what the table shows of runs, by column, with ``None`` for what is missing; no text of it can act."""
+    found = {}
+    for name, column in COLUMNS.items():
+        values = runs[column].astype(object).where(runs[column].notna(), None).tolist()
+        found[name] = [visible(value) if isinstance(value, str) else value for value in values]
+    known = runs[["status", "excluded", "defect", "judged", HIDDEN]]
+    known = known.astype(object).where(known.notna(), None)
+    found["state"] = [visible(state(row)) for row in known.to_dict("records")]
+    return found
+
+
+def about(plan: Plan) -> dict[str, Any]:
+    """Return what stands over the table."""
+    words = {"name": plan.study.name, "note": plan.note, "dataset": plan.dataset.version}
+    return {name: visible(text) for name, text in words.items()} | {"dimensions": list(DIMENSIONS)}
+
+
+def static_html(table: Mapping[str, Sequence[Any]], opened: Sequence[OpenRun], count: int) -> str:
+    """Return runs as HTML that needs no script: a table of the first ones, and those that are open whole."""
+    heads = "".join(f"<th>{name}</th>" for name in _STATIC)
+    lines = []
+    for place in range(len(table["run"])):
+        values = [(table[name][place], digits) for name, digits in _STATIC.values()]
+        texts = [
+            number(value, digits) if digits is not None else "–" if value is None else value
+            for value, digits in values
+        ]
+        lines.append(f"<tr>{''.join(f'<td>{shown(text)}</td>' for text in texts)}</tr>")
+    said = (
+        f"{len(lines):,} of {count:,} runs. The viewer itself needs a running notebook, or an exported page."
+    )
+    articles = "".join(f"<article>{run_html(run)}</article>" for run in opened)
+    return (
+        f"<div class='tv'><p class='tv-soft'>{said}</p><table><thead><tr>{heads}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>{articles}</div>"
+    )
 
 
 def write_page(
@@ -46,7 +95,7 @@ def write_page(
     chosen: str = "",
     blind: bool = True,
 ) -> Path:
-    """Write runs as one HTML page and return its path.
+    """Write runs, as many as there are, as one HTML page and return its path.
 
     Parameters
     ----------
@@ -57,7 +106,7 @@ def write_page(
     path
         The file; by default one in the output folder of the study, named by a hash of the runs.
     pair
-        Ids of two runs to be put side by side at the top.
+        Ids of two runs with which the page opens, side by side.
     chosen
         How the runs were chosen, in words.
     blind
@@ -66,81 +115,70 @@ def write_page(
     Raises
     ------
     InputError
-        When there is no run, or there are more than ``LARGEST_PAGE``.
+        When there is no run.
     """
     from toolkit.files import write_atomically
 
-    if not 0 < len(runs) <= LARGEST_PAGE:
-        raise InputError(
-            f"page of {len(runs)} runs: a page takes 1 to {LARGEST_PAGE}; filter the runs until they fit"
-        )
+    if runs.empty:
+        raise InputError("page of 0 runs: give rows of study.runs()")
     ids = [str(run_id) for run_id in runs["run_id"]]
-    frame = with_people(plan, store, runs if pair is None else planned_runs(plan, store), blind=blind)
-    extra = [run_id for run_id in pair or () if run_id not in ids]
-    opened = {run.run_id: run for run in open_runs(plan, store, frame, [*ids, *extra])}
-    beside = None if pair is None else (opened[pair[0]], opened[pair[1]])
-    content = page_html(
-        [opened[run_id] for run_id in ids],
-        name=plan.study.name,
-        note=plan.note,
-        dataset=plan.dataset.version,
-        pair=beside,
-        chosen=chosen,
-    )
+    if extra := [run_id for run_id in pair or () if run_id not in set(ids)]:
+        every = planned_runs(plan, store).set_index("run_id", drop=False)
+        runs = every.loc[[*ids, *extra]]
+        ids += extra
+    frame = with_people(plan, store, runs, blind=blind)
+    data = about(plan) | {"rows": rows(frame), "chosen": visible(chosen), "pair": pair, "part": PART}
+    opened = open_parts(plan, store, frame, ids)
+    content = page_html(data, opened)
     named = (*ids, "beside", *(pair or ()), *(() if blind else ("with scores of running rounds",)))
     digest = hashlib.sha256("\n".join(named).encode()).hexdigest()[:8]
     place = Path(path) if path is not None else plan.output / f"answers-{digest}.html"
     return write_atomically(place, content.encode())
 
 
-def page_html(
-    runs: Sequence[OpenRun],
-    *,
-    name: str,
-    note: str,
-    dataset: str,
-    pair: tuple[OpenRun, OpenRun] | None = None,
-    chosen: str = "",
-) -> str:
+def open_parts(plan: Plan, store: Store, frame: pd.DataFrame, ids: Sequence[str]) -> Iterator[list[OpenRun]]:
+    """Open runs part by part: those of a whole study do not fit into memory at once."""
+    for start in range(0, len(ids), PART):
+        yield open_runs(plan, store, frame, ids[start : start + PART])
+
+
+def page_html(data: Mapping[str, Any], parts: Iterator[Sequence[OpenRun]]) -> str:
     """Return the page."""
-    how = f" ({shown(chosen)})" if chosen else ""
-    about = f"{len(runs)} runs{how} of study {shown(name)}, dataset {shown(dataset)}. {shown(note)}"
-    together = f"<section id='beside'>{beside_html(*pair)}</section>" if pair is not None else ""
-    articles = "".join(
-        f"<article class='tv-run' id='run-{shown(run.run_id)}' tabindex='-1' aria-label='{shown(title(run.facts))}'>"
-        f"{run_html(run)}</article>"
-        for run in runs
+    script, policy = script_and_policy()
+    packed = "".join(
+        f"<script type='text/plain' class='tv-part'>{_packed([run_html(run) for run in part])}</script>\n"
+        for part in parts
     )
+    name = shown(data["name"])
     return (
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         "<meta name='referrer' content='no-referrer'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>Answers of {shown(name)}</title><style>{STYLE}{PAGE_STYLE}</style></head>\n"
-        f"<body><main class='tv'><h1>Answers of {shown(name)}</h1><p>{about}</p>{_HELP}{_index(runs)}"
-        f"{together}<div id='tv-runs'>{articles}</div></main><script>{SCRIPT}</script></body></html>\n"
+        f"<title>Answers of {name}</title><style>{STYLE}</style></head>\n"
+        f"<body class='tv-page'><main><noscript>Answers of {name}: this page needs scripts, its own ones "
+        "only, to open its data.</noscript></main>\n"
+        f"<script type='text/plain' id='tv-data'>{_packed(data)}</script>\n{packed}"
+        f"<script type='module'>{script}</script></body></html>\n"
     )
 
 
-_HELP: Final = (
-    "<p class='tv-soft'>Scores are 0 to 5; composite is the mean of a judge's scores above 0 (composite strict "
-    "counts the zeros too), averaged over the judges, and judges' SD the standard deviation of their composites. "
-    "People is the mean composite of those who rated the reply, and how many; they are no part of the other "
-    "numbers. Hidden is what somebody has still to rate blind. A "
-    "dash is missing, never zero. AUD, tokens and seconds are those of the reply. What models wrote is shown as text: "
-    "signs that cannot be seen stand as [U+202E].</p>"
-    "<p class='tv-find' hidden><label>Find <input id='tv-find' type='search' size='30'></label> "
-    "<span id='tv-count' aria-live='polite'></span><br><span class='tv-soft'>Keys: <b>n</b> next run, <b>p</b> "
-    "previous, <b>c</b> keep this one at the side (again: let it go), <b>/</b> find, <b>Esc</b> back to the keys."
-    "</span></p>"
-)
+@cache
+def script_and_policy() -> tuple[str, str]:
+    """Return the script of a page, and the policy that lets it run and nothing else.
+
+    The policy names the hash of the script and not a nonce, with which no two pages would be the same bytes.
+    """
+    script = (_HERE / "app.js").read_text("utf-8") + "\nstartPage();\n"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return script, policy
 
 
-def _index(runs: Sequence[OpenRun]) -> str:
-    head = row(COLUMNS, "th")
-    lines = []
-    for run in runs:
-        first, *rest = (shown(text) for text in cells(run.facts))
-        link = f"<a href='#run-{shown(run.run_id)}'>{first}</a>"
-        lines.append(f"<tr id='row-run-{shown(run.run_id)}'>{row((link, *rest))}</tr>")
-    return f"<nav aria-label='Runs'><table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></nav>"
+def _packed(data: object) -> str:
+    """Return data as text in which no sign has a meaning in HTML."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 6)).decode()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from toolkit.judges.judgement import Judgement
 from toolkit.store.ratings import UNFINISHED, Rating
-from toolkit.viewer.look import IGNORED_BY_MATHJAX
 from toolkit.viewer.markdown import markdown_html
 from toolkit.viewer.model import JudgeSaid, KeptCall, OpenRun
 from toolkit.viewer.people import HIDDEN
@@ -15,17 +14,14 @@ from toolkit.viewer.visible import marked_text, shown
 from toolkit.words import DIMENSIONS
 
 MISSING: Final = "–"
-COLUMNS: Final = (
-    *("prompt", "model", "rep.", "bin", "status", "composite", "judges' SD", "people", "AUD", "tokens", "s"),
-)
-"""Of the table of runs; AUD without the judges, tokens of the reply, seconds until it was there."""
+IGNORED_BY_MATHJAX: Final = "tex2jax_ignore mathjax_ignore"
+"""Classes of everything that holds text of models: a dollar sign in it is a dollar sign."""
 _OWN_KEYS: Final = "data-lm-suppress-shortcuts='true'"
 """Of what can have the focus: JupyterLab would take its arrow keys to another cell, and a "b" to make one."""
 _FIRST_CALL: Final = (
     "<p class='tv-soft'>This judgement was kept before judgements named all their calls: this is its first, "
     "and perhaps not its only one.</p>"
 )
-_NUMBERS: Final = frozenset(("rep.", "composite", "judges' SD", "people", "AUD", "tokens", "s"))
 
 
 def number(value: Any, digits: int = 2, unit: str = "") -> str:
@@ -37,36 +33,12 @@ def number(value: Any, digits: int = 2, unit: str = "") -> str:
     return f"{unit} {'<' if small else ''}{least if small else value:,.{digits}f}".strip()
 
 
-def cells(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the row of a run in the table of runs, as text."""
-    latency = facts["latency_ms"]
-    return (
-        str(facts["prompt_id"]),
-        str(facts["model"]),
-        str(facts["repeat"]),
-        str(facts["length_bin"] or MISSING),
-        state(facts),
-        number(facts["composite"]),
-        number(facts["composite_std"]),
-        _of_people(facts),
-        number(facts["aud_cost"], 4),
-        number(facts["output_tokens"], 0),
-        number(None if latency is None else latency / 1000, 1),
-    )
-
-
-def state(facts: Mapping[str, Any]) -> str:
+def state(facts: Mapping[Any, Any]) -> str:
     """Return what became of a run: failed, why its reply is left out, or whether it is judged and may be seen."""
     if facts["status"] != "succeeded":
         return str(facts["status"])
     said = str(facts["defect"]) if facts["excluded"] else "judged" if facts["judged"] else "not judged"
     return f"hidden, {said}" if facts.get(HIDDEN) else said
-
-
-def row(values: Iterable[str], tag: str = "td") -> str:
-    """Return the cells of a row of the table of runs; ``values`` are HTML."""
-    kinds = (" class='tv-number'" if name in _NUMBERS else "" for name in COLUMNS)
-    return "".join(f"<{tag}{kind}>{value}</{tag}>" for value, kind in zip(values, kinds, strict=True))
 
 
 def _of_people(facts: Mapping[str, Any]) -> str:
@@ -79,25 +51,25 @@ def title(facts: Mapping[str, Any]) -> str:
     return f"{facts['prompt_id']} · {facts['model']} · repeat {facts['repeat']}"
 
 
-def scrolled(name: str, content: str, tag: str = "pre", kind: str = "") -> str:
-    """Return a text in a box that a keyboard can reach and scroll, and whose name is read out."""
+def scrolled(name: str, content: str, tag: str = "pre", find: str = "") -> str:
+    """Return a text in a box that a keyboard can reach and scroll, and whose name is read out.
+
+    ``find`` names a text as it was received, for searches and comparisons.
+    """
+    found = f" data-find='{find}'" if find else ""
     return (
-        f"<{tag} dir='auto' class='tv-text {kind}{IGNORED_BY_MATHJAX}' tabindex='0' {_OWN_KEYS} role='region' "
+        f"<{tag} dir='auto' class='tv-text {IGNORED_BY_MATHJAX}' tabindex='0' {_OWN_KEYS} role='region'{found} "
         f"aria-label='{shown(name)}'>{content}</{tag}>"
     )
 
 
 def run_html(run: OpenRun) -> str:
     """Return everything that is known of a run: facts, prompt, reply, judges, calls."""
-    return "".join(
-        (
-            f"<h2>{shown(title(run.facts))}</h2>",
-            _facts(run),
-            box("Prompt", scrolled("Prompt", shown(run.prompt)), opened=True),
-            _reply(run),
-            _judges(run),
-            box("Calls to the model", _calls([run.call] if run.call else [], texts=False)),
-        )
+    prompt = box("Prompt", scrolled("Prompt", shown(run.prompt), find="prompt"), opened=True)
+    calls = box("Calls to the model", _calls([run.call] if run.call else [], texts=False))
+    return (
+        f"<h2>{shown(title(run.facts))}</h2>{_facts(run)}<div class='tv-sides'>"
+        f"<div>{prompt}{_reply(run)}</div><div>{_judges(run)}{calls}</div></div>"
     )
 
 
@@ -149,7 +121,7 @@ def _reply(run: OpenRun) -> str:
     legend = f" <span class='tv-soft'>marked: {shown(run.marked_as)}</span>" if run.marked else ""
     drawn = markdown_html(run.reply, run.marked)
     raw = "Reply as received, no Markdown"
-    received = box(raw, scrolled(raw, marked_text(run.reply, run.marked)))
+    received = box(raw, scrolled(raw, marked_text(run.reply, run.marked), find="reply"))
     return box(f"Reply{legend}", scrolled("Reply", drawn, "div"), opened=True) + received
 
 
@@ -201,7 +173,7 @@ def _remark(rating: Rating) -> str:
     about = f"{rating.judge}, version {rating.version}, {where}{day}"
     unfinished = "" if rating.finished else f"<p class='tv-bad'>{shown(rating.judgement().reason)}</p>"
     said = f"<pre class='{IGNORED_BY_MATHJAX}'>{shown(rating.reasons)}</pre>" if rating.reasons else ""
-    return f"<div class='tv-said'><b>{shown(about)}</b>{unfinished}{said}</div>"
+    return f"<div class='tv-comment'><b>{shown(about)}</b>{unfinished}{said}</div>"
 
 
 def _said(said: JudgeSaid) -> str:
@@ -217,7 +189,7 @@ def _said(said: JudgeSaid) -> str:
     parts.append(_findings(one))
     more = "" if said.complete else _FIRST_CALL
     parts.append(box(f"Raw reply of {shown(one.label)}", more + _calls(said.calls, texts=True)))
-    return f"<div class='tv-said'>{''.join(parts)}</div>"
+    return f"<div class='tv-comment'>{''.join(parts)}</div>"
 
 
 def _findings(one: Judgement) -> str:

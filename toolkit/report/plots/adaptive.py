@@ -23,20 +23,13 @@ def adaptive_benchmark(found: Benchmark, about: About) -> FigureWithCaption:
     """Draw what designs cost and find, one row a design, with the intervals over seeds."""
     designs = list(found.results)
     rows = [
-        {
-            "design": name,
-            "panel": begin,
-            "estimate": one.estimate,
-            "low": one.low,
-            "high": one.high,
-            "name": one.name,
-        }
+        (name, begin, one.estimate, one.low, one.high, one.name)
         for name, estimates in found.results.items()
         for begin in _PANELS
         for one in estimates
         if one.name.startswith(begin)
     ]
-    data = pd.DataFrame(rows)
+    data = pd.DataFrame(rows, columns=["design", "panel", "estimate", "low", "high", "name"])
     with style.thesis_style():
         figure = style.new_figure(style.PAGE_MM, 22 + 6 * len(designs))
         panels = figure.subplots(1, len(_PANELS), sharey=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from toolkit.analyses import Analyses
@@ -19,10 +17,12 @@ from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
 
 _LOG_FROM: Final = 8.0
 """A ratio of largest to smallest cost above which a linear axis would press the cheap models together."""
-_RING: Final = 10.0
+_RING: Final = 12.0
 """Diameter in points of the ring around a mark of the front."""
-_ALONG: Final = 40
-"""Points along a line that a label keeps away from."""
+_SIZES: Final = {"S": 4.0, "M": 6.0, "L": 8.5}
+"""Marks of the prompt lengths: letters beside marks that lie close would stand beside the wrong one."""
+_SHORT: Final = 16
+"""Letters of a name of which two stand side by side in the legend of one column."""
 _CHEAP: Final = 0.01
 """Below this many AUD a run, costs are shown per 1,000 runs."""
 _ENDS: Final = ["cost", "cost_low", "cost_high"]
@@ -52,7 +52,7 @@ def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
         f"Quality against {'tokens' if tokens else 'cost'} per run ({captions.n_words(n)}).",
         f"{'Tokens of prompt and reply' if tokens else 'Cost of the call that answered'}, judges not included.",
         f"The axis shows {factor:,.0f} runs, the data one." if factor != 1 else "",
-        "Marks: mean of one model at one prompt length (S, M, L); bars: intervals of quality and of cost.",
+        "Marks: mean of one model at one prompt length, larger for longer prompts; bars: intervals of both.",
         captions.interval_words(one for point in found.points for one in (point.quality, point.cost)),
         captions.cut_words(data["quality_low"], data["quality_high"]),
         "Intervals of cost that leave the axis are cut at its end."
@@ -94,8 +94,9 @@ def _draw(data: pd.DataFrame, factor: float, label: str, about: About) -> tuple[
     styles = about.styles(data["model"])
     shown = data.assign(**{name: data[name] * factor for name in _ENDS})
     columns = 1 if len(styles) <= style.CROWD else 2
+    across = 2 if max(map(len, styles)) <= _SHORT else columns
     width, height = (style.COLUMN_MM, 70) if columns == 1 else (style.PAGE_MM, 95)
-    figure = style.new_figure(width, height + 4 * -(-(len(styles) + 1) // columns))
+    figure = style.new_figure(width, height + 4 * -(-(len(styles) + 4) // across))
     axes = figure.subplots()
     logarithmic = _cost_axis(axes, shown)
     front = shown[shown["on_front"]].sort_values(["cost", "quality"])
@@ -110,8 +111,8 @@ def _draw(data: pd.DataFrame, factor: float, label: str, about: About) -> tuple[
             axes.plot([row["cost"]] * 2, [row["quality_low"], row["quality_high"]], **thin)
             axes.plot([row["cost_low"], row["cost_high"]], [row["quality"]] * 2, **thin)
             axes.plot(
-                [row["cost"]], [row["quality"]], color=look.color, marker=look.marker, markersize=5.5,
-                markeredgewidth=0, zorder=3, clip_on=False,
+                [row["cost"]], [row["quality"]], color=look.color, marker=look.marker, markeredgewidth=0,
+                markersize=_SIZES[row["length_bin"]], zorder=3, clip_on=False,
             )  # fmt: skip
     style.score_axis(axes)
     axes.set_xlabel(label)
@@ -120,44 +121,21 @@ def _draw(data: pd.DataFrame, factor: float, label: str, about: About) -> tuple[
         Line2D([], [], color=style.GREY, linewidth=2.2, marker="o", markersize=8, markerfacecolor="none",
                markeredgecolor=style.INK, markeredgewidth=0.8, label="front")
     )  # fmt: skip
-    style.legend(figure, handles, columns=columns, handlelength=2.6)
-    style.settle(figure)  # labels find their places on the paper, so that has to be laid out first
-    _label_marks(figure, axes, shown, front)
-    return figure, logarithmic
-
-
-def _label_marks(figure: Figure, axes: Axes, shown: pd.DataFrame, front: pd.DataFrame) -> None:
-    """Write the prompt length beside each mark, where it hides as little as possible."""
-    box = axes.get_window_extent()
-    points = 72 / figure.dpi
-
-    def on_paper(places: pd.DataFrame) -> np.ndarray:
-        return np.asarray(
-            (axes.transData.transform(places.to_numpy(dtype=float)) - [box.x0, box.y0]) * points
+    handles += [
+        Line2D(
+            [],
+            [],
+            color=style.GREY,
+            linestyle="none",
+            marker="o",
+            markersize=size,
+            label=f"prompt length {name}",
         )
-
-    marks = on_paper(shown[["cost", "quality"]])
-    ends = [
-        (on_paper(shown[["cost", "quality_low"]]), on_paper(shown[["cost", "quality_high"]])),
-        (on_paper(shown[["cost_low", "quality"]]), on_paper(shown[["cost_high", "quality"]])),
+        for name, size in _SIZES.items()
+        if name in set(shown["length_bin"])
     ]
-    steps = on_paper(front[["cost", "quality"]])
-    corners = np.column_stack([steps[1:, 0], steps[:-1, 1]])
-    ends += [(steps[:-1], corners), (corners, steps[1:])]
-    along = np.linspace(0, 1, _ALONG)[:, None, None]
-    lines = np.concatenate([(start + along * (end - start)).reshape(-1, 2) for start, end in ends])
-    offsets = style.label_offsets(
-        [(x, y) for x, y in marks],
-        [(x, y) for x, y in lines[np.isfinite(lines).all(axis=1)]],
-        (box.width * points, box.height * points),
-        radius=_RING / 2,
-    )
-    halo = [withStroke(linewidth=1.5, foreground="white")]
-    for (_, row), offset in zip(shown.iterrows(), offsets, strict=True):
-        axes.annotate(
-            str(row["length_bin"]), (row["cost"], row["quality"]), xytext=offset, textcoords="offset points",
-            ha="center", va="center", color=style.INK, zorder=4, path_effects=halo,
-        )  # fmt: skip
+    style.legend(figure, handles, columns=across, handlelength=2.6)
+    return style.settle(figure), logarithmic
 
 
 def _cost_axis(axes: Axes, shown: pd.DataFrame) -> bool:

@@ -47,7 +47,7 @@ class _Panel:
     on_page: bool = True
 
     def fill(self, figure: FigureBase, letter: str = "") -> None:
-        figure.suptitle(f"{letter} {self.title}".strip(), x=0.02, ha="left", fontsize=8, fontweight="bold")
+        figure.suptitle(f"{letter} {self.title}".strip(), x=0.02, ha="left", fontweight="bold")
         self.draw(figure.subplots(), self.data)
 
 

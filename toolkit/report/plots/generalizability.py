@@ -90,6 +90,7 @@ def _draw_components(data: pd.DataFrame) -> tuple[Figure, list[str]]:
             axes.plot([row.low, min(row.high, end)], [up, up], color=style.INK, linewidth=1.2, zorder=2)
             if row.high > end:
                 axes.plot([end], [up], color=style.INK, marker=">", markersize=4, clip_on=False, zorder=3)
+                axes.text(0.99 * end, up + 0.1, f"to {row.high:.3g}", ha="right", va="bottom")
                 cut.insert(0, f"{_effect(row.name)} to {row.high:.3g}")
         style.beside(axes, up, f"{row.share:.0%}" if pd.notna(row.share) else "not estimable")
     style.row_axis(axes, [_effect(str(name)) for name in data["name"]][::-1])
@@ -150,7 +151,8 @@ def _draw_curves(data: pd.DataFrame, targets: Sequence[float]) -> Figure:
     for place, (axes, (of, facet)) in enumerate(zip(places, panels, strict=True)):
         _panel(axes, data[(data["of"] == of) & (data["facet"] == facet)])
         for target in targets:
-            axes.axhline(target, color=style.INK, linestyle=":", linewidth=0.8, zorder=0)
+            axes.axhline(target, color=style.INK, linestyle=":", linewidth=0.8, zorder=5)
+            style.threshold(axes, target, f"target {target:.2f}", which="y")
         axes.set_title(f"Mean score of {of}")
         axes.set_xlabel(f"Number of {facet}s")
         if place % across == 0:
@@ -174,8 +176,8 @@ def _panel(axes: Axes, data: pd.DataFrame) -> None:
                 axes.plot(own["count"], own[end], color=color, linestyle=line, linewidth=0.6, zorder=2)
         axes.plot(own["count"], own["estimate"], color=color, linestyle=line, linewidth=1.3, zorder=3)
         here = own[own["present"]]
-        mark: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 5.5, "zorder": 4}
-        axes.plot(here["count"], here["estimate"], color=color, **mark)
+        mark: dict[str, Any] = {"linestyle": "none", "marker": marker, "markersize": 5.5, "clip_on": False}
+        axes.plot(here["count"], here["estimate"], color=color, zorder=4, **mark)
     axes.set_ylim(0, 1.02)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))

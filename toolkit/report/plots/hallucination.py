@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure
-from toolkit.report.tables import Table, estimates_table, interval_of, make_table, save_table
+from toolkit.report.tables import Placed, Table, estimates_table, save_table
 from toolkit.stats.detection.deciders import Decider, deciders_frame
 from toolkit.stats.result import Estimate
 from toolkit.words import counted
@@ -23,24 +23,8 @@ RATES: Final = ("accuracy", "sensitivity", "specificity")  # one panel each
 _COLUMNS: Final = ("row", "judge", "model", "mode", "rate", "estimate", "low", "high", "items", "undecided")
 _LINES: Final[tuple[Literal["--", ":"], ...]] = ("--", ":")
 _ROW_MM: Final = 6.0
+_HEADS: Final = ("Acc.", "Se", "Sp", "F1", "kappa", "Votes", "AUD", "AUD/right", "Unread.")
 _NAMED: Final = 3  # more judges and modes than this are not named one by one in a caption; the data have each
-
-
-_HEADS: Final = {
-    "who": "Judge",
-    "mode": "Mode",
-    "n": "n",
-    "accuracy": "Acc.",
-    "interval": "95% interval",
-    "sensitivity": "Se",
-    "specificity": "Sp",
-    "F1": "F1",
-    "kappa": "kappa",
-    "agreement": "Votes",
-    "aud": "AUD",
-    "each": "AUD/right",
-    "unreadable": "Unread.",
-}
 
 
 def hallucination_figure(
@@ -139,20 +123,24 @@ def hallucination_table(
 ) -> Table:
     """Return one row per judge and mode, and per baseline: rates, agreement, cost, what could not be read."""
     everyone = (*deciders, *baselines)
-    rows = [_table_row(one) for one in everyone]
-    rates = [one.found.rate("accuracy") for one in everyone]
-    kappas = [one for row in deciders for one in (row.kappa, row.agreement)]
-    caption = captions.join(
-        f"Hallucination judges on a labelled set (n: decided items; k = {counted(k, 'votes')} on each).",
-        "Se and Sp: sensitivity and specificity for hallucinated answers. kappa: Cohen's, between decision and label. "
-        "Votes: Fleiss' kappa among the votes on the same item. AUD/right: AUD for one right verdict. Unread.: "
-        "share of replies without a vote.",
-        f"Accuracy: {captions.interval_words(rates)}",
+    keyed: list[Placed] = []
+    for one in everyone:
+        rates = [one.found.rate(rate) for rate in (*RATES, "F1")]
+        votes = one.agreement or Estimate("", None)
+        costs = [Estimate("", value, unit="AUD") for value in (one.aud, one.aud_per_correct)]
+        told = (*rates, one.kappa, votes, *costs, Estimate("", one.unreadable_share))
+        for name, found in zip(_HEADS, told, strict=True):
+            ends: dict[str, Any] = {} if name == _HEADS[0] else {"low": None, "high": None}
+            keyed.append((("judge", one.label), replace(found, name=name, missing=0, **ends)))
+    end = captions.join(
+        f"Decided by {counted(k, 'votes')} each. Se and Sp: sensitivity and specificity for hallucinated answers. "
+        "kappa: Cohen's, between decision and label. Votes: Fleiss' kappa among the votes on the same item. AUD/right: "
+        "AUD for one right verdict. Unread.: share of replies without a vote.",
         undecided_words(deciders),
-        captions.not_estimable_words(one for one in kappas if one is not None and not one.estimable),
         end,
     )
-    return make_table(NAME, rows, _HEADS, deciders_frame(everyone), caption, decimals={"aud": 4, "each": 5})
+    title = "Hallucination judges on a labelled set"
+    return estimates_table(NAME, title, keyed, end=end, data=deciders_frame(everyone))
 
 
 def contrasts_table(contrasts: Sequence[Estimate], *, end: str = "") -> Table:
@@ -206,23 +194,6 @@ def write_hallucination_report(
     tables = [hallucination_table(deciders, baselines, k=k, end=end)]
     tables += [contrasts_table(contrasts, end=end)] if contrasts else []
     return files + [path for table in tables for path in save_table(table, place / "tables")]
-
-
-def _table_row(one: Decider) -> dict[str, Any]:
-    accuracy = one.found.rate("accuracy")
-    return {
-        "who": one.judge if one.is_baseline else f"{one.judge} ({one.model})",
-        "mode": one.mode,
-        "n": one.found.counts.decided,
-        "accuracy": accuracy.estimate,
-        "interval": interval_of(accuracy),
-        **{rate: one.found.rate(rate).estimate for rate in (*RATES[1:], "F1")},
-        "kappa": one.kappa.estimate,
-        "agreement": one.agreement.estimate if one.agreement else None,
-        "aud": one.aud,
-        "each": one.aud_per_correct,
-        "unreadable": one.unreadable_share,
-    }
 
 
 def _value(found: Estimate) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +14,10 @@ from matplotlib.patheffects import withStroke
 
 from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, save_figure
-from toolkit.report.tables import Table, make_table, save_table
+from toolkit.report.tables import Placed, Table, estimates_table, save_table, with_interval
 from toolkit.stats.agreement.judge_card import SLOPE_UNIT, JudgeCard
 from toolkit.stats.agreement.probe_shift import POINTS
-from toolkit.stats.result import Estimate, estimates_frame, rounded_apart
+from toolkit.stats.result import Estimate, estimates_frame
 
 CARD: Final = "judge_card"  # stands for the cards of all judges; their files are named after the judges
 PROBED: Final = "_probed"  # end of the name of a card with probes
@@ -44,7 +44,7 @@ def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
     with style.thesis_style():
         figure = _draw(card, panels)
     n = {"results": sum(one.estimable for one in found)}
-    told = (f"{e.name} {shown(e.estimate, e.unit)}" for e in found if e.estimate is not None)
+    told = (f"{e.name} {with_interval(e)}" for e in found if e.estimate is not None)
     alt_text = f"Card of judge {card.judge} ({card.model}), marks with intervals: {'; '.join(told)}."
     caption = _caption(card, found, end)
     return FigureWithCaption(judge_card_name(card), figure, caption, alt_text, card.frame(), n)
@@ -165,7 +165,9 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
 def _draw_cost(axes: Axes, card: JudgeCard) -> None:
     axes.set_axis_off()
     axes.set_ylim(-0.5, len(card.cost) - 0.5)
-    total = "" if card.total_aud is None else f" (all together {shown(card.total_aud, 'AUD')} AUD)"
+    total = (
+        "" if card.total_aud is None else f" (all together {with_interval(Estimate('', card.total_aud))} AUD)"
+    )
     axes.set_title(f"Cost{total}", loc="left", fontweight="bold")
     for up, found in enumerate(reversed(card.cost)):
         unit = f" {found.unit}" if found.estimable and found.unit != "tokens" else ""
@@ -211,52 +213,14 @@ def judge_card_table(card: JudgeCard, *, end: str = "") -> Table:
     """Return the card of one judge as a table, one row a result."""
     told = [found for part in (card.agreement, card.bias, card.readable, card.cost) for found in part]
     told += [found for one in card.probes for found in one.estimates]
-    rows = [
-        {
-            "result": found.name,
-            "unit": _SHORT.get(found.unit, found.unit.split(" of ")[0]),
-            "estimate": with_interval(found) or None,
-            "n": f"{_cases(found)} ({found.n.get('bases', 0)})",
-            "p": found.p_value if found.correction != "none" else "",
-            "test": captions.role_words(found),
-        }
-        for found in told
-    ]
-    corrections = sorted({one.correction for one in told if one.correction != "none"})
-    heads = {"result": "Result", "unit": "Unit", "estimate": "Estimate [95% interval]", "n": "n (bases)"}
-    if corrections:  # only shifts under probes are tested
-        heads |= {"p": "p", "test": "Test"}
-    caption = captions.join(
-        f"Card of judge {card.judge} ({card.model}).",
-        "Differences and slopes against the other judges are positive where this judge is milder.",
-        f"P values: {', '.join(corrections)}." if corrections else "",
-        captions.interval_words(told),
-        captions.not_estimable_words([one for one in told if not one.estimable]),
-        end,
+    keyed: list[Placed] = []
+    for found in told:
+        unit = _SHORT.get(found.unit, found.unit.split(" of ")[0])
+        name = f"{found.name} ({unit})" if unit else found.name
+        p = found.p_value if found.correction != "none" else None  # only shifts under probes are tested
+        keyed.append(("estimate", replace(found, name=name, p_value=p)))
+    end = captions.join(
+        "Differences and slopes against the other judges are positive where this judge is milder.", end
     )
-    return make_table(judge_card_name(card), rows, heads, card.frame(), caption, p_values=("p",))
-
-
-def with_interval(found: Estimate) -> str:
-    """Return an estimate and its interval as text, with the decimals that suit its unit."""
-    if found.estimate is None:
-        return ""
-    text = shown(found.estimate, found.unit)
-    if found.low is None or found.high is None:
-        return text
-    values = (found.estimate, found.low, found.high)
-    low, high = shown(found.low, found.unit), shown(found.high, found.unit)
-    if len({text, low, high}) < len(set(values)):  # more digits, so that what differs looks different
-        text, low, high = (one.replace("-", "−") for one in rounded_apart(values))
-    return f"{text} [{low}, {high}]"
-
-
-def shown(value: float, unit: str) -> str:
-    """Return a number with the decimals that suit its unit, and a true minus."""
-    if unit == "AUD":
-        text = f"{value:.3g}"
-    elif unit in ("ms", "tokens"):
-        text = f"{value:,.0f}"
-    else:
-        return style.decimals(value, 3 if " per " in unit else 2)
-    return text.lstrip("-") if float(text.replace(",", "")) == 0 else text.replace("-", "−")
+    title = f"Card of judge {card.judge}, {card.model}"
+    return estimates_table(judge_card_name(card), title, keyed, end=end, data=card.frame())

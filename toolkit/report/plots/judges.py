@@ -79,16 +79,18 @@ def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
         f"Agreement between judges ({captions.n_words(n)}).",
         "Each point is one answer, scored by the two judges of the panel; points are shifted by up to "
         f"{_JITTER:g} so that equal ones show. Dashed line: equal scores.",
-        # What is missing is said once, of the judgements.
-        " ".join(replace(e, missing=0).sentence() for e in (*forms, *these) if e.estimable),
+        f"All judges: {captions.interval_words(forms)}" if forms else "",
+        " ".join(f"{e.name}: {e.note}." for e in forms if e.estimable and e.note),
+        f"With the interval for these judges only: {'; '.join(_told(e.name, e) for e in these)}."
+        if these
+        else "",
         f"Above each panel r: Pearson correlation, {captions.interval_words(known)}" if known else "",
         "Nothing is corrected for the number of pairs." if len(known) > 1 else "",
         captions.not_estimable_words(replace(e, missing=0) for e in (*forms, *known)),
         f"{lost} of {counted(len(judgements), 'judgements')} {agreeing(lost, 'are')} missing, not zero."
         if lost
         else "",
-        about.source,
-        about.note,
+        about.whole,
     )
     counts = data.groupby(["first", "second"]).size()
     said = "; ".join(
@@ -140,23 +142,18 @@ def _draw_agreement(
         for judge, which in zip(pair, "xy", strict=True):
             style.score_axis(axes, f"{style.shorten(judge, 20)} judge (0–5)", which=which)
         axes.set_aspect("equal")
-        told = "r not estimated" if correlation is None else _short("r =", correlation)
-        axes.set_title(f"{told}\nn = {counted(len(rows), 'answers')}")
+        axes.set_title(f"{_told('r', correlation)}\nn = {counted(len(rows), 'answers')}")
     if forms:
-        told = ("\n" if across == 1 else "; ").join(_short(f"{e.name} =", e) for e in forms)
-        figure.suptitle(f"All judges: {told}" if across > 1 else told, fontsize=8)
+        told = ("\n" if across == 1 else "; ").join(_told(e.name, e) for e in forms)
+        figure.suptitle(f"All judges: {told}" if across > 1 else told)
     style.legend(figure, style.model_handles(styles), columns=columns, where="lower")
     return style.settle(figure)
 
 
-def _short(name: str, found: Estimate) -> str:
-    """Return a name and the estimate with its interval, as they stand above a panel."""
-    if found.estimate is None:
-        return f"{name.removesuffix(' =')} not estimable"
-    told = f"{name} {style.decimals(found.estimate)}".strip()
-    if found.low is None or found.high is None:
-        return told
-    return f"{told} [{style.decimals(found.low)}, {style.decimals(found.high)}]"
+def _told(name: str, found: Estimate | None) -> str:
+    if found is None or found.estimate is None:
+        return f"{name} not estima{'ted' if found is None else 'ble'}"
+    return f"{name} = {style.interval(found.estimate, found.low, found.high)}"
 
 
 def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
@@ -169,7 +166,7 @@ def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
     figure, reach = _draw_bland_altman(drawn, data)
     found = [estimate for one in drawn.values() for estimate in one.estimates()]
     paired = captions.estimates_n_words(one.bias for one in drawn.values()).removeprefix("n = ")
-    slopes = "; ".join(f"{a} less {b} {_short('', one.slope).strip()}" for (a, b), one in drawn.items())
+    slopes = "; ".join(f"{_told(f'{a} less {b}', one.slope)}" for (a, b), one in drawn.items())
     caption = captions.join(
         f"Bland-Altman plots of the judges ({captions.n_words(about.n)}; each pair: {paired}): composite score of the "
         "first judge less that of the second, against the mean of the two.",
@@ -216,14 +213,8 @@ def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) ->
         # Area says how many answers lie there, up to a size at which a point hides nothing but itself.
         answers = points["answers"].astype(float)
         sizes = (_POINT * answers * min(1.0, _LARGEST / (_POINT * float(answers.max())))).clip(lower=2.0)
-        marks: dict[str, Any] = {
-            "color": style.INK,
-            "alpha": 0.45,
-            "linewidth": 0,
-            "zorder": 2,
-            "clip_on": False,
-        }
-        axes.scatter(points["mean"], points["difference"], s=sizes, **marks)
+        marks: dict[str, Any] = {"color": style.INK, "alpha": 0.45, "linewidth": 0, "clip_on": False}
+        axes.scatter(points["mean"], points["difference"], s=sizes, zorder=2, **marks)
         for row in style.rows_of(own[own["kind"] != "point"]):
             width = 1.4 if row.kind == "bias" else 1.1
             axes.axhline(row.difference, color=style.INK, linestyle=_LINES[row.kind], linewidth=width)
@@ -231,7 +222,7 @@ def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) ->
                 axes.axhspan(row.low, row.high, color=style.GREY, alpha=0.28, linewidth=0, zorder=1)
         axes.set_ylim(-reach, reach)
         axes.set_title(
-            f"{style.shorten(first, 16)} less {style.shorten(second, 16)}\n{_short('bias', found.bias)}\n"
+            f"{style.shorten(first, 16)} less {style.shorten(second, 16)}\n{_told('bias', found.bias)}\n"
             f"limits {_number(found.lower)} to {_number(found.upper)}"
         )
         style.score_axis(axes, "Mean of the two (0–5)", which="x")
@@ -275,9 +266,9 @@ def icc_forest(of: Analyses, about: About) -> FigureWithCaption:
         "apart; consistency (C) leaves their leniency out.",
         "Dotted lines at .5, .75 and .9 part poor, moderate, good and excellent reliability (Koo & Li 2016); where the "
         "whole interval lies says which it is.",
-        captions.icc_interval_words(found),
+        captions.interval_words(found),
         "The forms are not corrected for their number and test nothing.",
-        "An interval that ends in an arrow goes on beyond the axis; the data have its end."
+        "An interval that ends in an arrow goes on beyond the axis, to the number above it."
         if lowest < low
         else "",
         captions.not_estimable_words(one for one in found if not one.estimable),
@@ -296,14 +287,10 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
     figure = style.new_figure(style.PAGE_MM, 9.0 * len(keys) + 26)
     panels = figure.subplots(1, len(_PANELS), sharey=True)
     for axes, (title, forms) in zip(panels, _PANELS.items(), strict=True):
-        for guide in (*_GUIDES, 0):
-            axes.axvline(
-                guide,
-                color=style.GREY,
-                linewidth=0.7 if guide else 0.6,
-                linestyle=":" if guide else "-",
-                zorder=0,
-            )
+        axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=0)
+        for guide in _GUIDES:
+            axes.axvline(guide, color=style.GREY, linewidth=0.7, linestyle=":", zorder=0)
+            style.threshold(axes, guide, f"{guide:g}".lstrip("0"))
         for place, key in enumerate(keys):
             own = data[data["dimension"] == key].set_index("form")
             for number, form in enumerate(forms):
@@ -313,15 +300,11 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
                 style.beside(axes, place - 0.24, "not estimable", 1.03, color=style.GREY)
                 continue
             one = own.loc[leading]
-            interval = (
-                f"\n[{style.decimals(one['low'])}, {style.decimals(one['high'])}]"
-                if pd.notna(one["low"])
-                else ""
-            )
-            style.beside(axes, place, f"{style.decimals(one['estimate'])}{interval}", 1.03)
+            told = style.interval(*one[["estimate", "low", "high"]])
+            style.beside(axes, place, told.replace(" [", "\n["), 1.03)
         axes.set_xlim(low - 0.03, 1.03)
         axes.tick_params(axis="y", length=0)
-        axes.set_title(title)
+        axes.set_title(title, pad=13)
         axes.set_xlabel("Intraclass correlation")
     style.row_axis(panels[0], [key.replace("_", " ") for key in keys], (len(keys) - 0.45, -0.55))
     handles = [
@@ -340,3 +323,5 @@ def _icc_mark(axes: Axes, one: pd.Series, up: float, low: float, form: str) -> N
     style.forest(axes, shown, [up], look, width=width, size=4.2)
     if one["low"] < low:
         axes.plot([low], [up], color=look.color, marker="<", markersize=4, clip_on=False, zorder=3)
+        ends: dict[str, Any] = {"ha": "left", "va": "bottom", "fontsize": 7}
+        axes.text(low, up - 0.06, style.decimals(one["low"]), color=look.color, **ends)

@@ -43,12 +43,11 @@ def missing_data(of: Analyses, about: About) -> FigureWithCaption:
         found.bounds.sentence() if found.bounds.missing else "",
         f"The axis of shares ends at {end:.0%}." if end < 1 else "",
         captions.not_estimable_words(one for one in estimates if not one.estimable),
-        about.source,
-        about.note,
+        about.whole,
     )
     shares = data[data["part"] == "share"].to_dict("records")
     said = "; ".join(f"{_label(row)} {row['missing']} of {row['of']}" for row in shares)
-    why = "; ".join(f"{row['name']} {row['missing']}" for row in reasons.to_dict("records"))
+    why = "; ".join(f"{_reason(row['name'])} {row['missing']}" for row in reasons.to_dict("records"))
     alt_text = f"Shares without a score, with intervals: {said}." + (f" Reasons: {why}." if why else "")
     return FigureWithCaption("missing_data", figure, caption, alt_text, data, about.n)
 
@@ -120,20 +119,18 @@ def _label(row: dict[Any, Any]) -> str:
     return f"{_GROUPS.get(row['group'], row['group'])} {row['name']}"
 
 
+def _reason(name: str) -> str:
+    kind, _, words = name.partition(":")
+    return style.shorten(f"{kind.replace('_', ' ')}{':' * bool(words)}{words}", 56)
+
+
 def _draw_reasons(axes: Axes, reasons: pd.DataFrame) -> None:
     counts = reasons["missing"].astype(int).tolist()[::-1]
-    axes.barh(
-        range(len(counts)),
-        counts,
-        height=0.6,
-        color=style.GREY,
-        edgecolor=style.INK,
-        linewidth=0.6,
-        hatch="////",
-    )
+    look: dict[str, Any] = {"color": style.GREY, "edgecolor": style.INK, "linewidth": 0.6, "hatch": "////"}
+    axes.barh(range(len(counts)), counts, height=0.6, **look)
     for up, count in enumerate(counts):
         style.beside(axes, up, str(count), 1.03)
-    style.row_axis(axes, [style.shorten(name, 48) for name in reasons["name"]][::-1])
+    style.row_axis(axes, [_reason(name) for name in reasons["name"]][::-1])
     axes.set_xlim(0, max(counts) * 1.04)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("Missing scores with this reason (runs and judgements)")

@@ -15,7 +15,8 @@ from matplotlib.patches import Patch
 
 from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, nothing_drawn, save_figure, take_away_others
-from toolkit.report.tables import Table, corrections_words, interval_of, make_table, save_table
+from toolkit.report.latex import latex_table
+from toolkit.report.tables import Table, estimates_table, save_table, with_interval
 from toolkit.stats.one_shot.compare import OneShotComparison, compare_one_shot
 from toolkit.stats.one_shot.methods import (
     VERDICTS,
@@ -26,7 +27,7 @@ from toolkit.stats.one_shot.methods import (
     score_groups,
 )
 from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.words import agreeing, counted, coverage
+from toolkit.words import agreeing, counted
 
 NAME: Final = "one_shot"
 MOST_ROWS: Final = 45  # rows that fit on a page of a thesis with their caption
@@ -112,12 +113,10 @@ def write_one_shot_figures(
 
 def one_shot_table(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -> Table:
     """Return the counts and the raw score of each row with its interval."""
-    shown = [_row(one) | {"interval": interval_of(_estimates(one)[1])} for one in rows]
-    levels = {_estimates(one)[1].confidence for one in rows}
-    level = "".join(f"{coverage(one)} " for one in levels if len(levels) == 1) + "interval of raw"
+    shown = [_row(one) | {"raw": with_interval(_estimates(one)[1]) or None} for one in rows]
     heads = {"label": "Question" if rows and isinstance(rows[0], MethodScore) else "Methods"}
     heads |= {"expected": "I1", "unexpected": "I0", "hallucinated": "H", "experiments": "N"}
-    heads |= {"score": "Score", "raw": "Raw", "interval": level}
+    heads |= {"score": "Score", "raw": "Raw [interval]"}
     n = {"experiments": sum(one.experiments for one in rows)}
     means = "; both are means over the methods of a row" * bool(rows and isinstance(rows[0], GroupScore))
     caption = captions.join(
@@ -127,37 +126,23 @@ def one_shot_table(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -
         end,
     )
     keyed = [(_label(one), estimate) for one in rows for estimate in _estimates(one)]
-    return make_table(name, shown, heads, estimates_frame(keyed, "row"), caption)
+    frame = pd.DataFrame(shown, columns=list(heads))
+    text = latex_table(frame, caption, f"tab:{name.replace('_', '-')}", heads)
+    return Table(name, text, estimates_frame(keyed, "row"), caption)
 
 
 def one_shot_comparison_table(comparison: OneShotComparison, *, end: str = "") -> Table:
     """Return the paired differences between variants or models with their P values."""
     contrasts = comparison.contrasts
-    rows = [
-        {
-            "what": one.name,
-            "n": one.n.get("questions"),
-            "difference": one.estimate,
-            "interval": interval_of(one),
-            "p": one.p_value,
-            "test": captions.role_words(one),
-        }
-        for one in contrasts
-    ]
-    level = f"{coverage(contrasts[0].confidence)} interval" if contrasts else "interval"
-    heads = {"what": "", "n": "Questions", "difference": "Difference of raw scores", "interval": level}
-    caption = captions.join(
-        f"One-shot test: differences between {comparison.by}s, paired by question.",
-        captions.interval_words(contrasts),
-        corrections_words(sorted(contrasts, key=lambda one: one.correction), ", "),
+    title = f"One-shot test: differences between {comparison.by}s, paired by question"
+    end = captions.join(
         _left_out(contrasts),
         captions.no_interval_words((one.name, one) for one in contrasts),
-        captions.not_estimable_words(replace(one, missing=0) for one in contrasts),
         captions.notes_words(comparison.notes),
         end,
     )
-    heads |= {"p": "p", "test": "Test"}
-    return make_table(f"{NAME}_{comparison.by}s", rows, heads, comparison.frame(), caption, p_values=("p",))
+    keyed = [("difference of raw scores", replace(one, missing=0)) for one in contrasts]
+    return estimates_table(f"{NAME}_{comparison.by}s", title, keyed, end=end, data=comparison.frame())
 
 
 def _left_out(contrasts: Sequence[Estimate]) -> str:
@@ -255,14 +240,8 @@ def _draw_scores(axes: Axes, data: pd.DataFrame) -> None:
     axes.axvline(0, color=style.GREY, linewidth=0.6, linestyle=":")
     drawn = numbers[numbers["raw"].notna()]
     reach = [(drawn["raw"] - drawn["low"]).fillna(0.0), (drawn["high"] - drawn["raw"]).fillna(0.0)]
-    marks: dict[str, Any] = {
-        "color": style.INK,
-        "fmt": "o",
-        "markersize": 3.5,
-        "elinewidth": 0.9,
-        "capsize": 2,
-    }
-    axes.errorbar(drawn["raw"], drawn.index, xerr=reach, **marks)
+    marks: dict[str, Any] = {"color": style.INK, "fmt": "o", "markersize": 3.5, "elinewidth": 0.9}
+    axes.errorbar(drawn["raw"], drawn.index, xerr=reach, capsize=2, **marks)
     ends = drawn[["raw", "low", "high"]]
     # The axis ends with a tick, so that a reader can tell how far below 0 it goes.
     low = min(0.0, math.floor(2 * float(ends.min().min())) / 2) if len(drawn) else 0.0

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
@@ -36,16 +37,7 @@ def length_effects(of: Analyses, about: About) -> FigureWithCaption:
     found = of.length()
     parts = [("difference", one) for one in found.contrasts] + [("mean", one) for one in found.per_bin]
     rows = [
-        (
-            part,
-            one.name,
-            one.estimate,
-            one.low,
-            one.high,
-            one.p_value,
-            captions.role_words(one).partition(";")[0],
-            one.n.get("bases"),
-        )
+        (part, one.name, *_numbers(one), captions.role_words(one), one.n.get("bases"))
         for part, one in parts
         if one.estimable
     ]
@@ -53,7 +45,7 @@ def length_effects(of: Analyses, about: About) -> FigureWithCaption:
     data = pd.DataFrame(rows, columns=list(_EFFECTS)).astype(numbers)
     if not (data["part"] == "difference").any():
         raise NothingToDraw("no two prompt lengths have scores of two bases")
-    figure, ends = _draw_effects(data, of.margin)
+    figure, cut = _draw_effects(data, of.margin)
     caption = captions.join(
         f"What prompt length does to the composite score ({captions.n_words(about.n)}).",
         "Above: differences within bases; the filled mark is the one confirmatory contrast that the study file names."
@@ -61,10 +53,10 @@ def length_effects(of: Analyses, about: About) -> FigureWithCaption:
         else "Above: differences within bases, all of them exploratory.",
         f"Grey band: the margin of ±{of.margin:g} score points that counts as equal." if of.margin else "",
         captions.interval_words(found.contrasts),
-        f"Below: the mean of each length, on an axis from {ends[0]:.2g} to {ends[1]:.2g} of the scale from "
-        f"{SCALE[0]:g} to {SCALE[1]:g}; these intervals test no difference.",
+        f"Below: the mean of each length; these intervals test no difference. {cut}",
         captions.unpaired_words(found.contrasts),
         captions.not_estimable_words(one for _, one in parts if not one.estimable),
+        _strict_words(of),
         about.end,
     )
     said = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
@@ -73,13 +65,31 @@ def length_effects(of: Analyses, about: About) -> FigureWithCaption:
     )
 
 
-def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, tuple[float, float]]:
+def _numbers(one: Estimate) -> tuple[float | None, ...]:
+    return (one.estimate, one.low, one.high, one.p_value)
+
+
+def _verdict(one: Estimate) -> str:
+    return "not tested" if one.p_value is None else one.note.partition(":")[0]
+
+
+def _strict_words(of: Analyses) -> str:
+    """Say what the differences are where scores of 0 count, if the composite left any out."""
+    if not captions.zeros_left_out(of.runs):
+        return ""
+    found = of.length("composite_strict").contrasts
+    told = (f"{one.name} {style.decimals(one.estimate)}" for one in found if one.estimate is not None)
+    return f"Differences of the strict composite: {', '.join(told)}."
+
+
+def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, str]:
     effects, means = (data[data["part"] == part] for part in ("difference", "mean"))
     figure = style.new_figure(style.PAGE_MM, 12 + 8 * len(effects) + 42)
     above, below = figure.subplots(2, 1, height_ratios=(8 * len(effects), 38))
     shown = effects.iloc[::-1]
     if margin:
         above.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
+        style.threshold(above, 0, f"counts as equal: ±{margin:g}")
     above.axvline(0, color=style.GREY, linewidth=0.8, zorder=1)
     style.forest(above, shown, range(len(shown)), style.ModelStyle(style.INK, "o", "-"), width=1.6)
     for up, one in enumerate(style.rows_of(shown)):
@@ -87,8 +97,7 @@ def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, tup
             above.plot(
                 [one.estimate], [up], "o", color="white", markeredgecolor=style.INK, markersize=5, zorder=4
             )
-        interval = f" [{style.decimals(one.low)}, {style.decimals(one.high)}]" if pd.notna(one.low) else ""
-        style.beside(above, up, f"{style.decimals(one.estimate)}{interval} {one.role}", 1.015)
+        style.beside(above, up, f"{style.interval(one.estimate, one.low, one.high)} {one.role}", 1.015)
     style.row_axis(above, [str(name).replace("-", "−") for name in shown["name"]])
     above.spines["left"].set_visible(False)
     above.set_xlabel("Difference of the mean composite score (points)")
@@ -101,12 +110,10 @@ def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, tup
     below.set_xlim(-0.5, len(_BINS) - 0.5)
     below.set_xlabel("Prompt length")
     below.set_ylabel("Composite score")
-    # The axis does not begin at 0: that an effect can be seen is what the panel is for, and its caption says so.
-    values = means[["estimate", "low", "high"]].to_numpy()
-    low, high = float(pd.Series(values.ravel()).min()), float(pd.Series(values.ravel()).max())
-    pad = max(0.25 * (high - low), 0.05)
-    below.set_ylim(max(SCALE[0], low - pad), min(SCALE[1], high + pad))
-    return style.settle(figure), (float(below.get_ylim()[0]), float(below.get_ylim()[1]))
+    # The axis does not begin at 0: that an effect can be seen is what the panel is for.
+    values = means[["estimate", "low", "high"]].to_numpy(dtype=float).ravel()
+    cut = style.cut_axis(below, values, max(0.25 * float(np.nanmax(values) - np.nanmin(values)), 0.05))
+    return style.settle(figure), cut
 
 
 def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
@@ -122,6 +129,7 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
     data = _marks(judged, estimates, own)
     if data.empty:
         raise NothingToDraw("no judged runs")
+    figure, cut = _draw_quality(data, about)
     absent = [name for name in _BINS if name not in set(data["length_bin"])]
     several = n["models"] > 1
     kinds = set(data["kind"])
@@ -139,6 +147,7 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
         "lengths are compared within bases."
         if data["low"].notna().any()
         else "",
+        cut,
         captions.cut_words(data["low"], data["high"]),
         captions.no_interval_words([*((e.name, e) for e in estimates), *of_models]),
         f"No judged run in bin {', '.join(absent)}." if absent else "",
@@ -156,7 +165,7 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
         "Line chart of the composite score from 0 to 5 against prompt length S, M and L, one line for each "
         f"of {counted(n['bases'], 'bases')}. Means: {said}."
     )
-    return FigureWithCaption("quality_by_length", _draw_quality(data, about), caption, alt_text, data, n)
+    return FigureWithCaption("quality_by_length", figure, caption, alt_text, data, n)
 
 
 def _marks(
@@ -190,7 +199,7 @@ def _mixed_words(judged: pd.DataFrame) -> str:
     return f"{words}: {mixed}." if mixed else ""
 
 
-def _draw_quality(data: pd.DataFrame, about: About) -> Figure:
+def _draw_quality(data: pd.DataFrame, about: About) -> tuple[Figure, str]:
     placed = data.assign(x=data["length_bin"].map({name: float(i) for i, name in enumerate(_BINS)}))
     models, bases = placed[placed["kind"] == "model"], placed[placed["kind"] == "base"]
     styles = about.styles(models["name"])
@@ -215,12 +224,8 @@ def _draw_quality(data: pd.DataFrame, about: About) -> Figure:
     if not means.empty:  # several models share black
         only = next(iter(styles.values())) if len(styles) == 1 else style.ModelStyle(style.INK, "o", "-")
         whose = style.shorten(next(iter(styles)), 24) if len(styles) == 1 else _ALL
-        look: dict[str, Any] = {
-            "color": only.color,
-            "marker": only.marker,
-            "markersize": 5.5,
-            "linewidth": 1.4,
-        }
+        look: dict[str, Any] = {"color": only.color, "marker": only.marker, "markersize": 5.5}
+        look["linewidth"] = 1.4
         _errorbars(axes, means, 0.0, elinewidth=1.2, capsize=3, zorder=4, **look)
         handles.append(Line2D([], [], **look, label=f"{whose}, mean and interval"))
     for place, (name, own) in enumerate(styles.items() if several else ()):
@@ -237,9 +242,10 @@ def _draw_quality(data: pd.DataFrame, about: About) -> Figure:
     axes.set_xticks(range(len(_BINS)), ticks)
     axes.set_xlim(-0.5, len(_BINS) - 0.5)
     axes.set_xlabel("Length of the prompt (tokens)")
-    style.score_axis(axes)
+    axes.set_ylabel("Composite score (0–5)")
+    cut = style.cut_axis(axes, placed[["composite", "low", "high"]].astype(float).to_numpy().ravel(), 0.1)
     style.legend(figure, handles, columns=columns)
-    return style.settle(figure)
+    return style.settle(figure), cut
 
 
 def _errorbars(axes: Axes, marks: pd.DataFrame, shift: float, **look: Any) -> None:
@@ -261,17 +267,7 @@ def equivalence(of: Analyses, about: About) -> FigureWithCaption:
     tests = [(only, one) for one in of.length().equivalence]
     tests += [(m, one) for m, found in by_model.items() for one in found.equivalence] if several else []
     rows = [
-        (
-            of,
-            one.name,
-            one.estimate,
-            one.low,
-            one.high,
-            one.p_value,
-            margin,
-            "not tested" if one.p_value is None else one.note.partition(":")[0],
-            one.n["bases"],
-        )
+        (of, one.name, *_numbers(one), margin, _verdict(one), one.n["bases"])
         for of, one in tests
         if one.estimable
     ]
@@ -327,14 +323,13 @@ def _draw_equivalence(data: pd.DataFrame, margin: float, about: About) -> tuple[
         axes.axvspan(-margin, margin, color=style.GREY, alpha=0.22, linewidth=0, zorder=0)
         for edge in (-margin, margin):
             axes.axvline(edge, color=style.GREY, linewidth=0.8, linestyle="--", zorder=1)
+            style.threshold(axes, edge, f"{'+' * (edge > 0)}{style.decimals(edge)}")
         axes.axvline(0, color=style.GREY, linewidth=0.6, zorder=1)
         look = styles.get(name, style.ModelStyle(style.INK, "o", "-"))
         style.forest(axes, own.rename(columns={"difference": "estimate"}), range(len(own)), look, width=1.6)
         for up, one in enumerate(style.rows_of(own)):
-            interval = (
-                f" [{style.decimals(one.low)}, {style.decimals(one.high)}]" if pd.notna(one.low) else ""
-            )
-            style.beside(axes, up, f"{one.verdict}: {style.decimals(one.difference)}{interval}", 1.015)
+            told = style.interval(one.difference, one.low, one.high)
+            style.beside(axes, up, f"{one.verdict}: {told}", 1.015)
         style.row_axis(axes, [str(contrast).replace("-", "−") for contrast in own["contrast"]])
         axes.spines["left"].set_visible(False)
         axes.set_title(heads[name], loc="left", fontweight="bold")
@@ -365,7 +360,7 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
         captions.cut_words(data["low"], data["high"]),
         captions.no_interval_words((one.name, one) for one in means),
         captions.not_estimable_words(means),
-        about.end,
+        captions.join(about.missing, about.source, about.note),  # of no composite
     )
     said = "; ".join(
         f"{row.model} {row.length_bin} {row.dimension.replace('_', ' ')} {row.mean:.2f}"

@@ -45,8 +45,7 @@ def length_slope(of: Analyses, about: About) -> FigureWithCaption:
         "one test, so nothing is corrected, and no proof of bias, because longer replies may be better.",
         captions.cut_words(data["low"], data["high"]),
         captions.missing_words(of.runs, answers),
-        about.source,
-        about.note,
+        about.whole,
     )
     alt_text = (
         f"Scatter of the composite score from 0 to 5 of {counted(len(answers), 'answers')} against length in tokens: "
@@ -84,7 +83,7 @@ def _draw(data: pd.DataFrame, slope: Estimate, about: About) -> Figure:
         axes.set_title(names[name])
         style.score_axis(axes, "Composite score (0–5)" if place % across == 0 else "")
     panels[0].set_xlim(0, float(data["output_tokens"].max()) * 1.05 or 1.0)
-    figure.supxlabel("Length of the reply (tokens)", fontsize=8)
+    figure.supxlabel("Length of the reply (tokens)")
     told = f"slope {_signed(slope.estimate)} points per {TOKENS:g} tokens"
     told += f" [{_signed(slope.low)}, {_signed(slope.high)}]" if slope.low is not None else ", no interval"
     handles = [

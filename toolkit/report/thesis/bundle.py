@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -15,7 +14,7 @@ from toolkit.report.escape import caption_latex, escape, escape_breaking, label_
 from toolkit.report.manifest import check_is_of, write_manifest
 from toolkit.report.plots.judge_card import CARD
 from toolkit.report.registry import NAMES
-from toolkit.report.show import LEFT_OUT
+from toolkit.report.show import LEFT_OUT, alt_text_of
 from toolkit.report.style import COLUMN_MM
 from toolkit.report.thesis.methods import Paragraph, methods_latex, methods_text, templates
 from toolkit.report.thesis.references import bibliography, known_references
@@ -86,13 +85,13 @@ def _figure(folder: Path, name: str, study: str) -> Path:
     caption = (folder / f"{name}.txt").read_text(encoding="utf-8")
     picture = folder / f"{name}.svg"
     svg = picture.read_text(encoding="utf-8") if picture.is_file() else ""
-    alt_text, width = re.search(r"<desc>(.*?)</desc>", svg, re.DOTALL), re.search(r'width="([\d.]+)pt"', svg)
+    width = re.search(r'width="([\d.]+)pt"', svg)
     is_wide = width is not None and float(width[1]) / _POINTS_A_MM > COLUMN_MM + 1
     environment = "figure*" if is_wide else "figure"
     lines = [
         rf"\begin{{{environment}}}[htbp]",
         r"  \centering",
-        rf"  \bundlefigure{{{name}.pdf}}{{{escape(html.unescape(alt_text[1])) if alt_text else ''}}}",
+        rf"  \bundlefigure{{{name}.pdf}}{{{escape(alt_text_of(picture))}}}",
         f"  {caption_latex(caption)}",
         rf"  \label{{fig:{label_of(name, study)}}}",
         rf"\end{{{environment}}}",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toolkit.errors import PriceError
-from toolkit.report.escape import escape_breaking
+from toolkit.report.escape import escape_breaking, readable
 from toolkit.report.thesis.references import (
     Evidence,
     Sentence,
@@ -210,7 +210,7 @@ def methods_text(paragraphs: Sequence[Paragraph]) -> str:
         cited = (f" ({'; '.join(map(short_reference, one.cite))})" if one.cite else "" for one in several)
         said = (f"{one.text}{cite}." for one, cite in zip(several, cited, strict=True))
         told.append(" ".join([f"{heading}.", *said]))
-    return "\n\n".join(told) + "\n"
+    return readable("\n\n".join(told)) + "\n"
 
 
 def methods_latex(paragraphs: Sequence[Paragraph]) -> str:
@@ -238,7 +238,7 @@ def listed(what: str, names: Sequence[str]) -> str:
 
 def reasons(counts: Mapping[str, int]) -> str:
     """Return counts by reason in brackets, nothing where there are none."""
-    told = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
+    told = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in sorted(counts.items()))
     return f" ({told})" if told else ""
 
 

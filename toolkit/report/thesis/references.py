@@ -15,9 +15,10 @@ from typing import Any, Final
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import GROUPS
 
-_INTERVALS: Final = re.compile(r"\d+(?:\.\d+)?% intervals?: ([^.]*)")
+_INTERVAL: Final = r"\d+(?:\.\d+)?% intervals?(?: of [^:;]+)?: "
+_INTERVALS: Final = re.compile(rf"{_INTERVAL}([^.]*)")
 """Where `toolkit.report.captions.interval_words` names the methods of the intervals that a figure draws."""
-_NEXT: Final = re.compile(r"; \d+(?:\.\d+)?% intervals?: ")
+_NEXT: Final = re.compile(rf"; {_INTERVAL}")
 _OF_ESTIMATES: Final = frozenset({"name", "estimate", "low", "p_value", "method", "correction"})
 """Columns that make a table one of results (`toolkit.stats.result`); elsewhere ``method`` may be a prompt."""
 _ORDER: Final = (
