@@ -233,6 +233,30 @@ def import_(archive: Path, into: Path) -> Summary:
     return import_archive(archive, into)
 
 
+@_command(short_help="Analyse anybody's scores: tables, logs of other tools.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
+@click.option("--column", "columns", multiple=True, metavar="OURS=THEIRS", help="What a column is: item=doc.")
+@click.option("--scale", nargs=2, type=float, metavar="LOW HIGH", help="Ends of the scale of the scores.")
+@click.option("--metric", help="Metric of lm-eval or scorer of inspect_ai; the first, and all, by default.")
+@click.option("--name", help="Of these scores; that of FILE by default.")
+@click.option("--out", type=_PATH, metavar="DIR", help="results/NAME by default.")
+@click.option("--bundle", is_flag=True, help="Write the thesis bundle, not figures and tables alone.")
+def analyse(
+    files: tuple[Path, ...], columns: tuple[str, ...], bundle: bool, **options: Any
+) -> Iterator[Summary]:
+    """Say what each column of FILE was taken for and which questions it can answer; then write figures and tables.
+
+    FILE is a CSV, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval, results of promptfoo
+    (.json) or an archive of `toolkit export`. Several are put one under the other.
+    """
+    from toolkit.scores.scores import Scores, column_names
+
+    scores = Scores.load(*files, columns=column_names(columns), output=options.pop("out"), **options)
+    yield scores.summary()
+    paths = [str(path) for path in (scores.bundle() if bundle else scores.figures())]
+    yield Summary({**scores.summary().fields, "files": paths}, "\n".join(paths))
+
+
 @_command(short_help="ICC, alpha and Pearson of a file of ratings.")
 @click.argument("ratings", type=_PATH)
 def reliability(ratings: Path) -> Summary:

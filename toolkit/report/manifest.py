@@ -56,6 +56,11 @@ def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str,
     }
 
 
+def scores_manifest(name: str, sources: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest of somebody's scores: the SHA-256 of each file, what was taken for what, and versions."""
+    return {"study": name, "inputs": dict(sources), "settings": dict(settings), **_code()}
+
+
 def dataset_manifest(dataset: Dataset, /, **parameters: Any) -> dict[str, Any]:
     """Return the manifest of what shows a dataset alone, as that of a study."""
     date = dataset.date.isoformat() if dataset.date else None

@@ -158,7 +158,32 @@ def methods_section(done: Done) -> tuple[Paragraph, ...]:
     return tuple((heading, several) for heading, several in told.items() if several)
 
 
-def sentences(paragraph: str, done: Done) -> tuple[Sentence, ...]:
+def scores_section(
+    of: Analyses, manifest: Mapping[str, Any], files: Iterable[Path] = ()
+) -> tuple[Paragraph, ...]:
+    """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
+    runs, evidence = of.runs, evidence_of(files)
+    about = _ScoresDone(of, manifest, evidence, int((~runs["judged"]).sum()))
+    told = {
+        "Data": sentences("data", about),
+        "Statistics": tuple(statistics_used(evidence)),
+        "Missing": sentences("unscored", about),
+        "Software": sentences("analysed", about),
+    }
+    return tuple((heading, several) for heading, several in told.items() if several)
+
+
+@dataclass(frozen=True)
+class _ScoresDone:
+    """What is known of somebody's scores."""
+
+    of: Analyses
+    manifest: Mapping[str, Any]
+    evidence: Evidence
+    missing: int
+
+
+def sentences(paragraph: str, done: Done | _ScoresDone) -> tuple[Sentence, ...]:
     """Return a paragraph of the template as sentences with their references."""
     told = getattr(templates().get_template("methods.jinja").module, paragraph)(done)
     found = []
