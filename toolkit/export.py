@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.plan import STORE
+from toolkit.scores.inspect_log import write_inspect_logs
 from toolkit.store.archive import add_archive, check_archive, write_archive
 from toolkit.store.connection import open_store
 from toolkit.store.dictionary import KINDS, dictionary_text
@@ -38,9 +39,17 @@ def export_study(study: Study, folder: Path | str) -> Summary:
         for kind, frame in frames.items()
         for suffix in FORMATS
     ]
+    if study.plan.test.judged:
+        replies = study.runs(replies=True)
+        texts = {run.prompt.prompt_id: run.prompt.text for run in study.plan.runs}
+        version = study.plan.dataset.version
+        logs = place / "inspect"
+        paths += write_inspect_logs(logs, study.name, version, replies, frames["judgements"], texts)
     paths.append(write_atomically(place / "data_dictionary.md", dictionary_text().encode()))
     rows = {kind: len(frame) for kind, frame in frames.items()}
-    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    sums = {
+        path.relative_to(place).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths
+    }
     manifest = {**study.manifest(), "rows": rows, "sha256": sums}
     text = json.dumps(manifest, indent=1, ensure_ascii=False, default=str)
     paths.append(write_atomically(place / "manifest.json", f"{text}\n".encode()))

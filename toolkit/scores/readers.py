@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
 from toolkit.files import read_json, read_rows
@@ -23,6 +24,8 @@ from toolkit.files import read_json, read_rows
 _LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Letters of inspect_ai: correct, incorrect, partially correct and no answer (``value_to_float`` of inspect_ai)."""
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_ZSTD: Final = 93
+"""Of the methods of compression that a zip knows."""
 _NAMED: Final = 4
 _LARGEST: Final = 1 << 32
 Rows = list[dict[str, Any]]
@@ -125,11 +128,26 @@ def _inspect_members(path: Path) -> tuple[Mapping[str, Any], Iterator[Mapping[st
             if sum(file.getinfo(name).file_size for name in names) > _LARGEST:
                 raise InputError(f"{path}: would unpack to more than {_LARGEST:,} bytes; split the log")
             head = "header.json" if "header.json" in file.namelist() else "_journal/start.json"
-            start = json.loads(file.read(head))
-            samples = [_scores_only(json.loads(file.read(name))) for name in sorted(names)]
+            start = json.loads(_member(path, file, head))
+            samples = [_scores_only(json.loads(_member(path, file, name))) for name in sorted(names)]
     except (OSError, KeyError, ValueError, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
         raise InputError(f"{path}: is no whole log of inspect_ai ({error}); copy it again") from None
     return start["eval"], iter(samples)
+
+
+def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
+    """Return a member of a zip, of Zstandard too, which inspect_ai writes and zipfile of Python 3.11 cannot read."""
+    about = file.getinfo(name)
+    if about.compress_type != _ZSTD:
+        return file.read(name)
+    with path.open("rb") as raw:
+        raw.seek(about.header_offset + 26)  # of the local header: lengths of the name and of what is extra
+        lengths = int.from_bytes(raw.read(2), "little") + int.from_bytes(raw.read(2), "little")
+        raw.seek(lengths, 1)
+        content = pa.Codec("zstd").decompress(raw.read(about.compress_size), about.file_size, asbytes=True)
+    if zlib.crc32(content) != about.CRC:
+        raise zipfile.BadZipFile(f"bad CRC-32 of {name}")
+    return bytes(content)
 
 
 def _scores_only(sample: Mapping[str, Any]) -> dict[str, Any]:

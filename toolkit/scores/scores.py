@@ -61,12 +61,12 @@ class Scores:
     Examples
     --------
     >>> import pandas as pd
-    >>> rows = [(f"i{i}", j, 1 + (i * 7 + k) % 5) for i in range(9) for k, j in enumerate("ab")]
+    >>> rows = [(f"i{i}", j, 1 + (i + k * (i % 4 == 0)) % 5) for i in range(9) for k, j in enumerate("ab")]
     >>> scores = Scores(pd.DataFrame(rows, columns=["item", "judge", "score"]), name="two")
     >>> scores
     Scores 'two': 9 items, 1 model, 2 judges, scale 1-5
     >>> round(scores.reliability().icc["composite"][0].estimate, 2)
-    0.3
+    0.45
     """
 
     def __init__(

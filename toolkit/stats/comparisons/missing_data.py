@@ -13,7 +13,14 @@ import pandas as pd
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.run_table import checked_runs, in_order, need_columns, need_labels, told_apart
+from toolkit.stats.inference.run_table import (
+    WHOLE,
+    checked_runs,
+    in_order,
+    need_columns,
+    need_labels,
+    told_apart,
+)
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
 from toolkit.stats.result import Estimate, Result, rounded
 from toolkit.words import SCALE, agreeing, counted, scale
@@ -31,6 +38,7 @@ class MissingBounds(Result):
     contrasts: dict[str, tuple[Estimate, ...]]
     missing: int
     ends: tuple[float, float] = SCALE
+    apart: ClassVar[tuple[str, ...]] = ("ends",)
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return every contrast with its assumption."""
@@ -41,7 +49,7 @@ class MissingBounds(Result):
         if not self.missing:
             return "No score is missing, so that no assumption about missing scores is made."
         lost = f"{counted(self.missing, 'runs')} {agreeing(self.missing, 'have no score')}."
-        if not any(one.estimable for found in self.contrasts.values() for one in found):
+        if not self.contrasts[CASES[0]]:  # scores that know no prompt lengths
             return lost
         parts = []
         for place, (b, a) in enumerate(CONTRASTS):
@@ -152,6 +160,8 @@ def missing_bounds(runs: pd.DataFrame, score: str = "composite") -> MissingBound
     worst, best = scale()
     gone = checked["score"].isna().to_numpy()
     bins = checked["length_bin"].to_numpy()
+    if (bins == WHOLE).all() and len(bins):
+        return MissingBounds(dict.fromkeys(CASES, ()), int(gone.sum()), (worst, best))
 
     def contrasts(fill: np.ndarray | float | None) -> tuple[Estimate, ...]:
         filled = checked if fill is None else checked.assign(score=np.where(gone, fill, checked["score"]))
