@@ -20,12 +20,14 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
 from toolkit.files import read_json, read_rows
+from toolkit.words import DIMENSIONS, SCALE
 
 _LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Letters of inspect_ai: correct, incorrect, partially correct and no answer (``value_to_float`` of inspect_ai)."""
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _ZSTD: Final = 93
 """Of the methods of compression that a zip knows."""
+_COMPOSITES: Final = ("composite", "composite_strict")
 _NAMED: Final = 4
 _LARGEST: Final = 1 << 32
 Rows = list[dict[str, Any]]
@@ -39,6 +41,7 @@ class Read:
     kind: str
     notes: list[str] = field(default_factory=list)
     tidy: bool = True
+    scale: tuple[float, float] | None = None
 
 
 def read_file(path: Path, metric: str | None = None) -> Read:
@@ -159,49 +162,58 @@ def _inspect(
     path: Path, about: Mapping[str, Any], samples: Iterable[Mapping[str, Any]], metric: str | None
 ) -> Read:
     """Return a log of inspect_ai: a scorer is a judge, an epoch a repeat, a key of a score a dimension."""
-    rows: Rows = []
     task, model = str(about.get("task", path.stem)), str(about.get("model", "model"))
-    scorers: Counter[str] = Counter()
+    read: list[tuple[dict[str, Any], dict[str, Any]]] = []
     for sample in samples:
-        scores = sample.get("scores") or {}
-        scorers.update(scores.keys())
         where = {
             "base": f"{task}/{sample['id']}", "model": model, "repeat": int(sample.get("epoch") or 1) - 1,
             "failure": "error in the sample" if sample.get("error") else None,
             **_of_ours(sample.get("metadata")),
         }  # fmt: skip
-        for judge, given in scores.items():
-            value = given.get("value") if isinstance(given, Mapping) else given
-            parts = value if isinstance(value, Mapping) else {None: value}
-            rows += [
-                {**where, "judge": judge, "dimension": name, "score": _number(one)}
-                for name, one in parts.items()
-            ]
-        if not scores:
-            rows.append({**where, "judge": None, "dimension": None, "score": None})
+        given = sample.get("scores") or {}
+        values = {
+            judge: one.get("value") if isinstance(one, Mapping) else one for judge, one in given.items()
+        }
+        read.append((where, values))
+    scorers = list(dict.fromkeys(judge for _, values in read for judge in values))
+    if metric is not None and metric not in scorers:
+        raise InputError(f"{path}: has no scorer {metric}; it has {_several(scorers)}")
     if not scorers:
         raise InputError(f"{path}: no sample of this log has a score; score it first (inspect score)")
-    if metric is not None:
-        if metric not in scorers:
-            raise InputError(f"{path}: has no scorer {metric}; it has {_several(scorers)}")
-        rows = [row for row in rows if row["judge"] == metric]
+    parts = {judge: _parts_of(values.get(judge) for _, values in read) for judge in scorers}
+    rows = [
+        # A scorer that gave this sample no score has one that is missing, of each of its parts.
+        {**where, "judge": judge, "dimension": name, "score": _number(_part(values.get(judge), name))}
+        for where, values in read
+        for judge in ([metric] if metric else scorers)
+        for name in parts[judge]
+    ]
     frame = pd.DataFrame(rows)
-    first = next(iter(scorers))
-    frame["judge"] = frame["judge"].fillna(
-        metric or first
-    )  # a sample without scores lacks that of every scorer
     if frame["dimension"].isna().all():
         frame = frame.drop(columns="dimension")
+    elif frame["dimension"].isna().any():
+        frame["dimension"] = frame["dimension"].fillna("score")
     notes = [f"task {task}; scorers as judges: {_several(scorers)}"] if len(scorers) > 1 else [f"task {task}"]
     if frame["score"].isin((0.0, 0.5, 1.0)).all():
         notes.append("C is 1, P .5, I and N 0, as inspect_ai counts them")
-    return Read(frame, "a log of inspect_ai", notes)
+    ours = "run_id" in (read[0][0] if read else {})
+    return Read(frame, "a log of inspect_ai", notes, scale=SCALE if ours else None)
+
+
+def _parts_of(values: Iterable[Any]) -> list[str | None]:
+    """Return the keys of a scorer's values; the composites of our own logs are calculated again from the others."""
+    names = list(dict.fromkeys(str(name) for value in values if isinstance(value, Mapping) for name in value))
+    return [*(name for name in names if name not in _COMPOSITES or len(names) == 1)] or [None]
+
+
+def _part(value: Any, name: str | None) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else value if name is None else None
 
 
 def _of_ours(metadata: Any) -> dict[str, Any]:
     """Return what a log that we wrote says of a run besides its scores."""
     given = metadata if isinstance(metadata, Mapping) else {}
-    known = ("base", "cluster", "length_bin", "scenario", "aud_cost", "output_tokens")
+    known = ("run_id", "base", "cluster", "length_bin", "scenario", "aud_cost", "output_tokens")
     return {name: given[name] for name in known if given.get(name) is not None}
 
 
@@ -272,13 +284,12 @@ def _archive(path: Path) -> Read:
         if said["call_id"] in counting:
             scores = said.get("scores") or {}
             who = {"judge": said["judge"], "judge_repeat": said.get("judge_repeat") or 0}
-            rows += [{**about, **who, "dimension": name, "score": value} for name, value in scores.items()]
-            if not scores:
-                rows.append({**about, **who, "failure": said.get("reason"), "score": None})
+            about = {**about, **who, "failure": said.get("reason")}
+            rows += [{**about, "dimension": name, "score": scores.get(name)} for name in DIMENSIONS]
     if not rows:
         raise InputError(f"{path}: no run of study {archive.study} is judged; there are no scores to analyse")
     notes = [f"study {archive.study}; its composite is the strict one here: a score of 0 counts"]
-    return Read(pd.DataFrame(rows), "an archive of `toolkit export`", notes)
+    return Read(pd.DataFrame(rows), "an archive of `toolkit export`", notes, scale=SCALE)
 
 
 def _number(value: Any) -> float | None:

@@ -139,6 +139,7 @@ class Scores:
         parts, notes = [], []
         for file in files:
             read = read_file(file, metric)
+            scale = scale or read.scale
             rows = read.rows
             if not read.tidy and len(files) > 1:
                 rows, _ = take_columns(rows, columns or {}, str(file))
