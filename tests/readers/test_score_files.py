@@ -102,12 +102,15 @@ def test_a_table_says_the_same_in_every_format(tmp_path, suffix) -> None:
     else:
         frame.to_json(path, orient="records", lines=suffix == ".jsonl")
     scores = Scores.load(path)
-    assert repr(scores) == "Scores 't': 6 items, 1 model, 2 judges, scale 1-5"
+    assert repr(scores) == "Scores 't': 6 items, 2 judges, scale 1-5"
     assert scores.judgements()["composite"].sum() == frame["score"].sum()
 
 
 BROKEN = {
-    "cut.eval": (lambda: (FOREIGN / "inspect_sums.eval").read_bytes()[:9000], "is no whole log of inspect_ai"),
+    "cut.eval": (
+        lambda: (FOREIGN / "inspect_sums.eval").read_bytes()[:9000],
+        "is no whole log of inspect_ai",
+    ),
     "no.eval": (lambda: b"nothing", "is no whole log of inspect_ai"),
     "x.xlsx": (lambda: b"PK", "is no table of scores"),
     "x.json": (lambda: b'{"a": 1}', "is no table of scores"),

@@ -17,7 +17,9 @@ from toolkit.export import export_study
 from toolkit.stats.agreement.reliability import reliability
 
 
-def ratings(*, items: int = 30, models=("alpha", "beta"), judges=("j1", "j2", "j3"), people: int = 0) -> pd.DataFrame:
+def ratings(
+    *, items: int = 30, models=("alpha", "beta"), judges=("j1", "j2", "j3"), people: int = 0
+) -> pd.DataFrame:
     """Return ratings from 1 to 7 with a truth: beta is a point below alpha."""
     drawn = np.random.default_rng(20261123)
     rows = []
@@ -113,7 +115,13 @@ def test_an_answer_with_one_judge_of_several_is_missing() -> None:
 
 def test_the_composite_needs_all_dimensions_and_counts_zeros() -> None:
     """The mean of a part of them would be another composite."""
-    rows = [("a", "j1", "x", 0), ("a", "j1", "y", 4), ("a", "j2", "x", 2), ("a", "j2", "y", None), ("b", "j1", "x", 1)]
+    rows = [
+        ("a", "j1", "x", 0),
+        ("a", "j1", "y", 4),
+        ("a", "j2", "x", 2),
+        ("a", "j2", "y", None),
+        ("b", "j1", "x", 1),
+    ]
     frame = pd.DataFrame(rows, columns=["item", "judge", "dimension", "score"])
     said = Scores(frame).judgements().set_index(["base", "judge"])["composite"]
     assert said["a", "j1"] == 2.0
@@ -168,7 +176,9 @@ def test_a_study_goes_out_as_a_log_and_comes_back(study: Study, tmp_path) -> Non
         model = log["eval"]["task"], log["samples"][0]["output"]["model"]
         own = judgements[judgements["model"] == model[1]]
         means = own.groupby(["judge", "prompt_id", "repeat"], observed=True)["composite_strict"].mean()
-        means = means.groupby(["judge", "prompt_id"], observed=True).mean().groupby("judge", observed=True).mean()
+        means = (
+            means.groupby(["judge", "prompt_id"], observed=True).mean().groupby("judge", observed=True).mean()
+        )
         told = {
             one["scorer"]: one["metrics"]["mean"]["value"]
             for one in log["results"]["scores"]

@@ -56,9 +56,12 @@ def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str,
     }
 
 
-def scores_manifest(name: str, sources: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, Any]:
+def scores_manifest(
+    name: str, sources: Mapping[str, str], settings: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the manifest of somebody's scores: the SHA-256 of each file, what was taken for what, and versions."""
-    return {"study": name, "inputs": dict(sources), "settings": dict(settings), **_code()}
+    told = {"settings": dict(settings), "parameters": _parameters(parameters)}
+    return {"study": name, "inputs": dict(sources), **told, **_code()}
 
 
 def dataset_manifest(dataset: Dataset, /, **parameters: Any) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Scores:
     >>> rows = [(f"i{i}", j, 1 + (i + k * (i % 4 == 0)) % 5) for i in range(9) for k, j in enumerate("ab")]
     >>> scores = Scores(pd.DataFrame(rows, columns=["item", "judge", "score"]), name="two")
     >>> scores
-    Scores 'two': 9 items, 1 model, 2 judges, scale 1-5
+    Scores 'two': 9 items, 2 judges, scale 1-5
     >>> round(scores.reliability().icc["composite"][0].estimate, 2)
     0.45
     """
@@ -159,7 +159,8 @@ class Scores:
     def __repr__(self) -> str:
         """Say what the scores are of."""
         runs, judgements = self._runs, self._judgements
-        told = [counted(runs["base"].nunique(), "items"), counted(runs["model"].nunique(), "models")]
+        told = [counted(runs["base"].nunique(), "items")]
+        told += [counted(runs["model"].nunique(), "models")] if "model" in self.taken else []
         told += [counted(judgements["judge"].nunique(), "judges")] if "judge" in self.taken else []
         told += [counted(self._human["rater"].nunique(), "people")] if len(self._human) else []
         return f"Scores {self.name!r}: {', '.join(told)}, scale {self.scale[0]:g}-{self.scale[1]:g}"
@@ -220,6 +221,10 @@ class Scores:
         if not len(self._human):
             why["calibration"] = "no column human that tells people from judges"
         return why | dict.fromkeys(_OWN, "is asked of studies that the toolkit ran")
+
+    def answers(self, *questions: str) -> bool:
+        """Return whether these scores can answer questions, by the names of the analyses."""
+        return self.frames().answers(*questions)
 
     def questions(self) -> pd.DataFrame:
         """Return one row a question: its analysis, whether these scores can answer it, and why not."""
@@ -354,12 +359,12 @@ class Scores:
         drawn = [*self._draw(of, place), *self._write_statistics(of, place)]
         return write_bundle(place, drawn, scores_section(of, manifest, drawn), manifest)
 
-    def manifest(self) -> dict[str, Any]:
-        """Return what was used: files and their hashes, what each column was taken for, scale, and versions."""
+    def manifest(self, **parameters: Any) -> dict[str, Any]:
+        """Return what was used: files and hashes, what columns were taken for, scale, parameters, and versions."""
         from toolkit.report.manifest import scores_manifest
 
         settings = {"columns": self.taken, "scale": list(self.scale), "notes": list(self.notes)}
-        return scores_manifest(self.name, self.sources, settings)
+        return scores_manifest(self.name, self.sources, settings, parameters)
 
 
 def column_names(given: Iterable[str]) -> dict[str, str]:
