@@ -193,6 +193,18 @@ def figures(study: Study, bundle: str | None) -> Summary:
     return Summary({"files": paths}, "\n".join(paths))
 
 
+@_command(short_help="Write the plan of STUDY on one page, for a supervisor.")
+@_STUDY
+@click.option("--pilot", type=str, metavar="STUDY", help="Study file of a pilot, for the power.")
+@click.option("--out", type=_PATH, metavar="FILE.md", help="registration.md in the output folder by default.")
+def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
+    """Write what STUDY decides beforehand as one page: design, contrast, margin, power, and what changed since."""
+    from toolkit.registration import register
+    from toolkit.study import Study
+
+    return register(study, Study.load(pilot) if pilot else None, out)
+
+
 @_command(name="verify", short_help="Hold STUDY against what its ledger gives.")
 @_STUDY
 def verify(study: Study) -> Summary:

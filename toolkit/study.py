@@ -239,6 +239,19 @@ class Study(Scores):
 
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
+    def deviations(self) -> pd.DataFrame:
+        """Return one row for each thing changed after the first reply: at, what, before, after.
+
+        ``at`` is when the study was first started with the change, missing where it stands in the study file only.
+        Empty where nothing was changed, and where the first replies are older than what is kept; then
+        ``attrs["decided"]``, the time of the decision, is None.
+        """
+        from toolkit.runs.decisions import decisions_of
+
+        found = decisions_of(self.plan, self.store)
+        found.changes.attrs["decided"] = found.at
+        return found.changes
+
     def elements(self) -> pd.DataFrame:
         """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
         from toolkit.judges.elements import DIGEST
@@ -486,6 +499,8 @@ class Study(Scores):
             When no run has succeeded yet, or the folder holds the bundle of another study, or something else under the
             names of the bundle.
         """
+        from toolkit.files import write_atomically
+        from toolkit.report.figure import csv_bytes
         from toolkit.report.thesis.bundle import bundle_place, write_bundle
         from toolkit.report.thesis.methods import methods_section, what_was_done
 
@@ -495,6 +510,9 @@ class Study(Scores):
         if self.plan.test.judged and of.is_judged:
             drawn += self._write_statistics(of, place)
         done = what_was_done(self.plan, self.store, of, status, manifest, drawn)
+        if done.decisions and done.decisions.at:
+            changes = csv_bytes(done.decisions.changes)
+            drawn.append(write_atomically(place / "deviations.csv", changes))
         return write_bundle(place, drawn, methods_section(done), manifest)
 
     def _test_figures(self, folder: Path) -> list[Path]:

@@ -31,6 +31,7 @@ from toolkit.store.calls import calls_beside
 from toolkit.store.connection import Store
 from toolkit.store.documents import (
     Call,
+    Decision,
     HumanRating,
     Judgement,
     OutputBlob,
@@ -55,7 +56,10 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "human_ratings": ("_id",),
     "rating_rounds": ("_id",),
     "settlements": ("_id",),
+    "decisions": ("_id",),
 }
+_SINCE: Final = ("settlements", "decisions")
+"""Collections that older archives lack, and that are left out where they are empty: older versions read the rest."""
 """What names a document of each collection, in the order in which an import writes them: the ledger before what
 rests on it. Owners, accounts and batches are of the processes of one machine and are not among them."""
 UNPACKED_AT_MOST: Final = (
@@ -119,8 +123,9 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         "human_ratings": _in_order(store, HumanRating, (rating["_id"] for rating in ratings)),
         "rating_rounds": sorted(store.find_where(RatingRound, of_study), key=itemgetter("_id")),
     }
-    if settled := store.find_where(Settlement, of_study):  # without any, older versions read the archive too
-        parts = {**parts, "settlements": sorted(settled, key=itemgetter("_id"))}
+    for kind, name in zip((Settlement, Decision), _SINCE, strict=True):
+        if found := store.find_where(kind, of_study):
+            parts = {**parts, name: sorted(found, key=itemgetter("_id"))}
     return pack_archive(study, parts, path)
 
 
@@ -192,7 +197,7 @@ def check_archive(path: Path) -> Archive:
                     f"{path}: has {name}, which toolkit {VERSION} does not know; "
                     f"import it with toolkit {about['toolkit']}, which wrote it"
                 )
-        there = [name for name in KEYS if name != "settlements" or name in about["parts"]]
+        there = [name for name in KEYS if name not in _SINCE or name in about["parts"]]
         sums = {name: str(about["parts"][name]["sha256"]) for name in there}
         counts = {name: sum(map(len, _blocks(path, file, name, sums[name]))) for name in there}
         counts = dict.fromkeys(KEYS, 0) | counts
@@ -413,5 +418,6 @@ _PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], _Merge | No
     "human_ratings": (HumanRating, _RATING_IS, _same_rating),
     "rating_rounds": (RatingRound, ("run_ids",), _longer_round),
     "settlements": (Settlement, (), None),
+    "decisions": (Decision, (), None),
 }
 """How a collection is imported: its class, what is read of a document that is there, what becomes of the two."""

@@ -250,6 +250,17 @@ class Settlement(_Document):
     meta = {"collection": "settlements"}
 
 
+class Decision(_Document):
+    """What a study decided, as it was at one time; only ever added."""
+
+    name = me.StringField(primary_key=True, min_length=64, max_length=64)
+    study = me.StringField(required=True)
+    at = me.DateTimeField(required=True)
+    replied = me.BooleanField(required=True)  # whether the study had a reply by then
+    content = me.StringField(required=True)  # JSON, names to text: names have dots, which no key may have
+    meta = {"collection": "decisions"}
+
+
 class HumanRating(_Created):
     """One version of what one rater said of one reply under one rubric."""
 
@@ -282,5 +293,5 @@ class RatingRound(_Created):
 
 DOCUMENTS = (
     *(Prompt, OutputBlob, Run, Judgement, Rubric, Call),
-    *(Owner, Account, Batch, Settlement, HumanRating, RatingRound),
+    *(Owner, Account, Batch, Settlement, Decision, HumanRating, RatingRound),
 )
