@@ -40,6 +40,13 @@ def _read_study(ctx: click.Context, param: click.Parameter, path: str) -> Study:
 
 
 _STUDY = click.argument("study", callback=_read_study)
+_FORMAT = click.option(
+    "--format",
+    default="latex",
+    show_default=True,
+    type=click.Choice(("latex", "docx", "md")),
+    help="Of the bundle: a document for Word, or in Markdown, besides.",
+)
 _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
@@ -186,9 +193,12 @@ def settle(study: Study, billed: bool, note: str) -> Summary:
     metavar="[DIR]",
     help="Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.",
 )
-def figures(study: Study, bundle: str | None) -> Summary:
+@_FORMAT
+def figures(study: Study, bundle: str | None, format: str) -> Summary:
     """Write every figure and table of STUDY into its output folder."""
-    files = study.figures() if bundle is None else study.bundle(bundle or None)
+    if bundle is None and format != "latex":
+        raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
+    files = study.figures() if bundle is None else study.bundle(bundle or None, format)
     paths = [str(path) for path in files]
     return Summary({"files": paths}, "\n".join(paths))
 
@@ -253,8 +263,9 @@ def import_(archive: Path, into: Path) -> Summary:
 @click.option("--name", help="Of these scores; that of FILE by default.")
 @click.option("--out", type=_PATH, metavar="DIR", help="results/NAME by default.")
 @click.option("--bundle", is_flag=True, help="Write the thesis bundle, not figures and tables alone.")
+@_FORMAT
 def analyse(
-    files: tuple[Path, ...], columns: tuple[str, ...], bundle: bool, **options: Any
+    files: tuple[Path, ...], columns: tuple[str, ...], bundle: bool, format: str, **options: Any
 ) -> Iterator[Summary]:
     """Say what each column of FILE was taken for and which questions it can answer; then write figures and tables.
 
@@ -263,9 +274,11 @@ def analyse(
     """
     from toolkit.scores.scores import Scores, column_names
 
+    if format != "latex" and not bundle:
+        raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
     scores = Scores.load(*files, columns=column_names(columns), output=options.pop("out"), **options)
     yield scores.summary()
-    paths = [str(path) for path in (scores.bundle() if bundle else scores.figures())]
+    paths = [str(path) for path in (scores.bundle(format=format) if bundle else scores.figures())]
     yield Summary({**scores.summary().fields, "files": paths}, "\n".join(paths))
 
 

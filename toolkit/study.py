@@ -480,13 +480,15 @@ class Study(Scores):
 
         return about_study(of, self.plan)
 
-    def bundle(self, folder: Path | str | None = None) -> list[Path]:
+    def bundle(self, folder: Path | str | None = None, format: str = "latex") -> list[Path]:
         """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
 
         Parameters
         ----------
         folder
             Where; ``bundle/`` in the study's output folder by default.
+        format
+            ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
 
         Returns
         -------
@@ -502,8 +504,10 @@ class Study(Scores):
         from toolkit.files import write_atomically
         from toolkit.report.figure import csv_bytes
         from toolkit.report.thesis.bundle import bundle_place, write_bundle
+        from toolkit.report.thesis.document import check_format
         from toolkit.report.thesis.methods import methods_section, what_was_done
 
+        check_format(format)
         status, of, manifest = self.status(), self.frames(), self.manifest()
         place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
         drawn = self._draw(of, place)
@@ -513,7 +517,7 @@ class Study(Scores):
         if done.decisions and done.decisions.at:
             changes = csv_bytes(done.decisions.changes)
             drawn.append(write_atomically(place / "deviations.csv", changes))
-        return write_bundle(place, drawn, methods_section(done), manifest)
+        return write_bundle(place, drawn, methods_section(done), manifest, format=format)
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of

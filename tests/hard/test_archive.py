@@ -341,13 +341,13 @@ def test_an_imported_study_is_the_study_and_twice_is_once(
     assert not (tmp_path / "out.zip").exists()
     assert len(list(check_archive(archive_of(home)).blocks("judgements"))) > 5
     done = bring(archive_of(home), away)
-    assert (done.added["judgements"], done.added["calls"], sum(done.added.values())) == (18, 24, 61)
+    assert (done.added["judgements"], done.added["calls"], sum(done.added.values())) == (18, 24, 62)
     same_frames(away, home)
     assert away.estimate()["calls"].sum() == 0
     away.run(progress=False, replay=True)
     same_frames(away, home)
     again = bring(archive_of(home), away)
-    assert (sum(again.added.values()), sum(again.updated.values()), sum(again.known.values())) == (0, 0, 61)
+    assert (sum(again.added.values()), sum(again.updated.values()), sum(again.known.values())) == (0, 0, 62)
     assert "were there already" in again.sentence()
     away.store.database["judgements"].delete_many({"judge": "primary"})
     third = bring(archive_of(home), away)
@@ -404,7 +404,7 @@ def test_an_import_killed_half_way_is_finished_by_the_next(home: Study, tmp_path
     command = [sys.executable, "-c", KILLED, str(archive_of(home)), str(results)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     study = place(tmp_path / "away")
-    assert 0 < sum(len(documents) for documents in contents(study).values()) < 61
+    assert 0 < sum(len(documents) for documents in contents(study).values()) < 62
     assert study.store.database["judgements"].count_documents({}) == 0
     done = bring(archive_of(home), study)
     assert sum(done.known.values()) > 0
@@ -429,9 +429,9 @@ def test_two_imports_at_once_are_one(home: Study, away: Study, monkeypatch: pyte
 
     monkeypatch.setattr(type(away.store.writer), "submit", meanwhile)
     second = bring(archive_of(home), away)
-    assert sum(found[0].added.values()) == 61
-    assert (sum(second.added.values()), sum(second.known.values())) == (0, 61)
-    assert sum(len(documents) for documents in contents(away).values()) == 61
+    assert sum(found[0].added.values()) == 62
+    assert (sum(second.added.values()), sum(second.known.values())) == (0, 62)
+    assert sum(len(documents) for documents in contents(away).values()) == 62
 
 
 def test_a_run_that_is_made_while_an_archive_is_imported_is_refused(

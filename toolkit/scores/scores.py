@@ -332,13 +332,15 @@ class Scores:
         with on_scale(of.scale):
             return write_statistics(of.read().analyses(), self._about(of), folder)
 
-    def bundle(self, folder: Path | str | None = None) -> list[Path]:
+    def bundle(self, folder: Path | str | None = None, format: str = "latex") -> list[Path]:
         """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
 
         Parameters
         ----------
         folder
             Where; ``bundle/`` in the output folder by default.
+        format
+            ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
 
         Returns
         -------
@@ -351,13 +353,15 @@ class Scores:
             When no answer has a score, or the folder holds the bundle of something else.
         """
         from toolkit.report.thesis.bundle import bundle_place, write_bundle
+        from toolkit.report.thesis.document import check_format
         from toolkit.report.thesis.methods import scores_section
 
+        check_format(format)
         of, manifest = self.frames(), self.manifest()
         status = {"study": self.name, "done": int(of.runs["judged"].sum())}
         place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
         drawn = [*self._draw(of, place), *self._write_statistics(of, place)]
-        return write_bundle(place, drawn, scores_section(of, manifest, drawn), manifest)
+        return write_bundle(place, drawn, scores_section(of, manifest, drawn), manifest, format=format)
 
     def manifest(self, **parameters: Any) -> dict[str, Any]:
         """Return what was used: files and hashes, what columns were taken for, scale, parameters, and versions."""
