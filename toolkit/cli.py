@@ -122,6 +122,15 @@ def doctor() -> Summary:
     return examine()
 
 
+@_command(short_help="Make a thesis folder that stands alone.")
+@click.argument("folder", type=_PATH)
+def init(folder: Path) -> Summary:
+    """Make the thesis folder FOLDER: two study files, notebooks, templates, a Makefile, references, README."""
+    from toolkit.thesis_folder import init_folder
+
+    return init_folder(folder)
+
+
 @cli.command()
 def lab() -> None:
     """Open JupyterLab on the notebooks."""
