@@ -76,14 +76,21 @@ def write_atomically(path: Path, content: bytes) -> Path:
 
     What a killed process left in the folder is removed by the next one that writes there.
     """
+    with opened_atomically(path) as stream:
+        stream.write(content)
+    return path
+
+
+@contextlib.contextmanager
+def opened_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """Open what is to be written in pieces as `write_atomically` writes a whole: there at the end, or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent.absolute())
     with _draft(path) as (stream, draft):
-        stream.write(content)
+        yield stream
         stream.flush()
         draft.chmod(0o644)  # mkstemp makes it private; a figure is for the supervisor too
         draft.replace(path)
-    return path
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from bson.errors import BSONError
 from pymongo import InsertOne, ReplaceOne, UpdateOne
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
+from toolkit.files import opened_atomically
 from toolkit.store.calls import calls_beside
 from toolkit.store.connection import Store
 from toolkit.store.documents import (
@@ -99,7 +99,7 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         raise InputError(f"{study}: nothing of this study is in the store; run it first")
     run_ids = [run["run_id"] for run in runs]
     said = store.find_by(Judgement, "run_id", run_ids, only=("call_id", "rubric_hash"))
-    ratings = store.find_where(HumanRating, of_study)
+    ratings = store.find_where(HumanRating, of_study, only=("blob_id", "rubric_hash"))
     leads = {found["call_id"] for found in (*runs, *said)}
     calls = {*(call["_id"] for call in own), *call_ids, *leads, *calls_beside(store, study, leads)}
     versions = {(run["prompt_id"], run["dataset_version"]) for run in runs}
@@ -154,9 +154,8 @@ def pack_archive(
     study: str, parts: Mapping[str, Iterable[Mapping[str, Any]]], path: Path
 ) -> Mapping[str, int]:
     """Write documents into an archive that is whole or not there, and return how many there are of each collection."""
-    buffer = io.BytesIO()
     about: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": VERSION, "parts": {}}
-    with zipfile.ZipFile(buffer, "w") as file:
+    with opened_atomically(path) as target, zipfile.ZipFile(target, "w") as file:
         for name, documents in parts.items():
             digest, count = hashlib.sha256(), 0
             with file.open(_member(f"{name}.jsonl"), "w", force_zip64=True) as stream:
@@ -168,7 +167,6 @@ def pack_archive(
                     count += 1
             about["parts"][name] = {"documents": count, "sha256": digest.hexdigest()}
         file.writestr(_member(CONTENTS), json.dumps(about, indent=1, sort_keys=True))
-    write_atomically(path, buffer.getvalue())
     return {name: part["documents"] for name, part in about["parts"].items()}
 
 
