@@ -42,7 +42,7 @@ from toolkit.store.documents import (
     Settlement,
 )
 from toolkit.store.schema import fault_of
-from toolkit.store.writer import Duplicate
+from toolkit.store.writer import Duplicate, sealed
 from toolkit.words import VERSION
 
 FORMAT: Final = "llm-security-toolkit archive 1"
@@ -406,7 +406,7 @@ def _call(new: _Document, known: _Document) -> _Operation | None:
     if own:
         merged["attempts"] = [*own, *(new.get("attempts") or [])]
         merged["unsure_aud"] = (new.get("unsure_aud") or 0.0) + (known.get("unsure_aud") or 0.0)
-    return ReplaceOne({"_id": new["_id"]}, merged)
+    return ReplaceOne({"_id": new["_id"]}, sealed(merged) if "seal" in merged else merged)
 
 
 def _newest(new: _Document, known: _Document) -> _Operation | None:
