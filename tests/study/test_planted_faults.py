@@ -8,7 +8,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +184,7 @@ IN_STORE: Mapping[str, tuple[str, str, Change, str]] = {
         r"judgement by .*: its run is not in the store",
     ),
     "a run deleted": ("runs", "run", gone, r"run of .*: is missing, and the ledger gives it"),
-    "a run doubled": ("runs", "run", twice, r"run of .*, repeat 0: is there 2 times"),
+    "a run doubled": ("runs", "run", twice, r"run of .*, repeat 0: is there twice"),
     "a run's repeat": ("runs", "run", sets(repeat=7), r"run of .*, repeat 7: the ledger does not give it"),
     "a run's model": (
         "runs",
@@ -273,24 +273,17 @@ IN_STORE: Mapping[str, tuple[str, str, Change, str]] = {
         gone,
         r"judgement by .*: rests on a call that the ledger does not have",
     ),
-    "attempts dropped": ("calls", "judging", sets(attempts=[]), r"call .*: is answered, and has no attempt"),
+    "attempts dropped": (
+        "calls",
+        "judging",
+        sets(attempts=[]),
+        r"call .*: is answered, and lacks its reply, its cost or its attempts",
+    ),
     "a call's moment": (
         "calls",
         "judging",
         sets(created_at=LONG_AGO),
         r"call .*: was changed after it was written",
-    ),
-    "a call after its end": (
-        "calls",
-        "judging",
-        resealed(sets(created_at=lambda at: at + timedelta(days=900))),
-        r"call .*: its moments are not in order",
-    ),
-    "a call's latency": (
-        "calls",
-        "judging",
-        resealed(sets(latency_ms=1e9)),
-        r"call .*: how long it took is not what its last attempt",
     ),
     "a call's model": (
         "calls",

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
@@ -62,22 +62,18 @@ def write_crate(
         "conformsTo": {"@id": _PROFILE},
         "about": {"@id": "./"},
     }
-    graph = [itself, root, terms, *(_entity(path, sums[path.name]) for path in files)]
+    entities = [
+        {
+            **{"@id": path.name, "@type": "File", "name": path.name, "sha256": sums[path.name]},
+            **{"encodingFormat": _TYPES[path.suffix], "contentSize": str(path.stat().st_size)},
+        }
+        for path in files
+    ]
+    graph = [itself, root, terms, *entities]
     text = json.dumps({"@context": _CONTEXT, "@graph": graph}, indent=1, ensure_ascii=False)
     metadata = write_atomically(folder / METADATA, f"{text}\n".encode())
     lines = sorted(f"{digest}  {name}\n" for name, digest in {**sums, METADATA: sum_of(metadata)}.items())
     return [metadata, write_atomically(folder / SUMS, "".join(lines).encode())]
-
-
-def _entity(path: Path, digest: str) -> dict[str, Any]:
-    return {
-        "@id": path.name,
-        "@type": "File",
-        "name": path.name,
-        "encodingFormat": _TYPES[path.suffix],
-        "contentSize": str(path.stat().st_size),
-        "sha256": digest,
-    }
 
 
 def sum_of(path: Path) -> str:
