@@ -100,7 +100,7 @@ def differing_export(folder: Path) -> Iterator[str]:
     for name in sorted({*sums, *there} - {SUMS}):
         if name not in sums:
             yield f"{name}: is no file of the export"
-        elif name not in there:
+        elif not (folder / name).is_file():
             yield f"{name}: is missing"
         elif sum_of(folder / name) != sums[name]:
             yield f"{name}: does not have its sum, so it or its line in {SUMS} was changed"
