@@ -226,11 +226,14 @@ def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
 
 @_command(name="verify", short_help="Hold STUDY against what its ledger gives.")
 @_STUDY
-def verify(study: Study) -> Summary:
+@click.option(
+    "--export", type=_PATH, metavar="DIR", help="Hold a folder that `toolkit export` wrote against it, too."
+)
+def verify(study: Study, export: Path | None) -> Summary:
     """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference."""
     from toolkit.verify import verify_study
 
-    return verify_study(study)
+    return verify_study(study, export)
 
 
 @_command(short_help="Write all frames of STUDY as CSV and Parquet, and its archive.")

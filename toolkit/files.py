@@ -78,14 +78,14 @@ def write_atomically(path: Path, content: bytes) -> Path:
 
     What a killed process left in the folder is removed by the next one that writes there.
     """
-    with written(path) as stream:
+    with opened_atomically(path) as stream:
         stream.write(content)
     return path
 
 
 @contextlib.contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a stream to write a file that is too large to be held whole; it is there once the block has ended."""
+def opened_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """Open what is to be written in pieces as `write_atomically` writes a whole: there at the end, or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent.absolute())
     with _draft(path) as (stream, draft):

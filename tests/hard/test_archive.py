@@ -11,6 +11,7 @@ import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -183,14 +184,15 @@ def test_a_store_that_contradicts_the_archive_is_left_alone(
 def test_people_are_never_overruled(home: Study, away: Study, tmp_path: Path) -> None:
     """A rating that says something else under the same version is refused; a longer round goes on at its end."""
     run = home.store.database["runs"].find_one({})
-    about = {"study": "small", "rater": "anna", "rubric_hash": "r" * 64, "created_at": run["created_at"]}
+    of_rubric = hashlib.sha256(b"{}").hexdigest()
+    about = {"study": "small", "rater": "anna", "rubric_hash": of_rubric, "created_at": run["created_at"]}
     rating = {
         "_id": "a" * 64, "run_id": run["run_id"], "blob_id": run["output_blob_id"], "rubric": "default", "version": 1,
         "scores": {"clarity": 4.0}, "reasons": None, "source": "desk", **about,
     }  # fmt: skip
     round_ = {"_id": "b" * 64, "seed": 1, "size": 3, "run_ids": ["one", "two", "three"], **about}
     stamp = {"updated_at": run["updated_at"]}
-    named = {"_id": "r" * 64, "name": "r", "version": "1", "content": "{}"}
+    named = {"_id": of_rubric, "name": "r", "version": "1", "content": "{}"}
     rubric = {**named, **stamp, "created_at": run["created_at"]}
     source = place(tmp_path / "source")
     bring(archive_of(home), source)
@@ -317,10 +319,12 @@ def test_a_record_that_cannot_be_read_is_one_line(
 
 def test_an_archive_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     """Thirty megabytes of replies are written and read a few at a time."""
-    replies = ({"blob_id": f"{n:064}", "content": f"{n} " * 1500} for n in range(4000))
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    named = sorted((hashlib.sha256((f"{n} " * 1500).encode()).hexdigest(), n) for n in range(4000))
+    replies = ({"blob_id": name, "content": f"{n} " * 1500, "created_at": moment} for name, n in named)
     parts: dict[str, Any] = dict.fromkeys(KEYS, ()) | {"output_blobs": replies}
-    pack_archive("large", parts, tmp_path / "large.zip")
     tracemalloc.start()
+    pack_archive("large", parts, tmp_path / "large.zip")
     archive = check_archive(tmp_path / "large.zip")
     found = sum(len(block) for block in archive.blocks("output_blobs"))
     peak = tracemalloc.get_traced_memory()[1]

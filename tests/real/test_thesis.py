@@ -271,7 +271,10 @@ def test_a_bundle_written_again_has_the_same_bytes_and_leaves_what_is_not_its_ow
     assert not (folder / "tables" / "length.tex").exists()
     assert (folder / "tables" / "length.csv").read_text() == "mine too"
     assert (folder / "notes.txt").exists()
-    assert differing_files(folder) == []
+    assert differing_files(folder) == [
+        "notes.txt: is no file of the bundle",
+        "tables/length.csv: is no file of the bundle",
+    ]
 
 
 def test_a_changed_and_a_missing_file_are_named(whole_bundle: Path, tmp_path: Path) -> None:

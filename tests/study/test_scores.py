@@ -169,7 +169,7 @@ def test_without_judges_there_are_means_and_no_agreement(tmp_path) -> None:
 def test_a_study_goes_out_as_a_log_and_comes_back(study: Study, tmp_path) -> None:
     """The numbers of the log, of the archive and of the study are one."""
     export_study(study, tmp_path)
-    logs = sorted((tmp_path / "inspect").glob("*.json"))
+    logs = sorted(tmp_path.glob("inspect-*.json"))
     runs, judgements = study.runs(), study.judgements()
     for path in logs:
         log = json.loads(path.read_text())

@@ -21,6 +21,7 @@ from toolkit.words import counted
 _NOT_DECIDED: Final = {
     "name": True, "output": True, "dataset": True, "models": True, "judges": True, "concurrency": True,
     "mode": True, "batch_poll_seconds": True, "timeout_seconds": True, "note": True, "limits": True, "budget": True,
+    "license": True,
 }  # fmt: skip
 """How a study is carried out, and what it may cost at most: neither changes what is measured."""
 _JUDGES: Final = ("primary", "secondary", "tertiary", "rubric")

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import pandas as pd
 
-from toolkit.files import written
+from toolkit.files import opened_atomically
 from toolkit.words import DIMENSIONS
 
 _STOPS: Final = {
@@ -39,7 +39,7 @@ def write_inspect_logs(
     said = {str(run): own for run, own in judgements.groupby("run_id", sort=False)}
     for number, (model, own) in enumerate(runs.groupby("model", sort=True)):
         path = folder / f"{_file_name(number, str(model))}.json"
-        with written(path) as stream:
+        with opened_atomically(path) as stream:
             head = json.dumps(_head(study, dataset, str(model), own, judgements), ensure_ascii=False)
             stream.write(head[:-1].encode() + b', "samples": [')
             for place, row in enumerate(own.to_dict("records")):
@@ -55,7 +55,7 @@ def write_inspect_logs(
 
 def _file_name(number: int, model: str) -> str:
     plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in model)
-    return f"{number + 1:02d}-{plain[:60]}"
+    return f"inspect-{number + 1:02d}-{plain[:60]}"
 
 
 def _head(

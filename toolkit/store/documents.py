@@ -199,6 +199,7 @@ class Call(_Changing):
     unsure_aud = me.FloatField(min_value=0)  # attempts that broke after they were sent, at their worst
     inherited_aud = me.FloatField(min_value=0)  # the part of it from before this owner
     failure = me.DictField()
+    seal = me.StringField()  # of a call that is done or failed; those from before have none
     meta = {"collection": "calls", "indexes": [["study", "state"]]}
 
 
@@ -275,6 +276,7 @@ class HumanRating(_Created):
     scores = me.DictField()
     reasons = me.StringField(null=True)
     source = me.StringField(required=True, choices=("desk", "file"))
+    seal = me.StringField()
     meta = {"collection": "human_ratings", "indexes": ["run_id"]}
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report.escape import caption_latex, escape, escape_breaking, label_of
-from toolkit.report.manifest import check_is_of, write_manifest
+from toolkit.report.manifest import DOCUMENT, check_is_of, write_manifest
 from toolkit.report.plots.judge_card import CARD
 from toolkit.report.registry import NAMES
 from toolkit.report.show import LEFT_OUT, alt_text_of
@@ -76,7 +76,7 @@ def write_bundle(
         "methods.txt": methods_text(section),
         "references.bib": bibliography(cited),
         "all_references.bib": bibliography(known_references()),
-        "bundle.tex": templates().get_template("bundle.jinja").render(about),
+        f"{DOCUMENT}.tex": templates().get_template("bundle.jinja").render(about),
     }
     if of_statistics:
         texts["statistics.tex"] = _inputs(folder, of_statistics)
