@@ -3,7 +3,8 @@
 ``address(folder)`` returns the URI of the running server, starting one when there is none. Two locks keep
 it single: a starter holds ``start.lock`` while it looks and starts; the server holds ``server.lock`` for life,
 so no second server can open the same data. The socket is its user's alone: no other account of the machine, and no
-program that reaches loopback, can read or change what is kept. The server ends by itself when nobody has been connected for a while.
+program that reaches loopback, can read or change what is kept. The server ends by itself when nobody has been connected
+for a while.
 """
 
 from __future__ import annotations
