@@ -107,7 +107,7 @@ def _running(folder: Path) -> str | None:
 
 
 def socket_of(folder: Path) -> Path:
-    """Return the socket of a folder's server: in the folder, or where its path is too long, in one of the user's own."""
+    """Return the socket of a folder's server: in it, or where its path is too long, in a folder of the user's own."""
     inside = folder / "server.sock"
     if len(os.fsencode(inside)) <= LONGEST:
         return inside
