@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -127,6 +128,19 @@ def test_a_server_is_on_record_when_it_listens_and_not_before(store_folder: Path
                 client.connect(json.loads((store_folder / "server.json").read_text())["socket"])
         finally:
             server.terminate()
+
+
+def test_a_server_of_a_removed_folder_takes_nothing_from_the_next(store_folder: Path) -> None:
+    """It ends later, and the record that stands there then is not its own."""
+    embedded.address(store_folder, idle_seconds=2)
+    first = json.loads((store_folder / "server.json").read_text())["pid"]
+    shutil.rmtree(store_folder)
+    address = embedded.address(store_folder)
+    wait_for(lambda: not is_alive(first))
+    assert embedded.address(store_folder) == address
+    store = open_store(store_folder)
+    assert store.database["calls"].count_documents({}) == 0
+    store.close()
 
 
 def test_the_socket_and_the_data_are_its_users_alone(store_folder: Path, tmp_path: Path) -> None:

@@ -50,13 +50,13 @@ def address(folder: Path, *, idle_seconds: float = IDLE_SECONDS) -> str:
 
 def revive(folder: Path) -> None:
     """Start a server that died again, at its socket; one that ended by itself took its record with it."""
-    if _record(folder.resolve()) is not None:
+    if read_record(folder.resolve()) is not None:
         address(folder)
 
 
 def stop(folder: Path) -> bool:
     """Ask the embedded server of ``folder`` to end, and return whether there was one."""
-    record = _record(folder.resolve())
+    record = read_record(folder.resolve())
     if record is None or _running(folder.resolve()) is None:
         return False
     os.kill(record["pid"], signal.SIGTERM)
@@ -86,7 +86,8 @@ def _held(path: Path) -> bool:
     return False
 
 
-def _record(folder: Path) -> dict | None:
+def read_record(folder: Path) -> dict | None:
+    """Return where the server of a folder says it is, if one does."""
     try:
         record = json.loads((folder / "server.json").read_text())
     except (FileNotFoundError, ValueError):
@@ -96,7 +97,7 @@ def _record(folder: Path) -> dict | None:
 
 def _running(folder: Path) -> str | None:
     # The lock, not the pid, decides: pids are used again, a lock dies with its holder.
-    record = _record(folder)
+    record = read_record(folder)
     if record is None or not _held(folder / "server.lock"):
         return None
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
@@ -150,7 +151,7 @@ def _start(folder: Path, idle_seconds: float) -> str:
         )
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        record = _record(folder)
+        record = read_record(folder)
         if record and record["pid"] == child.pid and (uri := _running(folder)):
             # Not waited for: the server outlives us on purpose, so silence the destructor's complaint.
             child.returncode = 0

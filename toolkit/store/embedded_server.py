@@ -35,7 +35,7 @@ from nx_27017.utils import convert_neo_to_bson_objectids
 from nx_27017.wire_protocol import MAX_BSON_DOCUMENT_SIZE
 
 from toolkit.errors import StoreError
-from toolkit.store.embedded import IDLE_SECONDS, socket_of
+from toolkit.store.embedded import IDLE_SECONDS, read_record, socket_of
 
 COLLECT_AFTER = 200_000  # new objects
 """How often Python looks for cycles. Documents have none, and at the usual 700 it goes through all of them again and
@@ -171,7 +171,10 @@ async def _serve(folder: Path, handler: Handler, idle_seconds: float) -> None:
             server.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await server
-    (folder / "server.json").unlink(missing_ok=True)  # ended, and not died: nobody starts it again unasked
+    # Ended, and not died: nobody starts it again unasked. Where the folder was removed and made anew meanwhile, the
+    # record there is that of another server.
+    if (read_record(folder) or {}).get("pid") == os.getpid():
+        (folder / "server.json").unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
