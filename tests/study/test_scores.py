@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from pydantic import ValidationError
 
 from toolkit import Scores, Study
 from toolkit.analyses import QUESTIONS
@@ -15,6 +16,7 @@ from toolkit.cli import cli
 from toolkit.errors import InputError, NotAnswerable
 from toolkit.export import export_study
 from toolkit.stats.agreement.reliability import reliability
+from toolkit.study_file import StudyFile
 
 
 def ratings(
@@ -206,3 +208,12 @@ def test_the_command_says_what_it_took_before_it_writes(tmp_path) -> None:
     assert any(path.endswith("icc_forest.pdf") for path in told["files"])
     wrong = CliRunner().invoke(cli, [*call[:2], "--column", "doc"], standalone_mode=False)
     assert "write it as OURS=THEIRS" in str(wrong.exception)
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "x" * 81, "a\0b", "a b"])
+def test_a_name_is_a_file_name_and_nothing_else(name) -> None:
+    """A study's, too."""
+    with pytest.raises(InputError, match="name them by letters"):
+        Scores(ratings(), name=name)
+    with pytest.raises(ValidationError):
+        StudyFile(name=name, models=("gpt-4o",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property, wraps
 from pathlib import Path
@@ -22,6 +23,7 @@ R = TypeVar("R")
 _JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_altman")
 _LENGTHS: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
 _OWN: Final = ("required_elements", "focus")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _SUFFIXES: Final = frozenset({".csv", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
 
 
@@ -81,6 +83,8 @@ class Scores:
         from toolkit.scores.columns import checked_rows, scale_of, take_columns
         from toolkit.scores.frames import frames_of
 
+        if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
+            raise InputError(f"scores {name!r}: name them by letters, digits, '.', '-' and '_', 80 at most")
         rows, self.taken = take_columns(frame, columns or {}, name)
         checked = checked_rows(rows, name)
         if checked["score"].isna().all():
@@ -385,4 +389,7 @@ def _plain(path: Path) -> str:
     stem = path.name
     while Path(stem).suffix.lower() in _SUFFIXES:
         stem = Path(stem).stem
-    return "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in stem).strip("_") or "scores"
+    return (
+        "".join(sign if sign.isalnum() and sign.isascii() else "_" for sign in stem).strip("_")[:80]
+        or "scores"
+    )

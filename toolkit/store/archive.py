@@ -199,6 +199,10 @@ def check_archive(path: Path) -> Archive:
                 )
         if len(set(file.namelist())) < len(file.namelist()):
             raise ValueError("a part is in it twice")
+        if lost := [
+            name for name in KEYS if name not in about["parts"] and f"{name}.jsonl" in file.namelist()
+        ]:
+            raise ValueError(f"{lost[0]}.jsonl is in it and not among its parts")
         there = [name for name in KEYS if name not in _SINCE or name in about["parts"]]
         sums = {name: str(about["parts"][name]["sha256"]) for name in there}
         study, counts, whole = str(about["study"]), dict.fromkeys(KEYS, 0), _Whole(str(about["study"]))
