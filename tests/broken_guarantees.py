@@ -178,6 +178,20 @@ MUTATIONS = (
         "",
         f"{GATEWAY}test_the_same_repeat_is_asked_once_and_another_repeat_again",
     ),
+    Mutation(
+        "an archive is checked before it is written",
+        "toolkit/store/archive.py",
+        "fault_of(_PARTS[name][0], document) or ",
+        "",
+        "tests/hard/test_archive_fuzz.py::test_no_damaged_archive_is_imported_by_half[some]",
+    ),
+    Mutation(
+        "an edit of the ledger is seen",
+        "toolkit/runs/audit.py",
+        "if not is_as_sealed(call):",
+        "if False:",
+        "tests/study/test_planted_faults.py::test_a_fault_in_the_store_is_named[a raw reply altered]",
+    ),
 )
 
 

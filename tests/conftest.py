@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ from stub_server import StubServer
 from stub_study import plain, stub_study
 
 from toolkit.cli import main
-from toolkit.store import embedded
+from toolkit.store import connection, embedded
 from toolkit.store.connection import Store, open_store
 from toolkit.study import Study
 
@@ -46,11 +48,23 @@ def store_folder(tmp_path: Path) -> Iterator[Path]:
     embedded.stop(folder)
 
 
-@pytest.fixture
-def store(store_folder: Path) -> Iterator[Store]:
-    """An open embedded store, spoken to over the wire."""
-    opened = open_store(store_folder)
+SERVERS = os.environ.get("TOOLKIT_TEST_MONGODB_URIS", "").split()
+"""Servers besides the embedded one that the storage tests are run against."""
+
+
+@pytest.fixture(params=[None, *SERVERS] if SERVERS else None)
+def store(
+    request: pytest.FixtureRequest, store_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Store]:
+    """An open store, spoken to over the wire: the embedded one, and a database of its own on every other server."""
+    if (uri := getattr(request, "param", None)) is None:
+        opened = open_store(store_folder)
+    else:
+        monkeypatch.setattr(connection, "DATABASE", f"toolkit_test_{uuid.uuid4().hex[:12]}")
+        opened = Store(uri, None)
     yield opened
+    if uri is not None:
+        opened.database.client.drop_database(opened.database.name)
     opened.close()
 
 

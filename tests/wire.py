@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Callable
 from typing import Any, Self
+from urllib.parse import unquote_plus
 
 import bson
 
@@ -29,7 +30,7 @@ class Wire:
     Parameters
     ----------
     uri
-        The store behind it, as ``mongodb://host:port``.
+        The store behind it, by its socket.
     change
         What becomes of a reply before it goes home, from the command and the reply; may take its time.
     note
@@ -43,8 +44,7 @@ class Wire:
         change: Callable[[Told, Told], Told] = _as_it_is,
         note: Callable[[Told, Told], None] = lambda command, reply: None,
     ) -> None:
-        host, port = uri.removeprefix("mongodb://").split(":")
-        self._behind = host, int(port)
+        self._behind = unquote_plus(uri.removeprefix("mongodb://"))
         self._change, self._note = change, note
         self._ends: list[socket.socket] = []
 
@@ -68,7 +68,8 @@ class Wire:
         with contextlib.suppress(OSError):  # closed
             while True:
                 near, _ = self._listening.accept()
-                far = socket.create_connection(self._behind)
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(self._behind)
                 self._ends += [near, far]
                 threading.Thread(target=self._carry, args=(near, far), daemon=True).start()
 

@@ -14,6 +14,7 @@ from toolkit.words import VERSION as __version__
 
 _FROM: Final = {
     "study": "Study",
+    "scores.scores": "Scores",
     "errors": "ToolkitError",
     "report.show": "need_results need_whole print_text result say show_figure",
     "report.tables": "reliability_table",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from toolkit import stats
+from toolkit.errors import NotAnswerable
+from toolkit.words import DIMENSIONS, SCALE, on_scale
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,11 +47,40 @@ def _once(analysis: Callable[P, R]) -> Callable[P, R]:
         of, *values = bound.arguments.values()
         key = (analysis.__name__, *values)
         if key not in of.made:
-            of.made[key] = analysis(*args, **kwargs)
+            if why := of.unanswerable.get(analysis.__name__):
+                raise NotAnswerable(QUESTIONS[analysis.__name__], why)
+            with on_scale(of.scale):
+                of.made[key] = analysis(*args, **kwargs)
         found: R = of.made[key]
         return found
 
     return kept
+
+
+QUESTIONS: Final = {
+    "reliability": "Agreement of the judges",
+    "generalizability": "Variance components and generalizability",
+    "length": "Prompt length, compared within bases",
+    "length_bias": "Reply length and score",
+    "mixed_model": "Length, scenario and model together",
+    "pareto": "Quality and cost",
+    "missing": "What is missing",
+    "ceiling": "Scores at the ends of the scale",
+    "power": "What this study can tell apart",
+    "compare_models": "Models, compared in pairs within prompts",
+    "required_elements": "Required elements, and the rubric held against them",
+    "focus": "Focus sentence prompting, on against off",
+    "calibration": "Judges held against people",
+    "dimension_profile": "Profile of the dimensions",
+    "length_by_model": "Prompt length, of each model by itself",
+    "judge_cards": "Cards of the judges",
+    "bland_altman": "Bland-Altman plots of the judges",
+}
+"""What can be asked of scores: the names of analyses and their titles, in the order of the bundle."""
+_TOLD_AS: Final = {
+    "pareto": "cost_quality", "compare_models": "models", "required_elements": "elements",
+}  # fmt: skip
+_IN_BUNDLE: Final = tuple(QUESTIONS)[:13]
 
 
 class Analyses:
@@ -68,6 +99,10 @@ class Analyses:
         As in ``[analysis]`` of the study file.
     related
         Names of the models under test that share a family with the judge of each role.
+    dimensions, scale
+        Columns of scores besides the composite, and the ends of their scale: those of the rubric by default.
+    unanswerable
+        Analyses that these frames do not allow, by name, with the reason.
     """
 
     def __init__(
@@ -84,6 +119,9 @@ class Analyses:
         primary: str | None = None,
         ceiling_share: float = 0.3,
         related: Mapping[str, Collection[str]] | None = None,
+        dimensions: Sequence[str] = DIMENSIONS,
+        scale: tuple[float, float] = SCALE,
+        unanswerable: Mapping[str, str] | None = None,
     ) -> None:
         self._frames = {
             "runs": runs, "judgements": judgements, "human": human, "judged_otherwise": judged_otherwise,
@@ -95,6 +133,9 @@ class Analyses:
         self.primary = primary
         self.ceiling_share = ceiling_share
         self.related = related
+        self.dimensions = tuple(dimensions)
+        self.scale = scale
+        self.unanswerable = unanswerable or {}
         self.made: dict[tuple[Any, ...], Any] = {}
 
     @cached_property
@@ -127,12 +168,16 @@ class Analyses:
         """One row a run and judge, repeats of a judgement averaged first."""
         from toolkit.store.frames import judge_means
 
-        return judge_means(self.judgements)
+        return judge_means(self.judgements, self.dimensions)
 
     @cached_property
     def is_judged(self) -> bool:
         """Whether any run has a score."""
         return bool(len(self.runs)) and bool(self.runs["judged"].any())
+
+    def answers(self, *questions: str) -> bool:
+        """Return whether these frames can answer all of some questions."""
+        return self.unanswerable.keys().isdisjoint(questions)
 
     def read(self) -> Self:
         """Read every frame now, so that all show the study at one time."""
@@ -158,8 +203,8 @@ class Analyses:
         """
         from toolkit.store.frames import ratings_frame, repeats_frame
 
-        judgements = self.judgements
-        return stats.reliability(ratings_frame(judgements), repeats_frame(judgements))
+        given = (self.judgements, self.dimensions)
+        return stats.reliability(ratings_frame(*given), repeats_frame(*given))
 
     @_once
     def required_elements(self) -> RequiredElements:
@@ -170,9 +215,8 @@ class Analyses:
     def bland_altman(self) -> Mapping[tuple[str, str], BlandAltman]:
         """Return bias and limits of agreement of each pair of judges, of the composite."""
         from toolkit.stats.agreement.bland_altman import bland_altman_between_judges
-        from toolkit.words import SCALE
 
-        return bland_altman_between_judges(self.reliability().matrices["composite"], SCALE)
+        return bland_altman_between_judges(self.reliability().matrices["composite"], self.scale)
 
     @_once
     def judge_cards(self) -> tuple[JudgeCard, ...]:
@@ -303,7 +347,7 @@ class Analyses:
     @_once
     def dimension_profile(self) -> DimensionProfile:
         """Return the mean of every dimension, of each model at each prompt length."""
-        return stats.dimension_profile(self.runs)
+        return stats.dimension_profile(self.runs, self.dimensions)
 
     @_once
     def length_bias(self, score: str = "composite") -> LengthBias:
@@ -411,26 +455,11 @@ class Analyses:
         """
         if not self.is_judged:
             return {}
-        found: dict[str, tuple[str, Any]] = {
-            "reliability": ("Agreement of the judges", self.reliability()),
-            "generalizability": ("Variance components and generalizability", self.generalizability()),
-            "length": ("Prompt length, compared within bases", self.length()),
-            "length_bias": ("Reply length and score", self.length_bias()),
-            "mixed_model": ("Length, scenario and model together", self.mixed_model()),
-            "cost_quality": ("Quality and cost", self.pareto()),
-            "missing": ("What is missing", self.missing()),
-            "ceiling": ("Scores at the ends of the scale", self.ceiling()),
-            "power": ("What this study can tell apart", self.power()),
+        there = {
+            "compare_models": self.runs["model"].nunique() > 1,
+            "required_elements": len(self.elements) > 0,
+            "focus": len(self.judged_otherwise) > 0,
+            "calibration": len(self.human) > 0,
         }
-        if self.runs["model"].nunique() > 1:
-            found["models"] = ("Models, compared in pairs within prompts", self.compare_models())
-        if len(self.elements):
-            found["elements"] = (
-                "Required elements, and the rubric held against them",
-                self.required_elements(),
-            )
-        if len(self.judged_otherwise):
-            found["focus"] = ("Focus sentence prompting, on against off", self.focus())
-        if len(self.human):
-            found["calibration"] = ("Judges held against people", self.calibration())
-        return found
+        names = (name for name in _IN_BUNDLE if there.get(name, True) and name not in self.unanswerable)
+        return {_TOLD_AS.get(name, name): (QUESTIONS[name], getattr(self, name)()) for name in names}

@@ -40,6 +40,13 @@ def _read_study(ctx: click.Context, param: click.Parameter, path: str) -> Study:
 
 
 _STUDY = click.argument("study", callback=_read_study)
+_FORMAT = click.option(
+    "--format",
+    default="latex",
+    show_default=True,
+    type=click.Choice(("latex", "docx", "md")),
+    help="Of the bundle: a document for Word, or in Markdown, besides.",
+)
 _YES = click.option("--yes", is_flag=True, help="Spend beyond budget.confirm_above_aud without being asked.")
 _JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON object on standard output.")
 
@@ -115,6 +122,15 @@ def doctor() -> Summary:
     return examine()
 
 
+@_command(short_help="Make a thesis folder that stands alone.")
+@click.argument("folder", type=_PATH)
+def init(folder: Path) -> Summary:
+    """Make the thesis folder FOLDER: two study files, notebooks, templates, a Makefile, references, README."""
+    from toolkit.thesis_folder import init_folder
+
+    return init_folder(folder)
+
+
 @cli.command()
 def lab() -> None:
     """Open JupyterLab on the notebooks."""
@@ -186,20 +202,38 @@ def settle(study: Study, billed: bool, note: str) -> Summary:
     metavar="[DIR]",
     help="Write the thesis bundle, which compiles as it is: into DIR, or bundle/ in the output folder.",
 )
-def figures(study: Study, bundle: str | None) -> Summary:
+@_FORMAT
+def figures(study: Study, bundle: str | None, format: str) -> Summary:
     """Write every figure and table of STUDY into its output folder."""
-    files = study.figures() if bundle is None else study.bundle(bundle or None)
+    if bundle is None and format != "latex":
+        raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
+    files = study.figures() if bundle is None else study.bundle(bundle or None, format)
     paths = [str(path) for path in files]
     return Summary({"files": paths}, "\n".join(paths))
 
 
+@_command(short_help="Write the plan of STUDY on one page, for a supervisor.")
+@_STUDY
+@click.option("--pilot", type=str, metavar="STUDY", help="Study file of a pilot, for the power.")
+@click.option("--out", type=_PATH, metavar="FILE.md", help="registration.md in the output folder by default.")
+def register(study: Study, pilot: str | None, out: Path | None) -> Summary:
+    """Write what STUDY decides beforehand as one page: design, contrast, margin, power, and what changed since."""
+    from toolkit.registration import register
+    from toolkit.study import Study
+
+    return register(study, Study.load(pilot) if pilot else None, out)
+
+
 @_command(name="verify", short_help="Hold STUDY against what its ledger gives.")
 @_STUDY
-def verify(study: Study) -> Summary:
+@click.option(
+    "--export", type=_PATH, metavar="DIR", help="Hold a folder that `toolkit export` wrote against it, too."
+)
+def verify(study: Study, export: Path | None) -> Summary:
     """Make runs, judgements, figures and bundle of STUDY again from its ledger and name every difference."""
     from toolkit.verify import verify_study
 
-    return verify_study(study)
+    return verify_study(study, export)
 
 
 @_command(short_help="Write all frames of STUDY as CSV and Parquet, and its archive.")
@@ -231,6 +265,33 @@ def import_(archive: Path, into: Path) -> Summary:
     from toolkit.export import import_archive
 
     return import_archive(archive, into)
+
+
+@_command(short_help="Analyse anybody's scores: tables, logs of other tools.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
+@click.option("--column", "columns", multiple=True, metavar="OURS=THEIRS", help="What a column is: item=doc.")
+@click.option("--scale", nargs=2, type=float, metavar="LOW HIGH", help="Ends of the scale of the scores.")
+@click.option("--metric", help="Metric of lm-eval or scorer of inspect_ai; the first, and all, by default.")
+@click.option("--name", help="Of these scores; that of FILE by default.")
+@click.option("--out", type=_PATH, metavar="DIR", help="results/NAME by default.")
+@click.option("--bundle", is_flag=True, help="Write the thesis bundle, not figures and tables alone.")
+@_FORMAT
+def analyse(
+    files: tuple[Path, ...], columns: tuple[str, ...], bundle: bool, format: str, **options: Any
+) -> Iterator[Summary]:
+    """Say what each column of FILE was taken for and which questions it can answer; then write figures and tables.
+
+    FILE is a CSV, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval, results of promptfoo
+    (.json) or an archive of `toolkit export`. Several are put one under the other.
+    """
+    from toolkit.scores.scores import Scores, column_names
+
+    if format != "latex" and not bundle:
+        raise click.UsageError(f"--format {format} is of a bundle; add --bundle")
+    scores = Scores.load(*files, columns=column_names(columns), output=options.pop("out"), **options)
+    yield scores.summary()
+    paths = [str(path) for path in (scores.bundle(format=format) if bundle else scores.figures())]
+    yield Summary({**scores.summary().fields, "files": paths}, "\n".join(paths))
 
 
 @_command(short_help="ICC, alpha and Pearson of a file of ratings.")

@@ -10,7 +10,7 @@ from typing import Final
 import pandas as pd
 
 from toolkit.batch import run_templates
-from toolkit.errors import InputError
+from toolkit.files import workspace
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.words import Summary
@@ -22,9 +22,7 @@ TEMPLATES = ("run_study", "judge_reliability", "prompt_length")
 def run_demo(*, limit: int | None = None, progress: bool = True) -> Summary:
     """Run the demo study and everything that follows from it."""
     started = time.monotonic()
-    templates = Path(__file__).resolve().parent.parent / "templates"
-    if not (templates / "demo.toml").is_file():
-        raise InputError(f"{templates}: no demo study here; run the demo from a clone of the project")
+    templates = workspace() / "templates"
     study = Study.load(templates / "demo.toml")
     size = f"{len(study.plan.runs)} runs, {len(study.plan.judges)} judges"
     _say(f"study {study.name}: {size}; asking what is missing")

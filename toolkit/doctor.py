@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from toolkit.errors import ToolkitError
+from toolkit.files import workspace
 from toolkit.words import Summary
 
 
@@ -97,8 +98,7 @@ _LOOKS: dict[str, Callable[[], str]] = {"store": _store, "tokens": _tokens, "dem
 
 def open_lab() -> None:
     """Become JupyterLab on copies of the notebooks: a signal that ends this process ends it."""
-    root = Path(__file__).resolve().parent.parent
-    folder = root if (root / "notebooks").is_dir() else Path.cwd()
+    folder = workspace()
     command = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={folder}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         command.append("--allow-root")  # whoever is root in a container has no other account to use

@@ -20,6 +20,14 @@ class InputError(ToolkitError):
     """A file, a value or a table the user handed in cannot be used as it is."""
 
 
+class NotAnswerable(InputError):
+    """The scores in hand lack what a question needs; ``why`` says what."""
+
+    def __init__(self, question: str, why: str) -> None:
+        super().__init__(f"{question}: {why}")
+        self.why = why
+
+
 class StudyError(InputError):
     """A study file holds an unknown key, an unknown model or a value out of range."""
 

@@ -1,8 +1,7 @@
-"""Everything a study found as files: tidy frames, the data dictionary, its records as an archive, the manifest."""
+"""Everything a study found as files: tidy frames, the data dictionary, its records as an archive, an RO-Crate."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.plan import STORE
+from toolkit.scores.inspect_log import write_inspect_logs
 from toolkit.store.archive import add_archive, check_archive, write_archive
 from toolkit.store.connection import open_store
+from toolkit.store.crate import write_crate
 from toolkit.store.dictionary import KINDS, dictionary_text
 from toolkit.store.frame_files import FORMATS, save_frame
 from toolkit.words import Summary
@@ -24,26 +25,32 @@ ARCHIVE: Final = "archive.zip"
 
 
 def export_study(study: Study, folder: Path | str) -> Summary:
-    """Write every frame and all records of a study into a folder, with a manifest that holds their SHA-256."""
+    """Write every frame and all records of a study into a folder, as an RO-Crate with the SHA-256 of its files."""
     place = Path(folder)
     if place.exists() and not place.is_dir():
         raise InputError(f"{place}: is a file; name a folder to export study {study.name} into")
-    one_shot = study.plan.test.name == "one_shot"
-    frames = {kind: getattr(study, kind)() for kind in KINDS if one_shot or kind not in ONE_SHOT_ONLY}
+    calls = study.calls()
     # First: where nothing was asked it says so, before there is a folder full of empty tables.
-    write_archive(study.store, study.name, place / ARCHIVE, call_ids=frames["calls"]["call_id"])
-    paths = [place / ARCHIVE]
-    paths += [
-        save_frame(frame, place / f"{kind}{suffix}", kind)
-        for kind, frame in frames.items()
-        for suffix in FORMATS
-    ]
+    write_archive(study.store, study.name, place / ARCHIVE, call_ids=calls["call_id"])
+    published = f"{calls['created_at'].max():%Y-%m-%d}"
+    del calls
+    paths, rows = [place / ARCHIVE], {}
+    for kind in KINDS:
+        if kind in ONE_SHOT_ONLY and study.plan.test.name != "one_shot":
+            continue
+        frame = getattr(study, kind)()  # one after the other, so that one is in memory
+        rows[kind] = len(frame)
+        paths += [save_frame(frame, place / f"{kind}{suffix}", kind) for suffix in FORMATS]
+    if study.plan.test.judged:
+        texts = {run.prompt.prompt_id: run.prompt.text for run in study.plan.runs}
+        shown = study.runs(replies=True), study.judgements(), texts
+        paths += write_inspect_logs(place, study.name, study.plan.dataset.version, *shown)
     paths.append(write_atomically(place / "data_dictionary.md", dictionary_text().encode()))
-    rows = {kind: len(frame) for kind, frame in frames.items()}
-    sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-    manifest = {**study.manifest(), "rows": rows, "sha256": sums}
-    text = json.dumps(manifest, indent=1, ensure_ascii=False, default=str)
+    text = json.dumps({**study.manifest(), "rows": rows}, indent=1, ensure_ascii=False, default=str)
     paths.append(write_atomically(place / "manifest.json", f"{text}\n".encode()))
+    said = f"Runs, judgements and calls of study {study.name}, dataset {study.plan.dataset.version}. {study.note}"
+    about = {"name": study.name, "description": said.strip(), "datePublished": published}
+    paths += write_crate(place, paths, about, study.file.license)
     lines = [f"{count:>8} {kind}" for kind, count in rows.items()]
     fields: dict[str, Any] = {"study": study.name, "rows": rows, "files": [str(path) for path in paths]}
     return Summary(fields, "\n".join([*lines, f"{len(paths)} files in {place}"]))

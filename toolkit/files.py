@@ -16,10 +16,12 @@ import io
 import json
 import os
 import re
+import shutil
 import tempfile
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator
+from importlib.metadata import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import IO, Annotated, Any, TypeVar
@@ -76,14 +78,21 @@ def write_atomically(path: Path, content: bytes) -> Path:
 
     What a killed process left in the folder is removed by the next one that writes there.
     """
+    with opened_atomically(path) as stream:
+        stream.write(content)
+    return path
+
+
+@contextlib.contextmanager
+def opened_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """Open what is to be written in pieces as `write_atomically` writes a whole: there at the end, or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _sweep(path.parent.absolute())
     with _draft(path) as (stream, draft):
-        stream.write(content)
+        yield stream
         stream.flush()
         draft.chmod(0o644)  # mkstemp makes it private; a figure is for the supervisor too
         draft.replace(path)
-    return path
 
 
 @contextlib.contextmanager
@@ -108,6 +117,33 @@ def _sweep(folder: Path) -> None:
     for draft in left(folder, rf"\..+\.{mark()}-[a-z0-9_]{{8}}"):
         with contextlib.suppress(OSError):  # whoever writes has no part in it
             draft.unlink()
+
+
+def shipped(name: str) -> Path:
+    """Return a folder that ships beside the package: of the source tree, or of what a wheel installed."""
+    beside = Path(__file__).resolve().parent.parent / name
+    if (beside.parent / "pyproject.toml").is_file():
+        return beside
+    for path in files("llm-security-toolkit") or ():
+        if path.parts[-3:-1] == ("llm-security-toolkit", name) and Path(str(path.locate())).is_file():
+            return Path(str(path.locate())).resolve().parent
+    raise InputError(f"{name}: this installation of the toolkit has none; install its wheel again")
+
+
+def workspace() -> Path:
+    """Return the folder that templates, notebooks and results of the shipped studies are in.
+
+    The current folder where it has templates, else the source tree; of an installed wheel the current folder, where the
+    templates are copied to.
+    """
+    here, templates = Path.cwd(), shipped("templates")
+    if (here / "templates" / "demo.toml").is_file():
+        return here
+    if (templates.parent / "pyproject.toml").is_file():
+        return templates.parent
+    for folder in (templates, shipped("notebooks")):
+        shutil.copytree(folder, here / folder.name, dirs_exist_ok=True)
+    return here
 
 
 def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> dict[str, Any]:

@@ -20,6 +20,7 @@ from toolkit.models.registry import open_batch_client
 from toolkit.plan import Plan, PlannedRun
 from toolkit.runs.batches import BatchDesk
 from toolkit.runs.budget import budget_left
+from toolkit.runs.decisions import keep_decision
 from toolkit.runs.estimate import refuse_keyless, refuse_unreachable
 from toolkit.runs.execution import IN_ORDER_UP_TO, each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
@@ -125,6 +126,8 @@ def run_plan(
         if plan.test.judged:
             rubric = plan.rubric
             store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)
+        if not replay:
+            keep_decision(plan, store)
         desk = None
         if plan.study.mode == "batch" and not replay:
             client, poll = partial(open_batch_client, folder=plan.folder), plan.study.batch_poll_seconds

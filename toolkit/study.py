@@ -1,14 +1,15 @@
-"""`Study`: what a notebook holds in hand. Every method is one call of a function that stands elsewhere."""
+"""`Study`: scores and the running that gives them. Every method is one call of a function that stands elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cached_property, wraps
+from collections.abc import Collection, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from toolkit.analyses import Analyses
 from toolkit.plan import Plan, make_plan
+from toolkit.scores.scores import Scores
 from toolkit.study_file import StudyFile, load_study_file
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from toolkit.measure import Annotated, Outcome
     from toolkit.prompt_test import MeasuredTestItem
+    from toolkit.report.figure import About
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
@@ -25,22 +27,8 @@ if TYPE_CHECKING:
     from toolkit.viewer.app import Viewer
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def _of_frames(analysis: Callable[Concatenate[Analyses, P], R]) -> Callable[Concatenate[Study, P], R]:
-    """Return the method of a study that makes an analysis of its frames as they are now."""
-
-    @wraps(analysis)
-    def of_study(self: Study, *args: P.args, **kwargs: P.kwargs) -> R:
-        return analysis(self.frames(), *args, **kwargs)
-
-    return of_study
-
-
-class Study:
-    """A study in hand: estimate it, run it, look at it, analyse it.
+class Study(Scores):
+    """A study in hand: estimate it, run it, look at it; analyse it as any `Scores`.
 
     Parameters
     ----------
@@ -60,7 +48,7 @@ class Study:
         self.path = path
 
     @classmethod
-    def load(cls, path: str | Path) -> Study:
+    def load(cls, path: str | Path) -> Study:  # type: ignore[override]
         """Read and check a study file; raises ``StudyError`` in one line when something is wrong with it."""
         return cls(*load_study_file(path))
 
@@ -251,6 +239,19 @@ class Study:
 
         return human_frame(self.store, self.runs(), self.plan.rubric.digest)
 
+    def deviations(self) -> pd.DataFrame:
+        """Return one row for each thing changed after the first reply: at, what, before, after.
+
+        ``at`` is when the study was first started with the change, missing where it stands in the study file only.
+        Empty where nothing was changed, and where the first replies are older than what is kept; then
+        ``attrs["decided"]``, the time of the decision, is None.
+        """
+        from toolkit.runs.decisions import decisions_of
+
+        found = decisions_of(self.plan, self.store)
+        found.changes.attrs["decided"] = found.at
+        return found.changes
+
     def elements(self) -> pd.DataFrame:
         """Return one row a run and judge that looked for the required elements (`toolkit judges elements`)."""
         from toolkit.judges.elements import DIGEST
@@ -288,23 +289,6 @@ class Study:
             ceiling_share=held.ceiling_share,
             related={role: judge.related for role, judge in self.plan.judges.items()},
         )
-
-    reliability = _of_frames(Analyses.reliability)
-    required_elements = _of_frames(Analyses.required_elements)
-    generalizability = _of_frames(Analyses.generalizability)
-    length = _of_frames(Analyses.length)
-    length_by_model = _of_frames(Analyses.length_by_model)
-    compare_models = _of_frames(Analyses.compare_models)
-    focus = _of_frames(Analyses.focus)
-    dimension_profile = _of_frames(Analyses.dimension_profile)
-    length_bias = _of_frames(Analyses.length_bias)
-    mixed_model = _of_frames(Analyses.mixed_model)
-    pareto = _of_frames(Analyses.pareto)
-    missing = _of_frames(Analyses.missing)
-    ceiling = _of_frames(Analyses.ceiling)
-    calibration = _of_frames(Analyses.calibration)
-    power = _of_frames(Analyses.power)
-    analyses = _of_frames(Analyses.analyses)
 
     def sequential(self, target_width: float | None = None) -> Sequential:
         """Return what the bases asked say of the models on the whole dataset, with intervals that allow stopping.
@@ -486,45 +470,25 @@ class Study:
                 return prompt.text
         raise InputError(f"prompt {prompt_id!r}: not in dataset {self.plan.dataset.version}")
 
-    def figures(self, folder: Path | str | None = None, only: Collection[str] = ()) -> list[Path]:
-        """Write every figure and table that the study can give, show the figures, and return the paths.
-
-        Parameters
-        ----------
-        folder
-            Gets ``figures/`` and ``tables/``; the output folder of the study by default.
-        only
-            Names of figures of a judged study, e.g. ``["quality_by_length"]``: these alone are calculated and written.
-        """
-        from toolkit.report.show import Files
-
-        return Files(self._draw(self.frames(), Path(folder) if folder is not None else self.output, only))
-
     def _draw(self, of: Analyses, folder: Path, only: Collection[str] = ()) -> list[Path]:
         if not self.plan.test.judged:
             return self._test_figures(folder)
+        return super()._draw(of, folder, only)
+
+    def _about(self, of: Analyses) -> About:
         from toolkit.report.figure import about_study
-        from toolkit.report.registry import write_figures
 
-        return write_figures(of.read(), about_study(of, self.plan), folder, only)
+        return about_study(of, self.plan)
 
-    def statistics(self, folder: Path | str | None = None) -> list[Path]:
-        """Write every statistic of the study as a table and as a sentence, and return the paths."""
-        return self._write_statistics(self.frames(), Path(folder) if folder is not None else self.output)
-
-    def _write_statistics(self, of: Analyses, folder: Path) -> list[Path]:
-        from toolkit.report.figure import about_study
-        from toolkit.report.registry import write_statistics
-
-        return write_statistics(of.read().analyses(), about_study(of, self.plan), folder)
-
-    def bundle(self, folder: Path | str | None = None) -> list[Path]:
+    def bundle(self, folder: Path | str | None = None, format: str = "latex") -> list[Path]:
         """Write the thesis bundle: figures, tables, methods, references and a document that compiles as it is.
 
         Parameters
         ----------
         folder
             Where; ``bundle/`` in the study's output folder by default.
+        format
+            ``docx`` or ``md`` write a document for Word, or in Markdown, besides: needs ``toolkit[word]``.
 
         Returns
         -------
@@ -537,16 +501,23 @@ class Study:
             When no run has succeeded yet, or the folder holds the bundle of another study, or something else under the
             names of the bundle.
         """
+        from toolkit.files import write_atomically
+        from toolkit.report.figure import csv_bytes
         from toolkit.report.thesis.bundle import bundle_place, write_bundle
+        from toolkit.report.thesis.document import check_format
         from toolkit.report.thesis.methods import methods_section, what_was_done
 
+        check_format(format)
         status, of, manifest = self.status(), self.frames(), self.manifest()
         place = bundle_place(Path(folder) if folder is not None else self.output / "bundle", status)
         drawn = self._draw(of, place)
         if self.plan.test.judged and of.is_judged:
             drawn += self._write_statistics(of, place)
         done = what_was_done(self.plan, self.store, of, status, manifest, drawn)
-        return write_bundle(place, drawn, methods_section(done), manifest)
+        if done.decisions and done.decisions.at:
+            changes = csv_bytes(done.decisions.changes)
+            drawn.append(write_atomically(place / "deviations.csv", changes))
+        return write_bundle(place, drawn, methods_section(done), manifest, format=format)
 
     def _test_figures(self, folder: Path) -> list[Path]:
         from toolkit.measure import results_of

@@ -207,6 +207,7 @@ class StudyFile(_Strict):
     timeout_seconds: float | None = Field(None, gt=0)
     output: Path | None = None
     note: str = ""
+    license: str | None = Field(None, pattern=r"^(https?://\S+|[A-Za-z0-9.+-]+)$")
     replies: Replies = Replies()
     limits: Mapping[Provider, Limit] = Field(default_factory=dict)
     sampling: Sampling = Sampling()

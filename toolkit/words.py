@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +22,8 @@ DIMENSIONS: Final = (
     "clarity",
 )
 SCALE: Final = (0.0, 5.0)
+"""Of the rubric's scores."""
+_scale: ContextVar[tuple[float, float]] = ContextVar("scale", default=SCALE)
 SCENARIOS: Final = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
 LENGTH_BINS: Final = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}
 """Inclusive token ranges of the three prompt lengths (seed 002, section 1.2)."""
@@ -28,6 +32,26 @@ JUDGE_ROLES: Final = ("primary", "secondary", "tertiary")
 _SINGULAR: Final = {"categories": "category", "people": "person", "replies": "reply", "studies": "study"}
 _VERBS: Final = {"are": "is", "were": "was", "have": "has", "lack": "lacks"}
 _VERB: Final = re.compile(rf"\b({'|'.join(_VERBS)})\b")
+
+
+def scale() -> tuple[float, float]:
+    """Return the ends of the scale of the scores in hand: the rubric's, or that of somebody else's scores."""
+    return _scale.get()
+
+
+def scale_words(between: str = " to ") -> str:
+    """Return the ends of the scale in words."""
+    return f"{scale()[0]:g}{between}{scale()[1]:g}"
+
+
+@contextmanager
+def on_scale(ends: tuple[float, float]) -> Iterator[None]:
+    """Calculate and draw on another scale: every number of one set of scores has the same one, as it has one unit."""
+    before = _scale.set(ends)
+    try:
+        yield
+    finally:
+        _scale.reset(before)
 
 
 def counted(number: int, plural: str) -> str:

@@ -19,7 +19,7 @@ from frames import filled
 from gateway import Limit, surroundings
 from server import fresh, own_cost
 
-ASKED_PEAK_MB: Mapping[str, float | None] = {"export": None, "import": 250.0, "import again": 250.0}
+ASKED_PEAK_MB: Mapping[str, float | None] = {"export": 300.0, "import": 250.0, "import again": 250.0}
 
 
 def child(what: str, home: Path, place: Path) -> None:

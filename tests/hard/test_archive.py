@@ -11,6 +11,7 @@ import sys
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -183,14 +184,15 @@ def test_a_store_that_contradicts_the_archive_is_left_alone(
 def test_people_are_never_overruled(home: Study, away: Study, tmp_path: Path) -> None:
     """A rating that says something else under the same version is refused; a longer round goes on at its end."""
     run = home.store.database["runs"].find_one({})
-    about = {"study": "small", "rater": "anna", "rubric_hash": "r" * 64, "created_at": run["created_at"]}
+    of_rubric = hashlib.sha256(b"{}").hexdigest()
+    about = {"study": "small", "rater": "anna", "rubric_hash": of_rubric, "created_at": run["created_at"]}
     rating = {
         "_id": "a" * 64, "run_id": run["run_id"], "blob_id": run["output_blob_id"], "rubric": "default", "version": 1,
         "scores": {"clarity": 4.0}, "reasons": None, "source": "desk", **about,
     }  # fmt: skip
     round_ = {"_id": "b" * 64, "seed": 1, "size": 3, "run_ids": ["one", "two", "three"], **about}
     stamp = {"updated_at": run["updated_at"]}
-    named = {"_id": "r" * 64, "name": "r", "version": "1", "content": "{}"}
+    named = {"_id": of_rubric, "name": "r", "version": "1", "content": "{}"}
     rubric = {**named, **stamp, "created_at": run["created_at"]}
     source = place(tmp_path / "source")
     bring(archive_of(home), source)
@@ -317,10 +319,12 @@ def test_a_record_that_cannot_be_read_is_one_line(
 
 def test_an_archive_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
     """Thirty megabytes of replies are written and read a few at a time."""
-    replies = ({"blob_id": f"{n:064}", "content": f"{n} " * 1500} for n in range(4000))
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    named = sorted((hashlib.sha256((f"{n} " * 1500).encode()).hexdigest(), n) for n in range(4000))
+    replies = ({"blob_id": name, "content": f"{n} " * 1500, "created_at": moment} for name, n in named)
     parts: dict[str, Any] = dict.fromkeys(KEYS, ()) | {"output_blobs": replies}
-    pack_archive("large", parts, tmp_path / "large.zip")
     tracemalloc.start()
+    pack_archive("large", parts, tmp_path / "large.zip")
     archive = check_archive(tmp_path / "large.zip")
     found = sum(len(block) for block in archive.blocks("output_blobs"))
     peak = tracemalloc.get_traced_memory()[1]
@@ -341,13 +345,13 @@ def test_an_imported_study_is_the_study_and_twice_is_once(
     assert not (tmp_path / "out.zip").exists()
     assert len(list(check_archive(archive_of(home)).blocks("judgements"))) > 5
     done = bring(archive_of(home), away)
-    assert (done.added["judgements"], done.added["calls"], sum(done.added.values())) == (18, 24, 61)
+    assert (done.added["judgements"], done.added["calls"], sum(done.added.values())) == (18, 24, 62)
     same_frames(away, home)
     assert away.estimate()["calls"].sum() == 0
     away.run(progress=False, replay=True)
     same_frames(away, home)
     again = bring(archive_of(home), away)
-    assert (sum(again.added.values()), sum(again.updated.values()), sum(again.known.values())) == (0, 0, 61)
+    assert (sum(again.added.values()), sum(again.updated.values()), sum(again.known.values())) == (0, 0, 62)
     assert "were there already" in again.sentence()
     away.store.database["judgements"].delete_many({"judge": "primary"})
     third = bring(archive_of(home), away)
@@ -404,7 +408,7 @@ def test_an_import_killed_half_way_is_finished_by_the_next(home: Study, tmp_path
     command = [sys.executable, "-c", KILLED, str(archive_of(home)), str(results)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
     study = place(tmp_path / "away")
-    assert 0 < sum(len(documents) for documents in contents(study).values()) < 61
+    assert 0 < sum(len(documents) for documents in contents(study).values()) < 62
     assert study.store.database["judgements"].count_documents({}) == 0
     done = bring(archive_of(home), study)
     assert sum(done.known.values()) > 0
@@ -429,9 +433,9 @@ def test_two_imports_at_once_are_one(home: Study, away: Study, monkeypatch: pyte
 
     monkeypatch.setattr(type(away.store.writer), "submit", meanwhile)
     second = bring(archive_of(home), away)
-    assert sum(found[0].added.values()) == 61
-    assert (sum(second.added.values()), sum(second.known.values())) == (0, 61)
-    assert sum(len(documents) for documents in contents(away).values()) == 61
+    assert sum(found[0].added.values()) == 62
+    assert (sum(second.added.values()), sum(second.known.values())) == (0, 62)
+    assert sum(len(documents) for documents in contents(away).values()) == 62
 
 
 def test_a_run_that_is_made_while_an_archive_is_imported_is_refused(

@@ -6,8 +6,10 @@ import asyncio
 import gc
 import json
 import os
+import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -17,9 +19,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Queue
 from typing import Any
+from urllib.parse import unquote_plus
 
 import mongoengine as me
 import pandas as pd
+import psutil
 import pytest
 from bson import ObjectId
 from pymongo import InsertOne, UpdateOne
@@ -78,7 +82,7 @@ def test_processes_that_start_at_once_share_one_server(store_folder: Path) -> No
     command = [sys.executable, "-c", code, str(store_folder)]
     children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     (address,) = {child.communicate()[0].strip() for child in children}
-    assert address.startswith("mongodb://127.0.0.1:")
+    assert unquote_plus(address) == f"mongodb://{store_folder.resolve() / 'server.sock'}"
     serve = [sys.executable, "-m", "toolkit.store.embedded_server", str(store_folder)]
     second = subprocess.run(serve, capture_output=True, text=True, check=False)
     assert second.returncode != 0
@@ -104,34 +108,70 @@ import asyncio, sys
 from pathlib import Path
 from toolkit.store.embedded_server import serve
 
-listen = asyncio.start_server
+listen = asyncio.start_unix_server
 async def late(*arguments, **settings):
     await asyncio.sleep(1)
     return await listen(*arguments, **settings)
 
-asyncio.start_server = late
+asyncio.start_unix_server = late
 serve(Path(sys.argv[1]), 600)
 """
 
 
 def test_a_server_is_on_record_when_it_listens_and_not_before(store_folder: Path) -> None:
-    """Before, its port is anybody's: another program may take it, and would be taken for the store."""
+    """Whoever read the record before would find nobody there."""
     store_folder.mkdir(parents=True)
     with subprocess.Popen([sys.executable, "-c", LATE, str(store_folder)]) as server:
         try:
             wait_for((store_folder / "server.json").exists)
-            port = json.loads((store_folder / "server.json").read_text())["port"]
-            socket.create_connection(("127.0.0.1", port)).close()
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(json.loads((store_folder / "server.json").read_text())["socket"])
         finally:
             server.terminate()
+
+
+def test_a_server_of_a_removed_folder_takes_nothing_from_the_next(store_folder: Path) -> None:
+    """It ends later, and the record that stands there then is not its own."""
+    embedded.address(store_folder, idle_seconds=2)
+    first = json.loads((store_folder / "server.json").read_text())["pid"]
+    shutil.rmtree(store_folder)
+    address = embedded.address(store_folder)
+    wait_for(lambda: not is_alive(first))
+    assert embedded.address(store_folder) == address
+    store = open_store(store_folder)
+    assert store.database["calls"].count_documents({}) == 0
+    store.close()
+
+
+def test_the_socket_and_the_data_are_its_users_alone(store_folder: Path, tmp_path: Path) -> None:
+    """No port is open, and no other account of the machine may connect or read; a path of any length will do."""
+    deep = tmp_path / ("long" * 20) / ("folder" * 10) / ".store"
+    for folder in (store_folder, deep):
+        uri = embedded.address(folder)
+        place = Path(unquote_plus(uri.removeprefix("mongodb://")))
+        store = Store(uri, folder)
+        store.writer.submit("calls", InsertOne({"_id": "one"})).result()
+        server = psutil.Process(json.loads((folder / "server.json").read_text())["pid"])
+        assert not [
+            one
+            for one in server.net_connections()
+            if one.status == psutil.CONN_LISTEN and one.family != socket.AF_UNIX
+        ]
+        assert stat.S_ISSOCK(place.stat().st_mode)
+        for path in (place, *(folder / "data").glob("*.db")):
+            assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+        store.close()
+        embedded.stop(folder)
+    assert place.parent != deep
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
 
 
 def test_a_server_comes_and_goes_by_itself(store_folder: Path) -> None:
     """A record left by a dead server, or torn, leads to a new one; one that nobody uses ends."""
     store_folder.mkdir(parents=True)
-    for text in ('{"pid": 1, "port": 9}', '{"pid":', "[]"):
+    for text in ('{"pid": 1, "port": 9}', '{"pid": 1, "socket": "nowhere"}', '{"pid":', "[]"):
         (store_folder / "server.json").write_text(text)
-        assert embedded.address(store_folder).startswith("mongodb://127.0.0.1:")
+        assert "server.sock" in embedded.address(store_folder)
         embedded.stop(store_folder)
     embedded.address(store_folder, idle_seconds=0.3)
     wait_for(lambda: not (store_folder / "server.json").exists())

@@ -93,13 +93,15 @@ FINDS = {
     "02_read_answers": ("36 runs, 36 judged; judges' SD of 36 runs: median",),
     "04_write_your_own_test": ("Results of stereotypes (n = 3 items, 6 measurements)",),
     "05_samples_from_traffic": ("intranet.example",),
+    "07_bring_your_scores": ("ICC(A,1) = 0.728", "Not compared: no column model."),
+    "analyse_scores": ("ICC(A,1) = 0.728", "no column human"),
     "06_plan_a_study": ("equivalence_margin = 0.3", "leave `repeats` out"),
 }
 """What each must have said in the end."""
 PICTURES = {"00_start_here": 1, "02_read_answers": 0}
 """How many pictures these show; every other one shows at least one."""
-ASK_NO_STUDY = {"04_write_your_own_test", "05_samples_from_traffic"}
-"""Notebooks that write a study of their own."""
+ASK_NO_STUDY = {"04_write_your_own_test", "05_samples_from_traffic", "07_bring_your_scores", "analyse_scores"}
+"""Notebooks that write a study of their own, or need none."""
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +136,8 @@ def whole(lab: browser.Lab) -> Iterator[Path]:
                 'dataset = "rq1_controlled"': 'dataset = "demo"',
                 'figures = ""': f'figures = "{root / path.stem}"',
                 "SIZE = 12": "SIZE = 5",
+                '"../templates/wine_ratings.csv"': f'"{ROOT / "templates" / "wine_ratings.csv"}"',
+                '"templates/wine_ratings.csv"': f'"{ROOT / "templates" / "wine_ratings.csv"}"',
                 "../results": str(root / "results"),
                 '"smollm2-135m"': '"scripted"',
             }

@@ -324,4 +324,4 @@ def test_the_score_axis_shows_the_whole_scale_whatever_the_data(which) -> None:
     assert low <= 0
     assert high >= 5
     assert list(getattr(axes, f"get_{which}ticks")()) == [0, 1, 2, 3, 4, 5]
-    assert getattr(axes, f"get_{which}label")() == "score"
+    assert getattr(axes, f"get_{which}label")() == "score (0–5)"

@@ -23,6 +23,7 @@ def code_of(path: Path) -> list[nbformat.NotebookNode]:
 def test_the_notebooks_are_where_the_readme_says():
     assert [path.stem for path in TEMPLATES] == [
         "adaptive_benchmark",
+        "analyse_scores",
         "cost_quality",
         "dataset_report",
         "hallucination",
@@ -32,7 +33,7 @@ def test_the_notebooks_are_where_the_readme_says():
         "run_study",
         "thesis_figures",
     ]
-    assert [path.stem[:2] for path in NOTEBOOKS if path not in TEMPLATES] == [f"0{n}" for n in range(7)]
+    assert [path.stem[:2] for path in NOTEBOOKS if path not in TEMPLATES] == [f"0{n}" for n in range(8)]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -81,7 +82,7 @@ def test_a_template_has_parameters_of_json_values_and_ends_with_finding_and_mani
         values[name.id] = ast.literal_eval(statement.value)
     assert json.loads(json.dumps(values)) == values
     assert "figures" in values
-    assert ("study" in values) != ("dataset" in values)
+    assert len({"study", "dataset", "scores"} & values.keys()) == 1
     notebook = nbformat.read(path, 4)
     assert [cell.id for cell in notebook.cells[-4:]] == ["finding-why", "finding", "manifest-why", "manifest"]
     calls = [node for node in ast.walk(ast.parse(cells[-1].source)) if isinstance(node, ast.Call)]

@@ -11,6 +11,8 @@ import pytest
 
 from toolkit.analyses import Analyses
 from toolkit.cli import main
+from toolkit.errors import InputError
+from toolkit.export import export_study
 from toolkit.files import write_atomically
 from toolkit.report import registry
 from toolkit.study import Study
@@ -98,6 +100,25 @@ def test_figures_and_bundle_that_are_not_of_this_study_are_named(finished: Study
         "bundle/methods.txt: was changed after the bundle was written",
         "bundle/manifest.json: made from another study file",
     ]
+
+
+def test_an_export_of_another_commit_is_held_by_its_records(
+    finished: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A toolkit that went on is no difference, another state of the study is one, and no export an error."""
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr("toolkit.report.manifest.toolkit_commit", lambda: "another")
+        export_study(finished, out)
+    assert verify_study(finished, out).fields["differences"] == []
+    finished.store.database["judgements"].delete_many({"judge": "tertiary"})
+    finished.run(progress=False, replay=True)  # the judgements are another record of the same
+    told = verify_study(finished, out).fields["differences"]
+    assert told == [
+        f"out/{name}: is not what the study gives now" for name in ("archive.zip", "judgements.csv")
+    ]
+    with pytest.raises(InputError, match=r"holds no sha256sums.txt"):
+        verify_study(finished, tmp_path)
 
 
 def test_a_run_that_failed_or_was_never_asked_is_no_difference(study_file: Callable[..., Path]) -> None:

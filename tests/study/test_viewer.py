@@ -32,13 +32,15 @@ class Asked:
     def __init__(self, study: Study, which: object = None) -> None:
         self.viewer = study.view(which)
         self.sent: list[dict[str, Any]] = []
+        self.asked = 0
         self.viewer.send = self.sent.append
 
     def __call__(self, what: str, **more: object) -> Any:
         """Return the answer, as it comes through JSON."""
-        self.viewer._asked(None, {"ask": "1", "what": what, "with": more}, [])
+        self.asked += 1
+        self.viewer._asked(None, {"ask": str(self.asked), "what": what, "with": more}, [])
         answer = json.loads(json.dumps(self.sent.pop()))
-        assert answer.pop("to") == "1"
+        assert answer.pop("to") == str(self.asked)
         return answer.get("value", answer)
 
 
@@ -54,6 +56,19 @@ RUNS = frame(
     {"run_id": "c", "model": "m", "judged": False},
     {"run_id": "d", "model": "m", "status": "failed"},
 )
+
+
+def test_what_is_asked_again_is_said_again_and_not_done_twice(study: Study) -> None:
+    """A connection that broke lost the answer; a page of thousands is written once."""
+    app = Asked(study)
+    ids = app("rows", blind=True)["rows"]["run"][:2]
+    asked = {"ask": "page", "what": "export", "with": {"ids": ids, "pair": None, "chosen": ""}}
+    app.viewer._asked(None, asked, [])
+    (path,) = re.findall(r"page: (.+)", app.sent[-1]["value"])
+    Path(path).unlink()
+    app.viewer._asked(None, asked, [])
+    assert app.sent[0] == app.sent[1]
+    assert not Path(path).exists()
 
 
 def test_disagreement_is_said_and_no_spread_is_no_zero():

@@ -10,7 +10,7 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS, SCALE, agreeing, counted, coverage
+from toolkit.words import LENGTH_BINS, agreeing, counted, coverage, scale
 
 MOST_NAMES = 4
 """Results without an estimate that a caption names for each reason; the data of the table name all."""
@@ -170,7 +170,8 @@ def roles_words(estimates: Iterable[Estimate]) -> str:
 
 def cut_words(low: pd.Series, high: pd.Series) -> str:
     """Say that intervals leave the scale, where some do: what is drawn of them ends with the scale."""
-    beyond = bool((low.astype(float) < SCALE[0]).any() or (high.astype(float) > SCALE[1]).any())
+    first, last = scale()
+    beyond = bool((low.astype(float) < first).any() or (high.astype(float) > last).any())
     return "Intervals that leave the scale are cut at its ends; the data have their ends." if beyond else ""
 
 

@@ -58,6 +58,11 @@ _COMMANDS: Final = {
 }  # fmt: skip
 """Signs that every LaTeX has as a command of mathematics."""
 _PRINTED: Final = {**_SPECIAL, "−": "$-$", **{sign: f"$\\{name}$" for sign, name in _COMMANDS.items()}}
+_SIGNS: Final = {f"$\\{name}$": sign for sign, name in _COMMANDS.items()} | {
+    "$-$": "−",
+    "$^{2}$": "²",
+    r"$\mathdollar$": r"\$",
+}
 _LETTERS: Final = "".join(chr(c) for c in range(0xC0, 0x100) if chr(c) not in "ÐðÞþ×÷")
 """Letters that pdflatex prints in every font encoding."""
 _READ: Final = {
@@ -80,6 +85,13 @@ _FIRST_SENTENCE: Final = re.compile(r" \(n = |[.:;] |\.?$")
 _LONG_WORD: Final = 16
 _PIECES: Final = re.compile(r"[^_/:.=@,+-]{1,12}[_/:.=@,+-]?|[_/:.=@,+-]")
 MISSING: Final = "--"  # what a cell shows when there is no number; never a zero
+
+
+def with_signs(latex: str) -> str:
+    """Return LaTeX with signs in place of the mathematics that prints them, for what is not printed by TeX."""
+    for command, sign in _SIGNS.items():
+        latex = latex.replace(command, sign)
+    return latex
 
 
 def escape(text: object) -> str:

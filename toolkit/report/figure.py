@@ -18,6 +18,7 @@ from toolkit.report import captions
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, picture_html, plain_text
 from toolkit.report.style import ModelStyle, message_figure, model_styles, thesis_style
+from toolkit.words import SCALE
 
 if TYPE_CHECKING:
     from toolkit.analyses import Analyses
@@ -71,6 +72,7 @@ class About:
     repeats: int | None = None
     models: tuple[str, ...] = ()
     study: str = ""
+    scale: tuple[float, float] = SCALE
 
     @property
     def end(self) -> str:
@@ -108,6 +110,25 @@ def about_study(of: Analyses, plan: Plan) -> About:
         # A model that has no run yet keeps its colour: it is of the study file, not of the frame.
         models=tuple(sorted(plan.models)),
         study=study.name,
+    )
+
+
+def about_scores(of: Analyses, note: str) -> About:
+    """Return what every figure of somebody's scores says besides its numbers."""
+    runs = of.runs
+    judged = captions.judged_runs(runs)
+    n = captions.counts(judged)
+    if not of.answers("reliability"):
+        n.pop("judges")
+    return About(
+        n=n,
+        source=f"Scores {of.name}.",
+        missing=captions.missing_words(runs, judged),
+        note=note,
+        repeats=n["repeats"],
+        models=tuple(sorted(runs["model"].unique())),
+        study=of.name,
+        scale=of.scale,
     )
 
 

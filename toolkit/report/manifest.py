@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
+from toolkit.store.writer import sealed
 
 if TYPE_CHECKING:
     from toolkit.plan import Plan
     from toolkit.prompts.dataset import Dataset
 
 MANIFEST: Final = "manifest.json"
+DOCUMENT: Final = "bundle"
+"""Stem of the document that a bundle compiles into."""
 PACKAGES: Final = (
     *(
         "llm-security-toolkit",
@@ -54,6 +57,14 @@ def manifest(plan: Plan, path: Path, parameters: Mapping[str, Any]) -> dict[str,
         "judges": {role: f"{spec.provider}:{spec.model}" for role, spec in plan.judge_models.items()},
         **_code(),
     }
+
+
+def scores_manifest(
+    name: str, sources: Mapping[str, str], settings: Mapping[str, Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the manifest of somebody's scores: the SHA-256 of each file, what was taken for what, and versions."""
+    told = {"settings": dict(settings), "parameters": _parameters(parameters)}
+    return {"study": name, "inputs": dict(sources), **told, **_code()}
 
 
 def dataset_manifest(dataset: Dataset, /, **parameters: Any) -> dict[str, Any]:
@@ -113,7 +124,9 @@ def write_manifest(folder: Path, about: Mapping[str, Any], files: Iterable[Path]
             old = _inside(folder, name)
             if name not in sums and old is not None and old.is_file() and _sum(old) == known:
                 old.unlink()
-    text = json.dumps({**about, "files": sums}, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        sealed({**about, "files": sums}), indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False
+    )
     return write_atomically(place, f"{text}\n".encode())
 
 
@@ -144,8 +157,16 @@ def _read(manifest: Path) -> tuple[str, dict[str, str]]:
 
 def differing_files(folder: Path) -> list[str]:
     """Return a line for every file of a bundle that is not what its manifest says."""
-    found = []
-    for name, known in sorted(read_sums(folder / MANIFEST).items()):
+    sums = read_sums(folder / MANIFEST)
+    there = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
+    # What LaTeX makes of the document has its name, and is no file that was added.
+    made = f"{DOCUMENT}."
+    found = [
+        f"{name}: is no file of the bundle"
+        for name in there
+        if name not in sums and name != MANIFEST and not name.startswith(made)
+    ]
+    for name, known in sorted(sums.items()):
         path = _inside(folder, name)
         if path is None:
             found.append(f"{name}: lies outside of the bundle")

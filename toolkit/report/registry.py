@@ -24,6 +24,7 @@ from toolkit.report.plots.generalizability import decision_study, variance_compo
 from toolkit.report.plots.judge_card import CARD, PROBED, judge_card, judge_card_table
 from toolkit.report.plots.judges import bland_altman, icc_forest, judge_agreement
 from toolkit.report.plots.missing import missing_data
+from toolkit.report.plots.models import model_means
 from toolkit.report.plots.prompt_length import (
     dimension_profile,
     equivalence,
@@ -43,31 +44,38 @@ from toolkit.report.tables import (
     terms_table,
 )
 from toolkit.stats.result import Result, placed
+from toolkit.words import on_scale
 
 
 @dataclass(frozen=True)
 class Row:
-    """A figure of a judged study: its name, what it is called, and how it is drawn from the analyses."""
+    """A figure: its name, what it is called, how it is drawn from the analyses, and which of them it asks.
+
+    One that stands in for an analysis is drawn only where the scores in hand cannot answer that.
+    """
 
     name: str
     title: str
     draw: Callable[[Analyses, About], FigureWithCaption]
+    asks: str
     needs_scores: bool = True
+    stands_in_for: str = ""
 
 
 FIGURES: Final = (
-    Row("length_effects", "What prompt length does", length_effects),
-    Row("quality_by_length", "Quality by prompt length", quality_by_length),
-    Row("equivalence", "Equivalence of prompt lengths", equivalence),
-    Row("dimension_profile", "Profile of the dimensions", dimension_profile),
-    Row("cost_quality", "Quality against cost", cost_quality),
-    Row("length_slope", "Length of the reply and score", length_slope),
-    Row("judge_agreement", "Agreement between judges", judge_agreement),
-    Row("bland_altman", "Bland-Altman plots of the judges", bland_altman),
-    Row("icc_forest", "Intraclass correlations of the judges", icc_forest),
-    Row("variance_components", "Variance components", variance_components),
-    Row("decision_study", "Decision study", decision_study),
-    Row("missing_data", "Missing scores", missing_data, needs_scores=False),
+    Row("length_effects", "What prompt length does", length_effects, "length"),
+    Row("quality_by_length", "Quality by prompt length", quality_by_length, "length"),
+    Row("equivalence", "Equivalence of prompt lengths", equivalence, "length"),
+    Row("model_means", "Means of the models", model_means, "compare_models", stands_in_for="length"),
+    Row("dimension_profile", "Profile of the dimensions", dimension_profile, "dimension_profile"),
+    Row("cost_quality", "Quality against cost", cost_quality, "pareto"),
+    Row("length_slope", "Length of the reply and score", length_slope, "length_bias"),
+    Row("judge_agreement", "Agreement between judges", judge_agreement, "reliability"),
+    Row("bland_altman", "Bland-Altman plots of the judges", bland_altman, "bland_altman"),
+    Row("icc_forest", "Intraclass correlations of the judges", icc_forest, "reliability"),
+    Row("variance_components", "Variance components", variance_components, "generalizability"),
+    Row("decision_study", "Decision study", decision_study, "generalizability"),
+    Row("missing_data", "Missing scores", missing_data, "missing", needs_scores=False),
 )
 """In the order in which bundle and thesis show them; the cards of the judges follow, one a judge."""
 NAMES: Final = (*(row.name for row in FIGURES), CARD)
@@ -77,20 +85,25 @@ def draw_study(of: Analyses, about: About, only: Collection[str] = ()) -> list[F
     """Draw the figures of a study; one that it cannot give has its reason in ``left_out``."""
     if unknown := sorted(set(only) - set(NAMES)):
         raise InputError(f"figure {unknown[0]!r}: there is none of that name; use one of {', '.join(NAMES)}")
-    drawn = [_drawn(row, of, about) for row in FIGURES if row.name in only or not only]
+    rows = (row for row in FIGURES if not (row.stands_in_for and of.answers(row.stands_in_for)))
+    drawn = [_drawn(row, of, about) for row in rows if row.name in only or not only]
     if only and CARD not in only:
         return drawn
-    cards = of.judge_cards() if of.is_judged else ()
+    cards = of.judge_cards() if of.is_judged and of.answers("judge_cards") else ()
     end = captions.join(about.source, about.note)
-    drawn += [judge_card(card, end=end) for card in cards]
-    return drawn if cards else [*drawn, _left_out(CARD, "Cards of the judges", "no judged runs", about)]
+    with on_scale(about.scale):
+        drawn += [judge_card(card, end=end) for card in cards]
+    why = of.unanswerable.get("judge_cards", "no judged runs")
+    return drawn if cards else [*drawn, _left_out(CARD, "Cards of the judges", why, about)]
 
 
 def _drawn(row: Row, of: Analyses, about: About) -> FigureWithCaption:
     try:
         if row.needs_scores and not of.is_judged:
             raise NothingToDraw("no judged runs")
-        with thesis_style():
+        if why := of.unanswerable.get(row.asks):
+            raise NothingToDraw(why)
+        with thesis_style(), on_scale(about.scale):
             return row.draw(of, about)
     except NothingToDraw as why:
         return _left_out(row.name, row.title, str(why), about)
@@ -113,14 +126,21 @@ def write_figures(of: Analyses, about: About, folder: Path | str, only: Collecti
     tables: list[Table] = []
     if of.is_judged:
         end = about.whole
-        tables = [made(of.reliability(), end=end) for made in (reliability_table, forms_table)]
-        strict = of.length("composite_strict") if captions.zeros_left_out(of.runs) else None
-        tables += [length_table(of.length(), strict, end=end)]
-        cards = captions.join(about.source, about.note)  # of the strict composite
-        tables += [judge_card_table(card, end=cards) for card in of.judge_cards()]
+        if of.answers("reliability"):
+            tables += [made(of.reliability(), end=end) for made in (reliability_table, forms_table)]
+        if of.answers("length"):
+            strict = of.length("composite_strict") if captions.zeros_left_out(of.runs) else None
+            tables += [length_table(of.length(), strict, end=end)]
+        elif of.answers("compare_models"):
+            title = "Means of the models, and their differences within items"
+            tables += [estimates_table("models", title, placed(of.compare_models()), end=about.end)]
+        if of.answers("judge_cards"):
+            cards = captions.join(about.source, about.note)  # of the strict composite
+            with on_scale(about.scale):
+                tables += [judge_card_table(card, end=cards) for card in of.judge_cards()]
     files += [path for table in tables for path in save_table(table, place / "tables", about.study)]
     names = [table.name for table in tables]
-    for name in ("reliability", "icc_forms", "length"):
+    for name in ("reliability", "icc_forms", "length", "models"):
         take_away_others(place / "tables", name, names)
     _take_away_cards(place / "tables", names)
     return files

@@ -8,7 +8,7 @@ import os
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape, unescape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -211,7 +211,13 @@ def study_html(words: str, status: Mapping[str, Any], *, judged: bool) -> str:
     lines += [
         f"{group}: " + ", ".join(f".{name}()" for name in calls.split()) for group, calls in groups.items()
     ]
-    return f"<strong>{escape(words)}</strong><br>" + "<br>".join(map(escape, lines))
+    return lines_html([words, *lines])
+
+
+def lines_html(lines: Sequence[str]) -> str:
+    """Return lines of text for a notebook, the first one strong and those that are set in kept so."""
+    first, *others = (f"{'&emsp;' * line.startswith(' ')}{escape(line.strip())}" for line in lines)
+    return "<br>".join([f"<strong>{first}</strong>", *others])
 
 
 def reasons_left_out(path: Path | None) -> dict[str, str]:

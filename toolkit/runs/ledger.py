@@ -30,7 +30,7 @@ from pymongo.errors import PyMongoError
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
-from toolkit.store.writer import TOUCH, Duplicate, utc_now
+from toolkit.store.writer import TOUCH, Duplicate, sealed, utc_now
 
 _PART: Final = 1000  # calls that are read at once where all of a study are
 
@@ -236,7 +236,7 @@ class Ledger:
             document["request"] = request.canonical()
         if claim.inherited_aud:
             document.setdefault("inherited_aud", claim.inherited_aud)
-        return document
+        return document if state == "claimed" else sealed(document)
 
 
 class Owner:

@@ -13,6 +13,7 @@ import io
 import json
 import zipfile
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC
@@ -26,11 +27,12 @@ from bson.errors import BSONError
 from pymongo import InsertOne, ReplaceOne, UpdateOne
 
 from toolkit.errors import InputError
-from toolkit.files import write_atomically
+from toolkit.files import opened_atomically
 from toolkit.store.calls import calls_beside
 from toolkit.store.connection import Store
 from toolkit.store.documents import (
     Call,
+    Decision,
     HumanRating,
     Judgement,
     OutputBlob,
@@ -40,7 +42,8 @@ from toolkit.store.documents import (
     Run,
     Settlement,
 )
-from toolkit.store.writer import Duplicate
+from toolkit.store.schema import fault_of
+from toolkit.store.writer import Duplicate, sealed
 from toolkit.words import VERSION
 
 FORMAT: Final = "llm-security-toolkit archive 1"
@@ -55,7 +58,10 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "human_ratings": ("_id",),
     "rating_rounds": ("_id",),
     "settlements": ("_id",),
+    "decisions": ("_id",),
 }
+_SINCE: Final = ("settlements", "decisions")
+"""Collections that older archives lack, and that are left out where they are empty: older versions read the rest."""
 """What names a document of each collection, in the order in which an import writes them: the ledger before what
 rests on it. Owners, accounts and batches are of the processes of one machine and are not among them."""
 UNPACKED_AT_MOST: Final = (
@@ -99,7 +105,7 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         raise InputError(f"{study}: nothing of this study is in the store; run it first")
     run_ids = [run["run_id"] for run in runs]
     said = store.find_by(Judgement, "run_id", run_ids, only=("call_id", "rubric_hash"))
-    ratings = store.find_where(HumanRating, of_study)
+    ratings = store.find_where(HumanRating, of_study, only=("blob_id", "rubric_hash"))
     leads = {found["call_id"] for found in (*runs, *said)}
     calls = {*(call["_id"] for call in own), *call_ids, *leads, *calls_beside(store, study, leads)}
     versions = {(run["prompt_id"], run["dataset_version"]) for run in runs}
@@ -119,8 +125,9 @@ def write_archive(store: Store, study: str, path: Path, *, call_ids: Iterable[st
         "human_ratings": _in_order(store, HumanRating, (rating["_id"] for rating in ratings)),
         "rating_rounds": sorted(store.find_where(RatingRound, of_study), key=itemgetter("_id")),
     }
-    if settled := store.find_where(Settlement, of_study):  # without any, older versions read the archive too
-        parts = {**parts, "settlements": sorted(settled, key=itemgetter("_id"))}
+    for kind, name in zip((Settlement, Decision), _SINCE, strict=True):
+        if found := store.find_where(kind, of_study):
+            parts = {**parts, name: sorted(found, key=itemgetter("_id"))}
     return pack_archive(study, parts, path)
 
 
@@ -154,9 +161,8 @@ def pack_archive(
     study: str, parts: Mapping[str, Iterable[Mapping[str, Any]]], path: Path
 ) -> Mapping[str, int]:
     """Write documents into an archive that is whole or not there, and return how many there are of each collection."""
-    buffer = io.BytesIO()
     about: dict[str, Any] = {"format": FORMAT, "study": study, "toolkit": VERSION, "parts": {}}
-    with zipfile.ZipFile(buffer, "w") as file:
+    with opened_atomically(path) as target, zipfile.ZipFile(target, "w") as file:
         for name, documents in parts.items():
             digest, count = hashlib.sha256(), 0
             with file.open(_member(f"{name}.jsonl"), "w", force_zip64=True) as stream:
@@ -168,7 +174,6 @@ def pack_archive(
                     count += 1
             about["parts"][name] = {"documents": count, "sha256": digest.hexdigest()}
         file.writestr(_member(CONTENTS), json.dumps(about, indent=1, sort_keys=True))
-    write_atomically(path, buffer.getvalue())
     return {name: part["documents"] for name, part in about["parts"].items()}
 
 
@@ -192,11 +197,65 @@ def check_archive(path: Path) -> Archive:
                     f"{path}: has {name}, which toolkit {VERSION} does not know; "
                     f"import it with toolkit {about['toolkit']}, which wrote it"
                 )
-        there = [name for name in KEYS if name != "settlements" or name in about["parts"]]
+        if len(set(file.namelist())) < len(file.namelist()):
+            raise ValueError("a part is in it twice")
+        if lost := [
+            name for name in KEYS if name not in about["parts"] and f"{name}.jsonl" in file.namelist()
+        ]:
+            raise ValueError(f"{lost[0]}.jsonl is in it and not among its parts")
+        there = [name for name in KEYS if name not in _SINCE or name in about["parts"]]
         sums = {name: str(about["parts"][name]["sha256"]) for name in there}
-        counts = {name: sum(map(len, _blocks(path, file, name, sums[name]))) for name in there}
-        counts = dict.fromkeys(KEYS, 0) | counts
-        return Archive(path, str(about["study"]), counts, sums)
+        study, counts, whole = str(about["study"]), dict.fromkeys(KEYS, 0), _Whole(str(about["study"]))
+        for name in there:
+            for block in _blocks(path, file, name, sums[name]):
+                for document in block:
+                    whole.take(name, document)
+                counts[name] += len(block)
+            if counts[name] != about["parts"][name]["documents"]:
+                raise ValueError(f"{name}: {counts[name]} records, and it says to have another number")
+        return Archive(path, study, counts, sums)
+
+
+class _Whole:
+    """What of an archive must fit together, taken record by record: of each its names are kept, and no text."""
+
+    def __init__(self, study: str) -> None:
+        self._study = study
+        self._last: dict[str, tuple[str, ...]] = {}
+        self._known: dict[str, set[Any]] = defaultdict(set)
+
+    def take(self, name: str, document: _Document) -> None:
+        """Take the next record of a part; raises ``ValueError`` for one that the store could not take, or not whole."""
+        key = _key_of(name, document)
+        if fault := fault_of(_PARTS[name][0], document) or self._misfit(name, document):
+            raise ValueError(f"{name} {' '.join(key)[:40]}: {fault}")
+        if key <= self._last.get(name, ()):
+            raise ValueError(f"{name} {' '.join(key)[:40]}: is there twice, or not in its place")
+        self._last[name] = key
+
+    def _misfit(self, name: str, document: _Document) -> str | None:
+        """Return why a record does not go with those before it; parts stand in the order of what rests on what."""
+        known = self._known
+        match name:
+            case "prompts":
+                known[name].add(_key_of(name, document))
+            case "output_blobs" | "rubrics":
+                if hashlib.sha256(document["content"].encode()).hexdigest() not in _key_of(name, document):
+                    return "its text is not the one it is named by"
+                known[name].add(_key_of(name, document)[0])
+            case "runs":
+                itself = itemgetter(*_RUN_IS)(document)
+                if document["study"] != self._study or itself in known["experiments"]:
+                    return "is of another study, or a second one of the same call"
+                known["experiments"].add(itself)
+                known[name].add(document["run_id"])
+                if (document["prompt_id"], document["dataset_version"]) not in known["prompts"]:
+                    return "its prompt is not in the archive"
+                if (text := document.get("output_blob_id")) and text not in known["output_blobs"]:
+                    return "its reply is not in the archive"
+            case "judgements" if document["run_id"] not in known["runs"]:
+                return "its run is not in the archive"
+        return None
 
 
 def _key_of(name: str, document: _Document) -> tuple[str, ...]:
@@ -356,7 +415,7 @@ def _call(new: _Document, known: _Document) -> _Operation | None:
     if own:
         merged["attempts"] = [*own, *(new.get("attempts") or [])]
         merged["unsure_aud"] = (new.get("unsure_aud") or 0.0) + (known.get("unsure_aud") or 0.0)
-    return ReplaceOne({"_id": new["_id"]}, merged)
+    return ReplaceOne({"_id": new["_id"]}, sealed(merged) if "seal" in merged else merged)
 
 
 def _newest(new: _Document, known: _Document) -> _Operation | None:
@@ -413,5 +472,6 @@ _PARTS: Final[Mapping[str, tuple[type[me.Document], tuple[str, ...], _Merge | No
     "human_ratings": (HumanRating, _RATING_IS, _same_rating),
     "rating_rounds": (RatingRound, ("run_ids",), _longer_round),
     "settlements": (Settlement, (), None),
+    "decisions": (Decision, (), None),
 }
 """How a collection is imported: its class, what is read of a document that is there, what becomes of the two."""

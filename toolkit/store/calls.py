@@ -13,7 +13,7 @@ from toolkit.store.dictionary import typed, types_of
 from toolkit.store.documents import Call, Judgement, Run
 
 CALL_TYPES: Final = types_of("calls")
-_NOT_OF_CALL: Final = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at")
+_NOT_OF_CALL: Final = ("request", "text", "raw", "owner", "worst_aud", "inherited_aud", "updated_at", "seal")
 _NOT_OF_REQUEST: Final = ("text", "raw", "attempts", "failure")
 
 

@@ -31,6 +31,7 @@ from toolkit.errors import StoreError
 from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
+from toolkit.store.migrations import bring_forward
 from toolkit.store.writer import BulkWriter, Duplicate, reason_of, what_to_do
 
 DATABASE = "toolkit"
@@ -63,6 +64,10 @@ class Store:
                     for spec in document._meta["index_specs"]:  # `ensure_indexes` knows one store a process
                         options = {name: value for name, value in spec.items() if name != "fields"}
                         self.database[document._meta["collection"]].create_index(spec["fields"], **options)
+                bring_forward(self.database)
+            except StoreError as error:
+                me.disconnect(alias)
+                raise StoreError(f"{folder or _without_password(uri)}: {error}") from None
             except PyMongoError as error:
                 me.disconnect(alias)
                 said = _without_password(reason_of(error))

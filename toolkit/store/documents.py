@@ -199,6 +199,7 @@ class Call(_Changing):
     unsure_aud = me.FloatField(min_value=0)  # attempts that broke after they were sent, at their worst
     inherited_aud = me.FloatField(min_value=0)  # the part of it from before this owner
     failure = me.DictField()
+    seal = me.StringField()  # of a call that is done or failed; those from before have none
     meta = {"collection": "calls", "indexes": [["study", "state"]]}
 
 
@@ -250,6 +251,17 @@ class Settlement(_Document):
     meta = {"collection": "settlements"}
 
 
+class Decision(_Document):
+    """What a study decided, as it was at one time; only ever added."""
+
+    name = me.StringField(primary_key=True, min_length=64, max_length=64)
+    study = me.StringField(required=True)
+    at = me.DateTimeField(required=True)
+    replied = me.BooleanField(required=True)  # whether the study had a reply by then
+    content = me.StringField(required=True)  # JSON, names to text: names have dots, which no key may have
+    meta = {"collection": "decisions"}
+
+
 class HumanRating(_Created):
     """One version of what one rater said of one reply under one rubric."""
 
@@ -264,6 +276,7 @@ class HumanRating(_Created):
     scores = me.DictField()
     reasons = me.StringField(null=True)
     source = me.StringField(required=True, choices=("desk", "file"))
+    seal = me.StringField()
     meta = {"collection": "human_ratings", "indexes": ["run_id"]}
 
 
@@ -282,5 +295,5 @@ class RatingRound(_Created):
 
 DOCUMENTS = (
     *(Prompt, OutputBlob, Run, Judgement, Rubric, Call),
-    *(Owner, Account, Batch, Settlement, HumanRating, RatingRound),
+    *(Owner, Account, Batch, Settlement, Decision, HumanRating, RatingRound),
 )

@@ -1,28 +1,35 @@
-"""The embedded server: MongoDB's wire protocol over SQLite on loopback, shared by all kernels of a results folder.
+"""The embedded server: MongoDB's wire protocol over SQLite on a Unix socket, shared by the kernels of a results folder.
 
 ``address(folder)`` returns the URI of the running server, starting one when there is none. Two locks keep
 it single: a starter holds ``start.lock`` while it looks and starts; the server holds ``server.lock`` for life,
-so no second server can open the same data. The server ends by itself when nobody has been connected for a while.
+so no second server can open the same data. The socket is its user's alone: no other account of the machine, and no
+program that reaches loopback, can read or change what is kept. The server ends by itself when nobody has been connected
+for a while.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote_plus
 
 from toolkit.errors import StoreError
 
 IDLE_SECONDS = 600.0
 START_SECONDS = 30.0
+LONGEST = 100  # bytes of the path of a socket, of which systems take 104 or 108
 MEND = "put a copy of this folder in its place, or `toolkit import` an archive of the study into another one"
 _MAGIC = b"SQLite format 3\0"
 
@@ -42,14 +49,14 @@ def address(folder: Path, *, idle_seconds: float = IDLE_SECONDS) -> str:
 
 
 def revive(folder: Path) -> None:
-    """Start a server that died again, at its port; one that ended by itself took its record with it."""
-    if _record(folder.resolve()) is not None:
+    """Start a server that died again, at its socket; one that ended by itself took its record with it."""
+    if read_record(folder.resolve()) is not None:
         address(folder)
 
 
 def stop(folder: Path) -> bool:
     """Ask the embedded server of ``folder`` to end, and return whether there was one."""
-    record = _record(folder.resolve())
+    record = read_record(folder.resolve())
     if record is None or _running(folder.resolve()) is None:
         return False
     os.kill(record["pid"], signal.SIGTERM)
@@ -79,22 +86,41 @@ def _held(path: Path) -> bool:
     return False
 
 
-def _record(folder: Path) -> dict | None:
+def read_record(folder: Path) -> dict | None:
+    """Return where the server of a folder says it is, if one does."""
     try:
         record = json.loads((folder / "server.json").read_text())
     except (FileNotFoundError, ValueError):
         return None
-    return record if isinstance(record, dict) and {"pid", "port"} <= record.keys() else None
+    return record if isinstance(record, dict) and {"pid", "socket"} <= record.keys() else None
 
 
 def _running(folder: Path) -> str | None:
     # The lock, not the pid, decides: pids are used again, a lock dies with its holder.
-    record = _record(folder)
+    record = read_record(folder)
     if record is None or not _held(folder / "server.lock"):
         return None
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", record["port"]), timeout=5):
-        return f"mongodb://127.0.0.1:{record['port']}"
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(5)
+        probe.connect(record["socket"])
+        return f"mongodb://{quote_plus(record['socket'])}"
     return None
+
+
+def socket_of(folder: Path) -> Path:
+    """Return the socket of a folder's server: in it, or where its path is too long, in a folder of the user's own."""
+    inside = folder / "server.sock"
+    if len(os.fsencode(inside)) <= LONGEST:
+        return inside
+    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    place = Path(tempfile.gettempdir()) / f"toolkit-{os.getuid()}"
+    place.mkdir(mode=0o700, exist_ok=True)
+    about = place.lstat()
+    if about.st_uid != os.getuid() or not stat.S_ISDIR(about.st_mode) or about.st_mode & 0o077:
+        raise StoreError(
+            f"{place}: is not this user's alone; remove it, or choose an `output` with a shorter path"
+        )
+    return place / f"{name}.sock"
 
 
 def _refuse_damaged(folder: Path) -> None:
@@ -113,10 +139,8 @@ def _refuse_damaged(folder: Path) -> None:
 
 def _start(folder: Path, idle_seconds: float) -> str:
     _refuse_damaged(folder)
-    before = _record(folder)
-    port = str(before["port"]) if before else "0"
     log = folder / "server.log"
-    options = [str(folder), "--idle", str(idle_seconds), "--port", port]
+    options = [str(folder), "--idle", str(idle_seconds)]
     with log.open("ab") as sink:
         child = subprocess.Popen(
             [sys.executable, "-m", "toolkit.store.embedded_server", *options],
@@ -127,7 +151,7 @@ def _start(folder: Path, idle_seconds: float) -> str:
         )
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        record = _record(folder)
+        record = read_record(folder)
         if record and record["pid"] == child.pid and (uri := _running(folder)):
             # Not waited for: the server outlives us on purpose, so silence the destructor's complaint.
             child.returncode = 0

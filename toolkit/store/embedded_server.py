@@ -35,7 +35,7 @@ from nx_27017.utils import convert_neo_to_bson_objectids
 from nx_27017.wire_protocol import MAX_BSON_DOCUMENT_SIZE
 
 from toolkit.errors import StoreError
-from toolkit.store.embedded import IDLE_SECONDS
+from toolkit.store.embedded import IDLE_SECONDS, read_record, socket_of
 
 COLLECT_AFTER = 200_000  # new objects
 """How often Python looks for cycles. Documents have none, and at the usual 700 it goes through all of them again and
@@ -127,11 +127,9 @@ def _body(msg: dict[str, Any]) -> dict[str, Any]:
     return next((document for kind, document in msg["sections"] if kind == "body"), None) or {}
 
 
-def serve(folder: Path, idle_seconds: float, port: int = 0) -> None:
-    """Serve ``folder`` until nobody has been connected for ``idle_seconds``; blocks.
-
-    At ``port`` if that is free: clients of a server that died look for it there.
-    """
+def serve(folder: Path, idle_seconds: float) -> None:
+    """Serve ``folder`` until nobody has been connected for ``idle_seconds``; blocks."""
+    os.umask(0o077)  # socket and data are this user's alone
     # A bare descriptor, which ends with the process: a file object would end before SQLite has written its last.
     lock = os.open(folder / "server.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -143,7 +141,7 @@ def serve(folder: Path, idle_seconds: float, port: int = 0) -> None:
     logging.getLogger("nx_27017").addFilter(_in_one_line)
     keep_booleans()
     handler = Handler(data_dir=str(folder / "data"))
-    asyncio.run(_serve(folder, handler, idle_seconds, port))
+    asyncio.run(_serve(folder, handler, idle_seconds))
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
@@ -153,20 +151,16 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     return True
 
 
-async def _serve(folder: Path, handler: Handler, idle_seconds: float, port: int) -> None:
-    # Not `run_server` of the package, which is told a port: another program may have it by the time it listens, and
-    # whoever read our record meanwhile would talk to that one.
-    handle = functools.partial(handle_client, handler=handler)
-    try:
-        listening = await asyncio.start_server(handle, "127.0.0.1", port)
-    except (OSError, OverflowError):
-        listening = await asyncio.start_server(handle, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
+async def _serve(folder: Path, handler: Handler, idle_seconds: float) -> None:
+    # Not `run_server` of the package, which listens on a port, where every user of the machine could come.
+    handle, place = functools.partial(handle_client, handler=handler), socket_of(folder)
+    place.unlink(missing_ok=True)  # of a server that died: who holds the lock has no other beside it
+    listening = await asyncio.start_unix_server(handle, place)
     server = asyncio.create_task(listening.serve_forever())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.cancel)
     draft = folder / "server.json.new"
-    draft.write_text(json.dumps({"pid": os.getpid(), "port": port}))
+    draft.write_text(json.dumps({"pid": os.getpid(), "socket": str(place)}))
     draft.replace(folder / "server.json")
     last_used = time.monotonic()
     while not server.done():
@@ -177,13 +171,15 @@ async def _serve(folder: Path, handler: Handler, idle_seconds: float, port: int)
             server.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await server
-    (folder / "server.json").unlink(missing_ok=True)  # ended, and not died: nobody starts it again unasked
+    # Ended, and not died: nobody starts it again unasked. Where the folder was removed and made anew meanwhile, the
+    # record there is that of another server.
+    if (read_record(folder) or {}).get("pid") == os.getpid():
+        (folder / "server.json").unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=serve.__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--idle", type=float, default=IDLE_SECONDS)
-    parser.add_argument("--port", type=int, default=0)
     arguments = parser.parse_args()
-    serve(arguments.folder, arguments.idle, arguments.port)
+    serve(arguments.folder, arguments.idle)

@@ -201,11 +201,11 @@ def dimensions_frame(judgements: pd.DataFrame) -> pd.DataFrame:
     return typed_columns(columns, types_of("dimensions"))
 
 
-def judge_means(judgements: pd.DataFrame) -> pd.DataFrame:
+def judge_means(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS) -> pd.DataFrame:
     """Return one row a judge and run: the mean over the times it judged that run and was read, as in the ensemble."""
     if not judgements["judge_repeat"].gt(0).any():
         return judgements
-    scores = [*SCORES, "expected_composite"]
+    scores = [*dimensions, "composite", "composite_strict", "expected_composite"]
     groups = judgements.groupby(["run_id", "judge"], observed=True, sort=False)
     once = judgements.drop_duplicates(["run_id", "judge"]).set_index(["run_id", "judge"])
     once[scores] = groups[scores].mean()
@@ -236,24 +236,24 @@ def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFram
     return typed(rows, types_of("elements")).sort_values(["run_id", "judge"], ignore_index=True)
 
 
-def ratings_frame(judgements: pd.DataFrame) -> pd.DataFrame:
+def ratings_frame(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS) -> pd.DataFrame:
     """Return the scores of a judgements frame as ratings: target (a run), base, cluster, judge, dimension, score.
 
     A judgement that failed is a missing rating; ``dimension`` includes ``composite``. A judge that judged a reply
     several times has one rating of it, see `judge_means`.
     """
-    return _melted(judge_means(judgements), _RATED)
+    return _melted(judge_means(judgements, dimensions), _RATED, dimensions)
 
 
-def repeats_frame(judgements: pd.DataFrame) -> pd.DataFrame:
+def repeats_frame(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS) -> pd.DataFrame:
     """Return the same before a judge's repeats are averaged, with the column repeat; empty where nobody repeated."""
     repeated = judgements if judgements["judge_repeat"].gt(0).any() else judgements.iloc[:0]
-    return _melted(repeated, [*_RATED, "judge_repeat"]).rename(columns={"judge_repeat": "repeat"})
+    return _melted(repeated, [*_RATED, "judge_repeat"], dimensions).rename(columns={"judge_repeat": "repeat"})
 
 
-def _melted(scored: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
+def _melted(scored: pd.DataFrame, keys: list[str], dimensions: Sequence[str] = DIMENSIONS) -> pd.DataFrame:
     """Return one row a score, with the composite as a dimension and the run as the target."""
-    long = scored.melt(keys, [*DIMENSIONS, "composite"], var_name="dimension", value_name="score")
+    long = scored.melt(keys, [*dimensions, "composite"], var_name="dimension", value_name="score")
     return long.rename(columns={"run_id": "target"}).astype({"judge": "string"})
 
 

@@ -22,7 +22,7 @@ from toolkit.store import documents
 from toolkit.store.connection import Store
 from toolkit.store.documents import HumanRating, RatingRound
 from toolkit.store.records import judgement_record
-from toolkit.store.writer import Duplicate, utc_now
+from toolkit.store.writer import Duplicate, sealed, utc_now
 from toolkit.words import DIMENSIONS
 
 HUMAN: Final = "human"  # model of a human judge; its judge is this word, a colon and the rater
@@ -160,7 +160,7 @@ def _document(rating: Rating) -> dict[str, Any]:
     about = {field.name: getattr(rating, field.name) for field in fields(Rating)}
     document = HumanRating(rating_id=rating_id, **{**about, "scores": dict(rating.scores)})
     document.validate()
-    return dict(document.to_mongo().to_dict())
+    return sealed(document.to_mongo().to_dict())
 
 
 def known_raters(store: Store, study: str) -> tuple[str, ...]:

@@ -293,6 +293,7 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
             parts = [part for part in {*mine, *other} - own - before if mine.get(part) != other.get(part)]
             if parts:
                 yield f"{name}: {', '.join(sorted(parts))} differ from what the ledger gives"
+    yield from _differing_instruments(store, rebuilt, kept)
     runs = [run for run in kept.stored().values() if run.blob_id]
     texts = reply_texts(store, runs)
     for run in runs:
@@ -301,6 +302,27 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
             yield f"reply of run {run.run_id}: its text is missing"
         elif hashlib.sha256(text.encode()).hexdigest() != run.blob_id:
             yield f"reply of run {run.run_id}: its text was changed"
+
+
+def _differing_instruments(store: Store, rebuilt: Store, kept: Kept) -> Iterator[str]:
+    """Yield a line for every prompt of a run, and the rubric, that is not what the study file names."""
+    asked = {(run["prompt_id"], run["dataset_version"]) for run in kept.runs.values()}
+    for what, kind, key in (
+        ("prompt", documents.Prompt, ("prompt_id", "dataset_version")),
+        ("rubric", documents.Rubric, ("_id",)),
+    ):
+        given = rebuilt.find_where(kind, {}, _MOMENTS)
+        found = store.find_by(kind, key[0], (one[key[0]] for one in given), _MOMENTS)
+        there = {tuple(one[part] for part in key): one for one in found}
+        for again in given:
+            name = tuple(again[part] for part in key)
+            if (mine := there.get(name)) is None:
+                if what == "rubric" or name in asked:
+                    yield f"{what} {name[0]}: is missing"
+            elif parts := sorted(
+                part for part in {*mine, *again} - {"_id"} if mine.get(part) != again.get(part)
+            ):
+                yield f"{what} {name[0]}: {', '.join(parts)} differ from what the study names"
 
 
 def counts_of(store: Store, study: str, call_ids: Iterable[str]) -> tuple[int, int]:

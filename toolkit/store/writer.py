@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import queue
 import threading
 import time
@@ -39,6 +41,32 @@ def utc_now() -> datetime:
     """Return the present moment in UTC, to the millisecond that MongoDB keeps."""
     now = datetime.now(UTC)
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
+def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document that is never changed in place, with the SHA-256 of all that it says."""
+    return {**document, "seal": _seal_of(document)}
+
+
+def is_as_sealed(document: Mapping[str, Any]) -> bool:
+    """Return whether a document says what it said when it was written; one that is still changed has no word."""
+    seal = document.get("seal")
+    return seal is None or document.get("state") == "claimed" or seal == _seal_of(document)
+
+
+def _seal_of(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(_said(document), sort_keys=True).encode()).hexdigest()
+
+
+def _said(value: Any) -> Any:
+    """Return a value as every store gives it back: none keeps kinds of numbers, zones and what is nothing apart."""
+    if isinstance(value, Mapping):
+        return {name: _said(one) for name, one in value.items() if one is not None and name != "seal"}
+    if isinstance(value, list | tuple):
+        return [_said(one) for one in value]
+    if isinstance(value, datetime):
+        return round(value.timestamp() * 1000)
+    return float(value) if isinstance(value, int | float) else value
 
 
 LARGEST_BULK = 500

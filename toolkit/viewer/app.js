@@ -441,8 +441,11 @@ const kernelSource = model => {
   });
   const ask = (what, more = {}) => new Promise((done, failed) => {
     const id = `${own}-${++last}`;
+    const send = () => model.send({ ask: id, what, with: more });
     waiting.set(id, [done, failed]);
-    model.send({ ask: id, what, with: more });
+    send();
+    // A connection that broke and came back loses what was on its way; the kernel says again what it said.
+    const again = setInterval(() => (waiting.has(id) ? send() : clearInterval(again)), 20000);
   });
   return {
     rows: blind => ask("rows", { blind }),

@@ -39,6 +39,7 @@ class Viewer(anywidget.AnyWidget):
         super().__init__()
         self.plan, self.store, self.blind, self.shown = plan, store, True, False
         self.chosen = None if which is None or isinstance(which, str) else list(dict.fromkeys(which))
+        self.answered: dict[str, Any] = {}
         self.runs = self._read()
         if self.runs.empty:
             raise InputError(f"study {plan.study.name}: has no run to read yet; run it first (toolkit run)")
@@ -74,6 +75,8 @@ class Viewer(anywidget.AnyWidget):
 
     def _asked(self, _widget: object, asked: Mapping[str, Any], _buffers: object) -> None:
         """Answer the app, with what it asked for or with the error, which it shows where the person looks."""
+        if asked["ask"] == self.answered.get("to"):  # asked again, because the answer was lost on its way
+            return self.send(self.answered)
         try:
             work = getattr(self, f"_on_{asked['what']}")
             answer = {"value": work(**asked.get("with", {}))}
@@ -81,7 +84,8 @@ class Viewer(anywidget.AnyWidget):
             answer = {"error": str(error)}
         except Exception as error:
             answer = {"error": f"Not shown ({type(error).__name__}: {error})."}
-        self.send({"to": asked["ask"], **answer})
+        self.answered = {"to": asked["ask"], **answer}
+        return self.send(self.answered)
 
     def _on_rows(self, *, blind: bool) -> dict[str, Any]:
         if self.shown or blind != self.blind:

@@ -14,12 +14,14 @@ from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.comparisons.cost_quality import Pareto, cost_column
+from toolkit.stats.inference.run_table import WHOLE, at_length
+from toolkit.words import scale_words
 
 _LOG_FROM: Final = 8.0
 """A ratio of largest to smallest cost above which a linear axis would press the cheap models together."""
 _RING: Final = 12.0
 """Diameter in points of the ring around a mark of the front."""
-_SIZES: Final = {"S": 4.0, "M": 6.0, "L": 8.5}
+_SIZES: Final = {"S": 4.0, "M": 6.0, "L": 8.5, WHOLE: 6.0}
 """Marks of the prompt lengths: letters beside marks that lie close would stand beside the wrong one."""
 _SHORT: Final = 16
 """Letters of a name of which two stand side by side in the legend of one column."""
@@ -78,7 +80,7 @@ def _front_words(found: Pareto) -> str:
     """Say who is on the front and how firmly."""
     firm = any(point.probability is not None for point in found.points)
     names = [
-        f"{one.model} at {one.length_bin}"
+        at_length(one.model, one.length_bin)
         + (f" ({one.probability:.0%})" if one.probability is not None else "")
         for one in found.points
         if one.on_front
@@ -132,7 +134,7 @@ def _draw(data: pd.DataFrame, factor: float, label: str, about: About) -> tuple[
             label=f"prompt length {name}",
         )
         for name, size in _SIZES.items()
-        if name in set(shown["length_bin"])
+        if name in set(shown["length_bin"]) - {WHOLE}
     ]
     style.legend(figure, handles, columns=across, handlelength=2.6)
     return style.settle(figure), logarithmic
@@ -159,10 +161,8 @@ def _cost_axis(axes: Axes, shown: pd.DataFrame) -> bool:
 
 def _alt_text(data: pd.DataFrame, factor: float, label: str) -> str:
     said = "; ".join(
-        f"{row['model']} {row['length_bin']}: {row['cost'] * factor:.3g}, quality {row['quality']:.2f}"
+        f"{at_length(row['model'], row['length_bin'])}: {row['cost'] * factor:.3g}, quality {row['quality']:.2f}"
         + (", on the front" if row["on_front"] else "")
         for _, row in data.iterrows()
     )
-    return (
-        f"Scatter of the composite score from 0 to 5 against {label}, with intervals and the front: {said}."
-    )
+    return f"Scatter of the composite score from {scale_words()} against {label}, with intervals and the front: {said}."

@@ -15,9 +15,10 @@ from matplotlib.patheffects import withStroke
 from toolkit.report import captions, style
 from toolkit.report.figure import FigureWithCaption, save_figure
 from toolkit.report.tables import Placed, Table, estimates_table, save_table, with_interval
-from toolkit.stats.agreement.judge_card import SLOPE_UNIT, JudgeCard
-from toolkit.stats.agreement.probe_shift import POINTS
+from toolkit.stats.agreement.judge_card import JudgeCard, slope_unit
+from toolkit.stats.inference.run_table import points
 from toolkit.stats.result import Estimate, estimates_frame
+from toolkit.words import scale_words
 
 CARD: Final = "judge_card"  # stands for the cards of all judges; their files are named after the judges
 PROBED: Final = "_probed"  # end of the name of a card with probes
@@ -34,7 +35,6 @@ KIND_WORDS: Final = {
     "attacked": "attack inside",
 }
 """Kinds of probes in the words of a figure."""
-_SHORT: Final = {"none": "", POINTS: "points", SLOPE_UNIT: "points per 100 tokens"}
 
 
 def judge_card(card: JudgeCard, *, end: str = "") -> FigureWithCaption:
@@ -184,7 +184,7 @@ def _caption(card: JudgeCard, found: Sequence[Estimate], end: str) -> str:
     ]
     return captions.join(
         f"Card of judge {card.judge} ({card.model}); {captions.estimates_n_words(card.agreement[:1])}.",
-        "Scores are the strict composite (0-5), in which a dimension of 0 counts.",
+        f"Scores are the strict composite ({scale_words('-')}), in which a dimension of 0 counts.",
         "A positive difference means that the judge is milder than the mean of the others.",
         "The family's row is how much more so with models of its own family than with others."
         if len(card.bias) > 2
@@ -215,7 +215,8 @@ def judge_card_table(card: JudgeCard, *, end: str = "") -> Table:
     told += [found for one in card.probes for found in one.estimates]
     keyed: list[Placed] = []
     for found in told:
-        unit = _SHORT.get(found.unit, found.unit.split(" of ")[0])
+        short = {"none": "", points(): "points", slope_unit(): "points per 100 tokens"}
+        unit = short.get(found.unit, found.unit.split(" of ")[0])
         name = f"{found.name} ({unit})" if unit else found.name
         p = found.p_value if found.correction != "none" else None  # only shifts under probes are tested
         keyed.append(("estimate", replace(found, name=name, p_value=p)))

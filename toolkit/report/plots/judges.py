@@ -19,7 +19,7 @@ from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.agreement.bland_altman import BlandAltman
 from toolkit.stats.result import Estimate
-from toolkit.words import JUDGE_ROLES, SCALE, agreeing, counted
+from toolkit.words import JUDGE_ROLES, agreeing, counted, scale, scale_words
 
 Pair = tuple[str, str]
 
@@ -98,7 +98,7 @@ def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
         + (f", r = {style.decimals(e.estimate)}" if e is not None and e.estimate is not None else "")
         for (a, b), e in pearson.items()
     )
-    alt_text = f"Scatter of the composite scores of pairs of judges, 0 to 5 on both axes: {said}."
+    alt_text = f"Scatter of the composite scores of pairs of judges, {scale_words()} on both axes: {said}."
     figure = _draw_agreement(data, pearson, forms, about)
     return FigureWithCaption("judge_agreement", figure, caption, alt_text, data, n)
 
@@ -129,7 +129,7 @@ def _draw_agreement(
     shift = np.random.default_rng(0)
     for axes, (pair, correlation) in zip(panels, pearson.items(), strict=True):
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
-        axes.plot([0, 5], [0, 5], color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
+        axes.plot(scale(), scale(), color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         moved = rows[["first_composite", "second_composite"]].astype(float)
         moved = moved + shift.uniform(-_JITTER, _JITTER, size=(len(rows), 2))
         size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
@@ -140,7 +140,7 @@ def _draw_agreement(
                 marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
             )  # fmt: skip
         for judge, which in zip(pair, "xy", strict=True):
-            style.score_axis(axes, f"{style.shorten(judge, 20)} judge (0–5)", which=which)
+            style.score_axis(axes, f"{style.shorten(judge, 20)} judge", which=which)
         axes.set_aspect("equal")
         axes.set_title(f"{_told('r', correlation)}\nn = {counted(len(rows), 'answers')}")
     if forms:
@@ -175,7 +175,7 @@ def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
         captions.interval_words(one for one in found if "limit" in one.name or "bias (" in one.name),
         f"Proportional bias, the change of the difference per point of the mean: {slopes}.",
         "Nothing is corrected for the number of pairs." if len(drawn) > 1 else "",
-        f"The axis of differences shows ±{reach:g} of the ±{SCALE[1]:g} points that are possible.",
+        f"The axis of differences shows ±{reach:g} of the ±{scale()[1] - scale()[0]:g} points that are possible.",
         "An interval that goes on beyond the axis is cut there; the data have its end."
         if data[["low", "high"]].abs().max().max() > reach
         else "",
@@ -187,7 +187,7 @@ def bland_altman(of: Analyses, about: About) -> FigureWithCaption:
         f"{a} less {b}: bias {_number(one.bias)}, limits {_number(one.lower)} to {_number(one.upper)}"
         for (a, b), one in drawn.items()
     )
-    alt_text = f"Differences of pairs of judges against their mean on a scale from 0 to 5: {said}."
+    alt_text = f"Differences of pairs of judges against their mean on a scale from {scale_words()}: {said}."
     return FigureWithCaption("bland_altman", figure, caption, alt_text, data, about.n)
 
 
@@ -205,7 +205,8 @@ def _differences(names: Pair, found: BlandAltman) -> pd.DataFrame:
 def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) -> tuple[Figure, float]:
     figure, panels, across = style.grid(len(drawn), across=_ACROSS, head=14, tall=62)
     ends = float(data[["difference", "low", "high"]].abs().max().max())
-    reach = min(SCALE[1], max(1.0, math.ceil(2.1 * ends) / 2))
+    step = (scale()[1] - scale()[0]) / 10
+    reach = min(10 * step, max(2 * step, math.ceil(1.05 * ends / step) * step))
     for place, (axes, ((first, second), found)) in enumerate(zip(panels, drawn.items(), strict=True)):
         own = data[(data["first"] == first) & (data["second"] == second)]
         points = own[own["kind"] == "point"]
@@ -225,7 +226,7 @@ def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) ->
             f"{style.shorten(first, 16)} less {style.shorten(second, 16)}\n{_told('bias', found.bias)}\n"
             f"limits {_number(found.lower)} to {_number(found.upper)}"
         )
-        style.score_axis(axes, "Mean of the two (0–5)", which="x")
+        style.score_axis(axes, "Mean of the two", which="x")
         if place % across == 0:
             axes.set_ylabel("Difference (points)")
     handles = [

@@ -16,8 +16,9 @@ from matplotlib.lines import Line2D
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
+from toolkit.stats.inference.run_table import at_length, in_order
 from toolkit.stats.result import Estimate
-from toolkit.words import LENGTH_BINS, SCALE, counted
+from toolkit.words import LENGTH_BINS, counted, scale, scale_words
 
 _BINS: Final = tuple(LENGTH_BINS)
 _ALL: Final = "all models"
@@ -162,7 +163,7 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
         "; ".join(f"{row.length_bin} {row.composite:.2f}" for row in style.rows_of(means)) or "not estimated"
     )
     alt_text = (
-        "Line chart of the composite score from 0 to 5 against prompt length S, M and L, one line for each "
+        f"Line chart of the composite score from {scale_words()} against prompt length S, M and L, one line for each "
         f"of {counted(n['bases'], 'bases')}. Means: {said}."
     )
     return FigureWithCaption("quality_by_length", figure, caption, alt_text, data, n)
@@ -242,7 +243,7 @@ def _draw_quality(data: pd.DataFrame, about: About) -> tuple[Figure, str]:
     axes.set_xticks(range(len(_BINS)), ticks)
     axes.set_xlim(-0.5, len(_BINS) - 0.5)
     axes.set_xlabel("Length of the prompt (tokens)")
-    axes.set_ylabel("Composite score (0–5)")
+    axes.set_ylabel(f"Composite score ({scale_words('–')})")
     cut = style.cut_axis(axes, placed[["composite", "low", "high"]].astype(float).to_numpy().ravel(), 0.1)
     style.legend(figure, handles, columns=columns)
     return style.settle(figure), cut
@@ -289,7 +290,7 @@ def equivalence(of: Analyses, about: About) -> FigureWithCaption:
         + "; without the correction that is where the interval lies within the band. Equivalence that is not shown is "
         "no proof of a difference.",
         f"Tests of {_ALL} and of each model are corrected apart." if data["of"].nunique() > 1 else "",
-        f"The axis shows ±{reach:.2g} of the ±{SCALE[1] - SCALE[0]:g} points that are possible.",
+        f"The axis shows ±{reach:.2g} of the ±{scale()[1] - scale()[0]:g} points that are possible.",
         captions.unpaired_words(found),
         captions.not_estimable_words(
             replace(one, name=f"{one.name} of {of}", missing=0) for of, one in tests if not one.estimable
@@ -351,10 +352,10 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
     if data.empty:
         raise NothingToDraw("no judged runs")
     means = [replace(one.mean, name=one.mean.name.replace("_", " ")) for one in found]
+    at = " at one prompt length (S, M, L)" if of.answers("length") else ""
     caption = captions.join(
         f"Profile of the dimensions ({captions.n_words(about.n)}).",
-        "Each mark is the mean of one model at one prompt length (S, M, L) over bases, repeats averaged first; bars "
-        "are intervals.",
+        f"Each mark is the mean of one model{at} over bases, repeats averaged first; bars are intervals.",
         captions.interval_words(means),
         "The intervals describe single means: they are not corrected for their number and test no difference.",
         captions.cut_words(data["low"], data["high"]),
@@ -363,17 +364,17 @@ def dimension_profile(of: Analyses, about: About) -> FigureWithCaption:
         captions.join(about.missing, about.source, about.note),  # of no composite
     )
     said = "; ".join(
-        f"{row.model} {row.length_bin} {row.dimension.replace('_', ' ')} {row.mean:.2f}"
+        f"{at_length(row.model, row.length_bin)} {row.dimension.replace('_', ' ')} {row.mean:.2f}"
         for row in style.rows_of(data)
     )
-    alt_text = f"Marks with intervals on a scale from 0 to 5, one row for each dimension: {said}."
+    alt_text = f"Marks with intervals on a scale from {scale_words()}, one row for each dimension: {said}."
     figure = _draw_profile(data, about)
     return FigureWithCaption("dimension_profile", figure, caption, alt_text, data, about.n)
 
 
 def _draw_profile(data: pd.DataFrame, about: About) -> Figure:
     styles = about.styles(data["model"])
-    bins = [name for name in LENGTH_BINS if name in set(data["length_bin"])]
+    bins = in_order(data["length_bin"])
     dimensions = list(dict.fromkeys(data["dimension"]))[::-1]
     columns = 1 if len(styles) <= style.CROWD else 2
     head = 18 + 4.2 * -(-len(styles) // columns) * (len(styles) > 1)
@@ -394,9 +395,9 @@ def _draw_profile(data: pd.DataFrame, about: About) -> Figure:
             axes.axhline(between - 0.5, color=style.GREY, linewidth=0.3, zorder=0)
         axes.grid(visible=True, axis="x", linewidth=0.4, color=style.GREY, alpha=0.4)
         axes.tick_params(axis="y", length=0)
-        low, high = LENGTH_BINS[name]
-        axes.set_title(f"{name}: {low}–{high} tokens")
-        style.score_axis(axes, "Mean score (0–5)" if name == bins[len(bins) // 2] else "", which="x")
+        if name in LENGTH_BINS:
+            axes.set_title("{}: {}–{} tokens".format(name, *LENGTH_BINS[name]))
+        style.score_axis(axes, "Mean score" if name == bins[len(bins) // 2] else "", which="x")
     style.row_axis(panels[0], [name.replace("_", " ") for name in dimensions], (-0.5, len(dimensions) - 0.5))
     if len(styles) > 1:
         style.legend(figure, style.model_handles(styles, 60 // columns + 10), columns=columns)

@@ -15,7 +15,7 @@ from toolkit.report import captions, style
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.prompt_length.reply_length import TOKENS
 from toolkit.stats.result import Estimate
-from toolkit.words import counted
+from toolkit.words import counted, scale_words
 
 _COLUMNS = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "composite", "low", "high")
 
@@ -48,7 +48,8 @@ def length_slope(of: Analyses, about: About) -> FigureWithCaption:
         about.whole,
     )
     alt_text = (
-        f"Scatter of the composite score from 0 to 5 of {counted(len(answers), 'answers')} against length in tokens: "
+        f"Scatter of the composite score from {scale_words()} of {counted(len(answers), 'answers')} against length in "
+        "tokens: "
         f"{slope.sentence()}"
     )
     return FigureWithCaption("length_slope", _draw(data, slope, about), caption, alt_text, data, n)
@@ -81,7 +82,7 @@ def _draw(data: pd.DataFrame, slope: Estimate, about: About) -> Figure:
     for place, (axes, (name, look)) in enumerate(zip(panels, styles.items(), strict=True)):
         _panel(axes, data[data["model"] == name], look)
         axes.set_title(names[name])
-        style.score_axis(axes, "Composite score (0–5)" if place % across == 0 else "")
+        style.score_axis(axes, "Composite score" if place % across == 0 else "")
     panels[0].set_xlim(0, float(data["output_tokens"].max()) * 1.05 or 1.0)
     figure.supxlabel("Length of the reply (tokens)")
     told = f"slope {_signed(slope.estimate)} points per {TOKENS:g} tokens"

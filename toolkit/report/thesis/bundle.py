@@ -11,11 +11,12 @@ from typing import Any, Final
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.report.escape import caption_latex, escape, escape_breaking, label_of
-from toolkit.report.manifest import check_is_of, write_manifest
+from toolkit.report.manifest import DOCUMENT, check_is_of, write_manifest
 from toolkit.report.plots.judge_card import CARD
 from toolkit.report.registry import NAMES
 from toolkit.report.show import LEFT_OUT, alt_text_of
 from toolkit.report.style import COLUMN_MM
+from toolkit.report.thesis.document import write_document
 from toolkit.report.thesis.methods import Paragraph, methods_latex, methods_text, templates
 from toolkit.report.thesis.references import bibliography, known_references
 
@@ -37,9 +38,17 @@ def bundle_place(folder: Path, status: Mapping[str, Any]) -> Path:
 
 
 def write_bundle(
-    folder: Path, drawn: Sequence[Path], section: Sequence[Paragraph], manifest: Mapping[str, Any]
+    folder: Path,
+    drawn: Sequence[Path],
+    section: Sequence[Paragraph],
+    manifest: Mapping[str, Any],
+    *,
+    format: str = "latex",
 ) -> list[Path]:
-    r"""Write what turns figures and tables into a bundle, the manifest last; the same study gives the same bytes."""
+    r"""Write what turns figures and tables into a bundle, the manifest last; the same study gives the same bytes.
+
+    In another format than LaTeX there is a document of it besides.
+    """
     figures, tables, statistics = (folder / name for name in ("figures", "tables", "statistics"))
     study = str(manifest["study"])
     names = (path.stem for path in drawn if path.parent == figures and path.suffix == ".pdf")
@@ -53,10 +62,11 @@ def write_bundle(
     cards = [path for path in shown if Path(path).name.startswith(CARD)]
     shown, of_statistics = [path for path in shown if path not in cards], [*of_statistics, *cards]
     said = figures / LEFT_OUT
+    left = _left_out(said.read_text(encoding="utf-8")) if said in drawn else []
     about = {
         "study": escape_breaking(study),
         "has_statistics": bool(of_statistics),
-        "left_out": _left_out(said.read_text(encoding="utf-8")) if said in drawn else [],
+        "left_out": left,
     }
     cited = {key for _, sentences in section for one in sentences for key in one.cite}
     texts = {
@@ -66,11 +76,13 @@ def write_bundle(
         "methods.txt": methods_text(section),
         "references.bib": bibliography(cited),
         "all_references.bib": bibliography(known_references()),
-        "bundle.tex": templates().get_template("bundle.jinja").render(about),
+        f"{DOCUMENT}.tex": templates().get_template("bundle.jinja").render(about),
     }
     if of_statistics:
         texts["statistics.tex"] = _inputs(folder, of_statistics)
     written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
+    if format != "latex":
+        written.append(write_document(folder, study, left, format))
     return [*drawn, *written, write_manifest(folder, manifest, [*drawn, *written])]
 
 

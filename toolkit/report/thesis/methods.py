@@ -22,6 +22,7 @@ from toolkit.report.thesis.references import (
     short_reference,
     statistics_used,
 )
+from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models
 from toolkit.stats.inference.clusters import units_words
 from toolkit.words import agreeing, counted
@@ -59,6 +60,7 @@ class Done:
     evidence: Evidence = field(default_factory=Evidence)
     unscored: int = 0
     people: tuple[int, int] = (0, 0)
+    decisions: Decisions | None = None
     prices: Mapping[str, Price | None] = field(default_factory=dict)
 
     @cached_property
@@ -123,7 +125,8 @@ def what_was_done(
         paid = asked_models(plan, store)
         answers = [one for one in paid if one.purpose == "judge"]
         answers += [one for one in asked_models(plan, store, earlier=False) if one.purpose == "run"]
-        return Done(plan, answers, paid, status, manifest, evidence, prices=prices)
+        decisions = decisions_of(plan, store)
+        return Done(plan, answers, paid, status, manifest, evidence, prices=prices, decisions=decisions)
     runs, rated = of.runs, of.human[~of.human["failed"]]
     calls = list(of.judgements["call_id"].dropna())
     return Done(
@@ -136,6 +139,7 @@ def what_was_done(
         unscored=int(((runs["status"] == "succeeded") & ~runs["excluded"] & ~runs["judged"]).sum()),
         people=(rated["rater"].nunique(), rated["run_id"].nunique()),
         prices=prices,
+        decisions=decisions_of(plan, store),
     )
 
 
@@ -154,11 +158,37 @@ def methods_section(done: Done) -> tuple[Paragraph, ...]:
     told = {name.capitalize(): sentences(name, done) for name in ("design", "models", "judges", "people")}
     told["Statistics"] = tuple(statistics_used(done.evidence))
     told["Missing and excluded"] = sentences("missing", done)
+    told["Deviations from what was decided beforehand"] = sentences("deviations", done)
     told |= {name.capitalize(): sentences(name, done) for name in ("cost", "software")}
     return tuple((heading, several) for heading, several in told.items() if several)
 
 
-def sentences(paragraph: str, done: Done) -> tuple[Sentence, ...]:
+def scores_section(
+    of: Analyses, manifest: Mapping[str, Any], files: Iterable[Path] = ()
+) -> tuple[Paragraph, ...]:
+    """Return the methods of somebody's scores: what is known of them, the statistics, and what was missing."""
+    runs, evidence = of.runs, evidence_of(files)
+    about = _ScoresDone(of, manifest, evidence, int((~runs["judged"]).sum()))
+    told = {
+        "Data": sentences("data", about),
+        "Statistics": tuple(statistics_used(evidence)),
+        "Missing": sentences("unscored", about),
+        "Software": sentences("analysed", about),
+    }
+    return tuple((heading, several) for heading, several in told.items() if several)
+
+
+@dataclass(frozen=True)
+class _ScoresDone:
+    """What is known of somebody's scores."""
+
+    of: Analyses
+    manifest: Mapping[str, Any]
+    evidence: Evidence
+    missing: int
+
+
+def sentences(paragraph: str, done: Done | _ScoresDone) -> tuple[Sentence, ...]:
     """Return a paragraph of the template as sentences with their references."""
     told = getattr(templates().get_template("methods.jinja").module, paragraph)(done)
     found = []

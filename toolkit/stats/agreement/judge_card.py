@@ -9,20 +9,24 @@ from typing import Any, Final
 import pandas as pd
 
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.agreement.probe_shift import POINTS, ProbeShift, ProbeShifts
+from toolkit.stats.agreement.probe_shift import ProbeShift, ProbeShifts
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_slope, mean_estimate
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.run_table import need_columns
+from toolkit.stats.inference.run_table import need_columns, points
 from toolkit.stats.result import Estimate, Result
 
 PER_TOKENS: Final = 100
-SLOPE_UNIT: Final = f"{POINTS} per {PER_TOKENS} tokens of reply"
 _PARTS: Final = ("agreement", "bias", "cost", "readable")
 _COLUMNS: Final = (
     *("run_id", "base", "model", "judge", "judge_model", "failed"),
     *("aud_cost", "latency_ms", "input_tokens", "output_tokens"),
 )
+
+
+def slope_unit() -> str:
+    """Return the unit of a slope on the length of replies."""
+    return f"{points()} per {PER_TOKENS} tokens of reply"
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ def _total(paid: pd.DataFrame) -> float | None:
 def _agreement(compared: pd.DataFrame) -> tuple[Estimate, ...]:
     both, missing = _complete(compared.assign(beyond=compared["own"] - compared["others"]), "beyond")
     return (
-        _mean("difference to the other judges", both, missing, POINTS, "beyond"),
+        _mean("difference to the other judges", both, missing, points(), "beyond"),
         clustered_pearson(
             "correlation with the other judges",
             both["own"],
@@ -140,11 +144,11 @@ def _bias(compared: pd.DataFrame, related: Collection[str]) -> tuple[Estimate, .
         beyond=compared["own"] - compared["others"],
     )
     found = [
-        slope("slope on reply length", "length", "own", SLOPE_UNIT),
-        slope(f"slope on reply length{against}", "length", "beyond", SLOPE_UNIT),
+        slope("slope on reply length", "length", "own", slope_unit()),
+        slope(f"slope on reply length{against}", "length", "beyond", slope_unit()),
     ]
     if set(related) & set(compared["model"]):
-        family = slope(f"milder with its own family{against}", "family", "beyond", POINTS)
+        family = slope(f"milder with its own family{against}", "family", "beyond", points())
         if not family.estimable:
             family = family.not_estimable("it judged models of its own family only, or of others only")
         found.append(family)

@@ -27,7 +27,7 @@ from toolkit.stats.agreement.severity import Severity, judge_severity
 from toolkit.stats.inference.clusters import in_groups, over_clusters
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import Estimate, Result, plain
-from toolkit.words import DIMENSIONS, SCALE
+from toolkit.words import DIMENSIONS, SCALE, scale
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
 ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
@@ -102,8 +102,9 @@ class Reliability(Result):
     retest: Mapping[tuple[str, str], Retest] = field(default_factory=dict)
     matrices: Mapping[str, RatingMatrix] = field(default_factory=dict, repr=False, compare=False)
     ratings: pd.DataFrame = field(default_factory=pd.DataFrame, repr=False, compare=False)
+    ends: tuple[float, float] = field(default=SCALE, repr=False)
     about = "dimension"
-    apart = ("retest", "matrices", "ratings")
+    apart = ("retest", "matrices", "ratings", "ends")
 
     @cached_property
     def details(self) -> ReliabilityDetails:
@@ -118,7 +119,9 @@ class Reliability(Result):
             ranks={key: ranks_between_judges(matrix) for key, matrix in tables.items()},
             weighted_kappa={key: weighted_kappa_between_judges(matrix) for key, matrix in tables.items()},
             bland_altman={
-                key: bland_altman_between_judges(matrix, SCALE if _on_rubric(key, matrix) else None)
+                key: bland_altman_between_judges(
+                    matrix, self.ends if _on_rubric(key, matrix, self.ends) else None
+                )
                 for key, matrix in tables.items()
             },
             severity={key: judge_severity(matrix) for key, matrix in tables.items()},
@@ -203,6 +206,7 @@ def reliability(ratings: pd.DataFrame, repeats: pd.DataFrame | None = None) -> R
         retest=retest(repeats) if repeats is not None and len(repeats) else {},
         matrices=matrices,
         ratings=checked,
+        ends=scale(),
     )
 
 
@@ -249,8 +253,9 @@ def _notes(matrices: Mapping[str, RatingMatrix], is_clustered: bool) -> tuple[st
     return tuple(notes)
 
 
-def _on_rubric(key: str, matrix: RatingMatrix) -> bool:
+def _on_rubric(key: str, matrix: RatingMatrix, ends: tuple[float, float]) -> bool:
     """Return whether scores are of our rubric; a file of others may use our names with another scale."""
     scores = matrix.pairs.to_numpy(dtype=float) * matrix.scale
-    inside = not ((scores < SCALE[0]) | (scores > SCALE[1])).any()
+    low, high = ends
+    inside = not ((scores < low) | (scores > high)).any()
     return inside and key in _KEY_ORDER

@@ -12,9 +12,9 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.run_table import in_order, need_columns, need_labels, numbers_of
+from toolkit.stats.inference.run_table import in_order, need_columns, need_labels, numbers_of, told_apart
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import SCALE
+from toolkit.words import scale
 
 _EQUAL = 1e-9
 
@@ -65,7 +65,7 @@ def ceiling(
     if not 0 < limit <= 1:
         raise InputError(f"ceiling: limit {limit:g} cannot be; give a share")
     values = numbers_of("ceiling: scores", scores, score)
-    gone, (low, high) = np.isnan(values), SCALE
+    gone, (low, high) = np.isnan(values), scale()
     wrong = (values < low - _EQUAL) | (values > high + _EQUAL)
     if wrong.any():
         first = values[wrong.argmax()]
@@ -74,10 +74,9 @@ def ceiling(
         )
     bases = scores["base"].astype(str).to_numpy()
     groups = {"all": np.ones(len(values), dtype=bool)}
-    for column in by:
-        if column in scores:
-            names = scores[column].astype("object").to_numpy()
-            groups |= {f"{column} {name}": names == name for name in in_order(names)}
+    for column in told_apart(scores, by):
+        names = scores[column].astype("object").to_numpy()
+        groups |= {f"{column} {name}": names == name for name in in_order(names)}
     ends = (("ceiling", high, values >= high - _EQUAL), ("floor", low, values <= low + _EQUAL))
     shares = {}
     for group, its in groups.items():

@@ -12,9 +12,9 @@ from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.run_table import checked_runs, score_unit
+from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import LENGTH_BINS, counted
+from toolkit.words import counted
 
 MEAN_METHOD: Final = "Student t over bases"
 RATIO_METHOD: Final = "ratio of means over bases, jackknife of its logarithm"
@@ -44,7 +44,7 @@ class ParetoPoint(Result):
             else " (too few bases to say how firmly)"
         )
         numbers = " ".join(one.sentence() for one in (self.quality, self.cost, self.per_aud))
-        return f"{self.model} at {self.length_bin} {place} on the cost-quality front{firm}. {numbers}"
+        return f"{at_length(self.model, self.length_bin)} {place} on the cost-quality front{firm}. {numbers}"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def pareto(
     by = ["model", "length_bin"]
     means = used.groupby([*by, "base", "situation"])[["score", cost]].mean()
     means = means.groupby(level=[*by, "base"]).mean()  # see `mean_of_units`
-    bins = list(LENGTH_BINS)
+    bins = in_order(used["length_bin"])
     keys = sorted({key[:2] for key in means.index}, key=lambda key: (str(key[0]), bins.index(key[1])))
     bases = used["base"].unique()
     quality, price = (
@@ -145,7 +145,7 @@ def pareto(
     points = []
     for place, key in enumerate(keys):
         missing = int(counts[key] - answers[key])
-        about = Estimate(f"{key[0]} at {key[1]}", None, n={"answers": int(answers[key])}, missing=missing)
+        about = Estimate(at_length(*key), None, n={"answers": int(answers[key])}, missing=missing)
         made = _numbers(
             about, quality[:, place], price[:, place], score_unit(score), _COST_UNITS.get(cost, cost)
         )

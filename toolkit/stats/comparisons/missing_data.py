@@ -13,10 +13,17 @@ import pandas as pd
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.proportions import share
-from toolkit.stats.inference.run_table import checked_runs, in_order, need_columns, need_labels
+from toolkit.stats.inference.run_table import (
+    WHOLE,
+    checked_runs,
+    in_order,
+    need_columns,
+    need_labels,
+    told_apart,
+)
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
 from toolkit.stats.result import Estimate, Result, rounded
-from toolkit.words import SCALE, agreeing, counted
+from toolkit.words import SCALE, agreeing, counted, scale
 
 CASES: Final = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
 PERMUTATIONS: Final = 9_999
@@ -30,6 +37,8 @@ class MissingBounds(Result):
     about: ClassVar[str] = "assumption"
     contrasts: dict[str, tuple[Estimate, ...]]
     missing: int
+    ends: tuple[float, float] = SCALE
+    apart: ClassVar[tuple[str, ...]] = ("ends",)
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return every contrast with its assumption."""
@@ -39,6 +48,9 @@ class MissingBounds(Result):
         """Return in words ready for the thesis how far the missing scores could matter."""
         if not self.missing:
             return "No score is missing, so that no assumption about missing scores is made."
+        lost = f"{counted(self.missing, 'runs')} {agreeing(self.missing, 'have no score')}."
+        if not self.contrasts[CASES[0]]:  # scores that know no prompt lengths
+            return lost
         parts = []
         for place, (b, a) in enumerate(CONTRASTS):
             case, low, high = (
@@ -50,10 +62,7 @@ class MissingBounds(Result):
             kept = "keeps its sign" if low * high > 0 else "could have either sign"
             parts.append(f"{b}-{a} = {rounded(case)}, between {rounded(low)} and {rounded(high)}, {kept}")
         they = "it" if self.missing == 1 else "they"
-        return (
-            f"{counted(self.missing, 'runs')} {agreeing(self.missing, 'have no score')}. Whatever {they} would have "
-            f"been within {SCALE[0]:g}-{SCALE[1]:g}: {'; '.join(parts)}."
-        )
+        return f"{lost} Whatever {they} would have been within {self.ends[0]:g}-{self.ends[1]:g}: {'; '.join(parts)}."
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,7 @@ def missing_data(
         gone = table[score].isna().to_numpy()
         bases = table["base"].astype(str).to_numpy()
         overall.append(share(f"missing {what}", list(gone), list(bases), what=what))
-        for column in columns:
+        for column in told_apart(table, columns):
             names = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
             places = {name: np.array([one == name for one in names]) for name in in_order(names)}
             shares[column] = tuple(
@@ -148,9 +157,11 @@ def missing_bounds(runs: pd.DataFrame, score: str = "composite") -> MissingBound
     [-0.375, 0.5, 0.875]
     """
     checked = checked_runs(runs, score)
-    worst, best = SCALE
+    worst, best = scale()
     gone = checked["score"].isna().to_numpy()
     bins = checked["length_bin"].to_numpy()
+    if (bins == WHOLE).all() and len(bins):
+        return MissingBounds(dict.fromkeys(CASES, ()), int(gone.sum()), (worst, best))
 
     def contrasts(fill: np.ndarray | float | None) -> tuple[Estimate, ...]:
         filled = checked if fill is None else checked.assign(score=np.where(gone, fill, checked["score"]))
@@ -166,7 +177,7 @@ def missing_bounds(runs: pd.DataFrame, score: str = "composite") -> MissingBound
         return tuple(replace(one, p_value=None, correction="none") for one in found)
 
     cases = (contrasts(None), contrasts(worst), contrasts(best), bound(True), bound(False))
-    return MissingBounds(dict(zip(CASES, cases, strict=True)), int(gone.sum()))
+    return MissingBounds(dict(zip(CASES, cases, strict=True)), int(gone.sum()), (worst, best))
 
 
 def imbalance_test(

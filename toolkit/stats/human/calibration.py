@@ -17,7 +17,7 @@ from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
 from toolkit.stats.human.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.run_table import SCORE_UNIT, in_order, need_columns, score_unit
+from toolkit.stats.inference.run_table import in_order, need_columns, score_unit, told_apart
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import counted
 
@@ -84,7 +84,7 @@ def calibrate(
     judged = pd.to_numeric(runs[score], errors="coerce").astype("float64")
     table = runs.assign(judged=judged, rating=rating, shown=runs["run_id"].isin(human["run_id"]))
     groups = {"all": table}
-    for column in ("length_bin", "model"):
+    for column in told_apart(table, ("length_bin", "model")):
         if table[column].nunique() > 1:
             groups |= {f"{column} {name}": table[table[column] == name] for name in in_order(table[column])}
     means = {group: _mean(group, rows, score) for group, rows in groups.items()}
@@ -218,7 +218,7 @@ def _difference(person: str, rows: pd.DataFrame, runs: pd.DataFrame, score: str)
     scored = both.dropna(subset=[score, "ensemble"])
     n, missing = {"bases": int(scored["base"].nunique()), "answers": len(scored)}, len(both) - len(scored)
     name, method = f"ensemble less {person}", "t over bases, clustered"
-    empty = Estimate(name, None, None, None, method, SCORE_UNIT, n, missing)
+    empty = Estimate(name, None, None, None, method, score_unit(score), n, missing)
     if scored.empty:
         return replace(empty, note="no run was scored by both")
     return clustered_mean(scored["ensemble"] - scored[score], list(scored["base"])).of(empty)

@@ -14,7 +14,7 @@ from scipy import special
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.means import clustered_mean
-from toolkit.stats.inference.run_table import SCORE_UNIT
+from toolkit.stats.inference.run_table import points
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
 
@@ -100,7 +100,7 @@ def prediction_powered_mean(
     *,
     tuning: float | None = None,
     interval: Literal["jackknife", "normal"] = "jackknife",
-    unit: str = SCORE_UNIT,
+    unit: str | None = None,
 ) -> CalibratedMean:
     r"""Return the mean that people would give to all answers, where they rated a few and the judges scored all.
 
@@ -146,7 +146,7 @@ def prediction_powered_mean(
     if bases is not None:
         n |= {"bases": sizes[1], "rated bases": len(set(rated))}
     method = NORMAL if interval == "normal" else JACKKNIFE
-    found = Estimate(name, None, None, None, method, unit, n, missing)
+    found = Estimate(name, None, None, None, method, points() if unit is None else unit, n, missing)
     people = replace(found, name=f"{name}, people alone", method=ALONE, n={"answers": len(y)})
     judges = replace(found, name=f"{name}, judges alone", method=ALONE, n={"answers": sizes[0]})
     problem = ""

@@ -9,14 +9,21 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, agreeing, counted
+from toolkit.words import DIMENSIONS, JUDGE_ROLES, LENGTH_BINS, agreeing, counted, scale_words
 
-SCORE_UNIT = "score points (0-5)"
+POINTS = "score points"
+WHOLE = "all"
+"""The one length bin of scores that know none."""
 
 
 def score_unit(score: str) -> str:
     """Return the unit of a column of scores: points for a dimension or composite, else its own name."""
-    return SCORE_UNIT if score in DIMENSIONS or score.startswith("composite") else score
+    return points() if score in DIMENSIONS or score.startswith("composite") else score
+
+
+def points() -> str:
+    """Return the unit of scores, which names their scale."""
+    return f"{POINTS} ({scale_words('-')})"
 
 
 def checked_runs(
@@ -41,7 +48,7 @@ def checked_runs(
         }
     )
     need_labels("runs", checked, ("base", "model", *labels))
-    unknown = checked.loc[~checked["length_bin"].isin(LENGTH_BINS), "length_bin"]
+    unknown = checked.loc[~checked["length_bin"].isin((*LENGTH_BINS, WHOLE)), "length_bin"]
     if len(unknown):
         raise InputError(f"runs: length bin {unknown.iloc[0]!r} is not known; use {', '.join(LENGTH_BINS)}")
     return checked
@@ -76,6 +83,16 @@ def numbers_of(what: str, frame: pd.DataFrame, name: str, *, finite: bool = Fals
             f"{what}, row {row + 1}: {name} {value!r} is not a {kind}; give a number or leave it empty"
         )
     return np.asarray(numbers)
+
+
+def told_apart(frame: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the columns that tell rows apart in groups; the length bin of scores that know none does not."""
+    return [name for name in columns if name in frame and not (frame[name] == WHOLE).all()]
+
+
+def at_length(model: object, length_bin: object) -> str:
+    """Return a model at a prompt length in words, or the model alone where no lengths are known."""
+    return f"{model}" if length_bin == WHOLE else f"{model} at {length_bin}"
 
 
 def left_out_note(checked: pd.DataFrame, score: str, count: int | None = None) -> list[str]:

@@ -17,7 +17,7 @@ from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.multiplicity import with_holm
-from toolkit.stats.inference.run_table import SCORE_UNIT, checked_runs, left_out_note, score_unit
+from toolkit.stats.inference.run_table import checked_runs, left_out_note, points, score_unit
 from toolkit.stats.prompt_length.omnibus import RepeatedMeasures, friedman, repeated_measures
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import LENGTH_BINS, agreeing, counted
@@ -122,7 +122,7 @@ def _compare(
         for kind in EFFECTS
     }
     notes = (*_notes(runs, cells, score), _roles(primary))
-    if margin is not None and unit != SCORE_UNIT:
+    if margin is not None and unit != points():
         notes = (*notes, f"equivalence is not tested: the margin is in score points, and {score} is not")
         margin = None
     tests = []

@@ -10,7 +10,7 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.means import mean_interval
-from toolkit.stats.inference.run_table import checked_runs, in_order, score_unit
+from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS
 
@@ -68,7 +68,7 @@ def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIO
     for dimension in dimensions:
         table = checked_runs(runs, dimension)
         for (model, length_bin), rows in table.groupby(["model", "length_bin"], sort=False):
-            found = _mean(f"{dimension} of {model} at {length_bin}", score_unit(dimension), rows)
+            found = _mean(f"{dimension} of {at_length(model, length_bin)}", score_unit(dimension), rows)
             means.append(DimensionMean(str(model), str(length_bin), dimension, found))
     bins = in_order(one.length_bin for one in means)
     means.sort(key=lambda one: (one.model, bins.index(one.length_bin), dimensions.index(one.dimension)))

@@ -1,0 +1,158 @@
+"""Scores of other tools: what their own logs give is what they print, and what cannot be read is one line."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from toolkit import Scores
+from toolkit.errors import InputError
+
+FOREIGN = Path(__file__).parents[1] / "golden" / "foreign"
+"""Written by inspect_ai 0.3.285 and lm-eval 0.4.13; what they printed stands in its README."""
+SAMPLES = "samples_sums_choice_2026-11-23T22-03-19.145119.jsonl"
+PRINTED = {"inspect_sums.eval": 0.75, "inspect_sums.json": 2 / 3}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_accuracy_is_what_inspect_printed(name) -> None:
+    """Scorers are judges, epochs repeats, C and I are 1 and 0."""
+    scores = Scores.load(FOREIGN / name)
+    means = scores.judgements().groupby("judge")["composite"].mean()
+    assert means.to_dict() == pytest.approx({"includes": PRINTED[name], "match": PRINTED[name]})
+    assert scores.scale == (0.0, 1.0)
+    assert scores.runs()["repeat"].nunique() == 2
+    assert "C is 1, P .5, I and N 0" in scores.summary().text
+
+
+def test_values_of_a_scorer_with_keys_are_dimensions() -> None:
+    """Two logs are two models of the same items."""
+    scores = Scores.load(FOREIGN / "inspect_graded_1.eval", FOREIGN / "inspect_graded_2.eval", name="graded")
+    means = scores.runs().groupby("model")[["coherence", "fluency"]].mean()
+    assert means.loc["mockllm/one"].tolist() == [2.125, 3.5]
+    assert means.loc["mockllm/three"].tolist() == [1.875, 3.25]
+    compared = scores.compare_models()
+    assert compared.differences[0].estimate == pytest.approx((2.125 + 3.5) / 2 - (1.875 + 3.25) / 2)
+    assert compared.differences[0].n == {"prompts": 8, "bases": 8}
+
+
+@pytest.mark.parametrize(("metric", "printed"), [(None, 0.25), ("acc_norm", 0.4166666666666667)])
+def test_means_are_what_lm_eval_printed(metric, printed) -> None:
+    """The first metric by default, the other by name; the model's name is that of the results beside."""
+    scores = Scores.load(FOREIGN / SAMPLES, metric=metric)
+    assert scores.runs()["composite"].mean() == pytest.approx(printed)
+    assert scores.runs()["model"].unique().tolist() == ["dummy"]
+    assert scores.unanswerable["reliability"] == "no column judge: agreement is not estimable"
+
+
+def test_a_metric_that_is_not_there_is_named() -> None:
+    """With those that are."""
+    with pytest.raises(InputError, match="has no metric f1; it has acc, acc_norm"):
+        Scores.load(FOREIGN / SAMPLES, metric="f1")
+    with pytest.raises(InputError, match="has no scorer f1; it has includes, match"):
+        Scores.load(FOREIGN / "inspect_sums.eval", metric="f1")
+    assert Scores.load(FOREIGN / "inspect_sums.eval", metric="match").judgements()["judge"].nunique() == 1
+
+
+def test_a_sample_without_scores_is_missing_and_not_zero(tmp_path) -> None:
+    """Also where one scorer of several gave none."""
+    log = json.loads((FOREIGN / "inspect_sums.json").read_text())
+    log["samples"][0]["scores"] = {}
+    del log["samples"][1]["scores"]["match"]
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    scores = Scores.load(tmp_path / "log.json")
+    assert scores.judgements()["failed"].sum() == 3
+    assert (~scores.runs()["judged"]).sum() == 2  # fewer than two judges leave an answer without a score
+
+
+def test_promptfoo_compares_providers_and_prompts(tmp_path) -> None:
+    """An error of the provider is missing; costs in USD are not taken for AUD."""
+    rows = [
+        {"testIdx": test, "promptIdx": prompt, "provider": {"id": provider}, "score": (test + prompt) % 2, "cost": 1}
+        for test in range(4)
+        for prompt in range(2)
+        for provider in ("openai:a", "openai:b")
+    ]  # fmt: skip
+    rows[0] |= {"error": "timeout", "score": 0}
+    (tmp_path / "out.json").write_text(json.dumps({"results": {"version": 3, "results": rows}}))
+    scores = Scores.load(tmp_path / "out.json")
+    assert sorted(scores.runs()["model"].unique()) == [
+        f"openai:{one}, prompt {two}" for one in "ab" for two in (1, 2)
+    ]
+    assert scores.runs()["composite"].isna().sum() == 1
+    assert "pareto" in scores.unanswerable
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".json"])
+def test_a_table_says_the_same_in_every_format(tmp_path, suffix) -> None:
+    """Rows, columns and values."""
+    frame = pd.DataFrame(
+        [(f"i{i}", j, 1 + (i + k) % 5) for i in range(6) for k, j in enumerate("ab")],
+        columns=["item", "judge", "score"],
+    )
+    path = tmp_path / f"t{suffix}"
+    if suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif suffix == ".parquet":
+        frame.to_parquet(path)
+    else:
+        frame.to_json(path, orient="records", lines=suffix == ".jsonl")
+    scores = Scores.load(path)
+    assert repr(scores) == "Scores 't': 6 items, 2 judges, scale 1-5"
+    assert scores.judgements()["composite"].sum() == frame["score"].sum()
+
+
+BROKEN = {
+    "cut.eval": (
+        lambda: (FOREIGN / "inspect_sums.eval").read_bytes()[:9000],
+        "is no whole log of inspect_ai",
+    ),
+    "no.eval": (lambda: b"nothing", "is no whole log of inspect_ai"),
+    "x.xlsx": (lambda: b"PK", "is no table of scores"),
+    "x.json": (lambda: b'{"a": 1}', "is no table of scores"),
+    "y.json": (lambda: b"{", "not valid JSON"),
+    "empty.csv": (lambda: b"item,score\n", "holds no rows"),
+    "words.csv": (lambda: b"item,score\na,high\n", "line 2: score 'high' is no number"),
+    "none.csv": (lambda: b"item,score\na,\nb,NA\n", "no row has a score"),
+    "noitem.csv": (lambda: b"what,score\na,1\n", "no column is known as the item"),
+    "twice.csv": (lambda: b"item,judge,score\na,x,1\na,x,2\n", "line 3: item a, judge x has a score already"),
+    "gap.csv": (lambda: b"item,judge,score\na,,1\n", "line 2: the judge is empty"),
+    "bin.csv": (lambda: b"item,length_bin,score\na,XL,1\n", "line 2: length 'XL' is none of S, M, L"),
+    "who.csv": (lambda: b"item,judge,human,score\na,x,maybe,1\n", "does not say whether a person rated"),
+    "promptfoo.json": (lambda: b'{"results": {"results": []}}', "holds no results of promptfoo"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_cannot_be_read_is_one_line(tmp_path, name) -> None:
+    """Where, what, and what to do."""
+    content, said = BROKEN[name]
+    (tmp_path / name).write_bytes(content())
+    with pytest.raises(InputError) as error:
+        Scores.load(tmp_path / name)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_log_with_a_changed_byte_is_refused(tmp_path) -> None:
+    """The checksum of its zip says so."""
+    path = tmp_path / "log.eval"
+    content = bytearray((FOREIGN / "inspect_sums.eval").read_bytes())
+    with zipfile.ZipFile(FOREIGN / "inspect_sums.eval") as file:
+        at = file.getinfo("samples/1_epoch_1.json").header_offset + 400
+    content[at] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is no whole log of inspect_ai"):
+        Scores.load(path)
+
+
+def test_a_missing_file_and_no_file_are_named(tmp_path) -> None:
+    """Both in one line."""
+    with pytest.raises(InputError, match="no such file"):
+        Scores.load(tmp_path / "nowhere.csv")
+    with pytest.raises(InputError, match="no file is named"):
+        Scores.load()

@@ -1,0 +1,128 @@
+"""The bundle as a document for Word and in Markdown: all of its methods, tables, captions and references."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+import xml.etree.ElementTree as ET
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from toolkit import Scores
+from toolkit.cli import cli
+from toolkit.errors import InputError
+
+HOSTILE = r"m_1 $x$ % \input{a} {b} <b>& *c* [d](e) ~#^"
+WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory):
+    """A bundle of scores of a model with a hostile name, in both formats."""
+    drawn = np.random.default_rng(1)
+    rows = [
+        (f"i{item}", model, judge, int(drawn.integers(1, 6)))
+        for item in range(12)
+        for model in (HOSTILE, "plain")
+        for judge in ("j1", "j2", "j3")
+    ]
+    scores = Scores(pd.DataFrame(rows, columns=["item", "model", "judge", "score"]), name="under_score")
+    folder = tmp_path_factory.mktemp("document")
+    for name in ("docx", "md"):
+        scores.bundle(folder / name, format=name)
+        scores.bundle(folder / f"{name}_again", format=name)
+    return folder
+
+
+def text_of(folder, name: str) -> str:
+    """Return what a document says, without its marks."""
+    path = folder / name / f"bundle.{name}"
+    if name == "md":
+        return re.sub(r"\\(?=[^\w\s])", "", path.read_text())
+    with zipfile.ZipFile(path) as file:
+        root = ET.fromstring(file.read("word/document.xml"))
+    return "\n".join(
+        "".join(one.text or "" for one in paragraph.iter(f"{WORD}t")) for paragraph in root.iter(f"{WORD}p")
+    )
+
+
+def plain(text: str) -> str:
+    """Return letters and digits alone: quotes, dashes and blanks are typeset."""
+    return re.sub(r"[\W_]+", "", text)
+
+
+@pytest.mark.parametrize("name", ["docx", "md"])
+def test_every_caption_cell_and_reference_is_there(bundle, name) -> None:
+    """In the order of the bundle, figures and tables numbered."""
+    said, folder = plain(text_of(bundle, name)), bundle / name
+    captions = [
+        (folder / "figures" / f"{path.stem}.txt").read_text() for path in folder.glob("figures/*.tex")
+    ]
+    captions = [caption for caption in captions if not caption.startswith("Card of")]
+    assert len(captions) > 5
+    for caption in captions:
+        assert plain(caption)[:300] in said
+    with (folder / "tables" / "reliability.csv").open() as lines:
+        for row in csv.DictReader(lines):
+            if row["name"] in ("ICC(A,1)", "ICC(A,k)") and "these" not in row["name"]:
+                assert (
+                    plain(f"{float(row['estimate']):.2f} [{float(row['low']):.2f}".replace("-", "")) in said
+                )
+    for author in re.findall(r"author = \{(\w+),", (folder / "references.bib").read_text()):
+        assert author in said
+    assert "Figure1" in said
+    assert "Table2" in said
+
+
+@pytest.mark.parametrize("name", ["docx", "md"])
+def test_no_citation_is_left_open_and_no_command_is_printed(bundle, name) -> None:
+    """Nothing of LaTeX, no path of the machine."""
+    said = text_of(bundle, name)
+    for sign in ("[@", "???", "\\cite", "\\phantom", "bundlehome", "textless", str(bundle), "references.bib"):
+        assert sign not in said
+
+
+@pytest.mark.parametrize("name", ["docx", "md"])
+def test_a_hostile_name_is_text(bundle, name) -> None:
+    """No file is taken up, no mark comes alive."""
+    assert plain(HOSTILE) in plain(text_of(bundle, name))
+    if name == "md":
+        raw = (bundle / "md" / "bundle.md").read_text()
+        assert "](e)" not in raw.replace("\\", "").split("[d")[0]
+        assert re.search(r"(?<!\\)\[d\]\(e\)", raw) is None
+        assert "<b>" not in raw.replace("\\<b\\>", "")
+
+
+@pytest.mark.parametrize("name", ["docx", "md"])
+def test_the_same_scores_are_the_same_bytes(bundle, name) -> None:
+    """Pictures and dates too."""
+    one, other = (bundle / place / f"bundle.{name}" for place in (name, f"{name}_again"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_pictures_of_word_have_their_alt_text(bundle) -> None:
+    """For a screen reader."""
+    with zipfile.ZipFile(bundle / "docx" / "bundle.docx") as file:
+        document = file.read("word/document.xml").decode()
+    assert re.findall(r'descr="Means and differences: [^"]+"', document)
+
+
+def test_what_is_not_known_or_lacking_is_one_line(tmp_path, monkeypatch) -> None:
+    """Before anything is calculated."""
+    scores = Scores(pd.DataFrame({"item": list("abc"), "score": [1, 2, 3]}), output=tmp_path)
+    with pytest.raises(InputError, match="format 'pdf': use latex, docx or md"):
+        scores.bundle(format="pdf")
+    monkeypatch.setitem(sys.modules, "pypandoc", None)
+    with pytest.raises(InputError, match=r"pip install 'llm-security-toolkit\[word\]'"):
+        scores.bundle(format="docx")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "s.csv").write_text("item,score\na,1\n")
+    told = CliRunner().invoke(
+        cli, ["analyse", str(tmp_path / "s.csv"), "--format", "md"], standalone_mode=False
+    )
+    assert "add --bundle" in str(told.exception)

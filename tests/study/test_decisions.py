@@ -1,0 +1,206 @@
+"""What was decided before the first reply is kept, and all that was changed after it is listed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from toolkit import Study
+from toolkit.cli import cli
+from toolkit.export import export_study, import_archive
+from toolkit.runs.decisions import decided
+from toolkit.store import embedded
+
+TEXT = """
+name = "held"
+dataset = "demo"
+bases = 3
+models = [{ name = "scripted" }, { name = "other", provider = "scripted" }]
+repeats = 1
+seed = 7
+length_bins = ["S", "M", "L"]
+output = "results/held"
+
+[sampling]
+temperature = 0.2
+
+[analysis]
+primary = "M-S"
+equivalence_margin = 0.3
+ceiling_share = 0.3
+
+[judges]
+rubric = "default"
+primary = { name = "judge-a", provider = "scripted" }
+secondary = { name = "judge-b", provider = "scripted" }
+tertiary = false
+
+[bias_controls]
+fsp_enabled = false
+"""
+DEVIATIONS = {
+    "primary contrast": ('primary = "M-S"', 'primary = "L-S"'),
+    "margin of equivalence": ("equivalence_margin = 0.3", "equivalence_margin = 0.5"),
+    "share at an end of the scale that is warned of": ("ceiling_share = 0.3", "ceiling_share = 0.9"),
+    "judges tertiary": ("tertiary = false", 'tertiary = { name = "judge-c", provider = "scripted" }'),
+    "judges secondary": ('name = "judge-b"', 'name = "judge-d"'),
+    "repeats": ("repeats = 1", "repeats = 2"),
+    "seed": ("seed = 7", "seed = 8"),
+    "sampling temperature": ("temperature = 0.2", "temperature = 0.9"),
+    "focus sentences": ("fsp_enabled = false", "fsp_enabled = true"),
+    "models other": (', { name = "other", provider = "scripted" }', ""),
+    "bases of the study": ("bases = 3", "bases = 2"),
+    "rubric": ('rubric = "default"', 'rubric = "seed-v1"'),
+    "prompt lengths": ('length_bins = ["S", "M", "L"]', 'length_bins = ["S", "M"]'),
+}
+TOGETHER = [name for name in DEVIATIONS if name not in ("rubric", "prompt lengths", "primary contrast")]
+
+
+def load(folder: Path, *changes: str) -> Study:
+    """Return the study with some of its deviations."""
+    text = TEXT
+    for name in changes:
+        before, after = DEVIATIONS[name]
+        assert before in text
+        text = text.replace(before, after, 1)
+    (folder / "held.toml").write_text(text)
+    return Study.load(folder / "held.toml")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory):
+    """A folder with the finished study, as it was decided."""
+    place = tmp_path_factory.mktemp("held")
+    with load(place) as study:
+        study.execute(progress=False)
+    yield place
+    embedded.stop(place / "results" / ".store")
+
+
+def test_a_clean_study_lists_nothing_and_says_so(folder, tmp_path) -> None:
+    """Run twice, too."""
+    with load(folder) as study:
+        study.execute(progress=False)
+        found = study.deviations()
+        assert found.empty
+        assert found.attrs["decided"] is not None
+        told = Path(next(path for path in study.bundle(tmp_path) if path.name == "methods.txt")).read_text()
+        assert "Nothing of it was changed after the first reply." in told
+        assert (tmp_path / "deviations.csv").read_text() == "at,what,before,after\n"
+        assert study.store.database["decisions"].count_documents({}) == 1
+
+
+@pytest.mark.parametrize("name", DEVIATIONS)
+def test_each_deviation_is_listed_before_it_is_even_run(folder, name) -> None:
+    """By its name, with what was and what is."""
+    with load(folder, name) as study:
+        found = study.deviations()
+    assert name in set(found["what"])
+    assert found["at"].isna().all()
+    assert (found["before"] != found["after"]).all()
+
+
+def test_ten_deviations_are_all_in_the_bundle_with_their_time(folder, tmp_path) -> None:
+    """After a run with all of them; those that are taken back later stay listed."""
+    with load(folder, *TOGETHER) as study:
+        study.execute(progress=False)
+        found = study.deviations().set_index("what")
+        assert set(TOGETHER) <= set(found.index)
+        assert found.loc[TOGETHER, "at"].notna().all()
+        assert found.loc["answered runs that count", "after"].startswith("all but ")
+        study.bundle(tmp_path / "all")
+    told = (tmp_path / "all" / "methods.txt").read_text()
+    rows = (tmp_path / "all" / "deviations.csv").read_text()
+    for name in TOGETHER:
+        assert f"{name} was changed from" in told
+        assert f",{name}," in rows
+    with load(folder) as study:
+        assert set(TOGETHER) <= set(study.deviations()["what"])
+        study.store.database["decisions"].delete_many({"replied": True})
+        assert set(study.deviations()["what"]) <= {"answered runs that count"}
+
+
+def test_a_change_before_the_first_reply_is_none(tmp_path) -> None:
+    """What counts is the last decision before it."""
+    try:
+        with load(tmp_path) as study:
+            study.execute(progress=False, limit=0)
+            assert study.store.database["decisions"].count_documents({}) == 1
+        with load(tmp_path, "seed", "margin of equivalence") as study:
+            study.execute(progress=False, limit=2)
+            assert study.deviations().empty
+    finally:
+        embedded.stop(tmp_path / "results" / ".store")
+
+
+def test_an_older_study_without_a_decision_says_nothing(folder, tmp_path) -> None:
+    """There is nothing to hold it against; its methods have no such paragraph."""
+    with load(folder) as study:
+        kept = list(study.store.database["decisions"].find())
+        study.store.database["decisions"].delete_many({})
+        try:
+            assert study.deviations().empty
+            assert study.deviations().attrs["decided"] is None
+            study.bundle(tmp_path)
+            assert "beforehand" not in (tmp_path / "methods.txt").read_text()
+            assert not (tmp_path / "deviations.csv").exists()
+        finally:
+            study.store.database["decisions"].insert_many(kept)
+
+
+def test_an_archive_keeps_it(folder, tmp_path) -> None:
+    """With its time, and importing it twice is once."""
+    with load(folder) as study:
+        export_study(study, tmp_path / "out")
+        decided_at = study.deviations().attrs["decided"]
+    (tmp_path / "held.toml").write_text(TEXT)
+    try:
+        for _ in range(2):
+            import_archive(tmp_path / "out" / "archive.zip", tmp_path / "results")
+        with Study.load(tmp_path / "held.toml") as study:
+            assert study.deviations().attrs["decided"] == decided_at
+    finally:
+        embedded.stop(tmp_path / "results" / ".store")
+
+
+def test_the_plan_is_one_page_with_its_hash_and_power(folder, tmp_path) -> None:
+    """Before anything was asked it says so; after it, when it was kept and what was changed."""
+    (tmp_path / "held.toml").write_text(TEXT)
+    fresh = CliRunner().invoke(
+        cli, ["register", str(tmp_path / "held.toml"), "--json"], standalone_mode=False
+    )
+    told = json.loads(fresh.output)
+    page = Path(told["path"]).read_text()
+    embedded.stop(tmp_path / "results" / ".store")
+    assert "before any model was asked" in page
+    assert "One confirmatory contrast: M−S" in page
+    assert "±0.3 score points" in page
+    assert "3 bases" in page
+    assert "has no scores; a pilot with some is given by --pilot" in page
+    assert len(page.splitlines()) < 60
+    pilot = ["--pilot", str(folder / "held.toml"), "--out", str(tmp_path / "plan.md")]
+    load(folder, "margin of equivalence")
+    done = CliRunner().invoke(
+        cli, ["register", str(folder / "held.toml"), *pilot, "--json"], standalone_mode=False
+    )
+    again = json.loads(done.output)
+    page = (tmp_path / "plan.md").read_text()
+    assert again["sha256"] == told["sha256"]
+    assert "before the first reply" in page
+    assert "margin of equivalence was changed from 0.3 to 0.5" in page
+    assert "±0.3 score points" in page  # as it was decided
+    assert "From the runs of held, M−S" in page
+
+
+def test_no_key_and_no_path_is_kept(folder, monkeypatch) -> None:
+    """Whatever is in the environment."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-decisions")
+    with load(folder) as study:
+        content = json.dumps(decided(study.plan))
+        kept = json.dumps([one["content"] for one in study.store.database["decisions"].find()])
+    for text in (content, kept):
+        assert "canary" not in text
+        assert str(folder) not in text

@@ -1,0 +1,464 @@
+"""Faults planted in a finished study, its figures, bundle and export: `toolkit verify` names each, and no other."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.export import export_study
+from toolkit.people.rating import next_reply, open_round, rate
+from toolkit.store import embedded
+from toolkit.store.archive import KEYS
+from toolkit.store.writer import sealed
+from toolkit.study import Study
+from toolkit.verify import verify_study
+from toolkit.words import DIMENSIONS
+
+PRICE = "usd_per_million_input = 2.0, usd_per_million_output = 8.0"
+FILE = f"""
+name = "planted"
+scenarios = ["CTI_ANALYSIS"]
+output = "results/planted"
+models = [
+  {{ name = "model-a", provider = "scripted", {PRICE}, planted = {{ level = 3.0, m_minus_s = 0.5 }} }},
+  {{ name = "model-b", provider = "scripted", {PRICE}, planted = {{ level = 2.5 }} }},
+]
+[judges]
+repair = false
+primary = {{ name = "judge-a", provider = "scripted", {PRICE}, planted = {{}} }}
+secondary = {{ name = "judge-b", provider = "scripted", {PRICE}, planted = {{ severity = 0.5 }} }}
+[judges.tertiary]
+name = "judge-c"
+provider = "scripted"
+usd_per_million_input = 2.0
+usd_per_million_output = 8.0
+structured = false
+replies = ["I would rather not say.", '{json.dumps(dict.fromkeys(DIMENSIONS, 4.0) | {"reasons": ""})}']
+"""
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+@dataclass
+class Place:
+    """The study as it lies on the disk, and its documents as they were."""
+
+    path: Path
+    study: Study
+    kept: Mapping[str, list[dict[str, Any]]]
+
+    def repair(self, name: str) -> None:
+        """Put the documents of a collection back as they were."""
+        self.study.store.database[name].delete_many({})
+        self.study.store.database[name].insert_many(self.kept[name])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Twelve runs, judged by three of whom one cannot always be read; one reply is rated by a person."""
+    folder = tmp_path_factory.mktemp("planted")
+    path = folder / "planted.toml"
+    path.write_text(FILE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("toolkit.report.figure.render", lambda figure, kind, **_: kind.encode())
+        with Study.load(path) as study:
+            study.execute(progress=False)
+            round_ = open_round(study.plan, study.store, "anna")
+            reply = next_reply(round_)
+            assert reply is not None
+            rate(study.plan, study.store, round_, reply, dict.fromkeys(DIMENSIONS, 4.0), "Well said.")
+            kept = {name: list(study.store.database[name].find({}, sort=[("_id", 1)])) for name in KEYS}
+            yield Place(path, study, kept)
+        embedded.stop(folder / "results" / ".store")
+
+
+Change = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+def sets(**fields: Any) -> Change:
+    """Return a change that gives fields of a document other values; ``a__b`` is a part of one."""
+
+    def change(document: dict[str, Any]) -> dict[str, Any]:
+        for name, value in fields.items():
+            *above, last = name.split("__")
+            place = document
+            for part in above:
+                place = place[part]
+            place[last] = value(place[last]) if callable(value) else value
+        return document
+
+    return change
+
+
+def gone(_: dict[str, Any]) -> None:
+    """Delete the document."""
+
+
+def twice(document: dict[str, Any]) -> dict[str, Any]:
+    """Add the run once more, as another test would have asked it."""
+    del document["_id"]
+    return document | {"run_id": "01JB0000000000000000000000", "test": "another"}
+
+
+def resealed(change: Change) -> Change:
+    """Make a change and seal the call again, as whoever knows the toolkit would."""
+    return lambda document: sealed(change(document) or {})
+
+
+WHICH: Mapping[str, Callable[[dict[str, Any]], Any]] = {
+    "run": lambda one: one["status"] == "succeeded",
+    "asked": lambda one: one["purpose"] == "run",
+    "judging": lambda one: one["purpose"] == "judge",
+    "scored": lambda one: one["scores"] and one["model"] != "human",
+    "unread": lambda one: one["failed"],
+    "human": lambda one: one["model"] == "human",
+    "of_cti": lambda one: "cti" in one["prompt_id"],
+    "any": lambda one: True,
+}
+ZEROS = dict.fromkeys(DIMENSIONS, 0.0)
+
+IN_STORE: Mapping[str, tuple[str, str, Change, str]] = {
+    "a score nudged": (
+        "judgements",
+        "scored",
+        sets(scores__clarity=lambda score: score + 0.1),
+        r"judgement .*: scores differ",
+    ),
+    "a mean nudged": (
+        "runs",
+        "run",
+        sets(scores__clarity=lambda score: score + 0.1),
+        r"run of .*: scores differ",
+    ),
+    "a composite without its dimensions": (
+        "judgements",
+        "scored",
+        sets(composite=4.9),
+        r"judgement .*: composite differ",
+    ),
+    "a zero for a failed judge": (
+        "judgements",
+        "unread",
+        sets(scores=ZEROS, failed=False, composite=0.0, reason=None),
+        r"judgement .*: .*failed, reason, scores differ",
+    ),
+    "a failed judge in the ensemble": (
+        "runs",
+        "run",
+        sets(ensemble_evaluation__aggregated__judge_count=9),
+        r"run of .*: ensemble_evaluation differ",
+    ),
+    "an aggregate": ("runs", "run", sets(judged=False), r"run of .*: judged differ"),
+    "a judgement deleted": (
+        "judgements",
+        "scored",
+        gone,
+        r"judgement by .* of run of .*: is missing, and the ledger gives it",
+    ),
+    "a judgement's rubric": (
+        "judgements",
+        "scored",
+        sets(rubric_hash="0" * 64),
+        r"judgement .*: rubric_hash differ",
+    ),
+    "a judgement's cost": ("judgements", "scored", sets(aud_cost=0.5), r"judgement .*: aud_cost differ"),
+    "a judgement's model": ("judgements", "scored", sets(model="gpt-4o"), r"judgement .*: model differ"),
+    "a judgement before its run": (
+        "judgements",
+        "scored",
+        sets(created_at=LONG_AGO),
+        r"judgement .*: created_at is before that of its run",
+    ),
+    "a judgement of no run": (
+        "judgements",
+        "scored",
+        sets(run_id="0" * 26),
+        r"judgement by .*: its run is not in the store",
+    ),
+    "a run deleted": ("runs", "run", gone, r"run of .*: is missing, and the ledger gives it"),
+    "a run doubled": ("runs", "run", twice, r"run of .*, repeat 0: is there twice"),
+    "a run's repeat": ("runs", "run", sets(repeat=7), r"run of .*, repeat 7: the ledger does not give it"),
+    "a run's model": (
+        "runs",
+        "run",
+        sets(model="model-c"),
+        r"run of .* by model-c.*: the ledger does not give it",
+    ),
+    "a run's prompt": (
+        "runs",
+        "run",
+        sets(prompt_id="another"),
+        r"run of another .*: the ledger does not give it",
+    ),
+    "a run's length": (
+        "runs",
+        "run",
+        sets(prompt_length_bin=lambda name: "SML"["MLS".index(name)]),
+        r"run of .*: prompt_length_bin differ",
+    ),
+    "a run's dataset version": (
+        "runs",
+        "run",
+        sets(dataset_version="2099.1"),
+        r"run of .*: dataset_version differ",
+    ),
+    "a run's tokens": ("runs", "run", sets(tokens__output=1), r"run of .*: tokens differ"),
+    "a run's cost": ("runs", "run", sets(economics__aud_cost=0.0), r"run of .*: economics differ"),
+    "a run excluded": (
+        "runs",
+        "run",
+        lambda one: one | {"defect": "truncated", "reply_policy": "exclude"},
+        r"run of .*: defect, reply_policy differ",
+    ),
+    "a run made a failure": (
+        "runs",
+        "run",
+        lambda one: one | {"status": "failed", "failure": "x"},
+        r"run of .*: failure, status differ",
+    ),
+    "a run's moment": (
+        "runs",
+        "run",
+        sets(created_at=LONG_AGO),
+        r"run of .*: created_at is not the moment that its run id has",
+    ),
+    "a run's attempts": ("runs", "run", sets(attempts=0), r"run of .*: attempts differ"),
+    "a run of a call that is not there": (
+        "runs",
+        "run",
+        sets(call_id="0" * 64),
+        r"run of .*: its call is not in the ledger",
+    ),
+    "a text altered": (
+        "output_blobs",
+        "any",
+        sets(content="I know."),
+        r"reply of run \w+: its text was changed",
+    ),
+    "a text deleted": ("output_blobs", "any", gone, r"reply of run \w+: its text is missing"),
+    "a reply altered": ("calls", "asked", sets(text="I know."), r"run of .*: .*output_blob_id.* differ"),
+    "a raw reply altered": ("calls", "asked", sets(raw="{}"), r"call .*: was changed after it was written"),
+    "a call's tokens": (
+        "calls",
+        "asked",
+        sets(output_tokens=1),
+        r"run of .*: economics, tokens differ|run of .*: tokens differ",
+    ),
+    "a judge's tokens": ("calls", "judging", sets(input_tokens=1), r"judgement .*: input_tokens differ"),
+    "a call's cost": (
+        "calls",
+        "asked",
+        sets(aud_cost=0.9),
+        r"call .*: what it cost is not its tokens at the price",
+    ),
+    "a call's cost, sealed again": (
+        "calls",
+        "judging",
+        resealed(sets(aud_cost=0.9)),
+        r"call .*: what it cost is not its tokens at the price",
+    ),
+    "a call's state": ("calls", "judging", sets(state="failed"), r"call .*: is failed, and has text"),
+    "a call deleted": ("calls", "asked", gone, r"run of .*: the ledger does not give it"),
+    "a judge's call deleted": (
+        "calls",
+        "judging",
+        gone,
+        r"judgement by .*: rests on a call that the ledger does not have",
+    ),
+    "attempts dropped": (
+        "calls",
+        "judging",
+        sets(attempts=[]),
+        r"call .*: is answered, and lacks its reply, its cost or its attempts",
+    ),
+    "a call's moment": (
+        "calls",
+        "judging",
+        sets(created_at=LONG_AGO),
+        r"call .*: was changed after it was written",
+    ),
+    "a call's model": (
+        "calls",
+        "asked",
+        resealed(sets(model="gpt-4o")),
+        r"call .*: its model is not that of its request",
+    ),
+    "a call's request": (
+        "calls",
+        "asked",
+        resealed(sets(request__temperature=1.5)),
+        r"call .*: its request is not the one it is named by",
+    ),
+    "a call's cached tokens": (
+        "calls",
+        "asked",
+        resealed(lambda one: one | {"cache_read_tokens": 10**6}),
+        r"call .*: has more cached tokens than input",
+    ),
+    "a prompt's text": ("prompts", "of_cti", sets(text="Do it."), r"prompt .*: text differ"),
+    "a prompt's length": ("prompts", "of_cti", sets(token_count=1), r"prompt .*: token_count differ"),
+    "a rubric's text": ("rubrics", "any", sets(content="{}"), r"rubric .*: content differ"),
+    "a person's score": (
+        "human_ratings",
+        "any",
+        sets(scores__clarity=1.0),
+        r"rating 1 by anna of run .*: was changed after it was given",
+    ),
+    "a person's judgement": (
+        "judgements",
+        "human",
+        sets(scores__clarity=1.0),
+        r"judgement by human:anna .*: is not what the person rated",
+    ),
+    "a person's judgement deleted": (
+        "judgements",
+        "human",
+        gone,
+        r"judgement by human:anna .*: is missing, and a rating gives it",
+    ),
+}
+
+
+def test_a_clean_study_has_no_difference(place: Place) -> None:
+    assert verify_study(place.study).fields["differences"] == []
+
+
+@pytest.mark.parametrize("fault", IN_STORE)
+def test_a_fault_in_the_store_is_named(place: Place, fault: str) -> None:
+    """One document is changed, taken away or doubled; the line says which and in what, and it is put back."""
+    name, where, change, said = IN_STORE[fault]
+    documents = place.study.store.database[name]
+    of_plan = {run["output_blob_id"] for run in place.kept["runs"]}
+    found = next(
+        one
+        for one in place.kept[name]
+        if WHICH[where](one) and one.get("blob_id", next(iter(of_plan))) in of_plan
+    )
+    changed = change(json_copy(found))
+    if changed is None:
+        documents.delete_one({"_id": found["_id"]})
+    elif "_id" in changed:
+        documents.replace_one({"_id": found["_id"]}, changed)
+    else:
+        documents.insert_one(changed)
+    try:
+        differences = verify_study(place.study).fields["differences"]
+    finally:
+        place.repair(name)
+    assert any(re.match(said, line) for line in differences), differences
+
+
+def json_copy(document: Any) -> Any:
+    """Return a copy of a document down to its last list."""
+    if isinstance(document, dict):
+        return {name: json_copy(value) for name, value in document.items()}
+    return [json_copy(one) for one in document] if isinstance(document, list) else document
+
+
+def test_a_price_that_was_changed_is_one_line_a_model(place: Place) -> None:
+    """In the study file: what was paid is not what it would cost now."""
+    dearer = place.path.with_name("dearer.toml")
+    at, model_b = PRICE.replace("8.0", "9.0"), "planted = { level = 2.5"
+    dearer.write_text(FILE.replace(f"{PRICE}, {model_b}", f"{at}, {model_b}"))
+    with Study.load(dearer) as study:
+        assert verify_study(study).fields["differences"] == [
+            "calls of model-b: none of 6 cost its tokens at the price that the model has now"
+        ]
+
+
+def appended(path: Path) -> None:
+    """Change one file at its end."""
+    path.write_bytes(path.read_bytes() + b" ")
+
+
+def last_row(path: Path) -> None:
+    """Change a number of the last row of a table."""
+    head, _, last = path.read_text().rstrip("\n").rpartition("\n")
+    path.write_text(f"{head}\n{re.sub('[0-9]', '9', last)}9\n")
+
+
+def member(path: Path) -> None:
+    """Change a record of an archive, and pack it again."""
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    members["calls.jsonl"] = members["calls.jsonl"].replace(b"planted quality 3", b"planted quality 5", 1)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    path.write_bytes(buffer.getvalue())
+
+
+def edited(path: Path) -> None:
+    """Say another seed in a manifest."""
+    path.write_text(re.sub(r'"seed": \d+', '"seed": 1', path.read_text()))
+
+
+def sum_line(path: Path) -> None:
+    """Break the line of one file."""
+    path.write_text(path.read_text().replace("  human.csv", "  people.csv"))
+
+
+def new(path: Path) -> None:
+    """Add a file."""
+    path.write_text("1")
+
+
+IN_FILES: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
+    "a figure's data": ("figures/quality_by_length.csv", last_row, "differs from what the study gives now"),
+    "a figure's PNG": ("figures/cost_quality.png", appended, "differs from what the study gives now"),
+    "a figure's PDF": ("figures/cost_quality.pdf", appended, "differs from what the study gives now"),
+    "a figure's SVG": ("figures/icc_forest.svg", appended, "differs from what the study gives now"),
+    "a caption": ("figures/judge_agreement.txt", appended, "differs from what the study gives now"),
+    "a table": ("tables/reliability.csv", last_row, "differs from what the study gives now"),
+    "a table as LaTeX": ("tables/length.tex", appended, "differs from what the study gives now"),
+    "a figure that is none": ("figures/old.pdf", new, "the study does not give it now"),
+    "a figure of the bundle": ("bundle/figures/missing_data.csv", appended, "was changed after the bundle was written"),
+    "the methods": ("bundle/methods.txt", appended, "was changed after the bundle was written"),
+    "the references": ("bundle/references.bib", appended, "was changed after the bundle was written"),
+    "a statistic": ("bundle/statistics/sentences.txt", appended, "was changed after the bundle was written"),
+    "a file of the bundle removed": ("bundle/preamble.tex", Path.unlink, "is missing"),
+    "a file added to the bundle": ("bundle/tables/mine.csv", new, "is no file of the bundle"),
+    "the bundle's manifest": ("bundle/manifest.json", edited, "was changed after it was written"),
+    "an exported CSV": ("out/runs.csv", last_row, "does not have its sum"),
+    "an exported Parquet file": ("out/calls.parquet", appended, "does not have its sum"),
+    "a member of the archive": ("out/archive.zip", member, "does not have its sum"),
+    "the exported manifest": ("out/manifest.json", edited, "does not have its sum"),
+    "the RO-Crate": ("out/ro-crate-metadata.json", appended, "does not have its sum"),
+    "a line of the sums": ("out/people.csv", lambda path: sum_line(path.with_name("sha256sums.txt")), "is missing"),
+    "an exported file removed": ("out/prompts.csv", Path.unlink, "is missing"),
+    "a file added to the export": ("out/mine.csv", new, "is no file of the export"),
+}  # fmt: skip
+
+
+def test_faults_in_files_are_named(place: Place, tmp_path: Path) -> None:
+    """Figures, tables, bundle and export without a difference; then every fault at once, each with its own line."""
+    study = place.study
+    out = study.output / "out"
+    study.figures()
+    study.bundle()
+    export_study(study, out)
+    assert verify_study(study, out).fields["differences"] == []
+    runs = study.store.database["runs"]
+    runs.update_one({"_id": place.kept["runs"][0]["_id"]}, {"$set": {"dataset_version": "2099.1"}})
+    told = verify_study(study, out).fields["differences"]
+    place.repair("runs")
+    assert [line for line in told if "dataset_version differ" in line]
+    assert [line for line in told if line.startswith("figures, tables and frames cannot be made")]
+    (study.output / "bundle" / "bundle.log").write_text("What LaTeX makes of it is no difference.")
+    for name, plant, _ in IN_FILES.values():
+        plant(study.output / name)
+    differences = verify_study(study, out).fields["differences"]
+    for fault, (name, _, said) in IN_FILES.items():
+        where = rf"{re.escape(name)}: ({re.escape(said)}|.*{re.escape(said)})"
+        assert any(re.match(where, line) for line in differences), (fault, differences)
+    named = {name for name, _, _ in IN_FILES.values()} | {"out/human.csv", "out/sha256sums.txt"}
+    assert {line.split(": ")[0] for line in differences} <= named

@@ -1,0 +1,129 @@
+"""A thesis folder stands alone, and the wheel carries all that it is made of."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from toolkit import Study
+from toolkit.errors import InputError
+from toolkit.files import shipped, workspace
+from toolkit.thesis_folder import init_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def thesis(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh thesis folder."""
+    folder = tmp_path_factory.mktemp("init") / "thesis"
+    init_folder(folder)
+    return folder
+
+
+def test_it_holds_all_that_its_readme_names(thesis) -> None:
+    """Study files, notebooks, templates, Makefile, .gitignore and references."""
+    for name in re.findall(r"^\| `([\w./]+)` \|", (thesis / "README.md").read_text(), re.MULTILINE):
+        assert name == "results/" or (thesis / name).exists(), name
+    for name in ("Makefile", ".gitignore", "templates/rubrics/demo.toml"):
+        assert (thesis / name).is_file()
+    for folder in ("notebooks", "templates"):
+        assert {path.name for path in (thesis / folder).glob("*.ipynb")} == {
+            path.name for path in (ROOT / folder).glob("*.ipynb")
+        }
+    assert "@article{shrout1979," in (thesis / "references.bib").read_text()
+    assert not (thesis / "templates" / "thesis").exists()
+
+
+@pytest.mark.parametrize("name", ["local", "cloud"])
+def test_its_studies_load_and_write_into_its_results(thesis, name) -> None:
+    """Below the folder, wherever that is."""
+    study = Study.load(thesis / f"{name}.toml")
+    assert study.name == name
+    assert study.output == thesis / "results" / name
+    assert len(study.plan.runs) > 30
+
+
+def test_paths_in_notebooks_lead_somewhere(thesis) -> None:
+    """From the folder they lie in, or the one they are run from."""
+    for path in (*thesis.glob("notebooks/*.ipynb"), *thesis.glob("templates/*.ipynb")):
+        source = "".join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "code")
+        for found in re.findall(r'"((?:\.\./)?templates/[\w.]+\.(?:toml|csv))"', source):
+            assert ((path.parent if found.startswith("..") else thesis) / found).is_file(), (path, found)
+
+
+def test_what_is_there_is_not_touched(thesis, tmp_path) -> None:
+    """Twice is refused, and so is a file; an empty folder is taken."""
+    before = (thesis / "local.toml").read_bytes()
+    with pytest.raises(InputError, match="is there and not empty; name a new folder"):
+        init_folder(thesis)
+    assert (thesis / "local.toml").read_bytes() == before
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="is there and not empty"):
+        init_folder(tmp_path / "file")
+    (tmp_path / "empty").mkdir()
+    assert "files; read README.md there" in init_folder(tmp_path / "empty").text
+
+
+def test_shipped_studies_are_worked_on_where_their_templates_are(thesis, monkeypatch, tmp_path) -> None:
+    """In a thesis folder there, elsewhere in the source tree."""
+    assert shipped("templates") == ROOT / "templates"
+    monkeypatch.chdir(tmp_path)
+    assert workspace() == ROOT
+    monkeypatch.chdir(thesis)
+    assert workspace() == thesis
+
+
+def test_an_installed_wheel_finds_what_it_carries(tmp_path) -> None:
+    """Every template and notebook; without the source tree they are copied to where one works."""
+    source = tmp_path / "source"
+    ignore = shutil.ignore_patterns(
+        ".git", ".venv", "results", "tests", "*.egg-info", ".*_cache", "__pycache__", "build"
+    )
+    shutil.copytree(ROOT, source, ignore=ignore)
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(tmp_path),
+    ]
+    done = subprocess.run([*build, str(source)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    place = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--ignore-installed", "--prefix"]
+    subprocess.run([*place, str(tmp_path / "prefix"), str(wheel)], check=True)
+    (target,) = (tmp_path / "prefix").glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as file:
+        carried = {Path(name).name for name in file.namelist()}
+    for pattern in ("templates/*.toml", "templates/*.ipynb", "notebooks/*.ipynb", "templates/thesis/*"):
+        assert {path.name for path in ROOT.glob(pattern)} <= carried
+    work = tmp_path / "work"
+    work.mkdir()
+    code = (
+        "import toolkit.files as f, toolkit.thesis_folder as t, pathlib\n"
+        f"assert str(f.__file__).startswith({str(target)!r})\n"
+        "print(t.init_folder(pathlib.Path('thesis')).fields['folder'])\n"
+        "print(f.workspace())"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=work,
+        env={"PYTHONPATH": str(target), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert told.stdout.splitlines() == ["thesis", str(work)], told.stderr
+    assert (work / "thesis" / "cloud.toml").is_file()
+    assert (work / "notebooks" / "00_start_here.ipynb").is_file()

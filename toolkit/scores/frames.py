@@ -1,0 +1,108 @@
+"""The frames of somebody's scores: runs, judgements and ratings by people, as those of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InputError
+from toolkit.stats.inference.run_table import WHOLE
+
+LONE: Final = "score"
+"""The judge of scores that name none."""
+_RUN = ["base", "length_bin", "model", "repeat"]
+_ABOUT = ("cluster", "scenario", "aud_cost", "output_tokens")
+_DEFAULTS: Final = {
+    "length_bin": WHOLE, "model": "model", "judge": LONE, "repeat": 0, "judge_repeat": 0, "human": False,
+    "failure": None, **dict.fromkeys(_ABOUT),
+}  # fmt: skip
+
+
+def frames_of(
+    rows: pd.DataFrame, name: str, scale: tuple[float, float]
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
+    """Return runs, judgements, ratings by people and the dimensions of checked rows.
+
+    The composite of a judgement is the mean of its dimensions, zeros counted, and missing where one of them is. The
+    score of a run is the mean over its judges; where the file has several judges it rests on two or more.
+    """
+    outside = (rows["score"] < scale[0]) | (rows["score"] > scale[1])
+    if outside.any():
+        value = rows.loc[outside, "score"].iloc[0]
+        raise InputError(f"{name}: score {value:g} is outside of the scale {scale[0]:g}-{scale[1]:g}")
+    rows = rows.copy()
+    for column, default in _DEFAULTS.items():
+        if column not in rows:
+            rows[column] = default
+    rows["cluster"] = rows["cluster"].fillna(rows["base"])
+    rows["run_id"] = rows[_RUN].astype(str).agg(" / ".join, axis=1)
+    several = _several_values(rows)
+    if several:
+        raise InputError(f"{name}: {several}; an answer has one")
+    if rows["human"].all():
+        rows["human"] = False  # people who rated are the judges, where nobody else is
+    dimensions = tuple(dict.fromkeys(rows["dimension"])) if "dimension" in rows else ()
+    said = _judgements(rows, dimensions, name)
+    judgements, human = said[~said["human"]], said[said["human"]]
+    runs = _runs(rows, judgements, dimensions, name)
+    if len(human):
+        human = human.assign(rater=human["judge"], reasons=None, source="file", version=1)
+    return (
+        runs,
+        judgements.drop(columns="human").reset_index(drop=True),
+        human.reset_index(drop=True),
+        dimensions,
+    )
+
+
+def _several_values(rows: pd.DataFrame) -> str:
+    for column in ("aud_cost", "output_tokens"):
+        counts = rows.groupby("run_id")[column].nunique()
+        if (counts > 1).any():
+            return f"{counts.gt(1).idxmax()} has more than one value of {column}"
+    return ""
+
+
+def _judgements(rows: pd.DataFrame, dimensions: Sequence[str], name: str) -> pd.DataFrame:
+    keys = ["run_id", "judge", "judge_repeat", "human"]
+    about = ["cluster", "scenario", *_RUN]
+    once = rows.drop_duplicates(keys).set_index(keys)[[*about, "failure"]]
+    if dimensions:
+        wide = rows.set_index([*keys, "dimension"])["score"].unstack("dimension")[list(dimensions)]
+        wide["composite"] = wide.mean(axis=1, skipna=False)
+    else:
+        wide = rows.set_index(keys)[["score"]].rename(columns={"score": "composite"})
+    said = once.join(wide.astype("float64")).reset_index()
+    failed = said[[*dimensions, "composite"]].isna().all(axis=1)
+    return said.assign(
+        study=name, prompt_id=said["base"], judge_model=said["judge"], related=False, focus="off", failed=failed,
+        failure=said["failure"].where(said["failure"].notna(), "no score").where(failed, None),
+        composite_strict=said["composite"], zeros=0, expected_composite=np.nan,
+        **dict.fromkeys(("aud_cost", "latency_ms", "input_tokens", "output_tokens"), np.nan),
+        call_id=said["run_id"] + " / " + said["judge"] + " / " + said["judge_repeat"].astype(str),
+    )  # fmt: skip
+
+
+def _runs(rows: pd.DataFrame, judgements: pd.DataFrame, dimensions: Sequence[str], name: str) -> pd.DataFrame:
+    scores = [*dimensions, "composite"]
+    by_judge = judgements.groupby(["run_id", "judge"])[scores].mean()
+    counts = by_judge["composite"].groupby("run_id").count()
+    means, spread = by_judge.groupby("run_id").mean(), by_judge["composite"].groupby("run_id").std()
+    fewest = 2 if judgements["judge"].nunique() > 1 else 1
+    runs = rows.drop_duplicates("run_id").set_index("run_id")[[*_RUN, *_ABOUT]]
+    counting = counts.reindex(runs.index).fillna(0).astype(int)
+    judged = counting >= fewest
+    reasons = judgements[judgements["failed"]].groupby("run_id")["failure"].first()
+    tokens = pd.to_numeric(runs["output_tokens"], errors="coerce")
+    found = runs.join(means.where(counts >= fewest)).assign(
+        study=name, prompt_id=runs["base"], category=None, status="succeeded", excluded=False, defect=None,
+        failure=reasons.reindex(runs.index).where(~judged, None), judge_count=counting, judged=judged,
+        composite_std=spread.reindex(runs.index).where(judged), zeros=0, total_tokens=tokens, tokens_estimated=False,
+        output_tokens=tokens, aud_cost=pd.to_numeric(runs["aud_cost"], errors="coerce"), judge_aud_cost=np.nan,
+    )  # fmt: skip
+    found["composite_strict"] = found["composite"]
+    ordered = found.reset_index().sort_values(["model", "base", "length_bin", "repeat"], ignore_index=True)
+    return ordered.astype({"failure": "object", "output_tokens": "float64"})

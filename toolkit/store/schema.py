@@ -1,0 +1,103 @@
+"""What a document from elsewhere must be, read off the classes of `toolkit.store.documents`, before it is written.
+
+mongoengine's own check makes an object of each document, which takes several times as long, and lets pass what no
+store takes, such as a number of more than 64 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+import bson
+import mongoengine as me
+
+_LARGEST: Final = 16_000_000  # bytes that a store takes as one document
+_Check = Callable[[Any], bool]
+
+
+def fault_of(kind: Any, document: Mapping[str, Any]) -> str | None:
+    """Return why a document is none of its class, ``None`` where it is one; a field of a later version is kept."""
+    if name := _wrong_field(kind, document):
+        return f"{name} is missing, or not what it must be"
+    if not _is_plain(document) or len(bson.encode(document)) > _LARGEST:
+        return "it holds what no store keeps"
+    return None
+
+
+def _wrong_field(kind: Any, document: Mapping[str, Any]) -> str | None:
+    for name, (needed, check) in _checks(kind).items():
+        value = document.get(name)
+        if needed if value is None else not check(value):
+            return name
+    return None
+
+
+@cache
+def _checks(kind: Any) -> dict[str, tuple[bool, _Check]]:
+    """Return for each field, by its name in the store, whether it must be there and what its value must pass."""
+    return {
+        kind._db_field_map[name]: (
+            bool(field.required and field.default is None),
+            _INSIDE.get(name) or _check_of(field),
+        )
+        for name, field in kind._fields.items()
+        if not isinstance(field, me.ObjectIdField)  # the store's own key is not of an archive
+    }
+
+
+def _check_of(field: Any) -> _Check:
+    match field:
+        case me.EmbeddedDocumentField():
+            return lambda value: isinstance(value, dict) and _wrong_field(field.document_type, value) is None
+        case me.DictField():
+            return lambda value: isinstance(value, dict)
+        case me.ListField():
+            inner = _check_of(field.field)
+            return lambda value: isinstance(value, list) and all(map(inner, value))
+        case me.StringField():
+            low, high = field.min_length or 0, field.max_length or _LARGEST
+            allowed = field.choices
+            return lambda value: (
+                isinstance(value, str) and low <= len(value) <= high and (not allowed or value in allowed)
+            )
+        case me.BooleanField():
+            # The embedded server makes a number of a truth value that is changed in a document.
+            return lambda value: value in (0, 1) and isinstance(value, int | float)
+        case me.DateTimeField():
+            return lambda value: isinstance(value, datetime)
+    least = -math.inf if field.min_value is None else field.min_value
+    whole = isinstance(field, me.IntField)
+    return lambda value: _is_number(value) and value >= least and (not whole or isinstance(value, int))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _numbers(value: Any) -> bool:
+    return isinstance(value, dict) and all(one is None or _is_number(one) for one in value.values())
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+
+
+_INSIDE: Final[Mapping[str, _Check]] = {
+    **dict.fromkeys(("scores", "expected", "expected_mass"), _numbers),
+    "judge_calls": _texts,
+}
+"""Tables whose values every frame reads as they are; a number may be missing."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is of JSON's kinds or a moment, and no name in it one that means something to a store."""
+    if isinstance(value, Mapping):
+        names = all(name and "\0" not in name and name[0] != "$" for name in value)
+        return names and all(map(_is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | str | datetime) or _is_number(value)
