@@ -24,6 +24,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.ui import WebDriverWait
 
+import toolkit
+
 NEWS = "@jupyterlab/apputils-extension:announcements"
 CHROMIUM = ("google-chrome", "chromium-browser", "chromium")
 CHROMEDRIVER = ("chromedriver",)
@@ -177,6 +179,9 @@ def _jupyterlab(root: Path, scratch: Path) -> Iterator[tuple[str, str]]:
     }  # fmt: skip
     environment = {**os.environ, **{name: str(scratch / folder) for name, folder in folders.items()}}
     environment["JUPYTER_TOKEN"] = token
+    environment["JUPYTER_CONFIG_PATH"] = str(
+        Path(toolkit.__file__).parent / "viewer"
+    )  # as `toolkit lab` has it
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser",
         "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={20_000 + secrets.randbelow(10_000)}",

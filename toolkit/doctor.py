@@ -104,7 +104,10 @@ def open_lab() -> None:
         command.append("--allow-root")  # whoever is root in a container has no other account to use
     if copies := copied_notebooks(folder):
         command.append(f"--LabApp.default_url=/lab/tree/{copies[0].relative_to(folder).as_posix()}")
-    os.execv(sys.executable, command)
+    # Messages of widgets over subshells run beside the cells (jupyterlab#19719), and some were never answered.
+    ours = str(Path(__file__).resolve().parent / "viewer")
+    paths = os.pathsep.join(filter(None, (ours, os.environ.get("JUPYTER_CONFIG_PATH"))))
+    os.execve(sys.executable, command, {**os.environ, "JUPYTER_CONFIG_PATH": paths})
 
 
 def copied_notebooks(folder: Path) -> list[Path]:

@@ -241,7 +241,12 @@ def test_the_lab_is_the_process_that_is_ended(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         doctor, "copied_notebooks", lambda folder: [folder / "results" / "notebooks" / "00.ipynb"]
     )
-    monkeypatch.setattr(doctor.os, "execv", lambda _, command: became.append(command))
+    given: list[dict[str, str]] = []
+    monkeypatch.setattr(
+        doctor.os, "execve", lambda _, command, own: (became.append(command), given.append(own))
+    )
     doctor.open_lab()
+    settings = Path(given[0]["JUPYTER_CONFIG_PATH"]) / "labconfig" / "default_setting_overrides.json"
+    assert "commsOverSubshells" in settings.read_text()
     assert became[0][1:3] == ["-m", "jupyterlab"]
     assert became[0][-1].endswith("/lab/tree/results/notebooks/00.ipynb")

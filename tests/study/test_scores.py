@@ -146,7 +146,14 @@ def test_figures_and_bundle_are_written_and_the_same_twice(scores, tmp_path) -> 
     """With the means of the models in place of prompt lengths, and every figure that is left out named."""
     once, again = (scores.bundle(tmp_path / name) for name in ("once", "again"))
     names = {path.name for path in once}
-    assert {"model_means.pdf", "icc_forest.pdf", "models.tex", "bundle.tex", "manifest.json"} <= names
+    assert {
+        "model_means.pdf",
+        "icc_forest.pdf",
+        "models.tex",
+        "people.tex",
+        "bundle.tex",
+        "manifest.json",
+    } <= names
     assert [path.read_bytes() for path in once] == [path.read_bytes() for path in again]
     left = (tmp_path / "once" / "figures" / "left_out.txt").read_text()
     assert "quality_by_length: no column length_bin (S, M, L)" in left

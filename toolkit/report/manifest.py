@@ -64,7 +64,7 @@ def scores_manifest(
 ) -> dict[str, Any]:
     """Return the manifest of somebody's scores: the SHA-256 of each file, what was taken for what, and versions."""
     told = {"settings": dict(settings), "parameters": _parameters(parameters)}
-    return {"study": name, "inputs": dict(sources), **told, **_code()}
+    return {"study": name, "kind": "Scores", "inputs": dict(sources), **told, **_code()}
 
 
 def dataset_manifest(dataset: Dataset, /, **parameters: Any) -> dict[str, Any]:

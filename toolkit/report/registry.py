@@ -134,13 +134,16 @@ def write_figures(of: Analyses, about: About, folder: Path | str, only: Collecti
         elif of.answers("compare_models"):
             title = "Means of the models, and their differences within items"
             tables += [estimates_table("models", title, placed(of.compare_models()), end=about.end)]
+        if not of.answers("length") and len(of.human):  # a study has it in its statistics
+            held = [("agreement", one) for one in of.calibration().agreement]
+            tables.append(estimates_table("people", "Judges held against people", held, end=about.end))
         if of.answers("judge_cards"):
             cards = captions.join(about.source, about.note)  # of the strict composite
             with on_scale(about.scale):
                 tables += [judge_card_table(card, end=cards) for card in of.judge_cards()]
     files += [path for table in tables for path in save_table(table, place / "tables", about.study)]
     names = [table.name for table in tables]
-    for name in ("reliability", "icc_forms", "length", "models"):
+    for name in ("reliability", "icc_forms", "length", "models", "people"):
         take_away_others(place / "tables", name, names)
     _take_away_cards(place / "tables", names)
     return files

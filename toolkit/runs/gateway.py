@@ -165,6 +165,7 @@ class Gateway:
         self._replay = replay
         self._desk = desk
         self._known: dict[str, Answer] = ledger.kept() if replay else {}
+        self._failures = ledger.failures() if replay else {}
         self._under_way: set[asyncio.Task[Answer]] = set()
         self._waits: Counter[str] = Counter()
         self.counters = Counters()
@@ -199,7 +200,9 @@ class Gateway:
             # Log-probabilities are in the raw reply only.
             return await asyncio.to_thread(self._ledger.whole, known.call_id)
         if self._replay:
-            raise ModelError("not in the ledger, and a replay asks nobody", reason="not_in_ledger")
+            absent = ("not_in_ledger", "not in the ledger, and a replay asks nobody")
+            reason, message = self._failures.get(request.identity(), absent)
+            raise ModelError(message, reason=reason)
         endpoint = self._endpoints[request.provider, request.model, request.endpoint]
         self._refuse(endpoint)
         # Of every claim, and not only with a budget: if we die, the store alone knows what it may have cost.

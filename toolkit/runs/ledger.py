@@ -91,6 +91,12 @@ class Ledger:
         found = self._calls.aggregate(wanted, batchSize=_PART)
         return {document["_id"]: answer_of(document) for document in found}
 
+    def failures(self) -> dict[str, tuple[str, str]]:
+        """Return reason and message of every call of this study that failed, by call id."""
+        found = self._calls.find({"study": self.study, "state": "failed"}, {"failure": 1})
+        failed = ((call["_id"], call.get("failure") or {}) for call in found)
+        return {call_id: (one["reason"], one["message"]) for call_id, one in failed if len(one) == 2}
+
     async def claim(
         self,
         request: ModelRequest,

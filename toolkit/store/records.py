@@ -266,8 +266,10 @@ def stored_judgements(
 
 
 def copy_ledger(store: Store, into: Store) -> None:
-    """Copy every answered call into an empty store, those of other studies too: one may have paid for this one."""
-    calls = store.database["calls"].find({"state": "done"})  # raw, from one ledger into the other
+    """Copy every call that has ended into an empty store, those of other studies too: one may have paid for this."""
+    calls = store.database["calls"].find(
+        {"state": {"$in": ["done", "failed"]}}
+    )  # raw, from one ledger into the other
     while chunk := list(islice(calls, _CHUNK)):
         into.database["calls"].insert_many(chunk)
 

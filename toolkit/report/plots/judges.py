@@ -78,7 +78,7 @@ def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
     caption = captions.join(
         f"Agreement between judges ({captions.n_words(n)}).",
         "Each point is one answer, scored by the two judges of the panel; points are shifted by up to "
-        f"{_JITTER:g} so that equal ones show. Dashed line: equal scores.",
+        f"{_shift_of(data):g} so that equal ones show. Dashed line: equal scores.",
         f"All judges: {captions.interval_words(forms)}" if forms else "",
         " ".join(f"{e.name}: {e.note}." for e in forms if e.estimable and e.note),
         f"With the interval for these judges only: {'; '.join(_told(e.name, e) for e in these)}."
@@ -116,6 +116,12 @@ def _scores_of_pairs(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame
     return pd.concat(kept, ignore_index=True) if kept else pd.DataFrame(columns=columns)
 
 
+def _shift_of(data: pd.DataFrame) -> float:
+    """Return by how much points are shifted: more where scores are whole steps, of which hundreds are one point."""
+    scores = np.unique(data[["first_composite", "second_composite"]].to_numpy(dtype=float).round(6))
+    return max(_JITTER, round(0.2 * float(np.diff(scores).min()), 2) if len(scores) > 1 else 0.0)
+
+
 def _draw_agreement(
     data: pd.DataFrame, pearson: Mapping[Pair, Estimate | None], forms: Sequence[Estimate], about: About
 ) -> Figure:
@@ -126,12 +132,12 @@ def _draw_agreement(
     tall = style.PAGE_MM / _ACROSS + 10
     head = 5 * lines + 4 + 5 * (-(-len(styles) // columns))
     figure, panels, _ = style.grid(len(pearson), across=_ACROSS, head=head, tall=tall, lone=85.0)
-    shift = np.random.default_rng(0)
+    shift, reach = np.random.default_rng(0), _shift_of(data)
     for axes, (pair, correlation) in zip(panels, pearson.items(), strict=True):
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
         axes.plot(scale(), scale(), color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
         moved = rows[["first_composite", "second_composite"]].astype(float)
-        moved = moved + shift.uniform(-_JITTER, _JITTER, size=(len(rows), 2))
+        moved = moved + shift.uniform(-reach, reach, size=(len(rows), 2))
         size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
         for name, look in styles.items():
             own = moved[rows["model"] == name]

@@ -63,7 +63,9 @@ def write_bundle(
     shown, of_statistics = [path for path in shown if path not in cards], [*of_statistics, *cards]
     said = figures / LEFT_OUT
     left = _left_out(said.read_text(encoding="utf-8")) if said in drawn else []
+    kind = str(manifest.get("kind", "Study"))
     about = {
+        "kind": kind,
         "study": escape_breaking(study),
         "has_statistics": bool(of_statistics),
         "left_out": left,
@@ -82,7 +84,7 @@ def write_bundle(
         texts["statistics.tex"] = _inputs(folder, of_statistics)
     written += [write_atomically(folder / name, text.encode()) for name, text in texts.items()]
     if format != "latex":
-        written.append(write_document(folder, study, left, format))
+        written.append(write_document(folder, f"{kind} {study}", left, format))
     return [*drawn, *written, write_manifest(folder, manifest, [*drawn, *written])]
 
 

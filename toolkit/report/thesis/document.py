@@ -44,13 +44,13 @@ def check_format(name: str) -> None:
             ) from None
 
 
-def write_document(folder: Path, study: str, left_out: list[str], name: str) -> Path:
+def write_document(folder: Path, title: str, left_out: list[str], name: str) -> Path:
     """Write ``bundle.docx`` or ``bundle.md`` into the folder of a bundle, from the LaTeX that stands there."""
     import pypandoc
 
     path = folder / f"bundle.{name}"
     # pandoc knows no environment over two columns, and \emergencystretch is for TeX alone.
-    told = [r"\documentclass{article}", rf"\title{{Study {escape_breaking(study)}}}", r"\begin{document}"]
+    told = [r"\documentclass{article}", rf"\title{{{escape_breaking(title)}}}", r"\begin{document}"]
     methods = (folder / "methods.tex").read_text(encoding="utf-8")
     told += [
         r"\section{Methods}",
@@ -65,7 +65,7 @@ def write_document(folder: Path, study: str, left_out: list[str], name: str) -> 
         made = pypandoc.convert_text(
             text, FORMATS[name], format="latex", extra_args=extra, cworkdir=str(folder)
         )
-        return write_atomically(path, f"# Study {study}\n\n{made}".encode())
+        return write_atomically(path, f"# {title}\n\n{made}".encode())
     with _at_the_epoch():
         pypandoc.convert_text(
             text, name, format="latex", outputfile=path.name, extra_args=extra, cworkdir=str(folder)
