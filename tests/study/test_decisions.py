@@ -136,6 +136,27 @@ def test_a_change_before_the_first_reply_is_none(tmp_path) -> None:
         embedded.stop(tmp_path / "results" / ".store")
 
 
+def test_a_reply_counts_from_the_ledger_on_and_a_failure_is_none(tmp_path) -> None:
+    """A start in which all runs failed decides nothing; a reply that a kill left without a run does."""
+    failing = 'provider = "scripted", planted = { level = 3.0, failures = 1.0 }'
+    text = TEXT.replace('{ name = "scripted" }', f'{{ name = "scripted", {failing} }}')
+    try:
+        (tmp_path / "held.toml").write_text(text)
+        with Study.load(tmp_path / "held.toml") as study:
+            study.execute(progress=False, limit=2)
+            assert set(study.runs()["status"]) == {"failed"}
+        with load(tmp_path, "seed") as study:
+            study.execute(progress=False, limit=2)
+            assert study.deviations().empty
+            study.store.database["runs"].delete_many({})
+        with load(tmp_path, "seed", "repeats") as study:
+            study.execute(progress=False, limit=2)
+            assert set(study.deviations()["what"]) == {"repeats"}
+            assert study.deviations()["at"].notna().all()
+    finally:
+        embedded.stop(tmp_path / "results" / ".store")
+
+
 def test_an_older_study_without_a_decision_says_nothing(folder, tmp_path) -> None:
     """There is nothing to hold it against; its methods have no such paragraph."""
     with load(folder) as study:

@@ -106,7 +106,13 @@ def keep_decision(plan: Plan, store: Store) -> None:
     kept = store.database["decisions"]
     if kept.find_one({"_id": name}, {"_id": 1}) is not None:
         return
-    replied = store.database["runs"].find_one({"study": study}, {"_id": 1}) is not None
+    # The ledger, which is written first: after a kill it may know a reply of which no run says anything yet. A run rests
+    # on a call of another study where that has paid for it.
+    answered = {"calls": {"purpose": "run", "state": "done"}, "runs": {"status": "succeeded"}}
+    replied = any(
+        store.database[name].find_one({"study": study, **where}, {"_id": 1}) is not None
+        for name, where in answered.items()
+    )
     entry = {"_id": name, "study": study, "at": datetime.now(UTC), "replied": replied}
     entry["content"] = json.dumps(content, sort_keys=True)
     with contextlib.suppress(DuplicateKeyError):  # another process decided the same at the same moment
