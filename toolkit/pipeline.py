@@ -128,12 +128,7 @@ def run_plan(
             store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)
         if not replay:
             keep_decision(plan, store)
-        desk = None
-        if plan.study.mode == "batch" and not replay:
-            client, poll = partial(open_batch_client, folder=plan.folder), plan.study.batch_poll_seconds
-            desk = BatchDesk(store, plan.study.name, client, poll_seconds=poll, stop=stop)
-            await desk.open()
-        gateway = _open_gateway(plan, store, endpoints, stop, replay=replay, desk=desk)
+        gateway = await _open_gateway(plan, store, endpoints, stop, replay=replay)
         work = _Work(plan, plan.runs[:limit], store, gateway, progress, stop, replay)
         work.look()
         try:
@@ -270,7 +265,8 @@ def ask_study(
     stop = threading.Event()
 
     async def execute() -> R:
-        gateway = _open_gateway(plan, store, endpoints_of(plan), stop)
+        singly = [replace(endpoint, batch=False) for endpoint in endpoints_of(plan)]
+        gateway = await _open_gateway(plan, store, singly, stop)
         bar = _progress(label, len(requests), progress, gateway)
 
         async def ask(request: ModelRequest) -> Answer:
@@ -288,11 +284,16 @@ def ask_study(
     return run_anywhere(execute, stop)
 
 
-def _open_gateway(
-    plan: Plan, store: Store, endpoints: Sequence[Endpoint], stop: threading.Event, **settings: Any
+async def _open_gateway(
+    plan: Plan, store: Store, endpoints: Sequence[Endpoint], stop: threading.Event, *, replay: bool = False
 ) -> Gateway:
-    ledger, study = Ledger(store, plan.study.name), plan.study
-    return Gateway(ledger, endpoints, budget_aud=study.budget.aud, seed=study.seed, stop=stop, **settings)
+    ledger, study, desk = Ledger(store, plan.study.name), plan.study, None
+    if not replay:  # also where the study asks singly now: what an open batch holds is paid for
+        client, poll = partial(open_batch_client, folder=plan.folder), study.batch_poll_seconds
+        desk = BatchDesk(store, study.name, client, poll_seconds=poll, stop=stop)
+        await desk.open()
+    settings: dict[str, Any] = {"seed": study.seed, "stop": stop, "replay": replay, "desk": desk}
+    return Gateway(ledger, endpoints, budget_aud=study.budget.aud, **settings)
 
 
 def _progress(label: str, total: int, shown: bool, gateway: Gateway) -> Progress:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
+from toolkit.errors import ModelError
+
 
 @dataclass(frozen=True)
 class Message:
@@ -141,3 +143,22 @@ class Answer:
 
 Ask = Callable[[ModelRequest], Awaitable[Answer]]
 """What judges, prompts and protocols are handed in place of a model: a request in, a kept reply out."""
+
+
+BatchResult = Mapping[str, Any] | ModelError
+"""What became of one request of a batch: the raw reply as received, or why there is none."""
+
+
+def is_unreadable(result: BatchResult | None) -> bool:
+    """Return whether a request was answered, and billed, with what cannot be read."""
+    return isinstance(result, ModelError) and result.reason == "malformed_body"
+
+
+def add_result(results: dict[str, BatchResult], call_id: str, result: BatchResult) -> None:
+    """Add what became of a call; of several lines a reply stands before an unreadable one, and that before none."""
+    before = results.get(call_id)
+    if before is None or (
+        isinstance(before, ModelError)
+        and (not isinstance(result, ModelError) or (is_unreadable(result) and not is_unreadable(before)))
+    ):
+        results[call_id] = result

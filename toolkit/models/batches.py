@@ -1,8 +1,8 @@
 """Batch endpoints, where a provider answers within a day at half the price.
 
-A batch is a list of requests, each under a custom id; ours is the call's identity, 64 hexadecimal digits, which both
-providers accept. Results come as JSON Lines, in any order, and are kept as received: they are made into replies once
-their requests are known, which after a restart is later than the reading.
+A batch is a list of requests, each under a custom id: the call's identity, and for Anthropic, whose batches have no
+place for it, our own name of the batch. Results come as JSON Lines, in any order, and are kept as received: they are
+made into replies once their requests are known, which after a restart is later than the reading.
 """
 
 from __future__ import annotations
@@ -11,34 +11,37 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Collection, Mapping
-from datetime import datetime
 from typing import Any, ClassVar, Final, NamedTuple
 from urllib.parse import quote
 
 from toolkit.errors import ModelError
 from toolkit.models.anthropic_client import AnthropicModel
-from toolkit.models.base import ModelReply, ModelRequest
+from toolkit.models.base import BatchResult, Message, ModelReply, ModelRequest, add_result
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.openai_client import OpenAIModel
-from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, unsendable
+from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, token_count, unsendable
 
 TRANSFER_SECONDS: Final = 3600.0
 """Longest a batch may take to send or its results to read: 256 MB at 600 kbit/s."""
-CLOCK_SLACK_SECONDS: Final = 900.0
-"""How much the provider's clock may be behind ours when a batch is looked for by the time it was made."""
 PAGE: Final = 100  # batches listed at once: the most that OpenAI lists
+LONGEST_CUSTOM_ID: Final = 64  # of letters, digits, "-" and "_": Anthropic, "Create a Message Batch"
 NAME_KEY: Final = "toolkit_batch"
 """The key of an OpenAI batch's metadata under which our own name of it is kept."""
 
-Result = Mapping[str, Any] | ModelError
-"""What became of one request: the raw reply as received, or why there is none."""
-
 
 class BatchState(NamedTuple):
-    """Whether a batch has ended, and why its provider refused it as a whole."""
+    """Whether a batch has ended, how many requests it answered if it says so, and why it was refused as a whole."""
 
     ended: bool
+    answered: int | None = None
     failure: str | None = None
+
+
+class Results(NamedTuple):
+    """What became of each call of a batch, as far as its results say, and what is wrong with them, in words."""
+
+    by_call: dict[str, BatchResult]
+    faults: list[str]
 
 
 class BatchClient(ABC):
@@ -50,6 +53,7 @@ class BatchClient(ABC):
     largest_bytes: ClassVar[int]
     after_key: ClassVar[str]
     status_key: ClassVar[str]
+    answered_key: ClassVar[str]
     over: ClassVar[tuple[str, ...]]
     unanswered: ClassVar[Mapping[str, str]]
 
@@ -70,33 +74,65 @@ class BatchClient(ABC):
         """Return where the results of an ended batch are."""
 
     @abstractmethod
-    def _result(self, line: Mapping[str, Any]) -> Result:
+    def _result(self, line: Mapping[str, Any]) -> BatchResult:
         """Return what a line of results says became of its request."""
 
     @abstractmethod
     async def _is_ours(
-        self, batch: Mapping[str, Any], name: str, custom_ids: Collection[str], others: Collection[str]
-    ) -> bool:
-        """Return whether a listed batch is, as far as it shows, the one of that name."""
+        self, batch: Mapping[str, Any], name: str, call_ids: Collection[str], others: Collection[str]
+    ) -> bool | None:
+        """Return whether a listed batch is the one of that name; ``None`` where it will show only at its end."""
+
+    def _custom_id(self, name: str, call_id: str) -> str:
+        """Return what a call is named in the batch of that name."""
+        return call_id
 
     async def state(self, batch_id: str) -> BatchState:
         """Return how far a batch is."""
         batch = await self._batch(batch_id)
-        words = None
+        counts, words = batch.get("request_counts"), None
         if batch[self.status_key] == "failed":
-            errors = (batch.get("errors") or {}).get("data") or [{}]
+            errors = batch.get("errors")
+            errors = errors.get("data") if isinstance(errors, Mapping) else errors
+            first = next(filter(None, errors), None) if isinstance(errors, list) else errors
+            error = dict(first) if isinstance(first, Mapping) else {"message": first}
             # Through the failures of single calls, so that the provider's words are made safe in one place.
-            words = str(self._model.refusal(400, {}, {"error": dict(errors[0])}))
-        return BatchState(batch[self.status_key] in self.over, words)
+            words = str(self._model.refusal(400, {}, {"error": error}))
+        answered = token_count(counts.get(self.answered_key)) if isinstance(counts, Mapping) else None
+        return BatchState(batch[self.status_key] in self.over, answered, words)
 
-    async def results(self, batch_id: str) -> dict[str, Result]:
-        """Return the results of an ended batch by custom id; a request without any is absent."""
-        return {
-            line["custom_id"]: self._result(line)
-            for path in await self._files(batch_id)
-            for line in await self._model.get_lines(path, seconds=TRANSFER_SECONDS)
-            if isinstance(line.get("custom_id"), str)
-        }
+    async def results(self, batch_id: str, name: str, call_ids: Collection[str]) -> Results:
+        """Return the results of an ended batch; a call without any is absent, and so is what cannot be read."""
+        # Under its identity alone a call stood in Anthropic's batches too before these carried a name.
+        calls = {custom_id: call for call in call_ids for custom_id in (call, self._custom_id(name, call))}
+        results, faults, unreadable, foreign = dict[str, BatchResult](), list[str](), 0, 0
+        for path in await self._files(batch_id):
+            try:
+                lines = await self._model.get_lines(path, seconds=TRANSFER_SECONDS)
+            except ModelError as error:
+                if error.reason not in ("not_found", "malformed_body"):
+                    raise
+                faults.append(str(error))
+                continue
+            for line in lines:
+                custom_id = line.get("custom_id") if line is not None else None
+                if line is None or not isinstance(custom_id, str):
+                    unreadable += 1
+                elif (call_id := calls.get(custom_id)) is None:
+                    foreign += 1
+                else:
+                    add_result(results, call_id, self._result(line))
+        faults += [f"{unreadable} lines of its results cannot be read"] if unreadable else []
+        faults += [f"{foreign} lines of its results are of no call that it holds"] if foreign else []
+        return Results(results, faults)
+
+    def _answer(self, raw: Any) -> BatchResult:
+        """Return what a provider answered, or why there is no reply in it."""
+        try:
+            self.reply(ModelRequest(self._spec.provider, self._spec.model, (Message("user", ""),)), raw)
+        except ModelError as error:
+            return error
+        return dict(raw)
 
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in a raw result, or raise ``ModelError`` where there is none in it."""
@@ -107,28 +143,28 @@ class BatchClient(ABC):
         return len(self._line(custom_id, request))
 
     async def find(
-        self, name: str, custom_ids: Collection[str], since: float, others: Collection[str] = ()
-    ) -> str | None:
-        """Return the id of a batch that was perhaps submitted after ``since``, seconds since 1970, and is no other."""
+        self, name: str, call_ids: Collection[str], others: Collection[str] = ()
+    ) -> tuple[str | None, bool]:
+        """Return the id of the batch of that name, and whether one that still runs may be it; ``others`` are not."""
+        running = unreadable = False
         async for batch in self._listed():
-            try:
-                made = batch["created_at"]
-                made = datetime.fromisoformat(made).timestamp() if isinstance(made, str) else made
-                # Newest first, so what is older than ours cannot be it, and nothing after it.
-                if made < since - CLOCK_SLACK_SECONDS:
-                    return None
-                if await self._is_ours(batch, name, custom_ids, others):
-                    return self._id_of(batch)
-            except (KeyError, TypeError, ValueError, AttributeError):
-                raise self._no_list() from None
-        return None
+            if not isinstance(batch, Mapping) or not isinstance(batch.get("id"), str):
+                unreadable = True
+            elif ours := await self._is_ours(batch, name, call_ids, others):
+                return str(batch["id"]), False
+            else:
+                running = running or ours is None
+        if unreadable and not running:
+            raise self._no_list()
+        return None, running
 
     async def close(self) -> None:
         """Close the connections; batches go on."""
         await self._model.close()
 
-    async def _listed(self) -> AsyncIterator[Mapping[str, Any]]:
+    async def _listed(self) -> AsyncIterator[Any]:
         after: dict[str, str] = {}
+        ends = set[str]()
         while True:
             page = await self._model.get(self.path, limit=PAGE, **after)
             batches = page.get("data")
@@ -140,6 +176,9 @@ class BatchClient(ABC):
                 return
             try:
                 after = {self.after_key: batches[-1]["id"]}
+                if batches[-1]["id"] in ends:  # the same page for ever
+                    raise self._no_list()
+                ends.add(batches[-1]["id"])
             except (IndexError, KeyError, TypeError):
                 raise self._no_list() from None
 
@@ -180,7 +219,7 @@ class BatchClient(ABC):
 class OpenAIBatches(BatchClient):
     """OpenAI's: a file of requests is uploaded, a batch made of it, and two files come back."""
 
-    model, path, after_key, status_key = OpenAIModel, "/batches", "after", "status"
+    model, path, after_key, status_key, answered_key = OpenAIModel, "/batches", "after", "status", "completed"
     # "up to 50,000 requests, and can be up to 200 MB in size": batch_create_params of the openai package
     largest, largest_bytes = 50_000, 200 * 10**6
     over = ("completed", "failed", "expired", "cancelled")
@@ -188,7 +227,7 @@ class OpenAIBatches(BatchClient):
     unanswered: ClassVar = {
         "batch_expired": "batch_expired",
         "batch_cancelled": "batch_cancelled",
-        "request_timeout": "timeout",
+        "request_timeout": "request_timeout",  # not billed, unlike what we time out ourselves
     }
 
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
@@ -217,71 +256,89 @@ class OpenAIBatches(BatchClient):
 
     async def _files(self, batch_id: str) -> list[str]:
         batch = await self._batch(batch_id)
-        names = [batch[kind] for kind in ("error_file_id", "output_file_id") if batch.get(kind)]
-        return [f"/files/{quote(name, safe='')}/content" for name in names]
+        names = (batch.get(kind) for kind in ("error_file_id", "output_file_id"))
+        return [f"/files/{quote(name, safe='')}/content" for name in names if name and isinstance(name, str)]
 
-    def _result(self, line: Mapping[str, Any]) -> Result:
+    def _result(self, line: Mapping[str, Any]) -> BatchResult:
         response, error = line.get("response"), line.get("error")
         if isinstance(response, Mapping):
             status, body = response.get("status_code"), response.get("body")
-            if status == 200 and isinstance(body, Mapping):
-                return body
             if isinstance(status, int) and status >= 400:
                 return self._model.refusal(status, {}, body)
-        return self._unanswered(error.get("code") if isinstance(error, Mapping) else None)
+            if isinstance(body, Mapping):
+                return self._answer(body)
+        if isinstance(error, Mapping):
+            return self._unanswered(error.get("code"))
+        return body_failure(self._spec, "in a batch holds neither an answer nor an error")
 
     async def _is_ours(
-        self, batch: Mapping[str, Any], name: str, custom_ids: Collection[str], others: Collection[str]
+        self, batch: Mapping[str, Any], name: str, call_ids: Collection[str], others: Collection[str]
     ) -> bool:
-        return bool((batch.get("metadata") or {}).get(NAME_KEY) == name)
+        metadata = batch.get("metadata")
+        return isinstance(metadata, Mapping) and metadata.get(NAME_KEY) == name
 
 
 class AnthropicBatches(BatchClient):
     """Anthropic's: the requests travel in one body, and a stream of results comes back."""
 
     model, path, after_key = AnthropicModel, "/v1/messages/batches", "after_id"
-    status_key, over = "processing_status", ("ended",)
+    status_key, answered_key, over = "processing_status", "succeeded", ("ended",)
     # "100,000 Message requests or 256 MB in size, whichever is reached first": Anthropic, "Batch processing"
     largest, largest_bytes = 100_000, 256 * 10**6
     unanswered: ClassVar = {"expired": "batch_expired", "canceled": "batch_cancelled"}
 
     async def submit(self, requests: Mapping[str, ModelRequest], name: str) -> str:
-        """Submit the requests; ``name`` has no place in this provider's batches, `find` goes by the custom ids."""
-        body = {"requests": [self._item(custom_id, request) for custom_id, request in requests.items()]}
+        """Submit the requests; ``name`` is a part of their custom ids, which `find` goes by."""
+        body = {
+            "requests": [self._item(self._custom_id(name, call), asked) for call, asked in requests.items()]
+        }
         return self._id_of(await self._model.post(self.path, body=body, seconds=TRANSFER_SECONDS))
 
     def _item(self, custom_id: str, request: ModelRequest) -> dict[str, Any]:
         return {"custom_id": custom_id, "params": self._model.body(request)}
 
+    def _custom_id(self, name: str, call_id: str) -> str:
+        """Return the name of the batch and as much of the call's identity as fits, 37 digits."""
+        return f"{name}-{call_id}"[:LONGEST_CUSTOM_ID]
+
     async def _files(self, batch_id: str) -> list[str]:
         # Not at the `results_url` of the batch: the key must not travel to an address that a server names.
         return [f"{self.path}/{quote(batch_id, safe='')}/results"]
 
-    def _result(self, line: Mapping[str, Any]) -> Result:
-        found = line.get("result")
-        found = found if isinstance(found, Mapping) else {}
-        if found.get("type") == "succeeded" and isinstance(found.get("message"), Mapping):
-            return dict(found["message"])
-        error = found.get("error")
+    def _result(self, line: Mapping[str, Any]) -> BatchResult:
+        result = line.get("result")
+        result = result if isinstance(result, Mapping) else {}
+        kind, error = result.get("type"), result.get("error")
+        if kind == "succeeded" and isinstance(result.get("message"), Mapping):
+            return self._answer(result["message"])
         if isinstance(error, Mapping):
             # The error of a single call, wrapped once more: {"type": "error", "error": {"type": ..., "message": ...}}.
             inner = error.get("error")
-            kind = str(inner.get("type")) if isinstance(inner, Mapping) else ""
-            return self._model.refusal(STATUS_OF.get(kind, 400), {}, error)
-        return self._unanswered(found.get("type"))
+            code = str(inner.get("type")) if isinstance(inner, Mapping) else ""
+            return self._model.refusal(STATUS_OF.get(code, 400), {}, error)
+        if kind in ("errored", *self.unanswered):
+            return self._unanswered(kind)
+        return body_failure(self._spec, "in a batch holds neither an answer nor an error")
 
     async def _is_ours(
-        self, batch: Mapping[str, Any], name: str, custom_ids: Collection[str], others: Collection[str]
-    ) -> bool:
-        """Return whether a batch has as many requests, and our custom ids where they show.
+        self, batch: Mapping[str, Any], name: str, call_ids: Collection[str], others: Collection[str]
+    ) -> bool | None:
+        """Return whether a batch has as many requests, and its first result one of our custom ids.
 
-        They show only once a batch has ended. Until then another batch of that size may be taken for ours; whoever
-        reads its results sees that they are not, and looks again.
+        Results show only once a batch has ended; whether it has, the list may say too late.
         """
-        if sum(batch["request_counts"].values()) != len(custom_ids) or batch["id"] in others:
+        counts = batch.get("request_counts")
+        sizes = [token_count(n) or 0 for n in counts.values()] if isinstance(counts, Mapping) else None
+        if batch["id"] in others or batch.get("archived_at") or (sizes and sum(sizes) != len(call_ids)):
             return False
-        if batch.get("processing_status") != "ended":
-            return True
-        (path,) = await self._files(batch["id"])
-        first = await self._model.get_lines(path, seconds=TRANSFER_SECONDS, most=1)
-        return bool(first) and first[0].get("custom_id") in custom_ids
+        try:
+            if not (await self.state(batch["id"])).ended:
+                return None
+            (path,) = await self._files(batch["id"])
+            lines = await self._model.get_lines(path, seconds=TRANSFER_SECONDS, most=1)
+        except ModelError as error:
+            if error.reason not in ("not_found", "malformed_body"):
+                raise
+            return False  # gone, or not to be read; who is in doubt looks several times
+        first = lines[0].get("custom_id") if lines and lines[0] is not None else None
+        return isinstance(first, str) and (first in call_ids or first.startswith(f"{name}-"))

@@ -149,29 +149,29 @@ class ClientModel:
             self._client.get(path, cast_to=httpx2.Response, options={"params": params}), None
         )
 
-    async def get_lines(self, path: str, *, seconds: float, most: int | None = None) -> list[dict[str, Any]]:
-        """Return the objects of JSON Lines, parsed as they arrive; a broken end is no end."""
+    async def get_lines(
+        self, path: str, *, seconds: float, most: int | None = None
+    ) -> list[dict[str, Any] | None]:
+        """Return the objects of JSON Lines, parsed as they arrive; ``None`` for a line that is none, or broke off."""
 
-        async def read() -> list[dict[str, Any]]:
+        async def read() -> list[dict[str, Any] | None]:
             stream = self.sdk.AsyncStream[Any]
             response = await self._client.get(path, cast_to=httpx2.Response, stream=True, stream_cls=stream)
-            found: list[dict[str, Any]] = []
-            rest, last = b"", b""
+            objects: list[dict[str, Any] | None] = []
+            rest = b""
             try:
                 async for chunk in response.aiter_bytes():
                     # At b"\n" and nowhere else: a text may hold what other splitters take for a line break.
                     *lines, rest = (rest + chunk).split(b"\n")
-                    last = next((line for line in reversed(lines) if line.strip()), last)
-                    found += filter(None, map(_object_in, lines))
-                    if most is not None and len(found) >= most:
-                        return found[:most]
+                    objects += [_object_in(line) for line in lines if line.strip()]
+                    if most is not None and len(objects) >= most:
+                        return objects[:most]
             finally:
                 await response.aclose()
-            found += filter(None, [_object_in(rest)])
-            last = rest if rest.strip() else last
-            if last.strip() and _object_in(last) is None:
+            objects += [_object_in(rest)] if rest.strip() else []
+            if objects and not any(objects):
                 raise body_failure(self.spec, "of a batch broke off, or is not JSON Lines")
-            return found
+            return objects
 
         return await self._faults(read(), seconds)
 

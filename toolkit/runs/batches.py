@@ -4,6 +4,10 @@ A batch is in the store before it is submitted and stays there, open, until ever
 so whichever process asks for one of its calls next finds the batch and waits for it instead of paying again. A batch
 of an earlier process is taken up when one of its calls is asked for, and not before: who asks holds the claim of that
 call, so the process that submitted it is gone. Until then the batch may be another living process's own.
+
+What its provider says of a batch may be wrong for a while. A batch that contradicts itself is looked at several times
+before calls are given up, and a call that was perhaps answered is then booked as if it had been. A call that its batch
+will not answer is let go of in the store before it is asked singly: from then on the claim alone says what it may cost.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
@@ -21,20 +26,24 @@ from pymongo import InsertOne, UpdateMany, UpdateOne
 from ulid import ULID
 
 from toolkit.errors import ModelError
-from toolkit.models.base import ModelReply, ModelRequest
+from toolkit.models.base import BatchResult, ModelReply, ModelRequest, add_result, is_unreadable
 from toolkit.models.catalogue import ModelSpec
-from toolkit.runs.limits import RetryPolicy
+from toolkit.runs.limits import UNSURE, RetryPolicy
 from toolkit.store.connection import CHUNK, Store
 from toolkit.store.documents import Batch, Call
 from toolkit.store.writer import TOUCH
 
 if TYPE_CHECKING:
-    from toolkit.models.batches import BatchClient, Result
+    from toolkit.models.batches import BatchClient
 
 STILL_OPEN: Final = ("stopped", "batch_unknown")
 """Reasons under which the batch may yet answer: asked singly now, the call could be paid for twice."""
 OPEN_STATES: Final = ("submitting", "submitted")
 STOP_LOOK_SECONDS = 0.1
+LOOKS: Final = 6
+"""Looks at a batch that contradicts itself, each after twice the time: half an hour at the usual pace."""
+LISTINGS: Final = 3
+"""Times that a batch which may have arrived is looked for: a list of batches may be behind."""
 SUBMIT_RETRY: Final = RetryPolicy(attempts=5, first_wait=2.0)
 
 Key = tuple[str, str, str | None]  # provider, model and endpoint: what the calls of one batch have in common
@@ -59,23 +68,30 @@ class OpenBatch:
     created: float = field(default_factory=time.time)
     batch_id: str | None = None
     kept: set[str] = field(default_factory=set)
-    results: dict[str, Result] | None = None
+    read: dict[str, BatchResult] = field(default_factory=dict)
+    results: dict[str, BatchResult] | None = None
     left: set[str] = field(default_factory=set)
-    failure: str | None = None
     followed: bool = False
 
-    def outcome(self, call_id: str) -> Result:
+    def outcome(self, call_id: str) -> BatchResult:
         """Return what a batch that has ended brought for a call."""
-        if (found := (self.results or {}).get(call_id)) is not None:
-            return found
-        if self.failure:
-            return ModelError(f"the batch was refused: {self.failure}", reason="batch_failed", retryable=True)
-        return self.missing("the batch ended without a result for this call")
+        return (self.results or {}).get(call_id) or self.missing("the batch holds no result for this call")
 
-    def missing(self, why: str) -> ModelError:
+    def missing(self, message: str, reason: str = "batch_missing") -> ModelError:
         """Return the failure of a call that this batch will never answer; asked singly it may succeed."""
         provider, model, _ = self.key
-        return ModelError(f"{provider} model {model!r}: {why}", reason="batch_missing", retryable=True)
+        return ModelError(f"{provider} model {model!r}: {message}", reason=reason, retryable=True)
+
+    def contradiction(self, answered: int | None, faults: list[str]) -> str | None:
+        """Return in words how what was read differs from the number of answers that the provider counts."""
+        unreadable = sum(map(is_unreadable, self.read.values()))
+        replies = len(self.kept) + sum(not isinstance(result, ModelError) for result in self.read.values())
+        missing = len(self.call_ids - self.kept - self.read.keys())
+        if not unreadable and not (missing and (answered is None or answered > replies)):
+            return None
+        count = "an unknown number" if answered is None else answered
+        message = f"its provider counts {count} of {len(self.call_ids)} calls as answered, {replies} replies were read"
+        return "; ".join([message, *faults])
 
     def unknown(self, error: ModelError) -> ModelError:
         """Return the failure of calls whose batch may be at the provider, which a later run will find out."""
@@ -130,8 +146,15 @@ class BatchDesk:
         """Return whether an open batch, of this or an earlier process, holds a call."""
         return call_id in self._held
 
-    async def ask(self, request: ModelRequest, spec: ModelSpec) -> ModelReply:
-        """Return the reply to a request that this process has claimed; say `kept` once it is in the ledger."""
+    def drop(self, call_id: str) -> None:
+        """Forget that a batch holds a call: another process has seen that it does not answer it."""
+        self._held.pop(call_id, None)
+
+    async def ask(self, request: ModelRequest, spec: ModelSpec, *, submits: bool = True) -> ModelReply:
+        """Return the reply to a request that this process has claimed; say `kept` once it is in the ledger.
+
+        Without ``submits`` only the batches of earlier processes are waited for.
+        """
         key = (spec.provider, spec.model, spec.endpoint)
         if key not in self._clients:
             self._clients[key] = self._open_client(spec)
@@ -149,6 +172,8 @@ class BatchDesk:
             try:
                 if call_id in self._held:
                     self._take_up(self._held[call_id], call_id, client)
+                elif not submits:
+                    raise ModelError("no batch holds this call; ask singly", reason="no_batch")
                 else:
                     self._gather(call_id, request, client, key)
                 outcome = await waiting
@@ -158,8 +183,9 @@ class BatchDesk:
             raise outcome
         try:
             return client.reply(request, outcome)
-        except ModelError:
-            await self.kept(call_id)  # there is nothing in it that could be kept
+        except ModelError as error:
+            if batch := self._held.get(call_id):  # there is nothing in it that could be kept
+                await self._let_go(batch, {call_id: error})
             raise
 
     async def kept(self, call_id: str) -> None:
@@ -234,7 +260,8 @@ class BatchDesk:
             self._hold(batch)
             await _write(self._store, self._study, batch)
             batch.batch_id = await self._submitted(client, batch, asked)
-            await _note(self._store, batch, "submitted")
+            if batch.batch_id is not None:
+                await _note(self._store, batch, "submitted")
         except Exception as error:
             # Whatever it is, it belongs to those who wait: nobody else would ever hear of it.
             batch.followed = False
@@ -249,15 +276,21 @@ class BatchDesk:
 
     async def _submitted(
         self, client: BatchClient, batch: OpenBatch, requests: Mapping[str, ModelRequest]
-    ) -> str:
-        """Submit a batch, and return the provider's id of it; one that may have arrived is looked for first."""
+    ) -> str | None:
+        """Submit a batch, and return the provider's id of it; one that may have arrived is looked for first.
+
+        ``None`` where it shows only later whether it arrived.
+        """
         unsure = False
         for number in itertools.count(1):
             looking = unsure
             try:
-                found = await self._find(client, batch) if looking else None
+                if looking and await self._is_listed(client, batch):
+                    return batch.batch_id
                 looking = False
-                return found or await client.submit(requests, batch.name)
+                if self._stop.is_set():
+                    raise _stopped()
+                return await client.submit(requests, batch.name)
             except ModelError as error:
                 unsure = looking or (error.retryable and error.reason != "rate_limited")
                 if not error.retryable or number >= self._retry.attempts or self._stop.is_set():
@@ -267,62 +300,122 @@ class BatchDesk:
                 await asyncio.sleep(self._retry.wait(number, error.retry_after, self._jitter))
         raise AssertionError("the last attempt returns or raises")
 
-    async def _find(self, client: BatchClient, batch: OpenBatch) -> str | None:
-        others = {one.batch_id for one in self._batches.values() if one is not batch and one.batch_id}
-        return await client.find(batch.name, batch.call_ids, batch.created, others)
+    async def _is_listed(self, client: BatchClient, batch: OpenBatch) -> bool:
+        """Look for a batch whose id nobody noted; return whether its provider has it, or one that may be it."""
+        others = await asyncio.to_thread(_other_ids, self._store, batch.name)
+        for number in range(LISTINGS):
+            if number:
+                await asyncio.sleep(self._poll_seconds)
+            batch.batch_id, running = await client.find(batch.name, batch.call_ids, others)
+            if batch.batch_id is not None:
+                await _note(self._store, batch, "submitted")
+            if batch.batch_id is not None or running:
+                return True
+        return False
 
     async def _follow(self, batch: OpenBatch, client: BatchClient) -> None:
         """Poll a batch until its results are here, and hand them out."""
+        looks = 0
         try:
             while batch.results is None:
-                wait = self._poll_seconds
+                wait, fault, lasting = self._poll_seconds, None, True
                 try:
-                    if not await self._look(client, batch):
+                    if batch.batch_id is None and not await self._is_listed(client, batch):
                         # It never came to be; those who wait ask anew.
+                        call_ids = batch.call_ids
                         await self._end(batch, "lost")
-                        self._tell(batch.call_ids, lambda _: None)
+                        self._tell(call_ids, lambda _: None)
                         return
+                    if batch.batch_id is not None:
+                        fault = await self._look(client, batch)
                 except ModelError as error:
-                    if not error.retryable:
-                        self._fail(batch.call_ids, _poll_failure(batch, error))
+                    if not error.retryable and error.reason != "not_found":
+                        self._fail(
+                            batch.call_ids, error if error.fatal_for_provider else batch.unknown(error)
+                        )
                         return
                     wait = max(wait, error.retry_after or 0.0)
+                    if error.reason in ("not_found", "malformed_body"):
+                        fault, lasting = str(error), error.reason == "not_found"
+                looks = looks + 1 if fault else 0
+                if fault and looks == 1:
+                    _say(batch, f"{fault}; it is looked at again")
+                if fault and looks >= LOOKS:
+                    if not lasting:  # nothing is known of the batch but that it cannot be asked for
+                        self._fail(batch.call_ids, batch.unknown(batch.missing(fault)))
+                        return
+                    await self._conclude(batch, None, fault)
                 if batch.results is None:
-                    await asyncio.sleep(wait)
-            if not batch.left:
-                await self._end(batch, "ended")
-            self._tell(batch.call_ids, batch.outcome)
+                    await asyncio.sleep(max(wait, self._poll_seconds * 2 ** max(0, looks - 1)))
+            self._tell(batch.results, batch.outcome)
         except Exception as error:
             # As above: the store is away, or the provider sent what nobody foresaw.
             self._fail(batch.call_ids, error)
         finally:
             batch.followed = False
 
-    async def _look(self, client: BatchClient, batch: OpenBatch) -> bool:
-        """Ask the provider once how a batch is, note in it what is new, and return whether it exists."""
-        if batch.batch_id is None:
-            batch.batch_id = await self._find(client, batch)
-            if batch.batch_id is None:
-                return False
-        state = await client.state(batch.batch_id)
+    async def _look(self, client: BatchClient, batch: OpenBatch) -> str | None:
+        """Ask the provider once how a batch is, take its results if it has ended, and return what contradicts them."""
+        state = await client.state(str(batch.batch_id))
         if not state.ended:
-            return True
-        results = await client.results(batch.batch_id)
-        if results and batch.call_ids.isdisjoint(results):
-            # Anthropic shows what is in a batch only at its end: the one that was found is somebody else's.
-            batch.batch_id = None
-            return True
-        batch.failure = state.failure
-        wanted = batch.call_ids - batch.kept
-        batch.results = {name: result for name, result in results.items() if name in wanted}
-        batch.left = {name for name, result in batch.results.items() if not isinstance(result, ModelError)}
-        return True
+            return None
+        results = await client.results(str(batch.batch_id), batch.name, batch.call_ids)
+        for call_id, result in results.by_call.items():
+            if call_id not in batch.kept:
+                add_result(batch.read, call_id, result)
+        if state.failure and not state.answered:
+            await self._conclude(batch, state.failure)
+        elif fault := batch.contradiction(state.answered, results.faults):
+            return fault
+        else:
+            await self._conclude(batch)
+        return None
+
+    async def _conclude(self, batch: OpenBatch, refusal: str | None = None, fault: str | None = None) -> None:
+        """Take what was read of a batch for all that it brings, and let go of the calls that it does not answer."""
+        for call_id in batch.call_ids - batch.kept - batch.read.keys():
+            if fault:
+                message = f"the batch may have answered this call, and its reply cannot be had: {fault}"
+                batch.read[call_id] = batch.missing(message, "batch_lost")
+            elif refusal:
+                batch.read[call_id] = batch.missing(f"the batch was refused: {refusal}", "batch_failed")
+            else:
+                batch.read[call_id] = batch.missing("the batch ended without a result for this call")
+        batch.results = batch.read
+        failures = {n: result for n, result in batch.results.items() if isinstance(result, ModelError)}
+        batch.left = batch.results.keys() - failures.keys()
+        if fault:
+            unsure = sum(error.reason in UNSURE for error in failures.values())
+            _say(
+                batch,
+                f"{unsure} calls are given up after {LOOKS} looks and booked as if they had been billed",
+            )
+        await self._let_go(batch, failures)
+
+    async def _let_go(self, batch: OpenBatch, failures: Mapping[str, ModelError]) -> None:
+        """Take calls that a batch does not answer out of it: from now on their claims say what they may have cost."""
+        await self._unmark({call_id for call_id, error in failures.items() if error.reason not in UNSURE})
+        batch.call_ids -= failures.keys()
+        batch.left -= failures.keys()
+        for call_id in failures:
+            if self._held.get(call_id) is batch:
+                del self._held[call_id]
+        if batch.left:
+            await _note(self._store, batch, "submitted", call_ids=sorted(batch.call_ids))
+        else:
+            await self._end(batch, "ended")
+
+    async def _unmark(self, call_ids: Iterable[str]) -> None:
+        """Note of calls that are claimed that they are not being sent, for their batch did not and cost nothing."""
+        await _mark(self._store, sorted(call_ids), sent=False)
 
     def _hold(self, batch: OpenBatch) -> None:
         self._batches[batch.name] = batch
         self._held.update(dict.fromkeys(batch.call_ids, batch))
 
     async def _end(self, batch: OpenBatch, state: str) -> None:
+        if state == "lost":
+            await self._unmark(batch.call_ids)
         self._batches.pop(batch.name, None)
         for call_id in batch.call_ids:
             if self._held.get(call_id) is batch:
@@ -342,8 +435,6 @@ class BatchDesk:
 
 def open_batches(store: Store, study: str, known: Collection[str] = ()) -> list[OpenBatch]:
     """Return the open batches of a study, those of other processes included."""
-    found = store.database["batches"].find({"study": study, "state": {"$in": OPEN_STATES}}, {"_id": 1})
-    names = [batch["_id"] for batch in found if batch["_id"] not in known]
     batches = [
         OpenBatch(
             key=(batch["provider"], batch["model"], batch.get("endpoint")),
@@ -352,13 +443,29 @@ def open_batches(store: Store, study: str, known: Collection[str] = ()) -> list[
             created=batch["created"],
             batch_id=batch.get("batch_id"),
         )
-        for batch in store.find_by(Batch, "_id", names)
-        if batch["state"] in OPEN_STATES
+        for batch in _open_documents(store, study, known)
     ]
     for batch in batches:
         calls = store.find_by(Call, "_id", batch.call_ids, leave_out=("request", "raw", "text", "attempts"))
         batch.kept = {call["_id"] for call in calls if call["state"] == "done"}
     return batches
+
+
+def open_call_ids(store: Store, study: str) -> set[str]:
+    """Return the calls that open batches of a study hold."""
+    return {call_id for batch in _open_documents(store, study) for call_id in batch["call_ids"]}
+
+
+def _open_documents(store: Store, study: str, known: Collection[str] = ()) -> list[dict[str, Any]]:
+    matching = store.database["batches"].find({"study": study, "state": {"$in": OPEN_STATES}}, {"_id": 1})
+    names = [batch["_id"] for batch in matching if batch["_id"] not in known]
+    return [batch for batch in store.find_by(Batch, "_id", names) if batch["state"] in OPEN_STATES]
+
+
+def _other_ids(store: Store, name: str) -> set[str]:
+    """Return the providers' ids of all batches that are known but one."""
+    batches = store.database["batches"].find({}, {"batch_id": 1})
+    return {batch["batch_id"] for batch in batches if batch["_id"] != name and batch.get("batch_id")}
 
 
 async def _write(store: Store, study: str, batch: OpenBatch) -> None:
@@ -369,24 +476,25 @@ async def _write(store: Store, study: str, batch: OpenBatch) -> None:
     document.validate()
     await store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)
     # After the batch: of a call that is marked before, nobody would know that it goes on.
-    for start in range(0, len(ids), CHUNK):
-        some = {"_id": {"$in": ids[start : start + CHUNK]}, "state": "claimed"}
-        await store.writer.write("calls", UpdateMany(some, {"$set": {"sent": True}, **TOUCH}))
+    await _mark(store, ids, sent=True)
 
 
-async def _note(store: Store, batch: OpenBatch, state: str) -> None:
+async def _mark(store: Store, call_ids: list[str], *, sent: bool) -> None:
+    """Note of claims whether their requests are being sent."""
+    for start in range(0, len(call_ids), CHUNK):
+        some = {"_id": {"$in": call_ids[start : start + CHUNK]}, "state": "claimed"}
+        await store.writer.write("calls", UpdateMany(some, {"$set": {"sent": sent}, **TOUCH}))
+
+
+async def _note(store: Store, batch: OpenBatch, state: str, **fields: Any) -> None:
     """Note the state of a batch and the provider's id of it, and return when they are on the disk."""
-    change = {"$set": {"state": state, "batch_id": batch.batch_id}, **TOUCH}
+    change = {"$set": {"state": state, "batch_id": batch.batch_id, **fields}, **TOUCH}
     await store.writer.write("batches", UpdateOne({"_id": batch.name}, change), flush=True)
 
 
-def _poll_failure(batch: OpenBatch, error: ModelError) -> ModelError:
-    """Return what those who wait are told when a batch cannot be asked for and asking again will not help."""
-    if error.fatal_for_provider:
-        return error
-    if error.reason == "not_found":
-        return batch.missing(f"the provider does not know the batch {batch.batch_id} (any more)")
-    return batch.unknown(error)
+def _say(batch: OpenBatch, message: str) -> None:
+    provider, model, _ = batch.key
+    print(f"\nbatch {batch.name} of {provider} {model}: {message}", file=sys.stderr, flush=True)
 
 
 def _stopped() -> ModelError:

@@ -18,7 +18,7 @@ from pymongo.errors import DuplicateKeyError
 
 from toolkit.errors import BudgetReached, InputError
 from toolkit.plan import Plan
-from toolkit.runs.batches import open_batches
+from toolkit.runs.batches import open_call_ids
 from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, living, was_sent
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
@@ -40,6 +40,7 @@ class Account:
         self._granted = 0.0
         self._used = 0.0
         self._reserved = 0.0
+        self._carried = 0.0
         self._left = budget_aud
         self._asking = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -63,6 +64,12 @@ class Account:
             await self._changed.wait()
         self._reserved += aud
 
+    def carry(self, aud: float) -> None:
+        """Reserve what a call that an open batch holds costs at worst: the account counts it as settled already."""
+        self._carried += aud
+        self._granted += aud
+        self._reserved += aud
+
     def settle(self, reserved: float, used: float) -> None:
         """Give back a reservation and note what was used of it."""
         self._reserved -= reserved
@@ -82,7 +89,7 @@ class Account:
         def change(account: dict[str, Any]) -> None:
             others = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
             if len(others) < len(account["grants"]):
-                account["settled_aud"] += self._used
+                account["settled_aud"] += self._used - self._carried
             account["grants"] = others
 
         self._change(change)
@@ -105,7 +112,7 @@ class Account:
             self._left = self._budget - account["settled_aud"] - held
             grown[0] = min(max(needed, self._budget * SHARE), self._left) if needed <= self._left else 0.0
             others = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
-            mine = {"owner": self._owner.name, "aud": self._granted + grown[0]}
+            mine = {"owner": self._owner.name, "aud": self._granted - self._carried + grown[0]}
             account["grants"] = [*others, mine]
 
         self._change(change)
@@ -116,7 +123,8 @@ class Account:
     def _settled(self, alive: set[str]) -> float:
         """Return what processes that have ended spent, may have spent, or left in flight.
 
-        What a living process does is in its grant, except what it took over from others: that was before.
+        What a living process does is in its grant, except what it took over from others, lost or in an open batch: that
+        was before.
         """
         fields = ("owner", "state", "aud_cost", "unsure_aud", "inherited_aud", "worst_aud", "sent")
         found = self._store.find_where(Call, {"study": self._study}, only=fields)
@@ -171,9 +179,9 @@ def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, 
         found[call["_id"]] += call["unsure_aud"]
     lost = [call for call in claimed_calls(store, study) if was_sent(call) and call["owner"] not in alive]
     if lost:
-        going_on = {call_id for batch in open_batches(store, study) for call_id in batch.call_ids}
+        batched = open_call_ids(store, study)
         for call in lost:
-            if call["_id"] not in going_on:
+            if call["_id"] not in batched:
                 found[call["_id"]] += call["worst_aud"] or 0.0
     for settlement in settlements(store, study):
         for settled in settlement["calls"]:

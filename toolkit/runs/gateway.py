@@ -206,7 +206,8 @@ class Gateway:
         endpoint = self._endpoints[request.provider, request.model, request.endpoint]
         self._refuse(endpoint)
         # Of every claim, and not only with a budget: if we die, the store alone knows what it may have cost.
-        desk = self._desk if endpoint.batch else None
+        in_batch = self._desk and (endpoint.batch or self._desk.holds(request.identity()))
+        desk = self._desk if in_batch else None
         sending = Sending(request, endpoint, worst_aud(request, endpoint), desk)
         task = asyncio.ensure_future(self._ask(sending, purpose))
         self._under_way.add(task)
@@ -221,7 +222,8 @@ class Gateway:
 
     async def _ask(self, sending: Sending, purpose: str) -> Answer:
         try:
-            await self._reserve(sending)
+            if not self._is_held(sending):  # what a batch holds is reserved since it was sent
+                await self._reserve(sending)
             claimed = await self._claim(sending, purpose)
             while isinstance(claimed, Busy):
                 own = claimed.owner == self._ledger.owner.name
@@ -231,6 +233,7 @@ class Gateway:
                     claimed = await self._claim(sending, purpose)
             if isinstance(claimed, Answer):
                 return claimed
+            await self._take_over(claimed, sending)
             return await self._send(claimed, sending)
         finally:
             self._unprepare(sending)
@@ -267,38 +270,56 @@ class Gateway:
 
         A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
         """
-        desk, call_id = sending.desk, sending.request.identity()
-        if desk is None:
+        if sending.desk is None:
             await self._prepare(sending)
-        held = desk is not None and desk.holds(call_id)
         # Of a batch its record in the store says that it is being sent, and marks its calls.
-        sending.sent = desk is None or held
+        sending.sent = sending.desk is None or self._is_held(sending)
         asking = self._ledger.claim(
-            sending.request,
-            purpose=purpose,
-            worst_aud=sending.worst_aud,
-            sent=sending.sent,
-            goes_on=held,  # only of a batch it is known
+            sending.request, purpose=purpose, worst_aud=sending.worst_aud, sent=sending.sent
         )
         claiming = asyncio.ensure_future(asking)
         try:
             claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
             claimed = await claiming
-            if isinstance(claimed, Claim) and not (desk and desk.holds(call_id)):
+            if isinstance(claimed, Claim) and not (claimed.batched or self._is_held(sending)):
                 await asyncio.shield(self._ledger.withdraw(claimed))
             raise
         if not isinstance(claimed, Claim):
             self._unprepare(sending)
         return claimed
 
+    async def _take_over(self, claim: Claim, sending: Sending) -> None:
+        """Make a claim agree with the batches of earlier processes: one that holds its call is waited for."""
+        if self._desk is None or claim.batched is None:
+            return
+        if not claim.batched:
+            self._desk.drop(claim.call_id)
+            return
+        if self._account and claim.carried_aud:
+            self._settle(sending, 0.0)
+            self._account.carry(claim.carried_aud)
+            sending.reserved_aud = claim.carried_aud
+        sending.desk = self._desk
+        self._unprepare(sending)
+        if not self._is_held(sending):
+            await self._desk.open()
+
+    def _is_held(self, sending: Sending) -> bool:
+        """Return whether a batch that this process knows of holds a call, and may be billed for it."""
+        return sending.desk is not None and sending.desk.holds(sending.request.identity())
+
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
         try:
+            await self._reserve(sending)
             reply = await self._in_batch(sending.desk, sending) if sending.desk else None
-            reply = reply or await self._attempts(claim, sending)
+            if reply is None:
+                await self._reserve(sending)
+                reply = await self._attempts(claim, sending)
         except (ModelError, BudgetReached, InputError, asyncio.CancelledError) as error:
             reason = getattr(error, "reason", "stopped")
-            if sending.in_batch and reason in STILL_OPEN:
+            if self._is_held(sending):
+                sending.spent_aud = sending.reserved_aud
                 raise  # the claim stays: whoever takes it over finds the batch
             if sending.attempts:
                 self.counters.failed += reason != "stopped"
@@ -341,19 +362,25 @@ class Gateway:
     async def _in_batch(self, desk: BatchDesk, sending: Sending) -> ModelReply | None:
         """Return the reply of a batch; ``None`` when it brought none and never will."""
         self._refuse(sending.endpoint, after_stop=False)
-        attempt: dict[str, Any] = {"at": utc_now(), "outcome": "answered", "batch": True}
+        attempt: dict[str, Any] = {"at": utc_now(), "outcome": "stopped", "batch": True}
         started = time.monotonic()
         sending.in_batch = True
         try:
             with self._waiting("for a batch of its provider"):
-                return await desk.ask(sending.request, sending.endpoint.spec)
+                submits = sending.endpoint.batch
+                reply = await desk.ask(sending.request, sending.endpoint.spec, submits=submits)
+            attempt["outcome"] = "answered"
+            return reply
         except ModelError as error:
             attempt["outcome"] = error.reason
             if error.fatal_for_provider:
                 self._stopped[sending.endpoint.room] = error
             if error.reason in STILL_OPEN or error.fatal_for_provider:
                 raise
-            sending.in_batch = False
+            sending.in_batch = sending.sent = False
+            if error.reason in UNSURE:  # answered, and the reply cannot be had
+                sending.unsure_aud += sending.worst_aud
+                self._settle(sending, sending.worst_aud)
             return None
         finally:
             attempt["ms"] = (time.monotonic() - started) * 1000

@@ -28,6 +28,7 @@ from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
 from pymongo.errors import PyMongoError
 
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
+from toolkit.runs.batches import open_call_ids
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import TOUCH, Duplicate, sealed, utc_now
@@ -41,7 +42,11 @@ _ALIVE = "alive"
 
 @dataclass(frozen=True)
 class Claim:
-    """The right to send one call, held by this process."""
+    """The right to send one call, held by this process.
+
+    ``batched`` is whether an open batch holds the call, as far as an earlier claim of it tells. Then ``carried_aud`` of
+    its worst cost are where they were since it was sent: in what the study's account counts as settled.
+    """
 
     request: ModelRequest
     purpose: str
@@ -49,6 +54,8 @@ class Claim:
     at: datetime = field(default_factory=utc_now)
     earlier: tuple[Mapping[str, Any], ...] = ()
     inherited_aud: float = 0.0
+    carried_aud: float = 0.0
+    batched: bool | None = None
 
     @property
     def call_id(self) -> str:
@@ -71,6 +78,7 @@ class Ledger:
         self.study = study
         self.owner = Owner(store, study)
         self._calls = store.database["calls"]
+        self._batched: dict[str, set[str]] = {}
 
     def prefetch(self, call_ids: Iterable[str]) -> dict[str, Answer]:
         """Return the answers that are already paid for, by call id."""
@@ -104,22 +112,20 @@ class Ledger:
         purpose: str,
         worst_aud: float,
         sent: bool = True,
-        goes_on: bool = False,
     ) -> Claim | Answer | Busy:
         """Claim a call, or return the answer that is there, or say that someone else is asking it now.
 
-        ``sent`` is whether it is sent as soon as it is claimed: if we die, it may have been billed. ``goes_on`` is
-        whether an open batch holds it: then it is not lost with a dead owner.
+        ``sent`` is whether it is sent as soon as it is claimed: if we die, it may have been billed.
         """
         self.owner.start()
         claim = Claim(request, purpose, worst_aud)
         try:
             await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=sent)))
         except Duplicate:
-            return await asyncio.to_thread(self._claim_again, claim, sent, goes_on)
+            return await asyncio.to_thread(self._claim_again, claim, sent)
         return claim
 
-    def _claim_again(self, claim: Claim, sent: bool, goes_on: bool) -> Claim | Answer | Busy:
+    def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
         """Claim a call that has a document already: done, failed before, or left by a dead process."""
         found = self._calls.find_one({"_id": claim.call_id})
         if found is None:
@@ -130,17 +136,24 @@ class Ledger:
             return Busy(found["owner"])
         # A call that failed before keeps its attempts: the ledger knows of every request that was ever sent.
         earlier, inherited = tuple(found.get("attempts", ())), found.get("unsure_aud") or 0.0
-        at = found["created_at"]
-        taken = replace(claim, at=at, earlier=earlier, inherited_aud=inherited)
-        if was_sent(found):
+        claim = replace(claim, at=found["created_at"], earlier=earlier, inherited_aud=inherited)
+        if found["state"] == "claimed":
+            claim = replace(claim, batched=self._is_batched(claim.call_id, found["owner"]))
+        if was_sent(found) and claim.batched:
+            claim = replace(claim, carried_aud=found.get("worst_aud") or 0.0)
+        elif was_sent(found):
             lost = {"at": found["updated_at"], "outcome": "lost"}
             worst = max(found.get("worst_aud") or 0.0, claim.worst_aud)
-            claim = replace(claim, at=at, earlier=(*earlier, lost), inherited_aud=inherited + worst)
-        else:
-            claim = taken
-        # As it is if we die too: the lost attempt counts.
-        money = {"unsure_aud": claim.inherited_aud, "inherited_aud": claim.inherited_aud}
-        changes = self._document(claim, "claimed", attempts=[*claim.earlier], sent=sent, **money)
+            claim = replace(claim, earlier=(*earlier, lost), inherited_aud=inherited + worst)
+        # As it is if we die too: the lost attempt counts, and what a batch holds counts once.
+        changes = self._document(
+            claim,
+            "claimed",
+            attempts=[*claim.earlier],
+            sent=sent or bool(claim.batched),
+            unsure_aud=claim.inherited_aud,
+            inherited_aud=claim.inherited_aud + claim.carried_aud,
+        )
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
         won = self._calls.find_one_and_update(
@@ -148,7 +161,14 @@ class Ledger:
             {"_id": claim.call_id, "state": found["state"], "owner": found["owner"]},
             {"$set": changes, **TOUCH},
         )
-        return (taken if goes_on else claim) if won else Busy("")
+        return claim if won else Busy("")
+
+    def _is_batched(self, call_id: str, owner: str) -> bool:
+        """Return whether an open batch holds a call of a dead owner."""
+        # One look after its death is enough: it submits nothing more, and who lets go of its calls has claimed them.
+        if owner not in self._batched:
+            self._batched[owner] = open_call_ids(self.store, self.study)
+        return call_id in self._batched[owner]
 
     async def complete(
         self,
@@ -240,8 +260,8 @@ class Ledger:
         }
         if state != "claimed":
             document["request"] = request.canonical()
-        if claim.inherited_aud:
-            document.setdefault("inherited_aud", claim.inherited_aud)
+        if before := claim.inherited_aud + claim.carried_aud:
+            document.setdefault("inherited_aud", before)
         return document if state == "claimed" else sealed(document)
 
 

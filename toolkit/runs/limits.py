@@ -24,7 +24,7 @@ START: Final = 10
 """Requests at once in the beginning, or half the maximum where that is more; from there it grows by itself."""
 
 
-UNSURE: Final = ("timeout", "connection", "malformed_body", "cancelled")
+UNSURE: Final = ("timeout", "connection", "malformed_body", "cancelled", "batch_lost")
 """Reasons of attempts that were sent and brought nothing readable: the provider may have answered, and billed."""
 
 
