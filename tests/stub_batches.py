@@ -37,6 +37,18 @@ class StubBatch:
     state: str = "in_progress"
     lines: dict[str, dict[str, Any]] = field(default_factory=dict)
 
+    def holds(self, call_id: str) -> bool:
+        """Whether a call is in the batch, under its whole identity or its beginning behind a name."""
+        return any(call_id.startswith(custom_id.rpartition("-")[2]) for custom_id in self.requests)
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Tokens of input and output that are billed for it."""
+        bodies = [(line.get("response") or line.get("result") or {}) for line in self.lines.values()]
+        usages = [body.get("usage") for one in bodies if (body := one.get("body") or one.get("message"))]
+        known = [list(usage.values())[:2] for usage in usages if usage]
+        return sum(sent for sent, _ in known), sum(got for _, got in known)
+
 
 @dataclass
 class StubBatches:
@@ -80,9 +92,8 @@ class StubBatches:
         return web.json_response({"id": self._keep(form["file"]), "object": "file"})
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
-        return web.Response(
-            body=self.files[request.match_info["id"]], content_type="application/octet-stream"
-        )
+        body = self.server.batch_body(self.files[request.match_info["id"]])
+        return web.Response(body=body, content_type="application/octet-stream")
 
     async def _create_openai(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -121,7 +132,7 @@ class StubBatches:
         batch.polls += 1
         if batch.polls >= self.server.batch_polls and batch.state in ("in_progress", "cancelling"):
             self._end(batch)
-        return web.json_response(self._shown(batch))
+        return web.json_response(self.server.batch_view(self._shown(batch)))
 
     async def _cancel(self, request: web.Request) -> web.StreamResponse:
         batch = self.batches[request.match_info["id"]]
@@ -130,7 +141,7 @@ class StubBatches:
 
     async def _results(self, request: web.Request) -> web.StreamResponse:
         lines = self.batches[request.match_info["id"]].lines.values()
-        return web.Response(body=_jsonl(lines), content_type="application/x-jsonl")
+        return web.Response(body=self.server.batch_body(_jsonl(lines)), content_type="application/x-jsonl")
 
     def _end(self, batch: StubBatch) -> None:
         """Answer what is to be answered; results come in the opposite order of the requests."""

@@ -104,6 +104,8 @@ class StubServer:
     batch_refusal: str | None = None  # what OpenAI says when it fails a whole batch
     batch_http_fault: Callable[[str, str], Fault | None] = lambda method, path: None
     """Fault of a request to the batch endpoints; one that is no status loses the reply only."""
+    batch_view: Callable[[dict[str, Any]], Any] = lambda shown: shown  # of a batch that is asked for
+    batch_body: Callable[[bytes], bytes] = lambda body: body  # of results
     batch_page: int = 100  # batches listed at once, at most
     bills_broken: bool = False
     """Whether tokens are counted for replies that never arrive whole too: every fault but an error status."""

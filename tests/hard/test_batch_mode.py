@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from processes import FORKS, kill
-from stub_server import StubServer
+from stub_server import Fault, StubServer
 from stub_study import batch_study, plain
 from waiting import is_heard_out, wait_for
 
@@ -19,6 +19,9 @@ from toolkit import pipeline
 from toolkit.runs.batches import BatchDesk
 from toolkit.store.documents import Call
 from toolkit.study import Study
+from toolkit.study_file import Budget, Judges
+
+AUD_PER_TOKEN = 1.5444 / 1e6
 
 
 @pytest.fixture(autouse=True)
@@ -124,4 +127,223 @@ def test_a_process_that_ends_leaves_its_batch_to_the_next(
         runs = study.store.objects(Call).filter(purpose="run")
         assert [len(call.attempts) for call in runs] == [1] * 6
         assert not any(call.unsure_aud for call in runs)
+        study.store.close()
+
+
+# --- money ----------------------------------------------------------------------------------------------------
+
+
+def unjudged(study: Study, aud: float | None = None, **settings: object) -> Study:
+    """Return the six runs of a study without its judges, with a budget."""
+    changes = {"judges": Judges(primary=None, secondary=None, tertiary=None), "budget": Budget(aud=aud)}
+    return Study(study.file.model_copy(update={**changes, **settings}), study.path)
+
+
+def bill(server: StubServer) -> float:
+    """Return what a server bills, in AUD: batches at half the price, single requests at the whole."""
+    halves = [batch.tokens for batch in server.batches]
+    sent, got = (sum(part) / 2 for part in zip(*halves, strict=True))
+    return (server.input_tokens - sent + 2 * (server.output_tokens - got)) * AUD_PER_TOKEN
+
+
+def booked(study: Study) -> float:
+    """Return what a study has spent or may have spent, in AUD."""
+    status = study.status()
+    return float(status["spent_aud"] + status["unsure_aud"])
+
+
+def go(study: Study, quiet_seconds: float) -> None:
+    """Run a study in a process of its own."""
+    os.environ["BATCH_KEY"] = "sk-batch-of-a-test"
+    pipeline.BatchDesk = partial(BatchDesk, quiet_seconds=quiet_seconds)
+    study.execute(progress=False)
+
+
+def start(study: Study, quiet_seconds: float = 0.2) -> object:
+    process = FORKS.Process(target=go, args=(Study(study.file, study.path), quiet_seconds))
+    process.start()
+    return process
+
+
+@pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
+def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
+    tmp_path: Path, store_folder: Path, provider: str
+) -> None:
+    """Three kills: nothing is unsure, what the batch may cost is held once, and collecting it needs no new budget."""
+    with StubServer(answer=plain, batch_polls=10**9) as server:
+        loaded = Study.load(batch_study(tmp_path, server, provider=provider))
+        study, held = unjudged(loaded, 5.0), []
+        for _ in range(3):
+            process, polled = start(study), sum(batch.polls for batch in server.batches)
+            wait_for(
+                lambda now=polled, child=process: (
+                    sum(batch.polls for batch in server.batches) > now + 1 or not child.is_alive()
+                )
+            )
+            kill(process)
+            wait_for(lambda: is_heard_out(store_folder))
+            status = study.status()
+            assert (status["unsure_calls"], status["unsure_aud"], status["spent_aud"]) == (0, 0.0, 0.0)
+            held.append(5.0 - status["budget_left_aud"])
+            # As much is left as the batch may cost, and little more.
+            study = unjudged(loaded, 1.1 * held[0])
+            held[-1] = held[0] if len(held) == 1 else 1.1 * held[0] - study.status()["budget_left_aud"]
+        assert held == pytest.approx([held[0]] * 3)
+        server.batch_polls = 1
+        outcome = study.execute(progress=False)
+        assert (outcome.budget, outcome.succeeded, server.count, len(server.batches)) == (None, 6, 0, 1)
+        assert booked(study) == pytest.approx(bill(server))
+        calls = list(study.store.objects(Call))
+        assert [(len(call.attempts), call.unsure_aud or 0.0) for call in calls] == [(1, 0.0)] * 6
+        study.store.close()
+
+
+def test_what_a_collected_batch_did_not_cost_is_free_for_the_calls_after_it(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """The judges of the same start are asked with what the batch was held at and did not cost."""
+    with StubServer(answer=plain, batch_polls=10**9) as server:
+        study = Study.load(batch_study(tmp_path, server, provider="openai", settings="budget.aud = 5.0"))
+        process = start(unjudged(study, 5.0))
+        wait_for(lambda: any(batch.polls for batch in server.batches) or not process.is_alive())
+        kill(process)
+        wait_for(lambda: is_heard_out(store_folder))
+        held = 5.0 - study.status()["budget_left_aud"]
+        server.batch_polls = 1
+        estimate = study.estimate()
+        worst_of_a_judge = float(estimate[estimate["who"] != "model"]["worst_aud"].max())
+        cap = max(held, 3.2 * worst_of_a_judge) + 0.2 * held
+        capped = Study(study.file.model_copy(update={"budget": Budget(aud=cap)}), study.path)
+        outcome = capped.execute(progress=False)
+        assert (outcome.budget, outcome.succeeded, outcome.judged, server.count) == (None, 6, 6, 0)
+        assert booked(capped) == pytest.approx(bill(server))
+        study.store.close()
+
+
+def test_a_process_that_was_there_before_the_batch_takes_it_over(tmp_path: Path, store_folder: Path) -> None:
+    """The second looks for batches before the first submits one, waits for its calls, and the first is killed."""
+    with StubServer(answer=plain, batch_polls=10**9) as server:
+        study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
+        first = start(study, 5.0)
+        calls, owners = study.store.database["calls"], study.store.database["owners"]
+        wait_for(lambda: calls.count_documents({"state": "claimed"}) == 6 or not first.is_alive())
+        second = start(study)
+        wait_for(lambda: owners.count_documents({}) == 2)
+        wait_for(lambda: any(batch.polls for batch in server.batches))
+        kill(first)
+        server.batch_polls = 1
+        second.join(120)
+        assert second.exitcode == 0
+        status = study.status()
+        assert (status["runs"]["succeeded"], status["unsure_aud"]) == (6, 0.0)
+        assert (server.count, len(server.batches)) == (0, 1)
+        assert booked(study) == pytest.approx(bill(server))
+        study.store.close()
+
+
+def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path, store_folder: Path) -> None:
+    """The mode was changed after the kill: what is paid for is collected, and the rest is asked singly."""
+    with StubServer(answer=plain, batch_polls=10**9) as server:
+        study = Study.load(batch_study(tmp_path, server, provider="anthropic", settings="budget.aud = 5.0"))
+        process = start(unjudged(study, 5.0))
+        wait_for(lambda: any(batch.polls for batch in server.batches) or not process.is_alive())
+        kill(process)
+        wait_for(lambda: is_heard_out(store_folder))
+        server.batch_polls = 1
+        single = Study(study.file.model_copy(update={"mode": "single"}), study.path)
+        outcome = single.execute(progress=False)
+        assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 18, 1)
+        assert single.status()["unsure_aud"] == 0.0
+        assert booked(single) == pytest.approx(bill(server))
+        study.store.close()
+
+
+def test_a_key_that_is_refused_while_a_batch_is_open_loses_nothing(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """What the batch may cost stays held, and the next start with a good key collects it."""
+    with StubServer(answer=plain) as server:
+        study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
+        server.batch_http_fault = lambda method, path: Fault(status=401) if method == "GET" else None
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, len(server.batches)) == (0, 1)
+        status = study.status()
+        assert status["unsure_aud"] == 0.0
+        assert 5.0 - status["budget_left_aud"] > bill(server)
+        server.batch_http_fault = lambda method, path: None
+        outcome = unjudged(study, 1.1 * (5.0 - status["budget_left_aud"])).execute(progress=False)
+        assert (outcome.budget, outcome.succeeded, server.count, len(server.batches)) == (None, 6, 0, 1)
+        assert booked(study) == pytest.approx(bill(server))
+        study.store.close()
+
+
+ODD: dict[str, tuple[str, object]] = {
+    "no results": ("batch_body", lambda body: b""),
+    "half of them": ("batch_body", lambda body: b"".join(body.splitlines(keepends=True)[:3])),
+    "of other calls": ("batch_body", lambda body: body.replace(b'"custom_id": "', b'"custom_id": "x')),
+    "unreadable": (
+        "batch_body",
+        lambda body: body.replace(b'"choices"', b'"x"').replace(b'"content": [', b'"x": ['),
+    ),
+    "no file": ("batch_view", lambda shown: {**shown, "output_file_id": None, "id": "gone"}),
+    "gone": ("batch_http_fault", lambda method, path: Fault(status=404) if "/batch_0" in path else None),
+}
+
+
+@pytest.mark.parametrize(
+    ("provider", "odd"),
+    [
+        ("anthropic", "half of them"),
+        ("openai", "of other calls"),
+        *(
+            pytest.param(provider, odd, marks=pytest.mark.full)
+            for provider in ("openai", "anthropic")
+            for odd in ODD
+            if (provider, odd)
+            not in (("anthropic", "half of them"), ("openai", "of other calls"), ("anthropic", "no file"))
+        ),
+    ],
+)
+def test_answers_of_a_batch_that_cannot_be_had_are_booked_and_asked_singly(
+    tmp_path: Path, store_folder: Path, capfd: pytest.CaptureFixture[str], provider: str, odd: str
+) -> None:
+    """The provider counts six answers and never shows them: they are looked for, then paid for again; both count."""
+    with StubServer(answer=plain) as server:
+        study = unjudged(Study.load(batch_study(tmp_path, server, provider=provider)), 5.0)
+        setattr(server, ODD[odd][0], ODD[odd][1])
+        outcome = study.execute(progress=False)
+        missing = 3 if odd == "half of them" else 6
+        assert (outcome.succeeded, outcome.failed, server.count, len(server.batches)) == (6, 0, missing, 1)
+        assert study.status()["unsure_calls"] == missing
+        assert booked(study) >= bill(server)
+        assert study.store.database["calls"].count_documents({"state": "done"}) == 6
+        assert not list(study.store.database["batches"].find({"state": "submitted"}))
+        lines = [line for line in capfd.readouterr().err.splitlines() if line.startswith("batch ")]
+        assert len(lines) == 2
+        assert "looked at again" in lines[0]
+        assert f"{missing} calls are given up" in lines[1]
+        study.store.close()
+
+
+def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """The batch has let go of it, so that its claim says what both may have cost; the other replies are kept."""
+    with StubServer(
+        answer=plain, batch_body=lambda body: b"".join(body.splitlines(keepends=True)[:5])
+    ) as server:
+        study = unjudged(Study.load(batch_study(tmp_path, server, provider="openai")), 5.0)
+        server.holds = lambda: True
+        process = start(study)
+        wait_for(lambda: server.under_way or not process.is_alive())
+        kill(process)
+        wait_for(lambda: is_heard_out(store_folder))
+        server.settle()
+        server.holds = lambda: False
+        wait_for(lambda: not server.under_way)
+        assert study.status()["unsure_calls"] == 1
+        assert booked(study) >= bill(server)
+        outcome = study.execute(progress=False)
+        assert (outcome.succeeded, server.count, len(server.batches)) == (6, 1, 2)
+        assert booked(study) >= bill(server)
         study.store.close()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from dataclasses import replace
 
 import pytest
@@ -59,7 +58,7 @@ async def done(client, requests):
     batch_id = await client.submit(requests, NAME)
     while not (await client.state(batch_id)).ended:
         pass
-    return await client.results(batch_id)
+    return (await client.results(batch_id, NAME, requests)).by_call
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(1500, marks=pytest.mark.full)])
@@ -106,7 +105,8 @@ def test_each_line_says_for_itself_what_became_of_it(provider, requests):
     asked = requests(4)
     good, bad, late, gone = asked
     faults = {bad: "error", late: "expired", gone: "missing"}
-    with StubServer(batch_fault=faults.get) as server:
+    faults = {name[:length]: fault for name, fault in faults.items() for length in (37, 64)}
+    with StubServer(batch_fault=lambda custom_id: faults.get(custom_id.split("-")[-1])) as server:
         results = in_client(provider, server, lambda client: done(client, asked))
     assert results.keys() == {good, bad, late}
     assert not isinstance(results[good], ModelError)
@@ -124,7 +124,7 @@ def test_a_cancelled_batch_ends_without_results_for_what_was_not_answered(provid
             server._batches.batches[batch_id].state = "cancelling"  # by hand, at the provider's own site
             while not (await client.state(batch_id)).ended:
                 pass
-            return await client.results(batch_id)
+            return (await client.results(batch_id, NAME, asked)).by_call
 
         results = in_client(provider, server, work)
     assert {result.reason for result in results.values()} == {"batch_cancelled"}
@@ -132,7 +132,7 @@ def test_a_cancelled_batch_ends_without_results_for_what_was_not_answered(provid
 
 @pytest.mark.parametrize("polls", [1, 2])
 def test_a_batch_is_found_again_by_what_its_provider_shows_of_it(provider, polls, requests):
-    """With batches around it of the same size, on several pages, running or ended."""
+    """With batches around it of the same size, on several pages, running or ended; Anthropic shows it at its end."""
     asked, others = requests(3), requests(6)
     others = {name: others[name] for name in list(others)[3:]}
     with StubServer(batch_page=1, batch_polls=polls) as server:
@@ -142,11 +142,14 @@ def test_a_batch_is_found_again_by_what_its_provider_shows_of_it(provider, polls
             foreign = [await client.submit(others, "other") for _ in range(3)]
             for batch_id in [wanted, *foreign]:
                 await client.state(batch_id)
-            found = await client.find(NAME, asked.keys(), time.time(), foreign if polls == 2 else ())
-            return wanted, found
+            server.batch_polls = 10 * polls
+            before = await client.find(NAME, asked.keys(), foreign)
+            server.batch_polls = 1
+            return wanted, before, await client.find(NAME, asked.keys())
 
-        wanted, found = in_client(provider, server, work)
-    assert found == wanted
+        wanted, before, after = in_client(provider, server, work)
+    assert before == ((None, True) if provider == "anthropic" and polls == 2 else (wanted, False))
+    assert after == (wanted, False)
 
 
 @pytest.mark.parametrize(
@@ -170,13 +173,17 @@ def test_what_goes_wrong_is_told_as_for_single_calls(provider, step, fault, reas
             batch_id = await client.submit(asked, NAME)
             await client.state(batch_id)
             server.batch_http_fault = lambda method, path: fault
-            await {
+            return await {
                 "submit": lambda: client.submit(asked, NAME),
                 "state": lambda: client.state(batch_id),
-                "results": lambda: client.results(batch_id),
-                "find": lambda: client.find(NAME, asked.keys(), time.time()),
+                "results": lambda: client.results(batch_id, NAME, asked),
+                "find": lambda: client.find(NAME, asked.keys()),
             }[step]()
 
+        if (provider, step, reason) == ("anthropic", "results", "malformed_body"):
+            # A batch has other results, which may be whole.
+            assert "broke off" in in_client(provider, server, work).faults[0]
+            return
         with pytest.raises(ModelError) as caught:
             in_client(provider, server, work)
     assert (caught.value.reason, caught.value.retryable) == (reason, retryable)
@@ -198,14 +205,16 @@ def test_results_that_break_off_are_no_results(provider, fault, requests):
             server.batch_http_fault = lambda method, path: (
                 fault if path.endswith(("/content", "/results")) else None
             )
-            with pytest.raises(ModelError) as caught:
-                await client.results(batch_id)
+            try:
+                message = " ".join((await client.results(batch_id, NAME, asked)).faults)
+            except ModelError as error:
+                message = str(error)
             server.batch_http_fault = lambda method, path: None
-            return caught.value.retryable, await client.results(batch_id)
+            return message, await client.results(batch_id, NAME, asked)
 
-        retryable, results = in_client(provider, server, work)
-    assert retryable
-    assert results.keys() == asked.keys()
+        message, results = in_client(provider, server, work)
+    assert "connection failed or broke off" in message or "broke off, or is not JSON Lines" in message
+    assert (results.by_call.keys(), results.faults) == (asked.keys(), [])
 
 
 def test_an_unreadable_line_costs_no_other_line(provider, requests, monkeypatch):
@@ -217,10 +226,11 @@ def test_an_unreadable_line_costs_no_other_line(provider, requests, monkeypatch)
             await client.state(batch_id)
             lines = stub_batches._jsonl
             monkeypatch.setattr(stub_batches, "_jsonl", lambda known: b"\xff{\n[1]\n\n{}\n" + lines(known))
-            return await client.results(batch_id)
+            return await client.results(batch_id, NAME, asked)
 
         results = in_client(provider, server, work)
-    assert results.keys() == asked.keys()
+    assert results.by_call.keys() == asked.keys()
+    assert results.faults == ["3 lines of its results cannot be read"]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +246,7 @@ def test_json_that_is_no_batch_is_a_malformed_body(provider, body, requests, mon
         for step in (
             lambda client: client.submit(asked, NAME),
             lambda client: client.state("b"),
-            lambda client: client.find(NAME, asked.keys(), time.time()),
+            lambda client: client.find(NAME, asked.keys()),
         ):
             with pytest.raises(ModelError) as caught:
                 in_client(provider, server, step)
@@ -251,7 +261,7 @@ def test_the_key_goes_to_the_models_own_server_only_and_into_no_error(provider, 
         async def work(client):
             batch_id = await client.submit(asked, NAME)
             state = await client.state(batch_id)
-            await client.results(batch_id)
+            await client.results(batch_id, NAME, asked)
             server.batch_http_fault = lambda method, path: Fault(
                 status=400, body={"error": {"message": f"key {KEY}"}}
             )
@@ -293,7 +303,7 @@ def test_a_batch_asks_what_a_single_call_asks(provider, requests):
                 await batches.close()
 
         asyncio.run(both())
-        assert server.batches[0].requests == {name: server.seen[0].body}
+        assert list(server.batches[0].requests.values()) == [server.seen[0].body]
     sent = json.dumps(server.seen[0].body)
     assert "json_schema" in sent
     assert ("cache_control" if provider == "anthropic" else "top_logprobs") in sent
@@ -317,9 +327,9 @@ def test_a_batch_is_not_redirected_to_another_host(provider, requests, step):
             )
             steps = {
                 "submit": lambda: client.submit(wanted, NAME),
-                "find": lambda: client.find(NAME, wanted, time.time()),
+                "find": lambda: client.find(NAME, wanted),
                 "state": lambda: client.state(batch),
-                "results": lambda: client.results(batch),
+                "results": lambda: client.results(batch, NAME, wanted),
             }
             await steps[step]()
 

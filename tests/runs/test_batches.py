@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import pytest
+import stub_batches
+from aiohttp import web
 from pymongo import InsertOne
 from stub_server import Fault, StubServer
 
@@ -244,8 +247,8 @@ def test_a_batch_that_never_reached_the_provider_is_submitted_anew(
     requests = requests_for(spec, 4)
     kill_after_submitting(store, requests[:3])
     assert texts(at_desk(store, lambda desk: ask(desk, requests[1:], spec))) == ["A stub's reply."] * 3
-    asked = [name for batch in server.batches for name in batch.requests]
-    assert sorted(asked) == sorted(request.identity() for request in requests[1:])
+    times = [sum(batch.holds(request.identity()) for batch in server.batches) for request in requests]
+    assert times == [0, 1, 1, 1]
     assert states(store)[-1] == "lost"
 
 
@@ -254,11 +257,11 @@ def test_another_batch_of_the_same_size_is_not_taken_for_ours(store: Store, serv
     spec = spec_for("anthropic", server)
     requests = requests_for(spec, 3)
     server.batch_polls = 2
-    submit_directly(server, spec, requests, "ours")
+    submit_directly(server, spec, requests, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
     submit_directly(server, spec, requests_for(spec, 3, "Somebody else's?"), "another study's")
     kill_after_submitting(store, requests)
     assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == ["A stub's reply."] * 3
-    assert (len(server.batches), server.batches[1].polls) == (2, 2)
+    assert len(server.batches) == 2
 
 
 def test_replies_that_were_not_kept_are_there_for_the_next_process(
@@ -434,9 +437,7 @@ def test_a_submission_that_is_refused_fails_every_ask(
     assert (len(server.batches), server.batch_requests) == (0, min(requests_seen, QUICK.attempts))
 
 
-@pytest.mark.parametrize(
-    ("status", "reason"), [(401, "wrong_key"), (400, "batch_unknown"), (404, "batch_missing")]
-)
+@pytest.mark.parametrize(("status", "reason"), [(401, "wrong_key"), (400, "batch_unknown")])
 def test_a_batch_that_may_not_be_asked_for_stays_open(
     status: int, reason: str, provider: str, store: Store, server: StubServer
 ) -> None:
@@ -448,6 +449,204 @@ def test_a_batch_that_may_not_be_asked_for_stays_open(
     assert states(store) == ["submitted"]
     server.batch_http_fault = lambda method, path: None
     assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == ["A stub's reply."] * 2
+
+
+def lines_of(body: bytes) -> list[Any]:
+    return [json.loads(line) for line in body.splitlines()]
+
+
+def body_of(lines: list[Any]) -> bytes:
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+def unreadable(body: bytes) -> bytes:
+    """Return results whose first answer has neither choices nor content."""
+    return body.replace(b'"choices"', b'"chosen"', 1).replace(b'"content": [', b'"contents": [', 1)
+
+
+ODD_BODIES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda body: b"",
+    "blank": lambda body: b"\n \n",
+    "half": lambda body: b"\n".join(body.splitlines()[:3]) + b"\n",
+    "second half": lambda body: b"\n".join(body.splitlines()[3:]) + b"\n",
+    "broken line": lambda body: b"{" + body,
+    "broken end": lambda body: body[:-30],
+    "all broken": lambda body: b"<html>Sign in to the airport</html>",
+    "unreadable": unreadable,
+    "no answer": lambda body: body_of([{"custom_id": line["custom_id"]} for line in lines_of(body)]),
+    "odd ids": lambda body: body_of([{**line, "custom_id": [7]} for line in lines_of(body)]),
+    "foreign": lambda body: body_of(
+        [{**line, "custom_id": "x" + line["custom_id"][1:]} for line in lines_of(body)]
+    ),
+}
+ODD_VIEWS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "no file": lambda shown: {**shown, "output_file_id": None},
+    "file that is no name": lambda shown: {**shown, "output_file_id": 7, "error_file_id": [1]},
+    "no counts": lambda shown: {**shown, "output_file_id": None, "request_counts": None},
+    "odd counts": lambda shown: {**shown, "output_file_id": None, "request_counts": [6]},
+    "no batch": lambda shown: [],
+    "no status": lambda shown: {**shown, "status": None, "processing_status": None},
+}
+ODD_PATHS = ("/batches/batch_0", "/content", "/results")
+ODD = [*ODD_BODIES, *ODD_VIEWS, *ODD_PATHS]
+QUICK_ODD = ("empty", "half", "broken line", "no file", "/batches/batch_0", "/content", "/results")
+
+
+def make_odd(server: StubServer, odd: str, times: int) -> None:
+    """Have a batch, or its results, look odd so many times."""
+    left = [times]
+
+    def now() -> bool:
+        left[0] -= 1
+        return left[0] >= 0
+
+    if odd in ODD_BODIES:
+        server.batch_body = lambda body: ODD_BODIES[odd](body) if now() else body
+    elif odd in ODD_VIEWS:
+        server.batch_view = lambda shown: ODD_VIEWS[odd](shown) if now() else shown
+    else:
+        server.batch_http_fault = lambda method, path: (
+            Fault(status=404) if method == "GET" and path.endswith(odd) and now() else None
+        )
+
+
+@pytest.mark.parametrize(
+    "odd", [odd if odd in QUICK_ODD else pytest.param(odd, marks=pytest.mark.full) for odd in ODD]
+)
+def test_a_paid_batch_outlives_what_is_odd_for_a_while(
+    provider: str, odd: str, store: Store, server: StubServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The provider counts six answers: whatever it shows twice, it is looked at again, and all of them come."""
+    make_odd(server, odd, 2)
+    spec = spec_for(provider, server)
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 6), spec))
+    assert texts(got) == ["A stub's reply."] * 6
+    assert (len(server.batches), states(store)) == (1, ["ended"])
+    assert capfd.readouterr().err.count("looked at again") <= 1
+
+
+@pytest.mark.parametrize("first", ["success", "error"])
+def test_of_two_lines_of_one_call_the_reply_counts(
+    first: str, provider: str, store: Store, server: StubServer
+) -> None:
+    """It was answered, and paid for."""
+    spec = spec_for(provider, server)
+
+    def twice(body: bytes) -> bytes:
+        errors: list[Any] = [{**line, "response": None, "error": {"code": "x"}} for line in lines_of(body)]
+        if provider == "anthropic":
+            errors = [{**line, "result": {"type": "errored", "error": None}} for line in lines_of(body)]
+        lines = lines_of(body)
+        return body_of([*lines, *errors] if first == "success" else [*errors, *lines])
+
+    server.batch_body = twice
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 3), spec))
+    assert texts(got) == ["A stub's reply."] * 3
+    assert (len(server.batches), states(store)) == (1, ["ended"])
+
+
+@pytest.mark.parametrize(
+    ("errors", "message"),
+    [
+        ([{"message": "too many tokens"}], "too many tokens"),
+        ({"data": [None]}, ""),
+        ({"data": [None, {"message": "too many tokens"}]}, "too many tokens"),
+        ({"data": None}, ""),
+        ({"data": "too many tokens"}, "too many tokens"),
+        ("too many tokens", "too many tokens"),
+        ([], ""),
+        (None, ""),
+        (7, ""),
+        ({"data": [{"message": ["too", "many"], "code": {}}]}, ""),
+    ],
+)
+def test_errors_of_a_refused_batch_may_have_any_shape(
+    errors: Any, message: str, store: Store, server: StubServer
+) -> None:
+    """None is an exception: the calls are told that the batch was refused, and why where it says so."""
+    server.batch_refusal = "no"
+    server.batch_view = lambda shown: {**shown, "errors": errors}
+    spec = spec_for("openai", server)
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 2), spec))
+    assert texts(got) == ["batch_failed"] * 2
+    assert "the batch was refused" in str(got[0])
+    assert message in str(got[0])
+
+
+@pytest.mark.parametrize(
+    "data", [[None], *(pytest.param(data, marks=pytest.mark.full) for data in ("x", {}, [{"id": 7}], [[]]))]
+)
+def test_a_list_of_batches_that_cannot_be_read_leaves_the_batch_open(
+    data: Any, provider: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it arrived is not known: it is neither submitted again nor asked for for ever."""
+    monkeypatch.setattr("stub_batches.StubBatches._list", odd_list(data))
+    with StubServer() as server:
+        spec = spec_for(provider, server)
+        requests = requests_for(spec, 2)
+        kill_after_submitting(store, requests)
+        assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == ["batch_unknown"] * 2
+        assert (len(server.batches), states(store)) == (0, ["submitting"])
+
+
+def odd_list(data: Any) -> Any:
+    async def answer(*_: Any) -> web.StreamResponse:
+        return web.json_response({"data": data, "has_more": False})
+
+    return answer
+
+
+def test_a_batch_is_found_by_its_name_whatever_the_clocks_say(
+    provider: str, store: Store, server: StubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Our clock is an hour ahead and the answer to the batch's creation is lost: it is not submitted again."""
+    ahead = time.time
+    monkeypatch.setattr("toolkit.runs.batches.time.time", lambda: ahead() + 3600)
+    spec = spec_for(provider, server)
+    lost: list[str] = []
+
+    def faulty(method: str, path: str) -> Fault | None:
+        if method == "POST" and path.endswith("/batches") and not lost:
+            lost.append(path)
+            return Fault("drop")
+        return None
+
+    server.batch_http_fault = faulty
+    create = stub_batches.StubBatch
+    monkeypatch.setattr(stub_batches, "StubBatch", lambda *given: create(*given, created=int(ahead()) - 3600))
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 3), spec))
+    assert texts(got) == ["A stub's reply."] * 3
+    assert (len(server.batches), states(store)) == (1, ["ended"])
+
+
+def test_a_batch_of_the_same_calls_in_another_store_is_not_ours(
+    provider: str, store: Store, server: StubServer
+) -> None:
+    """It ended without an answer; ours, whose creation was not acknowledged, is behind it and has another name."""
+    spec = spec_for(provider, server)
+    requests = requests_for(spec, 2)
+    submit_directly(server, spec, requests, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    server._batches._end(server.batches[0])
+    server.batch_fault = lambda custom_id: "expired"
+    submit_directly(server, spec, requests, "01BX5ZZKBKACTAV9WEVGEMMVRZ")
+    server._batches._end(server.batches[1])
+    kill_after_submitting(store, requests)
+    assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == ["A stub's reply."] * 2
+    assert len(server.batches) == 2
+
+
+def test_a_batch_of_an_earlier_version_is_understood(store: Store, server: StubServer) -> None:
+    """Its custom ids are whole identities, without a name."""
+    spec = spec_for("anthropic", server)
+    requests = requests_for(spec, 3)
+    submit_directly(server, spec, requests, "x")
+    (batch,) = server.batches
+    batch.requests = {
+        request.identity(): body for request, body in zip(requests, batch.requests.values(), strict=True)
+    }
+    kill_after_submitting(store, requests)
+    assert texts(at_desk(store, lambda desk: ask(desk, requests, spec))) == ["A stub's reply."] * 3
+    assert (len(server.batches), states(store)) == (1, ["ended"])
 
 
 def test_a_store_that_takes_no_batch_is_told_before_anything_is_submitted(

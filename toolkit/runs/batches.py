@@ -335,8 +335,10 @@ class BatchDesk:
                         )
                         return
                     wait = max(wait, error.retry_after or 0.0)
-                    if error.reason in ("not_found", "malformed_body"):
-                        fault, lasting = str(error), error.reason == "not_found"
+                    if error.reason == "not_found":
+                        fault = "its provider does not know it (HTTP 404)"
+                    elif error.reason == "malformed_body":
+                        fault, lasting = str(error), False
                 looks = looks + 1 if fault else 0
                 if fault and looks == 1:
                     _say(batch, f"{fault}; it is looked at again")
