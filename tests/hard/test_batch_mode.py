@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
@@ -67,21 +68,13 @@ def test_what_a_batch_does_not_answer_is_asked_singly(tmp_path: Path, store_fold
         study.store.close()
 
 
-def gather(study: Study) -> None:
-    """Run a study whose batches wait for further calls for ever."""
-    os.environ["BATCH_KEY"] = "sk-batch-of-a-test"
-    pipeline.BatchDesk = partial(BatchDesk, quiet_seconds=1e9)
-    study.execute(progress=False)
-
-
 def test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_nothing(
     tmp_path: Path, store_folder: Path
 ) -> None:
     """All calls are claimed and none has left the process: nothing is unsure, and the next one asks them all."""
     with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider="openai", settings="budget.aud = 5.0"))
-        process = FORKS.Process(target=gather, args=(Study(study.file, study.path),))
-        process.start()
+        process = start(study, 1e9)
         calls = study.store.database["calls"]
         wait_for(lambda: calls.count_documents({"state": "claimed"}) == 6 or not process.is_alive())
         kill(process)
@@ -159,13 +152,45 @@ def go(study: Study, quiet_seconds: float) -> None:
     study.execute(progress=False)
 
 
-def start(study: Study, quiet_seconds: float = 0.2) -> object:
+def start(study: Study, quiet_seconds: float = 0.2) -> ForkServerProcess:
+    """Start a study in a process of its own whose batches wait for further calls for so long."""
     process = FORKS.Process(target=go, args=(Study(study.file, study.path), quiet_seconds))
     process.start()
     return process
 
 
+def leave_open(study: Study, server: StubServer) -> float:
+    """Run a study that may not ask for its batch, so that it ends with the batch open; return what is held for it."""
+    server.batch_http_fault = lambda method, path: (
+        Fault(status=400) if method == "GET" and "/batch_" in path else None
+    )
+    assert study.execute(progress=False).succeeded == 0
+    server.batch_http_fault = lambda method, path: None
+    status = study.status()
+    assert (status["unsure_calls"], status["unsure_aud"], status["spent_aud"]) == (0, 0.0, 0.0)
+    return float(status["budget_aud"] - status["budget_left_aud"])
+
+
 @pytest.mark.parametrize("provider", ["anthropic", pytest.param("openai", marks=pytest.mark.full)])
+def test_collecting_an_open_batch_needs_no_new_budget(
+    tmp_path: Path, store_folder: Path, provider: str
+) -> None:
+    """Four starts: nothing is unsure, and what the batch may cost is held once, in a budget of hardly more."""
+    with StubServer(answer=plain) as server:
+        loaded = Study.load(batch_study(tmp_path, server, provider=provider))
+        held = leave_open(unjudged(loaded, 5.0), server)
+        study = unjudged(loaded, 1.1 * held)
+        assert [leave_open(study, server) for _ in range(3)] == pytest.approx([held] * 3)
+        outcome = study.execute(progress=False)
+        assert (outcome.budget, outcome.succeeded, server.count, len(server.batches)) == (None, 6, 0, 1)
+        assert booked(study) == pytest.approx(bill(server))
+        calls = list(study.store.objects(Call))
+        assert [(len(call.attempts), call.unsure_aud or 0.0) for call in calls] == [(1, 0.0)] * 6
+        study.store.close()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
 def test_an_open_batch_is_booked_once_however_often_its_study_is_started(
     tmp_path: Path, store_folder: Path, provider: str
 ) -> None:
@@ -202,15 +227,11 @@ def test_what_a_collected_batch_did_not_cost_is_free_for_the_calls_after_it(
     tmp_path: Path, store_folder: Path
 ) -> None:
     """The judges of the same start are asked with what the batch was held at and did not cost."""
-    with StubServer(answer=plain, batch_polls=10**9) as server:
+    with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider="openai", settings="budget.aud = 5.0"))
-        process = start(unjudged(study, 5.0))
-        wait_for(lambda: any(batch.polls for batch in server.batches) or not process.is_alive())
-        kill(process)
-        wait_for(lambda: is_heard_out(store_folder))
-        held = 5.0 - study.status()["budget_left_aud"]
-        server.batch_polls = 1
+        held = leave_open(unjudged(study, 5.0), server)
         estimate = study.estimate()
+        assert estimate.attrs["held_aud"] == 0.0  # it is among what is still to be asked
         worst_of_a_judge = float(estimate[estimate["who"] != "model"]["worst_aud"].max())
         cap = max(held, 3.2 * worst_of_a_judge) + 0.2 * held
         capped = Study(study.file.model_copy(update={"budget": Budget(aud=cap)}), study.path)
@@ -220,6 +241,7 @@ def test_what_a_collected_batch_did_not_cost_is_free_for_the_calls_after_it(
         study.store.close()
 
 
+@pytest.mark.full
 def test_a_process_that_was_there_before_the_batch_takes_it_over(tmp_path: Path, store_folder: Path) -> None:
     """The second looks for batches before the first submits one, waits for its calls, and the first is killed."""
     with StubServer(answer=plain, batch_polls=10**9) as server:
@@ -242,14 +264,10 @@ def test_a_process_that_was_there_before_the_batch_takes_it_over(tmp_path: Path,
 
 
 def test_a_study_that_asks_singly_now_waits_for_its_open_batch(tmp_path: Path, store_folder: Path) -> None:
-    """The mode was changed after the kill: what is paid for is collected, and the rest is asked singly."""
-    with StubServer(answer=plain, batch_polls=10**9) as server:
+    """The mode was changed meanwhile: what is paid for is collected, and the rest is asked singly."""
+    with StubServer(answer=plain) as server:
         study = Study.load(batch_study(tmp_path, server, provider="anthropic", settings="budget.aud = 5.0"))
-        process = start(unjudged(study, 5.0))
-        wait_for(lambda: any(batch.polls for batch in server.batches) or not process.is_alive())
-        kill(process)
-        wait_for(lambda: is_heard_out(store_folder))
-        server.batch_polls = 1
+        leave_open(unjudged(study, 5.0), server)
         single = Study(study.file.model_copy(update={"mode": "single"}), study.path)
         outcome = single.execute(progress=False)
         assert (outcome.succeeded, outcome.judged, server.count, len(server.batches)) == (6, 6, 18, 1)
@@ -341,8 +359,9 @@ def test_a_kill_while_a_call_of_a_batch_is_asked_singly_books_both(
         server.settle()
         server.holds = lambda: False
         wait_for(lambda: not server.under_way)
-        assert study.status()["unsure_calls"] == 1
-        assert booked(study) >= bill(server)
+        (claim,) = study.store.database["calls"].find({"state": "claimed"})
+        assert study.status()["unsure_aud"] == pytest.approx(2 * claim["worst_aud"])
+        assert (study.status()["unsure_calls"], booked(study) >= bill(server)) == (1, True)
         outcome = study.execute(progress=False)
         assert (outcome.succeeded, server.count, len(server.batches)) == (6, 1, 2)
         assert booked(study) >= bill(server)

@@ -259,9 +259,7 @@ class BatchDesk:
             batch.call_ids, batch.created = frozenset(asked), time.time()
             self._hold(batch)
             await _write(self._store, self._study, batch)
-            batch.batch_id = await self._submitted(client, batch, asked)
-            if batch.batch_id is not None:
-                await _note(self._store, batch, "submitted")
+            await self._send(client, batch, asked)
         except Exception as error:
             # Whatever it is, it belongs to those who wait: nobody else would ever hear of it.
             batch.followed = False
@@ -274,23 +272,22 @@ class BatchDesk:
             batch.requests.clear()
             await self._follow(batch, client)
 
-    async def _submitted(
+    async def _send(
         self, client: BatchClient, batch: OpenBatch, requests: Mapping[str, ModelRequest]
-    ) -> str | None:
-        """Submit a batch, and return the provider's id of it; one that may have arrived is looked for first.
-
-        ``None`` where it shows only later whether it arrived.
-        """
+    ) -> None:
+        """Submit a batch and note the provider's id of it; one that may have arrived is looked for first."""
         unsure = False
         for number in itertools.count(1):
             looking = unsure
             try:
                 if looking and await self._is_listed(client, batch):
-                    return batch.batch_id
+                    return
                 looking = False
                 if self._stop.is_set():
                     raise _stopped()
-                return await client.submit(requests, batch.name)
+                batch.batch_id = await client.submit(requests, batch.name)
+                await _note(self._store, batch, "submitted")
+                return
             except ModelError as error:
                 unsure = looking or (error.retryable and error.reason != "rate_limited")
                 if not error.retryable or number >= self._retry.attempts or self._stop.is_set():
@@ -298,7 +295,6 @@ class BatchDesk:
                         raise batch.unknown(error) from None
                     raise
                 await asyncio.sleep(self._retry.wait(number, error.retry_after, self._jitter))
-        raise AssertionError("the last attempt returns or raises")
 
     async def _is_listed(self, client: BatchClient, batch: OpenBatch) -> bool:
         """Look for a batch whose id nobody noted; return whether its provider has it, or one that may be it."""
@@ -352,7 +348,7 @@ class BatchDesk:
             self._tell(batch.results, batch.outcome)
         except Exception as error:
             # As above: the store is away, or the provider sent what nobody foresaw.
-            self._fail(batch.call_ids, error)
+            self._fail(batch.call_ids | batch.read.keys(), error)
         finally:
             batch.followed = False
 
@@ -396,20 +392,18 @@ class BatchDesk:
 
     async def _let_go(self, batch: OpenBatch, failures: Mapping[str, ModelError]) -> None:
         """Take calls that a batch does not answer out of it: from now on their claims say what they may have cost."""
-        await self._unmark({call_id for call_id, error in failures.items() if error.reason not in UNSURE})
+        await _mark(
+            self._store, [n for n, error in failures.items() if error.reason not in UNSURE], sent=False
+        )
         batch.call_ids -= failures.keys()
         batch.left -= failures.keys()
         for call_id in failures:
             if self._held.get(call_id) is batch:
                 del self._held[call_id]
-        if batch.left:
-            await _note(self._store, batch, "submitted", call_ids=sorted(batch.call_ids))
-        else:
+        if not batch.left:
             await self._end(batch, "ended")
-
-    async def _unmark(self, call_ids: Iterable[str]) -> None:
-        """Note of calls that are claimed that they are not being sent, for their batch did not and cost nothing."""
-        await _mark(self._store, sorted(call_ids), sent=False)
+        elif failures:
+            await _note(self._store, batch, "submitted", call_ids=sorted(batch.call_ids))
 
     def _hold(self, batch: OpenBatch) -> None:
         self._batches[batch.name] = batch
@@ -417,7 +411,7 @@ class BatchDesk:
 
     async def _end(self, batch: OpenBatch, state: str) -> None:
         if state == "lost":
-            await self._unmark(batch.call_ids)
+            await _mark(self._store, sorted(batch.call_ids), sent=False)
         self._batches.pop(batch.name, None)
         for call_id in batch.call_ids:
             if self._held.get(call_id) is batch:

@@ -228,9 +228,14 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
 
 
 def spent_and_held(store: Store, study: str) -> tuple[float, float]:
-    """Return the AUD that a study spent or may have spent, and those held for calls that are being sent."""
+    """Return the AUD that a study spent or may have spent, and those held for calls that are being sent.
+
+    What open batches hold is not among these: those calls are still to be asked for, and count with what is.
+    """
     used = sum(calls.aud + calls.unsure_aud for calls in calls_by_state(store, study).values())
-    held = sum(call["worst_aud"] or 0.0 for call in claimed_calls(store, study) if was_sent(call))
+    sent = [call for call in claimed_calls(store, study) if was_sent(call)]
+    batched = open_call_ids(store, study) if sent else set()
+    held = sum(call["worst_aud"] or 0.0 for call in sent if call["_id"] not in batched)
     return used - settled_aud(settlements(store, study), billed=False), held
 
 

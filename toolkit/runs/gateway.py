@@ -304,6 +304,10 @@ class Gateway:
         self._unprepare(sending)
         if not self._is_held(sending):
             await self._desk.open()
+        if not self._is_held(sending) and claim.carried_aud:  # another process has let go of it meanwhile
+            sending.attempts.append({"at": utc_now(), "outcome": "lost", "ms": 0.0})
+            sending.unsure_aud += claim.carried_aud
+            self._settle(sending, claim.carried_aud)
 
     def _is_held(self, sending: Sending) -> bool:
         """Return whether a batch that this process knows of holds a call, and may be billed for it."""

@@ -165,7 +165,7 @@ class Ledger:
 
     def _is_batched(self, call_id: str, owner: str) -> bool:
         """Return whether an open batch holds a call of a dead owner."""
-        # One look after its death is enough: it submits nothing more, and who lets go of its calls has claimed them.
+        # One look after its death is enough: it submits nothing more.
         if owner not in self._batched:
             self._batched[owner] = open_call_ids(self.store, self.study)
         return call_id in self._batched[owner]
