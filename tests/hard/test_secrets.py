@@ -142,7 +142,7 @@ def polled(spec: ModelSpec, request: ModelRequest) -> Awaitable[Any]:
 
 def read(spec: ModelSpec, request: ModelRequest) -> Awaitable[Any]:
     """Read the results of a batch, which come as a stream."""
-    return closing(open_batch_client(spec), lambda client: client.results("batch_0"))
+    return closing(open_batch_client(spec), lambda client: client.results("batch_0", "", ()))
 
 
 async def closing(client: Any, work: Callable[[Any], Awaitable[Any]]) -> Any:

@@ -104,7 +104,7 @@ def test_a_call_taken_over_is_counted_once(store: Store) -> None:
 
 
 def test_what_an_open_batch_holds_counts_once_and_what_it_did_not_cost_can_be_spent(store: Store) -> None:
-    """It is settled at its worst with its dead owner; whoever takes it over needs no new budget, and neither gets two."""
+    """It is settled at its worst with its dead owner, and whoever takes it over needs no new budget."""
     call(store, 1, "gone:1:1:a", "claimed", worst_aud=0.4)
     first, owner = opened(store, 0.5)
     second, other = opened(store, 0.5)

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -304,7 +305,7 @@ def test_a_call_that_an_open_batch_holds_is_not_lost_with_its_owner(store: Store
         assert (await claimed(ledgers[0], False)).batched is None
         batches.insert_one({"_id": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "state": "submitted", **fields})
         calls.update_one({}, {"$set": {"sent": True}})
-        for before, after in zip(ledgers, ledgers[1:4], strict=False):
+        for before, after in pairwise(ledgers[:4]):
             before.owner.close()
             taken = await claimed(after, False)
             assert (taken.batched, taken.carried_aud) == (True, 0.5)

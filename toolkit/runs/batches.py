@@ -65,7 +65,6 @@ class OpenBatch:
     touched: float = 0.0
     full: bool = False
     name: str = field(default_factory=lambda: str(ULID()))
-    created: float = field(default_factory=time.time)
     batch_id: str | None = None
     kept: set[str] = field(default_factory=set)
     read: dict[str, BatchResult] = field(default_factory=dict)
@@ -134,7 +133,7 @@ class BatchDesk:
         self._watched = False
 
     async def open(self) -> None:
-        """Read the open batches of the study from the store; call it once, before the first ask."""
+        """Read the open batches of the study that are not known yet from the store."""
         for batch in await asyncio.to_thread(open_batches, self._store, self._study, set(self._batches)):
             if batch.kept == batch.call_ids:
                 # Whoever kept the last reply died before it could say so.
@@ -256,7 +255,7 @@ class BatchDesk:
                 del asked[call_id]
             if not asked or self._stop.is_set():
                 return
-            batch.call_ids, batch.created = frozenset(asked), time.time()
+            batch.call_ids = frozenset(asked)
             self._hold(batch)
             await _write(self._store, self._study, batch)
             await self._send(client, batch, asked)
@@ -318,17 +317,15 @@ class BatchDesk:
                 try:
                     if batch.batch_id is None and not await self._is_listed(client, batch):
                         # It never came to be; those who wait ask anew.
-                        call_ids = batch.call_ids
                         await self._end(batch, "lost")
-                        self._tell(call_ids, lambda _: None)
+                        self._tell(batch.call_ids, lambda _: None)
                         return
                     if batch.batch_id is not None:
                         fault = await self._look(client, batch)
                 except ModelError as error:
                     if not error.retryable and error.reason != "not_found":
-                        self._fail(
-                            batch.call_ids, error if error.fatal_for_provider else batch.unknown(error)
-                        )
+                        failure = error if error.fatal_for_provider else batch.unknown(error)
+                        self._fail(batch.call_ids, failure)
                         return
                     wait = max(wait, error.retry_after or 0.0)
                     if error.reason == "not_found":
@@ -384,26 +381,21 @@ class BatchDesk:
         batch.left = batch.results.keys() - failures.keys()
         if fault:
             unsure = sum(error.reason in UNSURE for error in failures.values())
-            _say(
-                batch,
-                f"{unsure} calls are given up after {LOOKS} looks and booked as if they had been billed",
-            )
+            message = f"{unsure} calls are given up after {LOOKS} looks and booked as if they had been billed"
+            _say(batch, message)
         await self._let_go(batch, failures)
 
     async def _let_go(self, batch: OpenBatch, failures: Mapping[str, ModelError]) -> None:
         """Take calls that a batch does not answer out of it: from now on their claims say what they may have cost."""
-        await _mark(
-            self._store, [n for n, error in failures.items() if error.reason not in UNSURE], sent=False
-        )
-        batch.call_ids -= failures.keys()
+        unbilled = [call_id for call_id, error in failures.items() if error.reason not in UNSURE]
+        await _mark(self._store, unbilled, sent=False)
         batch.left -= failures.keys()
-        for call_id in failures:
-            if self._held.get(call_id) is batch:
-                del self._held[call_id]
         if not batch.left:
             await self._end(batch, "ended")
         elif failures:
-            await _note(self._store, batch, "submitted", call_ids=sorted(batch.call_ids))
+            await _note(self._store, batch, "submitted", call_ids=sorted(batch.call_ids - failures.keys()))
+        self._release(batch, failures)
+        batch.call_ids -= failures.keys()
 
     def _hold(self, batch: OpenBatch) -> None:
         self._batches[batch.name] = batch
@@ -412,11 +404,15 @@ class BatchDesk:
     async def _end(self, batch: OpenBatch, state: str) -> None:
         if state == "lost":
             await _mark(self._store, sorted(batch.call_ids), sent=False)
+        await _note(self._store, batch, state)
         self._batches.pop(batch.name, None)
-        for call_id in batch.call_ids:
+        self._release(batch, batch.call_ids)
+
+    def _release(self, batch: OpenBatch, call_ids: Iterable[str]) -> None:
+        """Hold calls no longer; once the store says so, for a claim may only then be taken back."""
+        for call_id in call_ids:
             if self._held.get(call_id) is batch:
                 del self._held[call_id]
-        await _note(self._store, batch, state)
 
     async def _watch(self) -> None:
         while not self._stop.is_set():
@@ -436,7 +432,6 @@ def open_batches(store: Store, study: str, known: Collection[str] = ()) -> list[
             key=(batch["provider"], batch["model"], batch.get("endpoint")),
             call_ids=frozenset(batch["call_ids"]),
             name=batch["_id"],
-            created=batch["created"],
             batch_id=batch.get("batch_id"),
         )
         for batch in _open_documents(store, study, known)
@@ -467,8 +462,10 @@ def _other_ids(store: Store, name: str) -> set[str]:
 async def _write(store: Store, study: str, batch: OpenBatch) -> None:
     """Write a batch that is about to be submitted, and that its calls are, and return when it is on the disk."""
     named = dict(zip(("provider", "model", "endpoint"), batch.key, strict=True))
-    ids, created = sorted(batch.call_ids), batch.created
-    document = Batch(name=batch.name, state="submitting", study=study, call_ids=ids, created=created, **named)
+    ids = sorted(batch.call_ids)
+    document = Batch(
+        name=batch.name, state="submitting", study=study, call_ids=ids, created=time.time(), **named
+    )
     document.validate()
     await store.writer.write("batches", InsertOne(document.to_mongo().to_dict()), flush=True)
     # After the batch: of a call that is marked before, nobody would know that it goes on.
