@@ -168,7 +168,7 @@ _MARGIN: Final = 0.25
 def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
     """One run of each base and length bin, no difference between the bins."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=0.0)
-    scores = runs["composite"].to_numpy().reshape(-1, 3)
+    scores = runs["composite_strict"].to_numpy().reshape(-1, 3)
     return {"repeated-measures ANOVA": repeated_measures(scores).as_estimate(), "Friedman": friedman(scores)}
 
 
@@ -292,7 +292,7 @@ def draw_copies(rng: np.random.Generator, model: Model, effects: tuple[float, fl
                     "scenario": np.repeat(np.array(list("XYZ"))[clusters % 3], 3),
                     "length_bin": name,
                     "model": list(_MODELS) * _COPIES,
-                    "composite": scores.ravel(),
+                    "composite_strict": scores.ravel(),
                     "output_tokens": 300 + rng.normal(0, 50, (_COPIES + 32, 3))[of_base].ravel(),
                 }
             )

@@ -21,7 +21,7 @@ from toolkit.stats.inference.run_table import checked_runs, left_out_note, score
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
-from toolkit.words import agreeing, counted
+from toolkit.words import SCORE, agreeing, counted
 
 RATE_METHOD: Final = (
     "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base; p by sign flips"
@@ -57,7 +57,7 @@ class ModelComparison(Result):
 
 
 @over_clusters
-def compare_models(runs: pd.DataFrame, score: str = "composite", *, rate: bool = False) -> ModelComparison:
+def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False) -> ModelComparison:
     """Compare models on the prompts that both answered, with error bars clustered by base.
 
     Repeats of a prompt are averaged first. The difference of two models is taken prompt by prompt, which takes out
@@ -68,7 +68,7 @@ def compare_models(runs: pd.DataFrame, score: str = "composite", *, rate: bool =
     Examples
     --------
     >>> rows = [(f"b{i}", "S", m, s + i / 4) for i in range(5) for m, s in (("a", 3.5 + i % 2 / 2), ("b", 3.0))]
-    >>> found = compare_models(pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite"]))
+    >>> found = compare_models(pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict"]))
     >>> [(one.name, round(one.estimate, 2), round(one.low, 2)) for one in found.differences]
     [('a - b', 0.7, 0.36)]
     """

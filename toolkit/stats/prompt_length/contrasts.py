@@ -20,7 +20,7 @@ from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, points, score_unit
 from toolkit.stats.prompt_length.omnibus import RepeatedMeasures, friedman, repeated_measures
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import LENGTH_BINS, agreeing, counted
+from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted
 
 CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""
@@ -72,7 +72,7 @@ class LengthComparison(Result):
 @over_clusters
 def compare_lengths(
     runs: pd.DataFrame,
-    score: str = "composite",
+    score: str = SCORE,
     *,
     omnibus: bool = False,
     margin: float | None = None,
@@ -94,7 +94,7 @@ def compare_lengths(
     --------
     >>> scores = {"S": [3.0, 2.5, 3.5], "M": [3.4, 3.1, 3.7], "L": [3.9, 3.0, 4.2]}
     >>> rows = [(f"b{i}", b, value) for b, values in scores.items() for i, value in enumerate(values)]
-    >>> comparison = compare_lengths(pd.DataFrame(rows, columns=["base", "length_bin", "composite"]))
+    >>> comparison = compare_lengths(pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict"]))
     >>> [(one.name, round(one.estimate, 2)) for one in comparison.contrasts]
     [('M-S', 0.4), ('L-M', 0.3), ('L-S', 0.7)]
     """
@@ -103,7 +103,7 @@ def compare_lengths(
 
 @over_clusters
 def compare_lengths_by_model(
-    runs: pd.DataFrame, score: str = "composite", *, margin: float | None = None, primary: str | None = None
+    runs: pd.DataFrame, score: str = SCORE, *, margin: float | None = None, primary: str | None = None
 ) -> dict[str, LengthComparison]:
     """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
     return {
