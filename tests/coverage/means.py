@@ -28,6 +28,7 @@ from scipy import special
 from toolkit.stats.agreement.probe_shift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
+from toolkit.stats.inference.bounded import bounded_mean
 from toolkit.stats.inference.means import clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.power.answer import smallest
@@ -36,6 +37,7 @@ from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence
 from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 from toolkit.stats.prompt_length.reply_length import length_bias
+from toolkit.stats.result import Estimate
 
 _EFFECTS: Final = (0.0, 0.2, 0.5)
 
@@ -106,6 +108,13 @@ def _means(rng: np.random.Generator, made: Setting) -> Outcome:
         "clustered mean": (clustered_mean(scores, bases), truth),
         "mean of one answer a base": (mean_interval(scores[first]), truth),
     }
+
+
+@check("means on a scale", "interval", "bounded_mean", BASES + CEILING + at(bases=(8, 12, 30), mean=4.6))
+def _means_on_a_scale(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Bases of one to five answers whose scores end at 5."""
+    scores, bases, truth = _clusters(rng, made)
+    return {"mean on the scale": (bounded_mean(Estimate("mean", None), scores, bases, (0.0, 5.0)), truth)}
 
 
 @check("mean, no difference", "test", "clustered_mean", BASES + CEILING)

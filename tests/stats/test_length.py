@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from toolkit.stats.inference.bounded import bounded_mean
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model, equivalence
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
-from toolkit.stats.result import COLUMNS
+from toolkit.stats.result import COLUMNS, Estimate
 
 
 def study(bases=8, models=("m1", "m2"), repeats=2, seed=4) -> pd.DataFrame:
@@ -47,12 +48,12 @@ def test_contrasts_are_paired_t_tests_over_bases_with_holm():
     )
 
 
-def test_the_mean_of_a_bin_is_a_t_interval_over_bases():
+def test_the_mean_of_a_bin_is_that_of_scores_on_a_scale():
     runs = study()
     for one in compare_lengths(runs).per_bin:
         means = base_means(runs)[one.name]
-        expected = stats.t.interval(0.95, 7, means.mean(), stats.sem(means))
-        assert (one.low, one.high) == pytest.approx(expected)
+        expected = bounded_mean(Estimate("x", None), means, range(8), (0.0, 5.0))
+        assert (one.low, one.high) == pytest.approx((expected.low, expected.high))
         assert one.n == {"bases": 8, "answers": 32}
         assert one.p_value is None
 

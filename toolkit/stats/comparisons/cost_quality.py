@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import mean_interval
@@ -163,7 +164,7 @@ def _numbers(
     empty = replace(about, method=MEAN_METHOD, n={"bases": len(q), **about.n})
     ratio = replace(empty, name=f"quality per {per} of {at}", unit=f"{unit} per {per}", method=RATIO_METHOD)
     return (
-        mean_interval(q).of(replace(empty, name=f"quality of {at}", unit=unit)),
+        mean_on_scale(replace(empty, name=f"quality of {at}", unit=unit), q, range(len(q))),
         mean_interval(c).of(replace(empty, name=f"{per} per run of {at}", unit=per)),
         _per_aud(ratio, q, c),
     )

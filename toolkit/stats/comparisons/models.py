@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean
 from toolkit.stats.inference.multiplicity import with_holm
@@ -230,7 +231,12 @@ def _as_many(
 
 def _of_model(model: str, rows: pd.DataFrame, rate: bool, unit: str) -> Estimate:
     if not rate:
-        return replace(mean_error_bar(model, rows["score"], list(rows["base"]), unit=unit), p_value=None)
+        scored = rows.dropna(subset=["score"])
+        counts = {"answers": len(scored), "bases": scored["base"].nunique()}
+        empty = Estimate(model, None, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - len(scored))
+        if scored.empty:
+            return empty.not_estimable("there are no answers")
+        return mean_on_scale(empty, scored["score"], list(scored["base"]))
     known = rows.dropna(subset=["score"])
     hits, missing = [bool(score) for score in known["score"]], len(rows) - len(known)
     return share(model, hits, list(known["base"]), what="answers", missing=missing)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval
@@ -132,7 +133,7 @@ def _compare(
         tests.append(replace(found, missing=one.missing))
     anova, ranks = _omnibus(cells, runs["base"].nunique()) if omnibus else (None, None)
     return LengthComparison(
-        tuple(_bin_mean(name, cells, runs, scale, unit) for name in LENGTH_BINS),
+        tuple(_bin_mean(name, cells, runs, unit) for name in LENGTH_BINS),
         _tested(contrasts, primary),
         sizes["d_z"],
         sizes["g_z"],
@@ -241,13 +242,15 @@ def _over_models(values: Cells) -> Cells:
     return mean_of_units(values.dropna())
 
 
-def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, scale: float, unit: str) -> Estimate:
+def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
     scores = runs.loc[runs["length_bin"] == name, "score"]
     values = _over_models(cells[name])
     counts = {"bases": len(values), "answers": int(scores.notna().sum())}
     missing = int(scores.isna().sum())
     empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
-    return mean_over_bases(empty, values, scale, tested=False)
+    if len(values) < 2:
+        return empty.not_estimable(f"{counted(len(values), 'bases')} with a score, and two are needed")
+    return mean_on_scale(empty, values.to_numpy(), range(len(values)))
 
 
 def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:
