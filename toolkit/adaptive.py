@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 ROUND: Final = 4
 """Bases that an adaptive study asks before it looks again: so many blocks of all models keep the providers busy."""
-SCORE: Final = "composite"  # what an adaptive study compares its models by
 DESIGNS: Final = (
     BenchmarkDesign("random", at_random, calibrated=False),
     BenchmarkDesign("random, calibrated", at_random),
@@ -41,23 +40,23 @@ def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **how: Any
     Which bases are next follows from the scores of the rounds before and the seed alone, so that a study that was
     killed goes through the same rounds, and asks what is missing in them.
     """
-    bank, runs = bank_of(plan), planned_runs(plan, store)
+    bank, runs, score = bank_of(plan), planned_runs(plan, store), plan.study.analysis.score
     if replay:
         return run_plan(_of_bases(plan, runs["base"].unique()), store, replay=True, **how)
     done: list[str] = []
     rounds: list[Outcome] = []
     while chosen := next_bases(
-        bank, runs[runs["base"].isin(done)], seed=plan.study.seed, count=ROUND, score=SCORE
+        bank, runs[runs["base"].isin(done)], seed=plan.study.seed, count=ROUND, score=score
     ):
         part = _of_bases(plan, chosen)
         rounds.append(run_plan(part, store, **how))
         done += chosen
         runs = planned_runs(_of_bases(plan, done), store)
-        scored = runs.loc[runs["base"].isin(chosen) & runs[SCORE].notna(), "base"].value_counts()
+        scored = runs.loc[runs["base"].isin(chosen) & runs[score].notna(), "base"].value_counts()
         if rounds[-1].budget or scored.max() < len(part.runs) / len(chosen):  # no block that says something
             break
         width = plan.study.target_width
-        if sequential_comparison(runs, bank, target_width=width, score=SCORE).stop:
+        if sequential_comparison(runs, bank, target_width=width, score=score).stop:
             break
     # Asks what is still missing of the rounds, mostly nothing, and says how all of them stand.
     whole = run_plan(_of_bases(plan, done), store, **how) if len(rounds) > 1 else rounds[0]
@@ -102,19 +101,19 @@ def _of_bases(plan: Plan, bases: Collection[str]) -> Plan:
 
 def benchmark(plan: Plan, runs: pd.DataFrame, target_width: float, seeds: int) -> Benchmark:
     """Return what each of the designs would have cost and found in a finished study, over seeds."""
-    bank = bank_of(plan)
+    bank, score = bank_of(plan), plan.study.analysis.score
     return benchmark_designs(
-        runs, bank, DESIGNS, target_width=target_width, seeds=seeds, score=SCORE, cost_unit=bank.attrs["unit"]
+        runs, bank, DESIGNS, target_width=target_width, seeds=seeds, score=score, cost_unit=bank.attrs["unit"]
     )
 
 
 def adaptive_order(plan: Plan, runs: pd.DataFrame, count: int) -> list[str]:
     """Return the bases that an adaptive study would have asked first, from the scores of a finished one."""
-    bank, asked = bank_of(plan), list[str]()
+    bank, asked, score = bank_of(plan), list[str](), plan.study.analysis.score
     while len(asked) < count:
         known = runs[runs["base"].isin(asked)]
         asked += next_bases(
-            bank, known, seed=plan.study.seed, count=min(ROUND, count - len(asked)), score=SCORE
+            bank, known, seed=plan.study.seed, count=min(ROUND, count - len(asked)), score=score
         )
     return asked
 
@@ -131,5 +130,5 @@ def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None)
     prompts = pd.DataFrame(rows, columns=["base", "scenario", "category", "csf", "length_bin", "text"])
     texts = prompts.groupby("base", sort=False)["text"].agg("\n".join)
     similarity = np.clip(jaccard(list(texts)), 0, 1)
-    scores = runs.rename(columns={SCORE: "score"})
+    scores = runs.rename(columns={plan.study.analysis.score: "score"})
     return sample_taxonomy(prompts, order, scores=scores, similarity=similarity, seed=plan.study.seed)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 from toolkit import stats
 from toolkit.errors import NotAnswerable
-from toolkit.words import DIMENSIONS, SCALE, on_scale
+from toolkit.words import DIMENSIONS, SCALE, SCORE, on_scale
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,13 +44,15 @@ def _once(analysis: Callable[P, R]) -> Callable[P, R]:
     def kept(*args: P.args, **kwargs: P.kwargs) -> R:
         bound = signature(analysis).bind(*args, **kwargs)
         bound.apply_defaults()
+        if bound.arguments.get("score", "") is None:
+            bound.arguments["score"] = bound.arguments["self"].score
         of, *values = bound.arguments.values()
         key = (analysis.__name__, *values)
         if key not in of.made:
             if why := of.unanswerable.get(analysis.__name__):
                 raise NotAnswerable(QUESTIONS[analysis.__name__], why)
             with on_scale(of.scale):
-                of.made[key] = analysis(*args, **kwargs)
+                of.made[key] = analysis(*bound.args, **bound.kwargs)
         found: R = of.made[key]
         return found
 
@@ -95,7 +97,7 @@ class Analyses:
         that looked for the required elements in a run; none by default.
     name, seed
         Of the study.
-    margin, primary, ceiling_share
+    score, margin, primary, ceiling_share
         As in ``[analysis]`` of the study file.
     related
         Names of the models under test that share a family with the judge of each role.
@@ -115,6 +117,7 @@ class Analyses:
         *,
         name: str = "",
         seed: int = 0,
+        score: str = SCORE,
         margin: float | None = None,
         primary: str | None = None,
         ceiling_share: float = 0.3,
@@ -129,6 +132,7 @@ class Analyses:
         }  # fmt: skip
         self.name = name
         self.seed = seed
+        self.score = score
         self.margin = margin
         self.primary = primary
         self.ceiling_share = ceiling_share
@@ -170,6 +174,11 @@ class Analyses:
 
         return judge_means(self.judgements, self.dimensions)
 
+    @property
+    def other_score(self) -> str:
+        """The composite that is not compared, to be told beside the one that is."""
+        return "composite" if self.score == SCORE else SCORE
+
     @cached_property
     def is_judged(self) -> bool:
         """Whether any run has a score."""
@@ -203,7 +212,7 @@ class Analyses:
         """
         from toolkit.store.frames import ratings_frame, repeats_frame
 
-        given = (self.judgements, self.dimensions)
+        given = (self.judgements, (*self.dimensions, self.score))
         return stats.reliability(ratings_frame(*given), repeats_frame(*given))
 
     @_once
@@ -216,7 +225,7 @@ class Analyses:
         """Return bias and limits of agreement of each pair of judges, of the composite."""
         from toolkit.stats.agreement.bland_altman import bland_altman_between_judges
 
-        return bland_altman_between_judges(self.reliability().matrices["composite"], self.scale)
+        return bland_altman_between_judges(self.reliability().matrices[self.score], self.scale)
 
     @_once
     def judge_cards(self) -> tuple[JudgeCard, ...]:
@@ -225,14 +234,14 @@ class Analyses:
 
     @_once
     def generalizability(
-        self, score: str = "composite", *, of: str = "answer", target: float = 0.90
+        self, score: str | None = None, *, of: str = "answer", target: float = 0.90
     ) -> StudyGeneralizability:
         """Return variance components, E-rho2, Phi, and how many judges, repeats and prompts a target takes, in AUD.
 
         Parameters
         ----------
         score
-            composite, composite_strict, or one of the seven dimensions.
+            composite_strict, composite, or one of the seven dimensions; `score` by default.
         of
             What the score is to tell apart: answer, model or base.
         target
@@ -248,7 +257,7 @@ class Analyses:
         judgements = self.judgements
         return study_generalizability(
             judgements,
-            score=score,
+            score=score or self.score,
             of=of,
             target=target,
             run_aud=mean_cost(self.runs["aud_cost"]),
@@ -256,13 +265,13 @@ class Analyses:
         )
 
     @_once
-    def length(self, score: str = "composite") -> LengthComparison:
+    def length(self, score: str | None = None) -> LengthComparison:
         """Return the comparison of S, M and L within bases (RQ1).
 
         Parameters
         ----------
         score
-            composite, composite_strict, or one of the seven dimensions.
+            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------
@@ -274,13 +283,13 @@ class Analyses:
         )
 
     @_once
-    def length_by_model(self, score: str = "composite") -> Mapping[str, LengthComparison]:
+    def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself.
 
         Parameters
         ----------
         score
-            composite, composite_strict, or one of the seven dimensions.
+            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------
@@ -290,13 +299,13 @@ class Analyses:
         return stats.compare_lengths_by_model(self.runs, score, margin=self.margin, primary=self.primary)
 
     @_once
-    def compare_models(self, score: str = "composite") -> ModelComparison:
+    def compare_models(self, score: str | None = None) -> ModelComparison:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
 
         Parameters
         ----------
         score
-            Column to compare.
+            Column to compare; `score` by default.
 
         Returns
         -------
@@ -310,13 +319,13 @@ class Analyses:
         return stats.compare_models(self.runs, score)
 
     @_once
-    def focus(self, score: str = "composite") -> FocusContrast:
+    def focus(self, score: str | None = None) -> FocusContrast:
         """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
 
         Parameters
         ----------
         score
-            Column to compare.
+            Column to compare; `score` by default.
 
         Returns
         -------
@@ -350,13 +359,13 @@ class Analyses:
         return stats.dimension_profile(self.runs, self.dimensions)
 
     @_once
-    def length_bias(self, score: str = "composite") -> LengthBias:
+    def length_bias(self, score: str | None = None) -> LengthBias:
         """Return the slope of score on reply length, and what prompt length does in all and at equal reply length.
 
         Parameters
         ----------
         score
-            composite, composite_strict, or one of the seven dimensions.
+            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------
@@ -366,13 +375,13 @@ class Analyses:
         return stats.length_bias(self.runs, score=score)
 
     @_once
-    def mixed_model(self, score: str = "composite") -> MixedModel:
+    def mixed_model(self, score: str | None = None) -> MixedModel:
         """Return the tests of length x scenario x model with bases as random blocks.
 
         Parameters
         ----------
         score
-            composite, composite_strict, or one of the seven dimensions.
+            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------
@@ -382,26 +391,26 @@ class Analyses:
         return stats.mixed_model(self.runs, score=score)
 
     @_once
-    def pareto(self, score: str = "composite", cost: str = "aud_cost") -> Pareto:
+    def pareto(self, score: str | None = None, cost: str = "aud_cost") -> Pareto:
         """Return quality, cost and quality per AUD of each model and length, and which of them no other beats.
 
         Parameters
         ----------
         score
-            Column of quality.
+            Column of quality; `score` by default.
         cost
             ``aud_cost``, or ``total_tokens`` where no run has a price.
         """
         return stats.pareto(self.runs, score=score, cost=cost, seed=self.seed)
 
     @_once
-    def missing(self, score: str = "composite") -> MissingData:
+    def missing(self, score: str | None = None) -> MissingData:
         """Return what has no score by model, length and judge, whether that is chance, and what it could change.
 
         Parameters
         ----------
         score
-            composite, composite_strict, or one of the seven dimensions.
+            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------
@@ -411,13 +420,13 @@ class Analyses:
         return stats.missing_data(self.runs, self.judge_means, score=score, seed=self.seed)
 
     @_once
-    def ceiling(self, score: str = "composite") -> Ceiling:
+    def ceiling(self, score: str | None = None) -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
 
         Parameters
         ----------
         score
-            composite, composite_strict, or one of the seven dimensions.
+            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------
@@ -427,13 +436,13 @@ class Analyses:
         return stats.ceiling(self.judgements, score=score, limit=self.ceiling_share)
 
     @_once
-    def calibration(self, score: str = "composite", width: float = 0.5) -> Calibration:
+    def calibration(self, score: str | None = None, width: float = 0.5) -> Calibration:
         """Return the judges held against the people who rated, and how many ratings a width of the mean still takes."""
         return stats.calibrate(self.runs, self.judgements, self.human, score=score, width=width)
 
     @_once
     def power(
-        self, effect: float | None = None, *, score: str = "composite", repeats: int | None = None
+        self, effect: float | None = None, *, score: str | None = None, repeats: int | None = None
     ) -> PilotPower:
         """Return what S, M and L can tell apart at this number of bases, and what an effect would need and cost.
 
@@ -442,7 +451,7 @@ class Analyses:
         effect
             Difference in score points that matters; None for what is detectable only.
         score
-            Column to compare.
+            Column to compare; `score` by default.
         repeats
             Repeats of each prompt in the study to be planned; as in this one by default.
         """

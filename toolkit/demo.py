@@ -84,7 +84,7 @@ def planted_and_found(study: Study) -> pd.DataFrame:
             rows.append((found.name, one.level - other.level, found))
         ensemble = study.file.judges.by_role()
         judges = {role: judge.planted for role, judge in ensemble.items() if judge.planted}
-        leniency = study.reliability().details.severity["composite"].leniency
+        leniency = study.reliability().details.severity[study.file.analysis.score].leniency
         for role, found in leniency.items() if len(judges) == len(ensemble) else ():
             others = [one.severity for name, one in judges.items() if name != role]
             rows.append((found.name, sum(others) / len(others) - judges[role].severity, found))

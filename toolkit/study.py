@@ -284,6 +284,7 @@ class Study(Scores):
             self.elements,
             name=self.name,
             seed=self.file.seed,
+            score=held.score,
             margin=held.equivalence_margin,
             primary=held.primary,
             ceiling_share=held.ceiling_share,
@@ -298,12 +299,16 @@ class Study(Scores):
         target_width
             Of the widest interval of a difference of models, in score points; that of the study file by default.
         """
-        from toolkit.adaptive import SCORE, bank_of
+        from toolkit.adaptive import bank_of
         from toolkit.stats.adaptive.sequential import sequential_comparison
 
         width = target_width or self.file.target_width
         return sequential_comparison(
-            self.runs(), bank_of(self.plan), target_width=width, score=SCORE, unit="score points"
+            self.runs(),
+            bank_of(self.plan),
+            target_width=width,
+            score=self.file.analysis.score,
+            unit="score points",
         )
 
     def adaptive(self, target_width: float, *, seeds: int = 200) -> Benchmark:

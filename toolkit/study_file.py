@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from toolkit.errors import InputError, StudyError
 from toolkit.files import read_toml
 from toolkit.models.catalogue import PROVIDERS, ModelSpec, model_spec
-from toolkit.words import JUDGE_ROLES, SCENARIOS
+from toolkit.words import JUDGE_ROLES, SCENARIOS, SCORE
 
 LengthBin = Literal["S", "M", "L"]
 Scenario = Literal["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"]
@@ -176,9 +176,11 @@ class Analysis(_Strict):
 
     ``equivalence_margin`` is the difference in score points below which two lengths count as equal; without it
     equivalence is not tested. Above ``ceiling_share`` of scores at an end of the scale the analysis warns. ``primary``
-    is the one confirmatory contrast; everything else is exploratory.
+    is the one confirmatory contrast; everything else is exploratory. ``score`` is what analyses compare:
+    ``composite_strict``, in which a dimension of 0 counts, or the seed's ``composite``, which leaves zeros out.
     """
 
+    score: Literal["composite_strict", "composite"] = SCORE
     primary: Literal["M-S", "L-M", "L-S"] | None = None
     equivalence_margin: float | None = Field(None, gt=0, allow_inf_nan=False)
     ceiling_share: float = Field(0.3, gt=0, le=1)

@@ -23,6 +23,8 @@ DIMENSIONS: Final = (
 )
 SCALE: Final = (0.0, 5.0)
 """Of the rubric's scores."""
+SCORE: Final = "composite_strict"
+"""What analyses compare unless a study or a caller names another column: the composite in which a true 0 counts."""
 _scale: ContextVar[tuple[float, float]] = ContextVar("scale", default=SCALE)
 SCENARIOS: Final = ("SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS")
 LENGTH_BINS: Final = {"S": (150, 250), "M": (450, 550), "L": (800, 1000)}

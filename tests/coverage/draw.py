@@ -219,7 +219,7 @@ def draw_runs(
         {
             "base": np.repeat(np.arange(bases), 3),
             "length_bin": list("SML") * bases,
-            "composite": scores.ravel(),
+            "composite_strict": scores.ravel(),
         }
     )
 
@@ -232,7 +232,7 @@ def crossed_runs(scores: np.ndarray) -> pd.DataFrame:
         "model": np.array(["a", "b"])[model],
         "length_bin": np.array(list("SML"))[length],
     }
-    return pd.DataFrame({**columns, "composite": scores.ravel()})
+    return pd.DataFrame({**columns, "composite_strict": scores.ravel()})
 
 
 @cache

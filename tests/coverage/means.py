@@ -28,6 +28,7 @@ from scipy import special
 from toolkit.stats.agreement.probe_shift import probe_shifts
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.comparisons.models import compare_models, paired_difference, rate_difference
+from toolkit.stats.inference.bounded import bounded_mean
 from toolkit.stats.inference.means import clustered_mean, clustered_slope, mean_interval
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.power.answer import smallest
@@ -36,6 +37,7 @@ from toolkit.stats.prompt_length.contrasts import compare_lengths, equivalence
 from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
 from toolkit.stats.prompt_length.reply_length import length_bias
+from toolkit.stats.result import Estimate
 
 _EFFECTS: Final = (0.0, 0.2, 0.5)
 
@@ -108,6 +110,13 @@ def _means(rng: np.random.Generator, made: Setting) -> Outcome:
     }
 
 
+@check("means on a scale", "interval", "bounded_mean", BASES + CEILING + at(bases=(8, 12, 30), mean=4.6))
+def _means_on_a_scale(rng: np.random.Generator, made: Setting) -> Outcome:
+    """Bases of one to five answers whose scores end at 5."""
+    scores, bases, truth = _clusters(rng, made)
+    return {"mean on the scale": (bounded_mean(Estimate("mean", None), scores, bases, (0.0, 5.0)), truth)}
+
+
 @check("mean, no difference", "test", "clustered_mean", BASES + CEILING)
 def _no_mean(rng: np.random.Generator, made: Setting) -> Outcome:
     """The same answers less their true mean."""
@@ -168,7 +177,7 @@ _MARGIN: Final = 0.25
 def _alike(rng: np.random.Generator, made: Setting) -> Outcome:
     """One run of each base and length bin, no difference between the bins."""
     runs = draw_runs(rng, model_of(made), bases=made["bases"], effects=_NONE, missing=0.0)
-    scores = runs["composite"].to_numpy().reshape(-1, 3)
+    scores = runs["composite_strict"].to_numpy().reshape(-1, 3)
     return {"repeated-measures ANOVA": repeated_measures(scores).as_estimate(), "Friedman": friedman(scores)}
 
 
@@ -292,7 +301,7 @@ def draw_copies(rng: np.random.Generator, model: Model, effects: tuple[float, fl
                     "scenario": np.repeat(np.array(list("XYZ"))[clusters % 3], 3),
                     "length_bin": name,
                     "model": list(_MODELS) * _COPIES,
-                    "composite": scores.ravel(),
+                    "composite_strict": scores.ravel(),
                     "output_tokens": 300 + rng.normal(0, 50, (_COPIES + 32, 3))[of_base].ravel(),
                 }
             )

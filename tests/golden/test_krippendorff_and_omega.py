@@ -102,7 +102,7 @@ def test_omega_over_dimensions_counts_bases_and_leaves_composites_out():
     rows = [
         (f"t{i // 3}", f"j{i % 3}", name, x, f"b{i // 9}")
         for i, row in enumerate(scores)
-        for name, x in zip(("clarity", "relevance", "completeness", "composite"), row, strict=True)
+        for name, x in zip(("clarity", "relevance", "completeness", "composite_strict"), row, strict=True)
     ]
     frame = pd.DataFrame(rows, columns=["target", "judge", "dimension", "score", "base"])
     found = omega_over_dimensions(frame)

@@ -364,7 +364,7 @@ def test_a_package_that_serves_one_statistic_is_named_where_it_is_there() -> Non
     """No analysis of one-shot tests is made with pingouin."""
     versions = {"scipy": "1", "pingouin": "2", "seaborn": "3", "papermill": "4", "numpy": None}
     assert [name.split()[0] for name, _ in packages_used(versions, Evidence())] == ["scipy"]
-    shown = Evidence(rows=("reliability: ICC(A,1)",), columns=frozenset({"quality_by_length.composite"}))
+    shown = Evidence(rows=("reliability: ICC(A,1)",), columns=frozenset({"quality_by_length.score"}))
     assert [name.split()[0] for name, _ in packages_used(versions, shown)] == ["scipy", "pingouin", "seaborn"]
 
 

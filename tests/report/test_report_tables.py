@@ -199,8 +199,8 @@ def test_a_score_that_cannot_be_estimated_shows_dashes_and_its_reason(held):
     """Never a zero."""
     silent = (Estimate("ICC(A,1)", None, missing=4, note="not estimable: one judge"),)
     found = held.reliability()
-    table = reliability_table(replace(found, icc={**found.icc, "composite": silent}))
-    assert re.search(r"composite & -- & +& 0\.\d\d ", table.latex)
+    table = reliability_table(replace(found, icc={**found.icc, "composite_strict": silent}))
+    assert re.search(r"strict composite & -- & +& 0\.\d\d ", table.latex)
     assert "Not estimable: ICC(A,1) (one judge)." in table.caption
     assert "Up to 4 ratings or answers were missing." in table.caption
 
@@ -213,7 +213,7 @@ def test_length_shows_means_differences_corrected_p_and_effect_sizes(held):
     assert "p = " not in rows[1]
     assert "p = " in rows[4]
     assert re.search("P values corrected for multiplicity: Holm .*, intervals unadjusted", table.caption)
-    assert "1 of 18 runs has no composite and is left out" in table.caption
+    assert "1 of 18 runs has no composite_strict and is left out" in table.caption
     means = [one.estimate for one in held.length().per_bin]
     assert table.data["estimate"].tolist()[:3] == means
 

@@ -24,16 +24,17 @@ def rated(answers=60, raters=4, noise=0.6, judge_noise=0.5, seed=1, bases=None):
     def half_steps(sigma: float) -> np.ndarray:
         return np.clip(np.round((quality + sigma * rng.normal(size=answers)) * 2) / 2, 0, 5)
 
-    runs = pd.DataFrame({"run_id": range(answers), "base": base, "composite": half_steps(judge_noise)})
-    people = [runs.assign(rater=f"r{i}", composite=half_steps(noise)) for i in range(raters)]
+    runs = pd.DataFrame({"run_id": range(answers), "base": base, "composite_strict": half_steps(judge_noise)})
+    people = [runs.assign(rater=f"r{i}", composite_strict=half_steps(noise)) for i in range(raters)]
     return runs, pd.concat(people, ignore_index=True)
 
 
 def by_hand(runs, human, epsilon):
     """Return winning rate, advantage probability and corrected p values by loops over answers."""
-    judge = runs.set_index("run_id")["composite"].dropna().to_dict()
+    judge = runs.set_index("run_id")["composite_strict"].dropna().to_dict()
     people = {
-        r: rows.dropna().set_index("run_id")["composite"].to_dict() for r, rows in human.groupby("rater")
+        r: rows.dropna().set_index("run_id")["composite_strict"].to_dict()
+        for r, rows in human.groupby("rater")
     }
 
     def agreement(value, others):
@@ -59,8 +60,8 @@ def by_hand(runs, human, epsilon):
 def test_as_defined_by_its_authors(judge_noise, epsilon):
     """Every answer its own base: then the test is the t test of the paper; some scores are missing."""
     runs, human = rated(judge_noise=judge_noise)
-    runs.loc[[3, 17], "composite"] = np.nan
-    human.loc[[5, 70, 130], "composite"] = np.nan
+    runs.loc[[3, 17], "composite_strict"] = np.nan
+    human.loc[[5, 70, 130], "composite_strict"] = np.nan
     found = alternative_annotator_test(runs, human, epsilon=epsilon)
     omega, rho, corrected = by_hand(runs, human, epsilon)
     assert found.winning_rate.estimate == omega
@@ -87,8 +88,12 @@ def test_order_names_shift_and_scale_change_nothing(seed, shift, scale):
     runs, human = rated(seed=seed, answers=36, raters=3, bases=12)
     found = alternative_annotator_test(runs, human)
     mixed = alternative_annotator_test(
-        runs.sample(frac=1, random_state=1).assign(composite=lambda t: t["composite"] * scale + shift),
-        human.sample(frac=1, random_state=2).assign(composite=lambda t: t["composite"] * scale + shift),
+        runs.sample(frac=1, random_state=1).assign(
+            composite_strict=lambda t: t["composite_strict"] * scale + shift
+        ),
+        human.sample(frac=1, random_state=2).assign(
+            composite_strict=lambda t: t["composite_strict"] * scale + shift
+        ),
     )
     assert mixed.winning_rate.estimate == found.winning_rate.estimate
     assert mixed.advantage.estimate == pytest.approx(found.advantage.estimate)
@@ -127,7 +132,7 @@ def test_the_test_keeps_its_size_at_the_boundary():
 def test_a_judge_that_always_ties_has_an_exact_p_value():
     """No spread, no t: .8 to the power of the bases, by Benjamini and Yekutieli over two people."""
     runs, human = rated(answers=40, raters=1)
-    human = human.assign(composite=runs["composite"].to_numpy())
+    human = human.assign(composite_strict=runs["composite_strict"].to_numpy())
     both = pd.concat([human, human.assign(rater="x")])
     found = alternative_annotator_test(runs, both, epsilon=0.2)
     assert [one.p_value for one in found.raters] == pytest.approx([0.8**40 * 1.5] * 2)
@@ -139,8 +144,8 @@ def test_a_judge_that_always_ties_has_an_exact_p_value():
     "change",
     [
         lambda r, h: (r, h[h["rater"] == "r0"]),
-        lambda r, h: (r, h.assign(composite=np.nan)),
-        lambda r, h: (r.assign(composite=np.inf), h),
+        lambda r, h: (r, h.assign(composite_strict=np.nan)),
+        lambda r, h: (r.assign(composite_strict=np.inf), h),
         lambda r, h: (r, h[h["run_id"] < 20]),
         lambda r, h: (r, h.assign(base=h["run_id"] % 4)),
         lambda r, h: (r, h.iloc[:0]),
@@ -156,7 +161,7 @@ def test_too_little_gives_no_verdict_and_the_reason(change):
 
 def test_two_people_are_named_as_too_few_and_infinite_scores_are_left_out():
     runs, human = rated(raters=2)
-    runs.loc[0, "composite"] = np.inf
+    runs.loc[0, "composite_strict"] = np.inf
     found = alternative_annotator_test(runs, human)
     assert any("2 people" in note for note in found.notes)
     assert any("1 infinite" in note for note in found.notes)

@@ -27,31 +27,42 @@ def study(bases=40, raters=3, rated=90, seed=2):
     quality = rng.normal(3, 0.7, len(runs))
     judgements = pd.concat(
         [
-            runs.assign(judge=j, composite=np.clip(quality + 0.5 + 0.3 * rng.normal(size=len(runs)), 0, 5))
+            runs.assign(
+                judge=j, composite_strict=np.clip(quality + 0.5 + 0.3 * rng.normal(size=len(runs)), 0, 5)
+            )
             for j in JUDGES
         ],
         ignore_index=True,
     )
-    means = judgements.groupby("run_id")["composite"].mean()
+    means = judgements.groupby("run_id")["composite_strict"].mean()
     shown = rng.choice(len(runs), rated, replace=False)
     human = [
         runs.iloc[shown].assign(
             rater=f"r{i}",
-            composite=np.clip(np.round((quality[shown] + 0.4 * rng.normal(size=rated)) * 2) / 2, 0, 5),
+            composite_strict=np.clip(np.round((quality[shown] + 0.4 * rng.normal(size=rated)) * 2) / 2, 0, 5),
         )
         for i in range(raters)
     ]
-    return runs.assign(composite=runs["run_id"].map(means)), judgements, pd.concat(human, ignore_index=True)
+    return (
+        runs.assign(composite_strict=runs["run_id"].map(means)),
+        judgements,
+        pd.concat(human, ignore_index=True),
+    )
 
 
 def test_each_part_is_that_of_its_function():
     runs, judgements, human = study()
     found = calibrate(runs, judgements, human)
-    people = human.groupby("run_id")["composite"].mean()
+    people = human.groupby("run_id")["composite_strict"].mean()
     table = runs.assign(rating=runs["run_id"].map(people))
     rated, other = table[table["rating"].notna()], table[table["rating"].isna()]
     oracle = prediction_powered_mean(
-        "m", rated["rating"], rated["composite"], other["composite"], list(rated["base"]), list(other["base"])
+        "m",
+        rated["rating"],
+        rated["composite_strict"],
+        other["composite_strict"],
+        list(rated["base"]),
+        list(other["base"]),
     )
     one = found.means["all"].calibrated
     assert (one.estimate, one.low, one.high) == pytest.approx(
@@ -66,8 +77,8 @@ def test_each_part_is_that_of_its_function():
         "model m1",
         "model m2",
     ]
-    kappa = weighted_kappa(rated["composite"], rated["rating"], bases=list(rated["base"]))
-    r = clustered_pearson("r", rated["composite"], rated["rating"], list(rated["base"]))
+    kappa = weighted_kappa(rated["composite_strict"], rated["rating"], bases=list(rated["base"]))
+    r = clustered_pearson("r", rated["composite_strict"], rated["rating"], list(rated["base"]))
     assert [x.estimate for x in found.agreement[:2]] == pytest.approx([kappa.estimate, r.estimate])
     assert [x.low for x in found.agreement[:2]] == pytest.approx([kappa.low, r.low])
     assert [x.name for x in found.agreement[::2]] == [
@@ -77,7 +88,7 @@ def test_each_part_is_that_of_its_function():
     test = alternative_annotator_test(runs, human)
     assert found.alt_tests["ensemble"].winning_rate.estimate == test.winning_rate.estimate
     assert [need.width for need in found.needed] == [0.5, 0.2]
-    assert "calibrated mean of composite, all" in found.sentence()
+    assert "calibrated mean of composite_strict, all" in found.sentence()
     assert len(found.frame()) == 6 + 8 + 8
     assert json.dumps(found.to_dict(), allow_nan=False)
 
@@ -92,9 +103,9 @@ def test_the_order_of_rows_changes_nothing():
 def test_unfinished_ratings_and_unjudged_runs_are_missing():
     runs, judgements, human = study(raters=1)
     rated = human["run_id"].iloc[0]
-    human.loc[0, "composite"] = np.nan
+    human.loc[0, "composite_strict"] = np.nan
     unseen = ~runs["run_id"].isin(human["run_id"])
-    runs.loc[unseen.to_numpy().argmax(), "composite"] = np.nan
+    runs.loc[unseen.to_numpy().argmax(), "composite_strict"] = np.nan
     found = calibrate(runs, judgements, human)
     one = found.means["all"].calibrated
     assert (one.missing, one.n["rated answers"], one.n["unrated answers"]) == (2, 89, len(runs) - 91)

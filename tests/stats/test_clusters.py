@@ -30,7 +30,7 @@ def study(bases: int = 12) -> pd.DataFrame:
     runs = pd.DataFrame(rows, columns=["base", "scenario", "model", "length_bin"])
     level = rng.normal(0, 0.4, bases)[runs["base"].str[1:].astype(int)]
     return runs.assign(
-        composite=3 + level + (runs["length_bin"] == "L") * 0.3 + rng.normal(0, 0.4, len(runs)),
+        composite_strict=3 + level + (runs["length_bin"] == "L") * 0.3 + rng.normal(0, 0.4, len(runs)),
         clarity=3.0 + rng.normal(0, 0.4, len(runs)),
         aud_cost=rng.uniform(0.01, 0.05, len(runs)),
         output_tokens=rng.integers(200, 600, len(runs)),
@@ -47,14 +47,15 @@ def listed(runs: pd.DataFrame, times: int) -> pd.DataFrame:
 
 def focus(runs: pd.DataFrame) -> Any:
     on = runs.assign(run_id=[f"r{n}" for n in range(len(runs))])
-    return focus_contrast(on.assign(composite=on["composite"] + on["clarity"] / 10), on)
+    return focus_contrast(on.assign(composite_strict=on["composite_strict"] + on["clarity"] / 10), on)
 
 
 def ratings(runs: pd.DataFrame) -> Any:
     judged = [
-        runs.assign(judge=name, composite=runs["composite"] + plus) for name, plus in (("a", 0.0), ("b", 0.2))
+        runs.assign(judge=name, composite_strict=runs["composite_strict"] + plus)
+        for name, plus in (("a", 0.0), ("b", 0.2))
     ]
-    judged[1]["composite"] += runs["clarity"] / 4
+    judged[1]["composite_strict"] += runs["clarity"] / 4
     return study_generalizability(pd.concat(judged, ignore_index=True), of="base")
 
 
@@ -98,7 +99,9 @@ def test_a_study_listed_three_times_says_what_it_says_once(name: str) -> None:
 @pytest.mark.parametrize("name", [*ANALYSES, "missing", "ceiling"])
 def test_the_order_of_rows_changes_nothing(name: str) -> None:
     """Shuffled rows, some of them without a score."""
-    runs = study().assign(composite=lambda rows: rows["composite"].mask(rows.index % 17 == 0).clip(0, 5))
+    runs = study().assign(
+        composite_strict=lambda rows: rows["composite_strict"].mask(rows.index % 17 == 0).clip(0, 5)
+    )
     analysis = (ANALYSES | {"missing": missing_data, "ceiling": ceiling})[name]
     one, other = (numbers(analysis(table)) for table in (runs, runs.sample(frac=1, random_state=4)))
     assert other == about(one)
@@ -115,7 +118,7 @@ def test_repeats_are_averaged_first_and_do_not_count_as_bases(name: str) -> None
 def test_lengths_are_paired_within_a_base_before_bases_are_averaged() -> None:
     """A base that lacks a length drops out of its contrast with all it has, whatever its cluster has."""
     runs = study()
-    other = runs.assign(base=runs["base"] + "-1", composite=runs["composite"] + 2.0)
+    other = runs.assign(base=runs["base"] + "-1", composite_strict=runs["composite_strict"] + 2.0)
     half = other[other["length_bin"] == "L"]
     both = pd.concat([runs, half], ignore_index=True).assign(cluster=lambda rows: rows["base"].str[:3])
     found, alone = compare_lengths(both), compare_lengths(runs)

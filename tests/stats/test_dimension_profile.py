@@ -14,8 +14,8 @@ def runs(*rows: tuple[str, str, str, float | None]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["base", "model", "length_bin", "clarity"])
 
 
-def test_repeats_are_averaged_within_a_base_and_the_interval_is_students_t_over_bases() -> None:
-    """Bases of 3 and 4 and 5 give 4 ± t(2) / sqrt(3), however many repeats one of them has."""
+def test_repeats_are_averaged_within_a_base_and_the_interval_is_that_of_three_bases() -> None:
+    """Bases of 3 and 4 and 5 give 4 ± t(2) / sqrt(3), carried to the logit, however many repeats one of them has."""
     found = dimension_profile(
         runs(
             ("b1", "m", "S", 2.0), ("b1", "m", "S", 4.0), ("b2", "m", "S", 4.0), ("b3", "m", "S", 5.0)
@@ -24,7 +24,8 @@ def test_repeats_are_averaged_within_a_base_and_the_interval_is_students_t_over_
     )  # fmt: skip
     (one,) = found.means
     assert one.mean.estimate == 4.0
-    assert one.mean.high - 4.0 == pytest.approx(4.302652729911275 / np.sqrt(3))
+    half = 4.302652729911275 / np.sqrt(3) / (5 * 0.8 * 0.2)
+    assert one.mean.high == pytest.approx(5 / (1 + np.exp(-(np.log(4) + half))))
     assert one.mean.n == {"bases": 3, "answers": 4}
     assert found.frame()["dimension"].tolist() == ["clarity"]
 

@@ -63,7 +63,7 @@ NAN, INF = math.nan, math.inf
 ALWAYS, HALF = (1, 0, 0), (0.5, 0.5, 0)
 ROWS = [(f"r{b}{m}{s}", f"b{b}", "XY"[b % 2], m, s) for b in range(4) for m in "uv" for s in "SML"]
 RUNS = pd.DataFrame(ROWS, columns=["run_id", "base", "scenario", "model", "length_bin"])
-RUNS = RUNS.assign(composite=3.0, aud_cost=0.1, judge="primary")
+RUNS = RUNS.assign(composite_strict=3.0, aud_cost=0.1, judge="primary")
 TWICE = pd.concat([RUNS, RUNS])
 HUMAN = RUNS.iloc[:6].assign(rater="anna")
 VERDICTS = pd.DataFrame([["x"] * len(KEYS)], columns=list(KEYS)).assign(verdict="expected")
@@ -110,7 +110,7 @@ def scored(scores, bases=9, bins="SML"):
     base, model, place = (index.ravel() for index in np.indices((bases, 3, len(bins))))
     columns = {"base": base, "model": np.array(list("xyz"))[model], "length_bin": np.array(list(bins))[place]}
     return pd.DataFrame(columns).assign(
-        composite=scores(base, place), scenario=np.array(list("XYZ"))[base % 3]
+        composite_strict=scores(base, place), scenario=np.array(list("XYZ"))[base % 3]
     )
 
 
@@ -154,10 +154,10 @@ REASONS = [
     (error_bar, [1.0, 2.0], ["a", "a"], "two are needed"),
     (error_bar, [3.0, 3.0, 3.0], ["a", "b", "c"], "are equal"),
     (error_bar, [3.0, 3.0 + 1e-13], ["a", "b"], "are equal"),
-    (mixed, scored(noise).assign(composite=NAN), "0 length bins"),
+    (mixed, scored(noise).assign(composite_strict=NAN), "0 length bins"),
     (mixed, scored(noise, bins="S"), "1 length bin"),
     (mixed, scored(noise, bases=4), "4 bases in 3 scenarios"),
-    (mixed, scored(noise).assign(composite=4.0), "do not differ at all"),
+    (mixed, scored(noise).assign(composite_strict=4.0), "do not differ at all"),
     (
         mixed,
         scored(noise).query("model != 'x' or length_bin != 'L' or scenario != 'X'"),
@@ -197,10 +197,10 @@ def test_what_the_data_do_not_support_says_why(case):
 
 REFUSED = [
     ("length bin 'XL'", lambda: compare_lengths(RUNS.assign(length_bin="XL"))),
-    ("'good' is not a finite number", lambda: compare_lengths(RUNS.assign(composite="good"))),
-    ("inf is not a finite number", lambda: compare_lengths(RUNS.assign(composite=INF))),
+    ("'good' is not a finite number", lambda: compare_lengths(RUNS.assign(composite_strict="good"))),
+    ("inf is not a finite number", lambda: compare_lengths(RUNS.assign(composite_strict=INF))),
     ("the base is empty", lambda: compare_lengths(RUNS.assign(base=None))),
-    ("lack the column composite", lambda: compare_lengths(RUNS.drop(columns="composite"))),
+    ("lack the column composite", lambda: compare_lengths(RUNS.drop(columns="composite_strict"))),
     ("run 'r0uS' is there 2 times", lambda: compare_lengths(TWICE)),
     ("lack the column actionability", lambda: dimension_profile(RUNS, ("actionability",))),
     ("base 'b0' has two scenarios", lambda: mixed_model(RUNS.assign(scenario=list("XYZ") * 8))),
@@ -208,9 +208,9 @@ REFUSED = [
     ("lack the column model", lambda: missing_data(RUNS.drop(columns="model"))),
     ("runs, row 1: the base is empty", lambda: missing_data(RUNS.assign(base=None))),
     ("there 2 times", lambda: missing_data(TWICE)),
-    ("5.5 is no score from 0 to 5", lambda: ceiling(RUNS.assign(composite=5.5))),
-    ("inf is no score from 0 to 5", lambda: ceiling(RUNS.assign(composite=INF))),
-    ("'good' is not a number", lambda: ceiling(RUNS.assign(composite="good"))),
+    ("5.5 is no score from 0 to 5", lambda: ceiling(RUNS.assign(composite_strict=5.5))),
+    ("inf is no score from 0 to 5", lambda: ceiling(RUNS.assign(composite_strict=INF))),
+    ("'good' is not a number", lambda: ceiling(RUNS.assign(composite_strict="good"))),
     ("the base is empty", lambda: ceiling(RUNS.assign(base=None))),
     ("lack the column clarity", lambda: ceiling(RUNS, "clarity")),
     ("limit 0 cannot be", lambda: ceiling(RUNS, limit=0)),
@@ -222,7 +222,7 @@ REFUSED = [
     ("on has run 'r0uS' by judge 'primary' twice", lambda: focus_contrast(TWICE, RUNS)),
     ("lack the column model", lambda: compare_models(RUNS.drop(columns="model"))),
     ("there 2 times", lambda: compare_models(TWICE)),
-    ("inf is not a finite number", lambda: compare_models(RUNS.assign(composite=INF))),
+    ("inf is not a finite number", lambda: compare_models(RUNS.assign(composite_strict=INF))),
     ("rate=False", lambda: compare_models(RUNS, rate=True)),
     ("give as many", lambda: mean_error_bar("x", [1.0], ["a", "b"])),
     ("infinite", lambda: mean_error_bar("x", [1.0, INF], ["a", "b"])),
@@ -295,7 +295,10 @@ REFUSED = [
         ("clarity", lambda wrong=wrong: calculate_composite_score({"clarity": wrong}))
         for wrong in ("4", True, INF, 5.1, -0.1, [4])
     ),
-    ("'4.5' is not a number", lambda: aggregate_ensemble_scores([{"composite": "4.5"}, {"composite": 4.0}])),
+    (
+        "'4.5' is not a number",
+        lambda: aggregate_ensemble_scores([{"composite": "4.5"}, {"composite": 4.0}]),
+    ),
     ("confidence", lambda: calculate_ci([1.0, 2.0], confidence=95)),
     *(("cost", lambda cost=cost: calculate_efficiency(4.0, cost)) for cost in (-0.01, NAN, INF, "free")),
     *(

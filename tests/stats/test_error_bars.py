@@ -28,14 +28,14 @@ def runs() -> pd.DataFrame:
         for length in "SML"
         for model, gain in (("m1", 0.0), ("m2", 0.2), ("m3", 0.2))
     ]
-    return pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite"])
+    return pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict"])
 
 
 def test_models_are_compared_prompt_by_prompt_and_clustered_by_base():
     """The differences are those of a frame made by hand; what makes prompts hard cancels."""
     frame = runs()
     found = compare_models(frame)
-    wide = frame.pivot(index=["base", "length_bin"], columns="model", values="composite")
+    wide = frame.pivot(index=["base", "length_bin"], columns="model", values="composite_strict")
     by_hand = clustered_mean(wide["m1"] - wide["m2"], list(wide.index.get_level_values(0)))
     first = found.differences[0]
     assert [one.name for one in found.differences] == ["m1 - m2", "m1 - m3", "m2 - m3"]
@@ -54,7 +54,7 @@ def test_a_missing_score_is_no_zero_and_is_counted():
     """The prompt leaves the pair, and the model counts its missing answer."""
     frame = runs()
     at = frame.index[(frame["model"] == "m1") & (frame["base"] == "b0") & (frame["length_bin"] == "S")]
-    gone = frame.assign(composite=frame["composite"].mask(frame.index.isin(at)))
+    gone = frame.assign(composite_strict=frame["composite_strict"].mask(frame.index.isin(at)))
     found, dropped = compare_models(gone), compare_models(frame.drop(index=at))
     assert dict(found.models)["m1"].missing == 1
     assert [one.missing for one in found.differences] == [1, 1, 0]
@@ -65,7 +65,7 @@ def test_a_missing_score_is_no_zero_and_is_counted():
 def test_rates_have_intervals_of_their_own():
     """Inside the scale, and never without width where models do not differ on any prompt."""
     frame = runs()
-    frame["right"] = (frame["composite"] > 3.0).astype(float)
+    frame["right"] = (frame["composite_strict"] > 3.0).astype(float)
     found = compare_models(frame, "right", rate=True)
     model = dict(found.models)["m1"]
     rows = frame[frame["model"] == "m1"]

@@ -22,7 +22,7 @@ def judgements(bases: int = 8, seed: int = 1, gain: float = 0.0, l_gain: float =
     frame["run_id"] = frame["base"] + frame["model"] + frame["length_bin"]
     truth = np.random.default_rng(99).normal(3, 0.6, bases)[pd.factorize(frame["base"])[0]]
     noise = np.random.default_rng(seed).normal(0, 0.2, len(frame))
-    frame["composite"] = truth + gain + l_gain * (frame["length_bin"] == "L") + noise
+    frame["composite_strict"] = truth + gain + l_gain * (frame["length_bin"] == "L") + noise
     return frame
 
 
@@ -30,7 +30,7 @@ def test_the_difference_is_the_paired_t_test_over_bases() -> None:
     """Estimate, interval and p value of scipy on base means; d_z and d_av from the same."""
     on, off = judgements(seed=2, gain=0.3), judgements(seed=3)
     found = focus_contrast(on, off)
-    means = [frame.groupby("base")["composite"].mean() for frame in (on, off)]
+    means = [frame.groupby("base")["composite_strict"].mean() for frame in (on, off)]
     test = stats.ttest_rel(*means)
     interval = test.confidence_interval()
     assert (found.difference.low, found.difference.high) == pytest.approx((interval.low, interval.high))
@@ -57,9 +57,9 @@ def test_a_gain_at_one_length_only_is_seen_between_bins() -> None:
 def test_a_judge_who_failed_on_one_side_is_no_effect() -> None:
     """The strict judge's failures with FSP do not lift the scores; they are counted, and nothing becomes 0."""
     off = judgements(seed=3)
-    off.loc[off["judge"] == "tertiary", "composite"] -= 2
-    on = off.assign(composite=off["composite"] + 0.1)
-    on.loc[(on["judge"] == "tertiary") & (on["length_bin"] == "L"), "composite"] = np.nan
+    off.loc[off["judge"] == "tertiary", "composite_strict"] -= 2
+    on = off.assign(composite_strict=off["composite_strict"] + 0.1)
+    on.loc[(on["judge"] == "tertiary") & (on["length_bin"] == "L"), "composite_strict"] = np.nan
     found = focus_contrast(on, off)
     assert found.difference.estimate == pytest.approx(0.1)
     assert found.difference.missing == 16
@@ -86,11 +86,11 @@ def test_what_cannot_be_estimated_says_why() -> None:
     alone = focus_contrast(judgements(1, seed=2), judgements(1, seed=3))
     assert "1 base " in alone.difference.note
     off = judgements(seed=3)
-    equal = focus_contrast(off.assign(composite=off["composite"] + 0.25), off)
+    equal = focus_contrast(off.assign(composite_strict=off["composite_strict"] + 0.25), off)
     assert equal.difference.estimate == pytest.approx(0.25)
     assert equal.difference.p_value is None
     assert equal.effect_sizes[0].note == "not estimable: the differences are all equal"
-    nothing = focus_contrast(off.assign(composite=np.nan), off)
+    nothing = focus_contrast(off.assign(composite_strict=np.nan), off)
     assert nothing.difference.estimate is None
     assert nothing.difference.missing == 144
     for found in (alone, equal, nothing):

@@ -40,7 +40,7 @@ def judgements(bases=6, models=3, bins=("S", "M"), repeats=2, judges=3, times=1,
             "repeat": index[3],
             "judge": [("primary", "secondary", "tertiary")[one] for one in index[4]],
             "judge_repeat": index[5],
-            "composite": values.ravel(),
+            "composite_strict": values.ravel(),
         }
     )
     run = frame["base"] + frame["model"] + frame["length_bin"] + frame["repeat"].astype(str)
@@ -108,12 +108,12 @@ def test_an_answer_is_measured_with_its_base():
 
 def test_scores_of_models_are_means_over_bins_and_a_mean_lacks_no_bin():
     whole = judgements()
-    by_hand = whole.groupby(["base", "model", "repeat", "judge"])["composite"].mean().reset_index()
+    by_hand = whole.groupby(["base", "model", "repeat", "judge"])["composite_strict"].mean().reset_index()
     first, second = study_generalizability(whole, of="model"), study_generalizability(by_hand, of="model")
     assert first.result.components.raw == pytest.approx(second.result.components.raw)
     assert any("length bins" in note for note in first.notes)
     gap = whole.copy()
-    gap.loc[3, "composite"] = np.nan
+    gap.loc[3, "composite_strict"] = np.nan
     found = study_generalizability(gap, of="model")
     assert found.result.phi.missing == 1
     assert found.result.components.method == "REML"

@@ -5,10 +5,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from toolkit.stats.inference.bounded import bounded_mean
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.prompt_length.contrasts import compare_lengths, compare_lengths_by_model, equivalence
 from toolkit.stats.prompt_length.omnibus import friedman, repeated_measures
-from toolkit.stats.result import COLUMNS
+from toolkit.stats.result import COLUMNS, Estimate
 
 
 def study(bases=8, models=("m1", "m2"), repeats=2, seed=4) -> pd.DataFrame:
@@ -21,13 +22,13 @@ def study(bases=8, models=("m1", "m2"), repeats=2, seed=4) -> pd.DataFrame:
                 for repeat in range(repeats):
                     score = 3 + difficulty + gain + rng.normal(0, 0.2)
                     rows.append((f"b{base}", model, length_bin, repeat, score))
-    frame = pd.DataFrame(rows, columns=["base", "model", "length_bin", "repeat", "composite"])
+    frame = pd.DataFrame(rows, columns=["base", "model", "length_bin", "repeat", "composite_strict"])
     bins = pd.CategoricalDtype(["S", "M", "L"], ordered=True)
     return frame.assign(length_bin=frame["length_bin"].astype(bins))
 
 
 def base_means(runs: pd.DataFrame) -> pd.DataFrame:
-    return runs.groupby(["base", "length_bin"], observed=True)["composite"].mean().unstack()
+    return runs.groupby(["base", "length_bin"], observed=True)["composite_strict"].mean().unstack()
 
 
 def test_contrasts_are_paired_t_tests_over_bases_with_holm():
@@ -47,33 +48,33 @@ def test_contrasts_are_paired_t_tests_over_bases_with_holm():
     )
 
 
-def test_the_mean_of_a_bin_is_a_t_interval_over_bases():
+def test_the_mean_of_a_bin_is_that_of_scores_on_a_scale():
     runs = study()
     for one in compare_lengths(runs).per_bin:
         means = base_means(runs)[one.name]
-        expected = stats.t.interval(0.95, 7, means.mean(), stats.sem(means))
-        assert (one.low, one.high) == pytest.approx(expected)
+        expected = bounded_mean(Estimate("x", None), means, range(8), (0.0, 5.0))
+        assert (one.low, one.high) == pytest.approx((expected.low, expected.high))
         assert one.n == {"bases": 8, "answers": 32}
         assert one.p_value is None
 
 
 def test_a_run_without_a_score_is_missing_and_its_base_leaves_the_contrast():
     runs = study(models=("m1",), repeats=1)
-    runs.loc[1, "composite"] = np.nan
+    runs.loc[1, "composite_strict"] = np.nan
     comparison = compare_lengths(runs)
     assert [one.missing for one in comparison.per_bin] == [0, 1, 0]
     assert [(one.n["bases"], one.missing) for one in comparison.contrasts] == [(7, 1), (7, 1), (8, 0)]
     rest = compare_lengths(runs[runs["base"] != "b0"])
     assert comparison.contrasts[0].estimate == pytest.approx(rest.contrasts[0].estimate)
-    assert "1 of 24 runs has no composite and is left out" in comparison.notes
+    assert "1 of 24 runs has no composite_strict and is left out" in comparison.notes
     assert "1 of 8 bases lacks a length bin and is left out of its contrasts" in comparison.notes
 
 
 def test_a_model_that_failed_in_one_bin_does_not_pass_for_an_effect_of_length():
     runs = study(models=("weak", "strong"), repeats=1)
-    runs["composite"] = np.where(runs["model"] == "weak", 1.0, 4.0) + runs["composite"] / 100
+    runs["composite_strict"] = np.where(runs["model"] == "weak", 1.0, 4.0) + runs["composite_strict"] / 100
     failed = (runs["base"] == "b0") & (runs["model"] == "weak") & (runs["length_bin"] == "M")
-    runs.loc[failed, "composite"] = np.nan
+    runs.loc[failed, "composite_strict"] = np.nan
     comparison = compare_lengths(runs)
     assert comparison.contrasts[0].n == {"bases": 8}
     assert abs(comparison.contrasts[0].estimate) < 0.1
@@ -90,7 +91,9 @@ def test_one_comparison_per_model():
 
 def test_equal_differences_have_a_mean_and_no_p_value():
     runs = study(models=("m1",), repeats=1)
-    runs["composite"] = 4.1 + runs["length_bin"].cat.codes * 0.1 + runs["base"].str[1:].astype(int) * 0.07
+    runs["composite_strict"] = (
+        4.1 + runs["length_bin"].cat.codes * 0.1 + runs["base"].str[1:].astype(int) * 0.07
+    )
     comparison = compare_lengths(runs)
     for one, effect in zip(comparison.contrasts, comparison.effect_sizes, strict=True):
         assert one.estimable
@@ -119,7 +122,7 @@ def test_the_frame_has_one_row_per_result():
 
 def test_the_tests_of_any_difference_are_made_where_asked_over_complete_bases():
     runs = study(models=("m1",), repeats=1)
-    runs.loc[1, "composite"] = np.nan
+    runs.loc[1, "composite_strict"] = np.nan
     assert compare_lengths(runs).anova is None
     comparison = compare_lengths(runs, omnibus=True)
     table = base_means(runs).dropna().to_numpy()
@@ -148,6 +151,6 @@ def test_equivalence_is_tested_against_the_margin_of_the_study_only():
     assert [one.note.partition(":")[0] for one in found] == [
         "equivalent" if p < 0.05 else "equivalence not shown" for p in holm(raw)
     ]
-    other = compare_lengths(runs.rename(columns={"composite": "aud_cost"}), "aud_cost", margin=0.4)
+    other = compare_lengths(runs.rename(columns={"composite_strict": "aud_cost"}), "aud_cost", margin=0.4)
     assert (other.equivalence, other.per_bin[0].unit) == ((), "aud_cost")
     assert "the margin is in score points" in other.notes[-1]

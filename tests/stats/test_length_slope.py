@@ -23,8 +23,8 @@ def study(
     level = rng.normal(0, 0.6, bases)[pd.factorize(runs["base"])[0]]
     runs["output_tokens"] = 300 + 80 * place + rng.normal(0, 80, len(runs)).round()
     gain = np.array([0, 0.2, 0.3])[place]
-    runs["composite"] = 3 + level + gain + slope * runs["output_tokens"] / 100
-    runs["composite"] += rng.normal(0, noise, len(runs))
+    runs["composite_strict"] = 3 + level + gain + slope * runs["output_tokens"] / 100
+    runs["composite_strict"] += rng.normal(0, noise, len(runs))
     return runs
 
 
@@ -34,7 +34,9 @@ def test_the_slope_is_that_of_least_squares_with_all_intercepts() -> None:
 
     runs = study()
     found = length_bias(runs)
-    fit = smf.ols("composite ~ C(base) + C(model):C(length_bin) + I(output_tokens / 100) - 1", runs).fit()
+    fit = smf.ols(
+        "composite_strict ~ C(base) + C(model):C(length_bin) + I(output_tokens / 100) - 1", runs
+    ).fit()
     assert found.slope.estimate == pytest.approx(fit.params["I(output_tokens / 100)"])
     # Treatment coding: L of x is the reference, and y has an intercept of its own at every length.
     at = fit.params
@@ -70,7 +72,10 @@ def test_total_less_direct_is_the_slope_times_the_longer_replies() -> None:
 
 def test_a_score_in_other_units_scales_slope_and_effects_and_a_shift_does_nothing() -> None:
     runs = study(bases=6)
-    first, second = length_bias(runs), length_bias(runs.assign(composite=30 * runs["composite"] - 4))
+    first, second = (
+        length_bias(runs),
+        length_bias(runs.assign(composite_strict=30 * runs["composite_strict"] - 4)),
+    )
     for one, other in zip((first.slope, *first.direct), (second.slope, *second.direct), strict=True):
         assert (other.estimate, other.low) == pytest.approx((30 * one.estimate, 30 * one.low), rel=1e-6)
         assert other.p_value == pytest.approx(one.p_value, rel=1e-6)
@@ -80,7 +85,7 @@ def test_a_run_without_score_or_length_is_left_out_and_counted() -> None:
     """Missing is not zero: the result is that of the runs that have both."""
     runs = study()
     runs["output_tokens"] = runs["output_tokens"].astype("Int64")
-    runs.loc[3, "composite"] = np.nan
+    runs.loc[3, "composite_strict"] = np.nan
     runs.loc[10, "output_tokens"] = pd.NA
     found = length_bias(runs)
     assert found.slope.missing == 2
@@ -95,14 +100,14 @@ def test_what_cannot_be_estimated_says_why() -> None:
     constant = length_bias(runs.assign(output_tokens=500))
     assert "do not determine" in constant.slope.note
     assert constant.direct[2].estimate == pytest.approx(constant.total[2].estimate)
-    flat = length_bias(runs.assign(composite=5.0))
+    flat = length_bias(runs.assign(composite_strict=5.0))
     assert flat.slope.estimate == pytest.approx(0)
     assert "no interval" in flat.slope.note
     alone = length_bias(study(bases=1))
     assert alone.slope.estimate is None
     assert "do not determine" in alone.slope.note
     assert "1 base" in alone.total[0].note
-    nothing = length_bias(runs.assign(composite=np.nan))
+    nothing = length_bias(runs.assign(composite_strict=np.nan))
     assert nothing.slope.estimate is None
     assert nothing.slope.missing == 72
     two = length_bias(runs[runs["length_bin"] != "M"])
@@ -117,7 +122,7 @@ def test_what_cannot_be_estimated_says_why() -> None:
 def test_a_model_that_lacks_a_bin_does_not_pass_for_an_effect() -> None:
     """A better model without L prompts leaves L-S to the other."""
     runs = study(noise=0.1)
-    runs.loc[runs["model"] == "y", "composite"] += 2
+    runs.loc[runs["model"] == "y", "composite_strict"] += 2
     runs = runs[(runs["model"] != "y") | (runs["length_bin"] != "L")]
     found = length_bias(runs)
     assert found.total[2].estimate == pytest.approx(0.46, abs=0.15)

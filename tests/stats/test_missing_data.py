@@ -28,13 +28,13 @@ def study(bases=10, models=("m1", "m2"), seed=3) -> pd.DataFrame:
         for length_bin in "SML"
     ]
     frame = pd.DataFrame(rows, columns=["run_id", "base", "model", "length_bin"])
-    return frame.assign(composite=rng.choice([2.0, 3.0, 3.5, 4.0], len(frame)))
+    return frame.assign(composite_strict=rng.choice([2.0, 3.0, 3.5, 4.0], len(frame)))
 
 
 def test_names_that_differ_in_a_nul_at_their_end_are_two():
     """Texts of a fixed width drop it, and two models or bases would be one."""
     runs = study(models=("m", "m\0"))
-    runs["composite"] = np.where(runs["model"] == "m", np.nan, runs["composite"])
+    runs["composite_strict"] = np.where(runs["model"] == "m", np.nan, runs["composite_strict"])
     found = missing_data(runs)
     of_model = found.imbalance[1]
     assert (of_model.estimate, of_model.n["levels"], of_model.p_value) == (1.0, 2, 0.02)
@@ -45,9 +45,9 @@ def test_names_that_differ_in_a_nul_at_their_end_are_two():
 
 def test_shares_are_counted_at_every_place():
     runs = study()
-    runs.loc[runs["length_bin"] == "L", "composite"] = [np.nan, 3.0, 3.0, np.nan] * 5
+    runs.loc[runs["length_bin"] == "L", "composite_strict"] = [np.nan, 3.0, 3.0, np.nan] * 5
     judgements = pd.DataFrame(
-        {"base": ["b1", "b2"] * 3, "judge": list("aabbcc"), "composite": [1, 2, None, None, 3, 4]}
+        {"base": ["b1", "b2"] * 3, "judge": list("aabbcc"), "composite_strict": [1, 2, None, None, 3, 4]}
     )
     judgements["failure"] = [None, None, "outside the scale", "not JSON", None, None]
     found = missing_data(runs, judgements)
@@ -76,9 +76,9 @@ def test_shares_are_counted_at_every_place():
 
 def test_a_run_that_failed_keeps_its_reason():
     runs = study().assign(failure=None, defect=None)
-    runs.loc[0, ["composite", "failure"]] = [None, "timeout"]
-    runs.loc[1, ["composite", "defect"]] = [None, "refusal"]
-    runs.loc[2, "composite"] = None
+    runs.loc[0, ["composite_strict", "failure"]] = [None, "timeout"]
+    runs.loc[1, ["composite_strict", "defect"]] = [None, "refusal"]
+    runs.loc[2, "composite_strict"] = None
     assert missing_data(runs).reasons == {"refusal": 1, "runs without a reason": 1, "timeout": 1}
 
 
@@ -111,7 +111,7 @@ def test_cells_that_do_not_exist_stay_empty():
 def test_one_base_and_nothing_scored_give_results():
     runs = study(bases=1)
     assert missing_data(runs).overall[0].estimate == 0.0
-    empty = missing_data(runs.assign(composite=np.nan))
+    empty = missing_data(runs.assign(composite_strict=np.nan))
     assert empty.overall[0].estimate == 1.0
     assert all(one.estimate is None for one in empty.bounds.contrasts["complete cases"])
     assert "M-S is not estimable" in empty.sentence()
@@ -122,15 +122,17 @@ def test_no_scores_within_the_scale_take_a_contrast_beyond_its_bounds():
     rng = np.random.default_rng(2)
     runs = study()
     gone = rng.random(len(runs)) < 0.15
-    runs.loc[gone, "composite"] = None
+    runs.loc[gone, "composite_strict"] = None
     found = missing_bounds(runs)
     assert found.missing == gone.sum()
     for _ in range(20):
-        filled = runs.assign(composite=np.where(gone, rng.choice([0.0, 5.0], len(runs)), runs["composite"]))
+        filled = runs.assign(
+            composite_strict=np.where(gone, rng.choice([0.0, 5.0], len(runs)), runs["composite_strict"])
+        )
         for place, one in enumerate(compare_lengths(filled).contrasts):
             low, high = (found.contrasts[case][place].estimate for case in ("lowest", "highest"))
             assert low - 1e-12 <= one.estimate <= high + 1e-12
-    zeros = compare_lengths(runs.fillna({"composite": 0.0})).contrasts
+    zeros = compare_lengths(runs.fillna({"composite_strict": 0.0})).contrasts
     assert [one.estimate for one in found.contrasts["missing = worst"]] == [one.estimate for one in zeros]
     assert [one.estimate for one in found.contrasts["complete cases"]] == [
         one.estimate for one in compare_lengths(runs).contrasts
@@ -152,11 +154,11 @@ def test_the_sentence_says_whether_the_sign_is_safe():
             for i in range(20)
             for name, score in (("S", 1.0 + i / 40), ("M", 4.0 - i / 50), ("L", 4.0))
         ],
-        columns=["base", "length_bin", "composite"],
+        columns=["base", "length_bin", "composite_strict"],
     )
-    runs.loc[0, "composite"] = None
+    runs.loc[0, "composite_strict"] = None
     said = missing_bounds(runs).sentence()
     assert "M-S = 2.5" in said
     assert "keeps its sign; L-M" in said
-    runs.loc[runs["length_bin"] == "L", "composite"] = [4.0, np.nan] * 10
+    runs.loc[runs["length_bin"] == "L", "composite_strict"] = [4.0, np.nan] * 10
     assert "could have either sign" in missing_bounds(runs).sentence()

@@ -19,9 +19,11 @@ def study(
     levels = [range(bases), range(models), range(3)]
     runs = pd.MultiIndex.from_product(levels, names=["b", "m", "l"]).to_frame(index=False)
     b, m, place = (runs[name].to_numpy() for name in "bml")
-    runs["composite"] = 3 + gain * (place == 2) + rng.normal(0, 0.6, bases)[b]
-    runs["composite"] += alike * rng.normal(0, 1, (bases, 3))[b, place]
-    runs["composite"] += alike * rng.normal(0, 1, (bases, models))[b, m] + rng.normal(0, 0.2, len(runs))
+    runs["composite_strict"] = 3 + gain * (place == 2) + rng.normal(0, 0.6, bases)[b]
+    runs["composite_strict"] += alike * rng.normal(0, 1, (bases, 3))[b, place]
+    runs["composite_strict"] += alike * rng.normal(0, 1, (bases, models))[b, m] + rng.normal(
+        0, 0.2, len(runs)
+    )
     runs["base"], runs["model"] = [f"b{i}" for i in b], [f"m{i}" for i in m]
     runs["length_bin"], runs["scenario"] = (
         np.array(list("SML"))[place],
@@ -32,7 +34,7 @@ def study(
 
 def split_plot(runs: pd.DataFrame, names: list[str]) -> tuple[float, int, int]:
     """Return F, df1, df2 of a within factor from the sums of squares of base means, scenarios balanced."""
-    cells = runs.groupby(["scenario", "base", *names])["composite"].mean().unstack(names)
+    cells = runs.groupby(["scenario", "base", *names])["composite_strict"].mean().unstack(names)
     within = cells.sub(cells.mean(axis=1), axis=0)
     means = within.groupby(level="scenario").mean()
     error = float(((within - means.reindex(within.index, level="scenario")) ** 2).to_numpy().sum())
@@ -53,7 +55,7 @@ def test_balanced_data_give_the_exact_split_plot_f() -> None:
         assert (of[name].df1, of[name].df2) == (df1, df2)
         assert of[name].f == pytest.approx(f, rel=1e-4)
         assert of[name].p_value == pytest.approx(stats.f.sf(f, df1, df2), rel=1e-3)
-    means = runs.groupby(["scenario", "base"])["composite"].mean()
+    means = runs.groupby(["scenario", "base"])["composite_strict"].mean()
     groups = [group.to_numpy() for _, group in means.groupby(level="scenario")]
     assert of["scenario"].f == pytest.approx(stats.f_oneway(*groups).statistic, rel=1e-4)
     assert (of["length:model"].df2, of["length:scenario:model"].df1) == (24, 8)
@@ -63,7 +65,7 @@ def test_one_model_and_scenario_are_the_repeated_measures_anova() -> None:
     """Without further factors the model is the ANOVA without correction."""
     runs = study(bases=8, models=1).assign(scenario="SOC").drop(columns="model")
     found = mixed_model(runs)
-    table = runs.pivot(index="base", columns="length_bin", values="composite").to_numpy()
+    table = runs.pivot(index="base", columns="length_bin", values="composite_strict").to_numpy()
     expected = repeated_measures(table)
     assert [term.term for term in found.terms] == ["length"]
     assert found.terms[0].f == pytest.approx(expected.f, rel=1e-4)
@@ -96,7 +98,10 @@ def test_a_fit_with_gaps_is_that_of_statsmodels() -> None:
 def test_shift_and_scale_leave_the_tests(scale: float, shift: float) -> None:
     """F has no unit; variances are in squared units."""
     runs = study(bases=6)
-    first, second = mixed_model(runs), mixed_model(runs.assign(composite=scale * runs["composite"] + shift))
+    first, second = (
+        mixed_model(runs),
+        mixed_model(runs.assign(composite_strict=scale * runs["composite_strict"] + shift)),
+    )
     assert [one.f for one in second.terms] == pytest.approx([one.f for one in first.terms], rel=1e-3)
     assert second.variances["base"] / scale**2 == pytest.approx(first.variances["base"], rel=1e-3)
 
@@ -115,7 +120,7 @@ def test_a_singular_fit_is_a_result_and_says_so() -> None:
 def test_an_effect_is_found_and_its_p_value_corrected() -> None:
     """A gain of one point at L: only length is below .05 after Holm; missing runs are counted, not zero."""
     runs = study(gain=1.0, seed=3)
-    runs.loc[[0, 7], "composite"] = np.nan
+    runs.loc[[0, 7], "composite_strict"] = np.nan
     found = mixed_model(runs)
     assert found.missing == 2
     assert found.n == {"bases": 9, "cells": 79, "answers": 79}

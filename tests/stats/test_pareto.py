@@ -24,7 +24,7 @@ def study(
         q, c = rng.normal(0, spread, bases), rng.uniform(0.9, 1.1, bases)
         for b in range(bases):
             rows.append((f"b{b}", model, length_bin, quality + q[b] - q.mean(), cost * c[b] / c.mean()))
-    return pd.DataFrame(rows, columns=["base", "model", "length_bin", "composite", "aud_cost"])
+    return pd.DataFrame(rows, columns=["base", "model", "length_bin", "composite_strict", "aud_cost"])
 
 
 POINTS = {
@@ -109,7 +109,7 @@ def test_another_currency_scales_quality_per_aud_and_leaves_the_front() -> None:
 def test_what_is_missing_is_left_out_counted_and_priced() -> None:
     """A failed run is no zero; what it cost is told; points on other bases are told."""
     runs = study(POINTS)
-    runs.loc[0, "composite"] = np.nan
+    runs.loc[0, "composite_strict"] = np.nan
     runs.loc[5, "aud_cost"] = np.nan
     found = pareto(runs)
     assert found.points[0].quality.missing == 2
@@ -120,15 +120,15 @@ def test_what_is_missing_is_left_out_counted_and_priced() -> None:
 
 def test_what_cannot_be_estimated_says_why() -> None:
     """Nothing judged, one base, constant scores and costs, a mean of 0."""
-    assert pareto(study(POINTS).assign(composite=np.nan)).points == ()
-    assert pareto(study(POINTS).assign(composite=np.nan)).frame().empty
+    assert pareto(study(POINTS).assign(composite_strict=np.nan)).points == ()
+    assert pareto(study(POINTS).assign(composite_strict=np.nan)).frame().empty
     alone = pareto(study(POINTS, bases=1))
     assert {point.probability for point in alone.points} == {None}
     assert alone.points[0].per_aud.note == "no interval: one base"
-    flat = pareto(study(POINTS).assign(composite=4.0, aud_cost=0.5)).points[0]
+    flat = pareto(study(POINTS).assign(composite_strict=4.0, aud_cost=0.5)).points[0]
     assert flat.per_aud.estimate == pytest.approx(8)
     assert "no interval" in flat.per_aud.note
-    nought = pareto(study(POINTS).assign(composite=0.0)).points[0].per_aud
+    nought = pareto(study(POINTS).assign(composite_strict=0.0)).points[0].per_aud
     assert nought.estimate == 0
     assert "quality or cost is 0" in nought.note
 

@@ -122,7 +122,7 @@ def pilot(bases: int = 20, repeats: int = 2, models: int = 2, seed: int = 1) -> 
             for model in range(models):
                 for repeat in range(repeats):
                     rows.append((f"b{b}", f"m{model}", length, repeat, prompt + dice.normal(0, 0.4)))
-    frame = pd.DataFrame(rows, columns=["base", "model", "length_bin", "repeat", "composite"])
+    frame = pd.DataFrame(rows, columns=["base", "model", "length_bin", "repeat", "composite_strict"])
     return frame.assign(aud_cost=0.01, judge_aud_cost=0.02)
 
 
@@ -130,7 +130,7 @@ def test_the_spread_is_that_of_the_contrast_power_is_at_holms_first_level_and_co
     """The same differences as in the comparison of lengths, tested at .05 / 3; 12 runs a base at 3 cents each."""
     frame = pilot()
     found, compared = pilot_power(frame, 0.3), compare_lengths(frame).contrasts
-    cells = frame.groupby(["base", "length_bin"])["composite"].mean().unstack()
+    cells = frame.groupby(["base", "length_bin"])["composite_strict"].mean().unstack()
     assert found.aud_per_base.estimate == pytest.approx(12 * 0.03)
     for one, contrast, (b, a) in zip(found.contrasts, compared, PAIRS, strict=True):
         sd = (cells[b] - cells[a]).std(ddof=1)
@@ -162,7 +162,7 @@ def test_a_negative_component_counts_as_nothing_and_an_unknown_one_has_no_number
     """Repeats that vary more than bases do, and no repeats at all."""
     frame = pilot(bases=6)
     noise = np.random.default_rng(2).normal(0, 0.01, len(frame))
-    found = pilot_power(frame.assign(composite=3.0 + frame["repeat"] * 2.0 + noise), repeats=5)
+    found = pilot_power(frame.assign(composite_strict=3.0 + frame["repeat"] * 2.0 + noise), repeats=5)
     one = found.contrasts[0]
     assert one.between < 0
     assert one.sd == pytest.approx(math.sqrt(one.within / 5))
@@ -177,7 +177,7 @@ def test_a_negative_component_counts_as_nothing_and_an_unknown_one_has_no_number
 def test_shifting_scores_changes_nothing_and_stretching_them_stretches_what_is_detectable():
     """Nor do the order of rows and the observed effect matter."""
     frame = pilot()
-    moved = frame.assign(composite=frame["composite"] * 2 + (frame["length_bin"] == "L") * 5.0)
+    moved = frame.assign(composite_strict=frame["composite_strict"] * 2 + (frame["length_bin"] == "L") * 5.0)
     found, other = pilot_power(frame, 0.3), pilot_power(moved.sample(frac=1, random_state=3), 0.6)
     for one, two in zip(found.contrasts, other.contrasts, strict=True):
         assert two.detectable.estimate == pytest.approx(2 * one.detectable.estimate)
@@ -189,7 +189,7 @@ def test_a_missing_score_is_no_zero_and_a_base_without_a_bin_is_counted():
     frame = pilot()
     lost = (frame["base"] == "b0") & (frame["length_bin"] == "L")
     found, dropped = (
-        pilot_power(frame.assign(composite=frame["composite"].mask(lost))),
+        pilot_power(frame.assign(composite_strict=frame["composite_strict"].mask(lost))),
         pilot_power(frame[~lost]),
     )
     assert [one.spread.missing for one in found.contrasts] == [0, 1, 1]
@@ -215,9 +215,9 @@ def test_costs_that_are_nothing_or_unknown_are_named():
     ("frame", "why"),
     [
         (pilot(bases=1), "two are needed"),
-        (pilot(bases=5).assign(composite=3.0), "are equal"),
-        (pilot(bases=5).assign(composite=lambda f: f["composite"] * 1e-13 + 4), "are equal"),
-        (pilot().assign(composite=math.nan), None),
+        (pilot(bases=5).assign(composite_strict=3.0), "are equal"),
+        (pilot(bases=5).assign(composite_strict=lambda f: f["composite_strict"] * 1e-13 + 4), "are equal"),
+        (pilot().assign(composite_strict=math.nan), None),
         (pilot().query("length_bin == 'S'"), None),
         (pilot().head(0), None),
     ],

@@ -262,13 +262,13 @@ def test_pearson_is_that_of_scipy_with_the_interval_of_fisher():
 
 def test_each_dimension_is_analysed_apart_in_the_order_of_the_rubric():
     rng = np.random.default_rng(1)
-    names = ("wit", "composite", *reversed(DIMENSIONS[:3]))
+    names = ("wit", "composite_strict", *reversed(DIMENSIONS[:3]))
     parts = {name: long(rng.integers(0, 6, (8, 3)).astype(float), dimension=name) for name in names}
     result = reliability(pd.concat(parts.values()))
-    assert list(result.icc) == [*DIMENSIONS[:3], "composite", "wit"]
+    assert list(result.icc) == [*DIMENSIONS[:3], "composite_strict", "wit"]
     over = result.alpha_over_dimensions
     assert over.n == {"answers": 8, "judgements": 24, "dimensions": 4}
-    items = pd.DataFrame({name: part["score"] for name, part in parts.items() if name != "composite"})
+    items = pd.DataFrame({name: part["score"] for name, part in parts.items() if name != "composite_strict"})
     assert over.estimate == pytest.approx(pg.cronbach_alpha(items)[0])
     assert over.low < over.estimate < over.high
     assert_never_made_up(result)

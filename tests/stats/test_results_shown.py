@@ -27,13 +27,15 @@ def runs() -> pd.DataFrame:
     ]
     frame = pd.DataFrame(rows, columns=["model", "base", "length_bin", "scenario"])
     frame["prompt_id"] = frame["base"] + frame["length_bin"]
-    frame["composite"] = dice.uniform(2, 4, len(frame))
+    frame["composite_strict"] = dice.uniform(2, 4, len(frame))
     return frame.assign(repeat=1, aud_cost=0.01, text_cluster=frame["base"])
 
 
 def ratings() -> pd.DataFrame:
     dice = np.random.default_rng(6)
-    rows = [(f"b{a}", judge, d) for a in range(20) for judge in "xyz" for d in ("clarity", "composite")]
+    rows = [
+        (f"b{a}", judge, d) for a in range(20) for judge in "xyz" for d in ("clarity", "composite_strict")
+    ]
     frame = pd.DataFrame(rows, columns=["target", "judge", "dimension"])
     return frame.assign(score=dice.uniform(1, 5, len(frame)))
 
@@ -53,7 +55,7 @@ def test_every_result_shows_itself_in_twenty_lines_and_as_inert_html(make: objec
 def test_the_composite_and_absolute_agreement_come_first() -> None:
     text = repr(reliability(ratings())).splitlines()
     assert text[0] == "Reliability"
-    assert text[1].split()[:2] == ["composite", "ICC(A,1)"]
+    assert text[1].split()[:2] == ["composite_strict", "ICC(A,1)"]
     assert not any("clarity" in line for line in text)
     assert re.search(r"further rows: \.frame\(\)", "\n".join(text))
 

@@ -285,13 +285,15 @@ def test_people_stand_beside_the_judges_in_the_reliability(study):
     assert len(ratings) == 24 * 8
     result = reliability(ratings)
     assert result.icc["clarity"][0].n == {"bases": 2, "answers": 5, "judges": 4}
-    assert {pair.name for pair in result.pearson["composite"]} >= {"r(human:anna, primary)"}
+    assert {pair.name for pair in result.pearson["composite_strict"]} >= {"r(human:anna, primary)"}
 
 
 def test_the_comparison_with_people_is_that_of_the_runs_they_rated():
-    runs = pd.DataFrame({"run_id": list("abcdef"), "base": list("aabbcc"), "composite": [1, 2, 3, 4, 5, 3.0]})
+    runs = pd.DataFrame(
+        {"run_id": list("abcdef"), "base": list("aabbcc"), "composite_strict": [1, 2, 3, 4, 5, 3.0]}
+    )
     human = runs.iloc[:5].assign(rater="anna")
-    human["composite"] -= [1, 0, 1, 0, 1.0]
+    human["composite_strict"] -= [1, 0, 1, 0, 1.0]
     judgements = pd.concat([runs.assign(judge="secondary"), runs.assign(judge="primary")])
     found = compare_with_people(runs, judgements, human)
     assert [one.name for one in found] == [
@@ -307,9 +309,9 @@ def test_the_comparison_with_people_is_that_of_the_runs_they_rated():
 
 
 def test_raters_are_compared_with_each_other_and_what_has_no_number_says_why():
-    runs = pd.DataFrame({"run_id": list("abc"), "base": list("abc"), "composite": [1.0, None, 3.0]})
-    anna = runs.assign(rater="anna", composite=[None, 2.0, None])
-    ben = runs.assign(rater="ben", composite=[1.0, 2.0, 4.0])
+    runs = pd.DataFrame({"run_id": list("abc"), "base": list("abc"), "composite_strict": [1.0, None, 3.0]})
+    anna = runs.assign(rater="anna", composite_strict=[None, 2.0, None])
+    ben = runs.assign(rater="ben", composite_strict=[1.0, 2.0, 4.0])
     found = compare_with_people(runs, runs.assign(judge="primary").iloc[:0], pd.concat([anna, ben]))
     assert found[-1].name == "ICC(A,1) of human:anna and human:ben"
     difference = found[1]

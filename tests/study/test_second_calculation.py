@@ -14,6 +14,7 @@ import re
 import statistics
 from collections.abc import Iterator
 from itertools import combinations
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,8 @@ class Facts:
         return [found for role in ROLES if (found := self.said[*run, role][0]) is not None]
 
     def composite(self, run: tuple) -> float | None:
-        """Return the mean over judges of their means above zero (seed 002); None with fewer than two."""
-        given = [above_zero(scores) for scores in self.of_run(run)]
+        """Return the mean over judges of their means, zeros counted; None with fewer than two."""
+        given = [statistics.fmean(scores.values()) for scores in self.of_run(run)]
         return statistics.fmean(given) if len(given) >= 2 else None
 
 
@@ -234,9 +235,9 @@ def test_prompt_lengths(study: Study) -> None:
 def test_reliability(study: Study) -> None:
     """ICC by Shrout & Fleiss (1979, table 4), alpha from variances of items, Pearson by scipy, for every score."""
     facts, expected = Facts(study), {}
-    for name in (*DIMENSIONS, "composite"):
-        of = above_zero if name == "composite" else lambda scores, name=name: scores[name]
-        given = {key: of(scores) for key, (scores, _) in facts.said.items() if scores is not None}
+    for name in (*DIMENSIONS, "composite_strict"):
+        score = (lambda s: statistics.fmean(s.values())) if name not in DIMENSIONS else itemgetter(name)
+        given = {key: score(scores) for key, (scores, _) in facts.said.items() if scores is not None}
         x = np.array(
             [
                 [given[*run, role] for role in ROLES]

@@ -57,7 +57,7 @@ def test_a_finished_study_answers_every_question_about_length(study: Study) -> N
 def test_a_study_says_how_far_its_scores_generalize(study: Study) -> None:
     found, model = study.generalizability(), study.generalizability("clarity", of="model", target=0.8)
     assert found.result.of == ("base", "answer")
-    assert found.result.phi.n["scores"] == int(study.judgements()["composite"].notna().sum())
+    assert found.result.phi.n["scores"] == int(study.judgements()["composite_strict"].notna().sum())
     assert 0 <= found.result.phi.low <= found.result.phi.high <= 1
     assert {"component", "curve"} == set(found.figure_frame()["part"])
     # The study asks one model, so the variance between models cannot be known.
@@ -156,7 +156,7 @@ def test_repeats_of_judges_models_in_pairs_and_focus_are_on_the_study(
     assert set(off["focus"]) == {"off"}
     assert found.difference.note == "exploratory"
     assert found.difference.n == {"bases": 2, "runs": 12, "judgements": 36}
-    means = [frame.groupby("base")["composite"].mean().mean() for frame in (on, off)]
+    means = [frame.groupby("base")["composite_strict"].mean().mean() for frame in (on, off)]
     assert found.difference.estimate == pytest.approx(means[0] - means[1])
     assert {"models", "focus"} <= set(study.frames().analyses())
     study.store.close()

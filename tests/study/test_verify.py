@@ -37,7 +37,7 @@ def finished(study_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -
     """A finished study of six runs and eighteen judgements, whose figures are one small table."""
 
     def figures(of: Analyses, about: object, folder: Path, only: object = ()) -> list[Path]:
-        scores = ",".join(str(score) for score in of.runs["composite"])
+        scores = ",".join(str(score) for score in of.runs["composite_strict"])
         return [write_atomically(folder / "figures" / "scores.csv", scores.encode())]
 
     monkeypatch.setattr(registry, "write_figures", figures)

@@ -8,6 +8,7 @@ from typing import Final
 
 import pandas as pd
 
+from toolkit.analyses import Analyses
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, agreeing, counted, coverage, scale
@@ -26,6 +27,10 @@ _SPLIT: Final = tuple(
     )
 )
 """Names of estimates that say what they are of."""
+_COMPOSITES: Final = {
+    "composite_strict": "the strict composite, in which a score of 0 counts",
+    "composite": "the composite that leaves scores of 0 out",
+}
 UNCORRECTED = "The intervals are not corrected for their number."
 
 
@@ -205,20 +210,27 @@ def missing_words(runs: pd.DataFrame, judged: pd.DataFrame) -> str:
 
 
 def zeros_left_out(runs: pd.DataFrame) -> int:
-    """Return how many true zeros the composite of the seed left out (DESIGN, section 8)."""
+    """Return how many true zeros the composite of the seed leaves out (DESIGN, section 8)."""
     return int(judged_runs(runs)["zeros"].fillna(0).sum()) if "zeros" in runs else 0
 
 
+def composites_words(of: Analyses) -> str:
+    """Say which composite is compared, and what the other one does with scores of 0, where there are any."""
+    if not zeros_left_out(of.runs):
+        return ""
+    return f"Compared is {_COMPOSITES[of.score]}; the other one is {_COMPOSITES[of.other_score]}."
+
+
 def zeros_words(judged: pd.DataFrame) -> str:
-    """Say how many zeros the composite left out, and what its mean is where they count."""
-    left_out = zeros_left_out(judged)
-    if left_out == 0:
-        return "No dimension score of 0 had to be left out of the composite."
+    """Say how many scores are 0, and what the mean is where they count and where they are left out."""
+    zeros = zeros_left_out(judged)
+    if zeros == 0:
+        return "No dimension score is 0, so both composites are the same"
     lenient, strict = (judged[name].astype(float).mean() for name in ("composite", "composite_strict"))
-    what = (
-        f"The composite leaves out {counted(left_out, 'dimension scores')} of 0; the strict composite counts "
+    return (
+        f"{counted(zeros, 'dimension scores')} {agreeing(zeros, 'are')} 0: the mean of the answers is {strict:.2f} by "
+        f"the strict composite, which counts zeros, and {lenient:.2f} by the composite that leaves them out"
     )
-    return f"{what}{'it' if left_out == 1 else 'them'} (mean of the answers {strict:.2f}, not {lenient:.2f})."
 
 
 def source_words(runs: pd.DataFrame, study_name: str, dataset_version: str) -> str:

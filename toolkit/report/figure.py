@@ -104,7 +104,7 @@ def about_study(of: Analyses, plan: Plan) -> About:
         n=captions.counts(judged, study.repeats),
         source=captions.source_words(runs, study.name, plan.dataset.version),
         missing=captions.missing_words(runs, judged),
-        zeros=captions.zeros_words(judged) if captions.zeros_left_out(judged) else "",
+        zeros=f"{captions.zeros_words(judged)}." if captions.zeros_left_out(judged) else "",
         note=captions.join(*notes),
         repeats=study.repeats,
         # A model that has no run yet keeps its colour: it is of the study file, not of the frame.

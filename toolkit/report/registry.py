@@ -129,8 +129,8 @@ def write_figures(of: Analyses, about: About, folder: Path | str, only: Collecti
         if of.answers("reliability"):
             tables += [made(of.reliability(), end=end) for made in (reliability_table, forms_table)]
         if of.answers("length"):
-            strict = of.length("composite_strict") if captions.zeros_left_out(of.runs) else None
-            tables += [length_table(of.length(), strict, end=end)]
+            other = of.length(of.other_score) if captions.zeros_left_out(of.runs) else None
+            tables += [length_table(of.length(), other, beside=captions.composites_words(of), end=end)]
         elif of.answers("compare_models"):
             title = "Means of the models, and their differences within items"
             tables += [estimates_table("models", title, placed(of.compare_models()), end=about.end)]

@@ -278,7 +278,7 @@ def reliability_text(result: Reliability) -> str:
     """
     by_dimension = result.frame().groupby("dimension", sort=False)
     lines = [line for about, rows in by_dimension for line in _block(str(about), rows)]
-    key = "composite" if "composite" in result.icc else next(iter(result.icc))
+    key = result.headline_score
     details = result.details
     severity, pairs = details.severity[key], details.bland_altman[key].values()
     without = [one for some in severity.without.values() for one in some if one.name.startswith("ICC(A,1)")]

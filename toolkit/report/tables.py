@@ -13,7 +13,7 @@ import pandas as pd
 
 from toolkit.files import write_atomically
 from toolkit.report import captions, style
-from toolkit.report.escape import with_study
+from toolkit.report.escape import readable, with_study
 from toolkit.report.figure import csv_bytes
 from toolkit.report.latex import latex_table
 from toolkit.stats.result import CONFIDENCE, Estimate, digits_apart, estimates_frame
@@ -272,7 +272,7 @@ def reliability_table(reliability: Reliability, *, end: str = "") -> Table:
     for key, forms in reliability.icc.items():
         alpha = reliability.alpha_over_judges.get(key)
         told = [*(form for form in forms if form.name in ("ICC(A,1)", "ICC(A,k)")), alpha]
-        printed += [(("score", key.replace("_", " ")), one) for one in told if one is not None]
+        printed += [(("score", readable(key).replace("_", " ")), one) for one in told if one is not None]
         data += [(key, e) for e in (*forms, *reliability.icc_these_judges[key], alpha) if e is not None]
     over = reliability.alpha_over_dimensions
     end = captions.join(
@@ -287,10 +287,11 @@ def reliability_table(reliability: Reliability, *, end: str = "") -> Table:
     return estimates_table("reliability", "Reliability of the judges", printed, end=end, data=frame)
 
 
-def forms_table(reliability: Reliability, key: str = "composite", *, end: str = "") -> Table:
-    """Return all six forms of the ICC of one score, then ICC(A,.) again with the interval for these judges."""
+def forms_table(reliability: Reliability, *, end: str = "") -> Table:
+    """Return all six forms of the ICC of the composite, then ICC(A,.) again with the interval for these judges."""
+    key = reliability.headline_score
     forms, these = reliability.icc.get(key, ()), reliability.icc_these_judges.get(key, ())
-    title = f"Six forms of the intraclass correlation, {key.replace('_', ' ')} score"
+    title = f"Six forms of the intraclass correlation, {readable(key)} score"
     end = captions.join(
         "1: one random judge, A: absolute agreement, C: consistency; k: mean of all judges.", end
     )
@@ -299,22 +300,22 @@ def forms_table(reliability: Reliability, key: str = "composite", *, end: str = 
 
 
 def length_table(
-    comparison: LengthComparison, strict: LengthComparison | None = None, *, end: str = ""
+    comparison: LengthComparison, other: LengthComparison | None = None, *, beside: str = "", end: str = ""
 ) -> Table:
     """Return the means of the length bins and their paired differences, with P values and effect sizes.
 
-    The same of the composite that counts zeros is printed beside it, where it is given.
+    The same of the ``other`` composite is printed below, where there is one; the sentence ``beside`` says which it is.
     """
     means, contrasts = comparison.per_bin, comparison.contrasts
     effects = (*comparison.corrected_effect_sizes, *comparison.effect_sizes)
     printed = [("per bin", one) for one in means] + [("contrasts", one) for one in contrasts]
-    if strict is not None:
-        printed += [("strict mean", one) for one in strict.per_bin]
-        printed += [("strict difference", one) for one in strict.contrasts]
+    if other is not None:
+        printed += [("mean, other composite", one) for one in other.per_bin]
+        printed += [("difference, other composite", one) for one in other.contrasts]
     data = [("mean", one) for one in means] + [("difference", one) for one in contrasts]
     data += [("effect size", one) for one in (*comparison.effect_sizes, *comparison.corrected_effect_sizes)]
     end = captions.join(
-        "Strict: the composite that counts scores of 0, which the other one leaves out." if strict else "",
+        beside,
         "g_z is d_z corrected for its bias; the interval is of the population's effect and holds for both.",
         captions.unpaired_words(contrasts),
         captions.notes_words(comparison.notes),

@@ -279,6 +279,7 @@ class Scores:
             self.judgements,
             self.human,
             name=self.name,
+            score="composite",  # of others' scores there is one composite: zeros count in it
             dimensions=self.dimensions_scored,
             scale=self.scale,
             unanswerable=self.unanswerable,

@@ -18,11 +18,12 @@ from toolkit.store.dictionary import typed, typed_columns, types_of
 from toolkit.store.documents import Judgement, Run
 from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
 from toolkit.store.records import is_current
-from toolkit.words import DIMENSIONS
+from toolkit.words import DIMENSIONS, SCORE
 
 RUN_TYPES: Final = types_of("runs")
 JUDGEMENT_TYPES: Final = types_of("judgements")
 SCORES: Final = (*DIMENSIONS, "composite", "composite_strict")
+RATED_SCORES: Final = (*DIMENSIONS, SCORE)
 _WHERE: Final = ("run_id", "base", "cluster", "length_bin", "model", "repeat")
 _OF_RUN: Final = ("study", "prompt_id", "scenario", *_WHERE[1:])
 """Columns of a run that frames of what was said of it share."""
@@ -205,7 +206,7 @@ def judge_means(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS
     """Return one row a judge and run: the mean over the times it judged that run and was read, as in the ensemble."""
     if not judgements["judge_repeat"].gt(0).any():
         return judgements
-    scores = [*dimensions, "composite", "composite_strict", "expected_composite"]
+    scores = [*dict.fromkeys((*dimensions, "composite", "composite_strict", "expected_composite"))]
     groups = judgements.groupby(["run_id", "judge"], observed=True, sort=False)
     once = judgements.drop_duplicates(["run_id", "judge"]).set_index(["run_id", "judge"])
     once[scores] = groups[scores].mean()
@@ -236,24 +237,24 @@ def elements_frame(store: Store, runs: pd.DataFrame, digest: str) -> pd.DataFram
     return typed(rows, types_of("elements")).sort_values(["run_id", "judge"], ignore_index=True)
 
 
-def ratings_frame(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS) -> pd.DataFrame:
-    """Return the scores of a judgements frame as ratings: target (a run), base, cluster, judge, dimension, score.
+def ratings_frame(judgements: pd.DataFrame, scores: Sequence[str] = RATED_SCORES) -> pd.DataFrame:
+    """Return scores of a judgements frame as ratings: target (a run), base, cluster, judge, dimension, score.
 
-    A judgement that failed is a missing rating; ``dimension`` includes ``composite``. A judge that judged a reply
-    several times has one rating of it, see `judge_means`.
+    ``scores`` are the columns that become dimensions. A judgement that failed is a missing rating. A judge that judged
+    a reply several times has one rating of it, see `judge_means`.
     """
-    return _melted(judge_means(judgements, dimensions), _RATED, dimensions)
+    return _melted(judge_means(judgements, scores), _RATED, scores)
 
 
-def repeats_frame(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS) -> pd.DataFrame:
+def repeats_frame(judgements: pd.DataFrame, scores: Sequence[str] = RATED_SCORES) -> pd.DataFrame:
     """Return the same before a judge's repeats are averaged, with the column repeat; empty where nobody repeated."""
     repeated = judgements if judgements["judge_repeat"].gt(0).any() else judgements.iloc[:0]
-    return _melted(repeated, [*_RATED, "judge_repeat"], dimensions).rename(columns={"judge_repeat": "repeat"})
+    return _melted(repeated, [*_RATED, "judge_repeat"], scores).rename(columns={"judge_repeat": "repeat"})
 
 
-def _melted(scored: pd.DataFrame, keys: list[str], dimensions: Sequence[str] = DIMENSIONS) -> pd.DataFrame:
-    """Return one row a score, with the composite as a dimension and the run as the target."""
-    long = scored.melt(keys, [*dimensions, "composite"], var_name="dimension", value_name="score")
+def _melted(scored: pd.DataFrame, keys: list[str], scores: Sequence[str] = RATED_SCORES) -> pd.DataFrame:
+    """Return one row a score, with the column that it stood in as its dimension and the run as the target."""
+    long = scored.melt(keys, list(scores), var_name="dimension", value_name="score")
     return long.rename(columns={"run_id": "target"}).astype({"judge": "string"})
 
 

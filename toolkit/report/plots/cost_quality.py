@@ -69,7 +69,7 @@ def cost_quality(of: Analyses, about: About) -> FigureWithCaption:
         "Some token counts are estimates." if estimated else "",
         "The cost axis is logarithmic." if logarithmic else "",
         captions.missing_words(of.runs, drawn),
-        captions.zeros_words(drawn),
+        f"{captions.zeros_words(drawn)}.",
         about.source,
         about.note,
     )

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
+from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.generalizability.g_study import E_RHO2, PHI
 from toolkit.stats.generalizability.study_scores import StudyGeneralizability
@@ -45,7 +46,8 @@ def variance_components(of: Analyses, about: About) -> FigureWithCaption:
     names = sorted({factor for name in data["name"] for factor in str(name).replace(":", " x ").split(" x ")})
     below = [_effect(str(name)) for name in data.loc[data["raw"] < 0, "name"]]
     caption = captions.join(
-        f"Variance components of a single {found.score} score ({captions.n_words(about.n)}; {components.method}).",
+        f"Variance components of a single {readable(found.score)} score "
+        f"({captions.n_words(about.n)}; {components.method}).",
         f"Factors: {'; '.join(_FACTORS[name] for name in names if name in _FACTORS)}.",
         "Read a in b as a within b, and a × b as what only the combination brings; the last one is confounded with "
         "the error. Printed: share of the sum of the components.",
@@ -113,8 +115,8 @@ def decision_study(of: Analyses, about: About) -> FigureWithCaption:
     planned = [one for one in drawn if one.decision.plans]
     plans = [f"Mean score of {_object(one)}: {one.decision.plans[0].sentence()}" for one in planned]
     caption = captions.join(
-        f"Decision study ({captions.n_words(about.n)}): what a mean {drawn[0].score} score would be worth with other "
-        "numbers of judges, repeats or bases, the other facets as in the study.",
+        f"Decision study ({captions.n_words(about.n)}): what a mean {readable(drawn[0].score)} score would be "
+        "worth with other numbers of judges, repeats or bases, the other facets as in the study.",
         "Φ: dependability of the score as it stands; Eρ²: of comparisons between objects that the same judges "
         "scored. Marks: the study itself; band and thin dashed lines: intervals of Φ and of Eρ²"
         + (f"; dotted line: the target {targets[0]:.2f}." if len(targets) == 1 else "."),

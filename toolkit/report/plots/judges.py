@@ -16,6 +16,7 @@ from matplotlib.lines import Line2D
 
 from toolkit.analyses import Analyses
 from toolkit.report import captions, style
+from toolkit.report.escape import readable
 from toolkit.report.figure import About, FigureWithCaption, NothingToDraw
 from toolkit.stats.agreement.bland_altman import BlandAltman
 from toolkit.stats.result import Estimate
@@ -52,23 +53,23 @@ _ICC: Final = ("dimension", "form", "estimate", "low", "high", "answers", "judge
 def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
     """Draw what each pair of judges gave the same answers, against the line of equal scores."""
     judgements = of.judge_means
-    good = ~judgements["failed"].astype(bool) & judgements["composite"].notna()
+    good = ~judgements["failed"].astype(bool) & judgements[of.score].notna()
     valid = judgements[good].drop_duplicates(["run_id", "judge"]).sort_values("run_id", kind="stable")
     judges = sorted(
         valid["judge"].unique(), key=lambda j: (JUDGE_ROLES.index(j) if j in JUDGE_ROLES else 99, str(j))
     )
     pairs = list(combinations(judges, 2))
-    data = _scores_of_pairs(valid, pairs)
+    data = _scores_of_pairs(valid.rename(columns={of.score: "score"}), pairs)
     if data.empty:
         raise NothingToDraw("no run was scored by two judges")
     reliability = of.reliability()
-    correlations = reliability.pearson.get("composite", ())
+    correlations = reliability.pearson.get(of.score, ())
     pearson = {
         (a, b): next((e for e in correlations if f"({a}, {b})" in e.name or f"({b}, {a})" in e.name), None)
         for a, b in pairs
     }
-    forms = [e for e in reliability.icc.get("composite", ()) if e.name in _FORMS]
-    these = reliability.icc_these_judges.get("composite", ())
+    forms = [e for e in reliability.icc.get(of.score, ()) if e.name in _FORMS]
+    these = reliability.icc_these_judges.get(of.score, ())
     known = [e for e in pearson.values() if e is not None]
     drawn = valid[valid["run_id"].isin(data["run_id"])]
     units = drawn[["base", "run_id", "model", "repeat"]].nunique()
@@ -105,20 +106,20 @@ def judge_agreement(of: Analyses, about: About) -> FigureWithCaption:
 
 def _scores_of_pairs(valid: pd.DataFrame, pairs: Sequence[Pair]) -> pd.DataFrame:
     """Return one row for each pair of judges and each run that both scored."""
-    columns = ["first", "second", "run_id", "model", "first_composite", "second_composite"]
+    columns = ["first", "second", "run_id", "model", "first_score", "second_score"]
     kept = []
     for first, second in pairs:
-        one = valid.loc[valid["judge"] == first, ["run_id", "model", "composite"]]
-        other = valid.loc[valid["judge"] == second, ["run_id", "composite"]]
+        one = valid.loc[valid["judge"] == first, ["run_id", "model", "score"]]
+        other = valid.loc[valid["judge"] == second, ["run_id", "score"]]
         both = one.merge(other, on="run_id", suffixes=("_one", "_other")).assign(first=first, second=second)
-        scores = {"composite_one": "first_composite", "composite_other": "second_composite"}
+        scores = {"score_one": "first_score", "score_other": "second_score"}
         kept.append(both.rename(columns=scores)[columns])
     return pd.concat(kept, ignore_index=True) if kept else pd.DataFrame(columns=columns)
 
 
 def _shift_of(data: pd.DataFrame) -> float:
     """Return by how much points are shifted: more where scores are whole steps, of which hundreds are one point."""
-    scores = np.unique(data[["first_composite", "second_composite"]].to_numpy(dtype=float).round(6))
+    scores = np.unique(data[["first_score", "second_score"]].to_numpy(dtype=float).round(6))
     return max(_JITTER, round(0.2 * float(np.diff(scores).min()), 2) if len(scores) > 1 else 0.0)
 
 
@@ -136,13 +137,13 @@ def _draw_agreement(
     for axes, (pair, correlation) in zip(panels, pearson.items(), strict=True):
         rows = data[(data["first"] == pair[0]) & (data["second"] == pair[1])]
         axes.plot(scale(), scale(), color=style.GREY, linestyle="--", linewidth=0.8, zorder=1)
-        moved = rows[["first_composite", "second_composite"]].astype(float)
+        moved = rows[["first_score", "second_score"]].astype(float)
         moved = moved + shift.uniform(-reach, reach, size=(len(rows), 2))
         size = 3.5 if len(rows) <= 150 else 2.2  # hundreds of answers would be one blot
         for name, look in styles.items():
             own = moved[rows["model"] == name]
             axes.plot(
-                own["first_composite"], own["second_composite"], linestyle="none", color=look.color,
+                own["first_score"], own["second_score"], linestyle="none", color=look.color,
                 marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
             )  # fmt: skip
         for judge, which in zip(pair, "xy", strict=True):
@@ -313,7 +314,7 @@ def _draw_icc(data: pd.DataFrame, low: float) -> Figure:
         axes.tick_params(axis="y", length=0)
         axes.set_title(title, pad=13)
         axes.set_xlabel("Intraclass correlation")
-    style.row_axis(panels[0], [key.replace("_", " ") for key in keys], (len(keys) - 0.45, -0.55))
+    style.row_axis(panels[0], [readable(key).replace("_", " ") for key in keys], (len(keys) - 0.45, -0.55))
     handles = [
         Line2D([], [], color=look.color, marker=look.marker, linewidth=width, markersize=4, label=label)
         for look, width, label in _LOOKS.values()

@@ -57,7 +57,7 @@ def length_effects(of: Analyses, about: About) -> FigureWithCaption:
         f"Below: the mean of each length; these intervals test no difference. {cut}",
         captions.unpaired_words(found.contrasts),
         captions.not_estimable_words(one for _, one in parts if not one.estimable),
-        _strict_words(of),
+        _other_words(of),
         about.end,
     )
     said = "; ".join(f"{row.name}: {style.decimals(row.estimate)}" for row in style.rows_of(data))
@@ -74,13 +74,16 @@ def _verdict(one: Estimate) -> str:
     return "not tested" if one.p_value is None else one.note.partition(":")[0]
 
 
-def _strict_words(of: Analyses) -> str:
-    """Say what the differences are where scores of 0 count, if the composite left any out."""
-    if not captions.zeros_left_out(of.runs):
+def _other_words(of: Analyses) -> str:
+    """Say what the differences of the other composite are, where scores of 0 make it another one."""
+    if not (which := captions.composites_words(of)):
         return ""
-    found = of.length("composite_strict").contrasts
-    told = (f"{one.name} {style.decimals(one.estimate)}" for one in found if one.estimate is not None)
-    return f"Differences of the strict composite: {', '.join(told)}."
+    differences = (
+        f"{one.name} {style.decimals(one.estimate)}"
+        for one in of.length(of.other_score).contrasts
+        if one.estimate is not None
+    )
+    return f"{which} Differences of that one: {', '.join(differences)}."
 
 
 def _draw_effects(data: pd.DataFrame, margin: float | None) -> tuple[Figure, str]:
@@ -127,7 +130,7 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
     estimates = of.length().per_bin
     own = {name: one.per_bin for name, one in of.length_by_model().items()}
     n = captions.counts(judged, about.repeats)
-    data = _marks(judged, estimates, own)
+    data = _marks(judged.rename(columns={of.score: "score"}), estimates, own)
     if data.empty:
         raise NothingToDraw("no judged runs")
     figure, cut = _draw_quality(data, about)
@@ -154,14 +157,12 @@ def quality_by_length(of: Analyses, about: About) -> FigureWithCaption:
         f"No judged run in bin {', '.join(absent)}." if absent else "",
         captions.not_estimable_words(replace(e, missing=0) for e in estimates if not e.estimable),
         captions.missing_words(of.runs, judged),
-        captions.zeros_words(judged),
+        f"{captions.zeros_words(judged)}.",
         about.source,
         about.note,
     )
     means = data[data["kind"] == "mean"]
-    said = (
-        "; ".join(f"{row.length_bin} {row.composite:.2f}" for row in style.rows_of(means)) or "not estimated"
-    )
+    said = "; ".join(f"{row.length_bin} {row.score:.2f}" for row in style.rows_of(means)) or "not estimated"
     alt_text = (
         f"Line chart of the composite score from {scale_words()} against prompt length S, M and L, one line for each "
         f"of {counted(n['bases'], 'bases')}. Means: {said}."
@@ -174,21 +175,21 @@ def _marks(
 ) -> pd.DataFrame:
     """Return one row for each mark: lines of bases, means of models, means of bins with their interval."""
     keys = ["base", "length_bin"]
-    cells = judged.groupby([*keys, "model"], observed=True)["composite"].agg(["mean", "size"])
+    cells = judged.groupby([*keys, "model"], observed=True)["score"].agg(["mean", "size"])
     # Averaged as the means over them are: repeats first, then models.
     means = cells.groupby(level=keys, observed=True).agg({"mean": "mean", "size": "sum"}).reset_index()
     rows: list[dict[str, Any]] = [
-        {"kind": "base", "name": str(n), "length_bin": str(b), "composite": float(mean), "answers": int(size)}
+        {"kind": "base", "name": str(n), "length_bin": str(b), "score": float(mean), "answers": int(size)}
         for n, b, mean, size in means.itertuples(index=False)
     ]
     named = [("model", name, e) for name, bins in by_model.items() for e in bins]
     rows += [
-        {"kind": kind, "name": name, "length_bin": e.name, "composite": e.estimate, "low": e.low, "high": e.high,
+        {"kind": kind, "name": name, "length_bin": e.name, "score": e.estimate, "low": e.low, "high": e.high,
          "answers": e.n.get("answers")}
         for kind, name, e in [*named, *(("mean", "all", e) for e in estimates)]
         if e.estimable
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=["kind", "name", "length_bin", "composite", "low", "high", "answers"])
+    return pd.DataFrame(rows, columns=["kind", "name", "length_bin", "score", "low", "high", "answers"])
 
 
 def _mixed_words(judged: pd.DataFrame) -> str:
@@ -217,7 +218,7 @@ def _draw_quality(data: pd.DataFrame, about: About) -> tuple[Figure, str]:
     if not bases.empty:
         thin: dict[str, Any] = {"color": style.GREY, "linewidth": 0.6, "marker": ".", "markersize": 3}
         sns.lineplot(
-            data=bases, x="x", y="composite", units="name", estimator=None, legend=False, ax=axes,
+            data=bases, x="x", y="score", units="name", estimator=None, legend=False, ax=axes,
             markeredgewidth=0, zorder=1, alpha=0.55, **thin,
         )  # fmt: skip
         handles.append(Line2D([], [], **thin, label="one base"))
@@ -244,16 +245,16 @@ def _draw_quality(data: pd.DataFrame, about: About) -> tuple[Figure, str]:
     axes.set_xlim(-0.5, len(_BINS) - 0.5)
     axes.set_xlabel("Length of the prompt (tokens)")
     axes.set_ylabel(f"Composite score ({scale_words('–')})")
-    cut = style.cut_axis(axes, placed[["composite", "low", "high"]].astype(float).to_numpy().ravel(), 0.1)
+    cut = style.cut_axis(axes, placed[["score", "low", "high"]].astype(float).to_numpy().ravel(), 0.1)
     style.legend(figure, handles, columns=columns)
     return style.settle(figure), cut
 
 
 def _errorbars(axes: Axes, marks: pd.DataFrame, shift: float, **look: Any) -> None:
     """Draw means with their intervals; without an interval there is no bar."""
-    below = (marks["composite"] - marks["low"].astype(float)).fillna(0.0)
-    above = (marks["high"].astype(float) - marks["composite"]).fillna(0.0)
-    bars = axes.errorbar(marks["x"] + shift, marks["composite"], yerr=[below, above], **look)
+    below = (marks["score"] - marks["low"].astype(float)).fillna(0.0)
+    above = (marks["high"].astype(float) - marks["score"]).fillna(0.0)
+    bars = axes.errorbar(marks["x"] + shift, marks["score"], yerr=[below, above], **look)
     bars.lines[0].set_clip_on(False)  # a mark at 0 or 5 is drawn whole; intervals end with the scale
 
 

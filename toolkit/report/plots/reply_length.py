@@ -17,7 +17,7 @@ from toolkit.stats.prompt_length.reply_length import TOKENS
 from toolkit.stats.result import Estimate
 from toolkit.words import counted, scale_words
 
-_COLUMNS = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "composite", "low", "high")
+_COLUMNS = ("kind", "model", "base", "run_id", "length_bin", "output_tokens", "score", "low", "high")
 
 
 def length_slope(of: Analyses, about: About) -> FigureWithCaption:
@@ -34,7 +34,7 @@ def length_slope(of: Analyses, about: About) -> FigureWithCaption:
     if slope.estimate is None:
         note = (slope.note or "there is no reason given").removeprefix("not estimable: ")
         raise NothingToDraw(f"the slope is not estimable: {note}")
-    data = _marks(answers, slope)
+    data = _marks(answers.rename(columns={of.score: "score"}), slope)
     n = captions.counts(answers, about.repeats)
     caption = captions.join(
         f"Length of the reply and score ({captions.n_words(n)}).",
@@ -57,21 +57,21 @@ def length_slope(of: Analyses, about: About) -> FigureWithCaption:
 
 def _marks(answers: pd.DataFrame, slope: Estimate) -> pd.DataFrame:
     """Return one row an answer, then the ends and the middle of the line of each model."""
-    columns = ["model", "base", "run_id", "length_bin", "output_tokens", "composite"]
+    columns = ["model", "base", "run_id", "length_bin", "output_tokens", "score"]
     points = answers[columns].assign(kind="answer").astype({"length_bin": "string"})
     points = points.sort_values(["model", "base", "output_tokens", "run_id"], kind="stable")
     rise, *ends = (np.nan if one is None else one for one in (slope.estimate, slope.low, slope.high))
     lines = []
     for model, own in points.groupby("model"):
-        tokens, score = own["output_tokens"].astype(float), float(own["composite"].astype(float).mean())
+        tokens, score = own["output_tokens"].astype(float), float(own["score"].astype(float).mean())
         # Through the mean, where the band has no width; without that point its edges would be drawn apart.
         for at in (float(tokens.min()), float(tokens.mean()), float(tokens.max())):
             away = (at - float(tokens.mean())) / TOKENS
             low, high = sorted(score + away * end for end in ends)
-            line = {"kind": "slope", "model": model, "output_tokens": at, "composite": score + away * rise}
+            line = {"kind": "slope", "model": model, "output_tokens": at, "score": score + away * rise}
             lines.append({**line, "low": low, "high": high})
     both = pd.concat([points.astype(object), pd.DataFrame(lines, dtype=object)], ignore_index=True)
-    numbers = dict.fromkeys(("output_tokens", "composite", "low", "high"), "float64")
+    numbers = dict.fromkeys(("output_tokens", "score", "low", "high"), "float64")
     return both.reindex(columns=list(_COLUMNS)).astype(numbers)
 
 
@@ -98,18 +98,16 @@ def _draw(data: pd.DataFrame, slope: Estimate, about: About) -> Figure:
 def _panel(axes: Axes, data: pd.DataFrame, look: style.ModelStyle) -> None:
     answers, line = data[data["kind"] == "answer"], data[data["kind"] == "slope"]
     for _, own in answers.groupby("base"):
-        axes.plot(
-            own["output_tokens"], own["composite"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1
-        )
+        axes.plot(own["output_tokens"], own["score"], color=style.GREY, linewidth=0.5, alpha=0.6, zorder=1)
     size = 3.4 if len(answers) <= 150 else 2.2  # hundreds of answers would be one blot
     axes.plot(
-        answers["output_tokens"], answers["composite"], linestyle="none", color=look.color, marker=look.marker,
+        answers["output_tokens"], answers["score"], linestyle="none", color=look.color, marker=look.marker,
         markersize=size, markeredgewidth=0, alpha=0.75, zorder=2, clip_on=False,
     )  # fmt: skip
     if line["low"].notna().all():
         band: dict[str, Any] = {"color": style.INK, "alpha": 0.15, "linewidth": 0, "zorder": 3}
         axes.fill_between(line["output_tokens"], line["low"], line["high"], **band)
-    axes.plot(line["output_tokens"], line["composite"], color=style.INK, linewidth=1.6, zorder=4)
+    axes.plot(line["output_tokens"], line["score"], color=style.INK, linewidth=1.6, zorder=4)
 
 
 def _signed(value: float | None) -> str:

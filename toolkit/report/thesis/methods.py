@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toolkit.errors import PriceError
+from toolkit.report import captions
 from toolkit.report.escape import escape_breaking, readable
 from toolkit.report.thesis.references import (
     Evidence,
@@ -59,6 +60,7 @@ class Done:
     manifest: Mapping[str, Any]
     evidence: Evidence = field(default_factory=Evidence)
     unscored: int = 0
+    zeros: str = ""
     people: tuple[int, int] = (0, 0)
     decisions: Decisions | None = None
     prices: Mapping[str, Price | None] = field(default_factory=dict)
@@ -137,6 +139,7 @@ def what_was_done(
         manifest,
         evidence,
         unscored=int(((runs["status"] == "succeeded") & ~runs["excluded"] & ~runs["judged"]).sum()),
+        zeros=captions.zeros_words(captions.judged_runs(runs)),
         people=(rated["rater"].nunique(), rated["run_id"].nunique()),
         prices=prices,
         decisions=decisions_of(plan, store),

@@ -10,7 +10,8 @@ import pandas as pd
 
 from toolkit.stats.agreement.alpha import krippendorff_alpha
 from toolkit.stats.agreement.correlations import clustered_pearson
-from toolkit.stats.inference.means import CLUSTERED, clustered_mean
+from toolkit.stats.inference.bounded import bounded_mean
+from toolkit.stats.inference.means import CLUSTERED
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import LENGTH_BINS
@@ -87,7 +88,7 @@ def _share(means: pd.DataFrame, length_bin: str) -> Estimate:
     empty = Estimate(
         f"{SHARE}, {length_bin}", None, n=n, method=CLUSTERED, unit="share", missing=len(of_bin) - len(read)
     )
-    return clustered_mean(read["share"], read["cluster"].tolist()).of(empty) if len(read) else empty
+    return bounded_mean(empty, read["share"], read["cluster"].tolist(), (0.0, 1.0)) if len(read) else empty
 
 
 def _with_rubric(means: pd.DataFrame, name: str) -> Estimate:

@@ -15,6 +15,7 @@ from toolkit.stats.inference.means import CLUSTERED, clustered_slope, mean_estim
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import need_columns, points
 from toolkit.stats.result import Estimate, Result
+from toolkit.words import SCORE
 
 PER_TOKENS: Final = 100
 _PARTS: Final = ("agreement", "bias", "cost", "readable")
@@ -68,7 +69,7 @@ def judge_cards(
     *,
     related: Mapping[str, Collection[str]] | None = None,
     shifts: ProbeShifts | None = None,
-    score: str = "composite_strict",
+    score: str = SCORE,
 ) -> tuple[JudgeCard, ...]:
     """Return the card of every judge, from what all of them said of the same answers.
 

@@ -27,7 +27,7 @@ from toolkit.stats.agreement.severity import Severity, judge_severity
 from toolkit.stats.inference.clusters import in_groups, over_clusters
 from toolkit.stats.inference.run_table import need_columns, need_labels, numbers_of
 from toolkit.stats.result import Estimate, Result, plain
-from toolkit.words import DIMENSIONS, SCALE, scale
+from toolkit.words import DIMENSIONS, SCALE, SCORE, scale
 
 # Leniency of a judge is error here, so absolute agreement leads (DESIGN, section 7).
 ROW_ORDER: Final = ("ICC(A,1)", "ICC(A,k)", "ICC(1,1)", "ICC(1,k)", "ICC(C,1)", "ICC(C,k)")
@@ -136,9 +136,14 @@ class Reliability(Result):
         again = {key: one.estimates() for key, one in self.retest.items()}
         return {**super().to_dict(), "retest": plain(again), "details": self.details.to_dict()}
 
+    @property
+    def headline_score(self) -> str:
+        """The composite where there is one, else the first dimension."""
+        return next((name for name in (SCORE, "composite") if name in self.icc), next(iter(self.icc)))
+
     def headline(self) -> Iterator[tuple[str, Estimate]]:
         """Yield ICC, alpha and Pearson of the composite, or the only dimension, and alpha over dimensions."""
-        key = "composite" if "composite" in self.icc else next(iter(self.icc))
+        key = self.headline_score
         over = [] if self.alpha_over_dimensions is None else [self.alpha_over_dimensions]
         icc = sorted(self.icc[key], key=lambda one: not one.name.startswith("ICC(A"))
         yield from ((key, one) for one in (*icc, self.alpha_over_judges[key], *over, *self.pearson[key]))

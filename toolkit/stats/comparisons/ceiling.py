@@ -14,7 +14,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import in_order, need_columns, need_labels, numbers_of, told_apart
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import scale
+from toolkit.words import SCORE, scale
 
 _EQUAL = 1e-9
 
@@ -40,7 +40,7 @@ class Ceiling(Result):
 @over_clusters
 def ceiling(
     scores: pd.DataFrame,
-    score: str = "composite",
+    score: str = SCORE,
     *,
     by: Sequence[str] = ("length_bin", "model", "judge"),
     limit: float = 0.3,
@@ -55,7 +55,7 @@ def ceiling(
 
     Examples
     --------
-    >>> frame = pd.DataFrame({"base": list("aabb"), "length_bin": list("SLSL"), "composite": [5, 5, 3, None]})
+    >>> frame = pd.DataFrame({"base": list("aabb"), "length_bin": list("SLSL"), "composite_strict": [5, 5, 3, None]})
     >>> found = ceiling(frame)
     >>> round(found.shares["all"][0].estimate, 3), found.shares["all"][0].missing, len(found.warnings)
     (0.667, 1, 3)

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import jackknife_interval
 from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import counted
+from toolkit.words import SCORE, counted
 
 MEAN_METHOD: Final = "Student t over bases"
 RATIO_METHOD: Final = "ratio of means over bases, jackknife of its logarithm"
@@ -82,19 +83,19 @@ def cost_column(runs: pd.DataFrame) -> str:
 
     Examples
     --------
-    >>> cost_column(pd.DataFrame({"composite": [3.0, 4.0], "aud_cost": [0.0, 0.0], "total_tokens": [90, 120]}))
+    >>> cost_column(pd.DataFrame({"composite_strict": [3.0, 4.0], "aud_cost": [0.0, 0.0], "total_tokens": [90, 120]}))
     'total_tokens'
     """
-    if not {"composite", "aud_cost", "total_tokens"} <= set(runs):
+    if not {SCORE, "aud_cost", "total_tokens"} <= set(runs):
         return "aud_cost"
-    known = runs.loc[runs["composite"].notna(), "aud_cost"].dropna()
+    known = runs.loc[runs[SCORE].notna(), "aud_cost"].dropna()
     return "total_tokens" if len(known) and (known == 0).all() else "aud_cost"
 
 
 @over_clusters
 def pareto(
     runs: pd.DataFrame,
-    score: str = "composite",
+    score: str = SCORE,
     cost: str = "aud_cost",
     *,
     resamples: int = RESAMPLES,
@@ -117,7 +118,7 @@ def pareto(
     Examples
     --------
     >>> rows = [(f"b{i}", m, "S", 3 + q + i % 2, c) for i in range(6) for m, q, c in [("x", 0, 0.1), ("y", -1, 0.2)]]
-    >>> runs = pd.DataFrame(rows, columns=["base", "model", "length_bin", "composite", "aud_cost"])
+    >>> runs = pd.DataFrame(rows, columns=["base", "model", "length_bin", "composite_strict", "aud_cost"])
     >>> [(p.model, p.on_front, p.probability) for p in pareto(runs).points]
     [('x', True, 1.0), ('y', False, 0.0)]
     """
@@ -163,7 +164,7 @@ def _numbers(
     empty = replace(about, method=MEAN_METHOD, n={"bases": len(q), **about.n})
     ratio = replace(empty, name=f"quality per {per} of {at}", unit=f"{unit} per {per}", method=RATIO_METHOD)
     return (
-        mean_interval(q).of(replace(empty, name=f"quality of {at}", unit=unit)),
+        mean_on_scale(replace(empty, name=f"quality of {at}", unit=unit), q, range(len(q))),
         mean_interval(c).of(replace(empty, name=f"{per} per run of {at}", unit=per)),
         _per_aud(ratio, q, c),
     )

@@ -21,7 +21,7 @@ from toolkit.stats.prompt_length.contrasts import (
     mean_over_bases,
 )
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import agreeing, counted
+from toolkit.words import SCORE, agreeing, counted
 
 ABOUT: Final = ("base", "situation", "length_bin", "model")
 
@@ -47,7 +47,7 @@ class FocusContrast(Result):
 
 
 @over_clusters
-def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite") -> FocusContrast:
+def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = SCORE) -> FocusContrast:
     r"""Compare judgements with focus sentences and without, within run and judge.
 
     A judge's repeats are averaged; the difference is taken within run and judge, so that a judge who failed on one
@@ -60,8 +60,8 @@ def focus_contrast(on: pd.DataFrame, off: pd.DataFrame, score: str = "composite"
     Examples
     --------
     >>> rows = [(f"r{b}{s}", f"b{b}", s, j) for b in range(4) for s in "SML" for j in ("primary", "secondary")]
-    >>> off = pd.DataFrame(rows, columns=["run_id", "base", "length_bin", "judge"]).assign(composite=3.0)
-    >>> on = off.assign(composite=[3.2 + 0.1 * (int(run[1]) % 3) for run in off["run_id"]])
+    >>> off = pd.DataFrame(rows, columns=["run_id", "base", "length_bin", "judge"]).assign(composite_strict=3.0)
+    >>> on = off.assign(composite_strict=[3.2 + 0.1 * (int(run[1]) % 3) for run in off["run_id"]])
     >>> found = focus_contrast(on, off)
     >>> round(found.difference.estimate, 3), found.difference.n["runs"]
     (0.275, 12)

@@ -23,7 +23,7 @@ from toolkit.stats.inference.run_table import (
 )
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, length_contrasts
 from toolkit.stats.result import Estimate, Result, rounded
-from toolkit.words import SCALE, agreeing, counted, scale
+from toolkit.words import SCALE, SCORE, agreeing, counted, scale
 
 CASES: Final = ("complete cases", "missing = worst", "missing = best", "lowest", "highest")
 PERMUTATIONS: Final = 9_999
@@ -91,7 +91,7 @@ class MissingData(Result):
 
 @over_clusters
 def missing_data(
-    runs: pd.DataFrame, judgements: pd.DataFrame | None = None, score: str = "composite", seed: int = 0
+    runs: pd.DataFrame, judgements: pd.DataFrame | None = None, score: str = SCORE, seed: int = 0
 ) -> MissingData:
     """Count what has no score, by model and length bin of the runs and by judge of the judgements.
 
@@ -100,7 +100,7 @@ def missing_data(
     Examples
     --------
     >>> runs = pd.DataFrame({"base": list("aabbcc"), "length_bin": list("SLSLSL"), "model": "m"})
-    >>> found = missing_data(runs.assign(composite=[1, None, 2, 3, 4, None]))
+    >>> found = missing_data(runs.assign(composite_strict=[1, None, 2, 3, 4, None]))
     >>> [(one.name, one.estimate) for one in found.shares["length_bin"]]
     [('missing, length_bin S', 0.0), ('missing, length_bin L', 0.6666666666666666)]
     """
@@ -134,7 +134,7 @@ def missing_data(
 
 
 @over_clusters
-def missing_bounds(runs: pd.DataFrame, score: str = "composite") -> MissingBounds:
+def missing_bounds(runs: pd.DataFrame, score: str = SCORE) -> MissingBounds:
     """Compare lengths with complete cases, with every missing score at the worst or best, and at the bounds.
 
     The bounds put the missing scores of one bin at one end of the scale and those of the other at the other end, which
@@ -150,8 +150,8 @@ def missing_bounds(runs: pd.DataFrame, score: str = "composite") -> MissingBound
     Examples
     --------
     >>> rows = [(f"b{i}", b, 3 + gain) for i in range(4) for b, gain in (("S", 0), ("M", 0.5), ("L", 1))]
-    >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "composite"])
-    >>> runs.loc[1, "composite"] = None
+    >>> runs = pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict"])
+    >>> runs.loc[1, "composite_strict"] = None
     >>> found = missing_bounds(runs)
     >>> [found.contrasts[case][0].estimate for case in ("lowest", "complete cases", "highest")]
     [-0.375, 0.5, 0.875]

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean
 from toolkit.stats.inference.multiplicity import with_holm
@@ -21,7 +22,7 @@ from toolkit.stats.inference.run_table import checked_runs, left_out_note, score
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.prompt_length.contrasts import exploratory
 from toolkit.stats.result import Estimate, Result, plain
-from toolkit.words import agreeing, counted
+from toolkit.words import SCORE, agreeing, counted
 
 RATE_METHOD: Final = (
     "wider of Wilson ends put together (Zou & Donner 2008) and t, clustered by base; p by sign flips"
@@ -57,7 +58,7 @@ class ModelComparison(Result):
 
 
 @over_clusters
-def compare_models(runs: pd.DataFrame, score: str = "composite", *, rate: bool = False) -> ModelComparison:
+def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False) -> ModelComparison:
     """Compare models on the prompts that both answered, with error bars clustered by base.
 
     Repeats of a prompt are averaged first. The difference of two models is taken prompt by prompt, which takes out
@@ -68,7 +69,7 @@ def compare_models(runs: pd.DataFrame, score: str = "composite", *, rate: bool =
     Examples
     --------
     >>> rows = [(f"b{i}", "S", m, s + i / 4) for i in range(5) for m, s in (("a", 3.5 + i % 2 / 2), ("b", 3.0))]
-    >>> found = compare_models(pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite"]))
+    >>> found = compare_models(pd.DataFrame(rows, columns=["base", "length_bin", "model", "composite_strict"]))
     >>> [(one.name, round(one.estimate, 2), round(one.low, 2)) for one in found.differences]
     [('a - b', 0.7, 0.36)]
     """
@@ -230,7 +231,12 @@ def _as_many(
 
 def _of_model(model: str, rows: pd.DataFrame, rate: bool, unit: str) -> Estimate:
     if not rate:
-        return replace(mean_error_bar(model, rows["score"], list(rows["base"]), unit=unit), p_value=None)
+        scored = rows.dropna(subset=["score"])
+        counts = {"answers": len(scored), "bases": scored["base"].nunique()}
+        empty = Estimate(model, None, method=CLUSTERED, unit=unit, n=counts, missing=len(rows) - len(scored))
+        if scored.empty:
+            return empty.not_estimable("there are no answers")
+        return mean_on_scale(empty, scored["score"], list(scored["base"]))
     known = rows.dropna(subset=["score"])
     hits, missing = [bool(score) for score in known["score"]], len(rows) - len(known)
     return share(model, hits, list(known["base"]), what="answers", missing=missing)

@@ -20,6 +20,7 @@ from toolkit.stats.generalizability.g_study import (
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.run_table import need_columns, numbers_of
 from toolkit.stats.result import Estimate, Result
+from toolkit.words import SCORE
 
 ANSWERS: Final = Design(
     ("base", "answer", "judge", "repeat"),
@@ -68,7 +69,7 @@ class StudyGeneralizability(Result):
 def study_generalizability(
     judgements: pd.DataFrame,
     *,
-    score: str = "composite",
+    score: str = SCORE,
     of: str = "answer",
     target: float = 0.90,
     run_aud: float | None = None,

@@ -18,7 +18,7 @@ from toolkit.stats.inference.multiplicity import false_discovery
 from toolkit.stats.inference.proportions import effective_cases, wilson
 from toolkit.stats.inference.run_table import need_columns
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import counted
+from toolkit.words import SCORE, counted
 
 METHOD: Final = "t over bases, clustered; one-sided test of Calderon, Reichart & Dror (2025)"
 FEWEST_BASES: Final = 10  # bases below which a t test of differences that are -1, 0 or 1 is not to be trusted
@@ -59,7 +59,7 @@ class AltTest(Result):
 def alternative_annotator_test(
     judged: pd.DataFrame,
     human: pd.DataFrame,
-    score: str = "composite",
+    score: str = SCORE,
     *,
     epsilon: float = 0.2,
     level: float = 0.05,
@@ -89,9 +89,9 @@ def alternative_annotator_test(
 
     Examples
     --------
-    >>> runs = pd.DataFrame({"run_id": range(40), "composite": [3.0, 4.0] * 20})
+    >>> runs = pd.DataFrame({"run_id": range(40), "composite_strict": [3.0, 4.0] * 20})
     >>> rows = [(i, i % 20, r, 3.0 + i % 2 + d) for i in range(40) for r, d in (("a", 0.5), ("b", -0.5), ("c", 0))]
-    >>> people = pd.DataFrame(rows, columns=["run_id", "base", "rater", "composite"])
+    >>> people = pd.DataFrame(rows, columns=["run_id", "base", "rater", "composite_strict"])
     >>> found = alternative_annotator_test(runs, people)
     >>> found.winning_rate.estimate, found.advantage.estimate, found.passed
     (1.0, 1.0, True)

@@ -19,7 +19,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.run_table import in_order, need_columns, score_unit, told_apart
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import counted
+from toolkit.words import SCORE, counted
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def calibrate(
     runs: pd.DataFrame,
     judgements: pd.DataFrame,
     human: pd.DataFrame,
-    score: str = "composite",
+    score: str = SCORE,
     *,
     width: float = 0.5,
 ) -> Calibration:
@@ -73,8 +73,8 @@ def calibrate(
     --------
     >>> scores = [3.0, 4.0, 2.5, 4.5, 3.5] * 6
     >>> runs = pd.DataFrame({"run_id": range(30), "base": range(30), "length_bin": "S", "model": "m"})
-    >>> runs = runs.assign(composite=scores)
-    >>> human = runs.iloc[:15].assign(rater="anna", composite=[s - 0.5 for s in scores[:15]])
+    >>> runs = runs.assign(composite_strict=scores)
+    >>> human = runs.iloc[:15].assign(rater="anna", composite_strict=[s - 0.5 for s in scores[:15]])
     >>> found = calibrate(runs, runs.assign(judge="primary"), human)
     >>> found.means["all"].calibrated.estimate
     3.0
@@ -153,7 +153,7 @@ def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estim
 
 @over_clusters
 def compare_with_people(
-    runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str = "composite"
+    runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str = SCORE
 ) -> tuple[Estimate, ...]:
     """Return what the ratings of people say of the judges, for each rater apart.
 
@@ -177,8 +177,8 @@ def compare_with_people(
 
     Examples
     --------
-    >>> runs = pd.DataFrame({"run_id": list("abcd"), "base": list("abcd"), "composite": [1.0, 2.0, 3.0, 4.5]})
-    >>> human = runs.assign(rater="anna", composite=[1.5, 2.5, 3.5, 5.0])
+    >>> runs = pd.DataFrame({"run_id": list("abcd"), "base": list("abcd"), "composite_strict": [1.0, 2.0, 3.0, 4.5]})
+    >>> human = runs.assign(rater="anna", composite_strict=[1.5, 2.5, 3.5, 5.0])
     >>> icc, difference = compare_with_people(runs, runs.assign(judge="primary").iloc[:0], human)
     >>> difference.name, difference.estimate
     ('ensemble less human:anna', -0.5)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
-from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.run_table import points
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import counted
@@ -180,8 +180,8 @@ def prediction_powered_mean(
     )
     return CalibratedMean(
         found,
-        clustered_mean(y, list(labels)).of(people),
-        clustered_mean(scores, list(every)).of(judges),
+        mean_on_scale(people, y, list(labels)),
+        mean_on_scale(judges, scores, list(every)),
         float(weight[0]),
         _correlation(y, f, scale),
         *sizes,

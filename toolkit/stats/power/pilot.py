@@ -17,7 +17,7 @@ from toolkit.stats.power.answer import PowerAnswer, check_size, unanswerable, wh
 from toolkit.stats.power.sample_size import bases_needed, detectable_effect
 from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result, plain
-from toolkit.words import agreeing, counted
+from toolkit.words import SCORE, agreeing, counted
 
 COSTS: Final = ("aud_cost", "judge_aud_cost")
 ALPHA: Final = 0.05
@@ -107,7 +107,7 @@ class PilotPower(Result):
 
 @over_clusters
 def pilot_power(
-    runs: pd.DataFrame, effect: float | None = None, *, score: str = "composite", repeats: int | None = None
+    runs: pd.DataFrame, effect: float | None = None, *, score: str = SCORE, repeats: int | None = None
 ) -> PilotPower:
     r"""Return what the paired contrasts of length bins can detect at this n, and what an effect needs and costs.
 
@@ -132,7 +132,7 @@ def pilot_power(
     --------
     >>> scores = {"S": [3.0, 2.5, 3.5, 3.0, 4.0, 2.0], "L": [3.5, 3.0, 3.5, 4.0, 4.5, 2.0]}
     >>> rows = [(f"b{i}", b, value) for b, values in scores.items() for i, value in enumerate(values)]
-    >>> found = pilot_power(pd.DataFrame(rows, columns=["base", "length_bin", "composite"]), effect=0.3)
+    >>> found = pilot_power(pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict"]), effect=0.3)
     >>> found.contrasts[0].name, round(found.contrasts[0].detectable.estimate, 2), found.contrasts[0].needed.whole
     ('L-S', 0.54, 15)
     """

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
 from toolkit.stats.inference.means import mean_interval
@@ -20,7 +21,7 @@ from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, points, score_unit
 from toolkit.stats.prompt_length.omnibus import RepeatedMeasures, friedman, repeated_measures
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import LENGTH_BINS, agreeing, counted
+from toolkit.words import LENGTH_BINS, SCORE, agreeing, counted
 
 CONTRASTS: Final = (("M", "S"), ("L", "M"), ("L", "S"))
 """Pairs of length bins: the second is taken from the first."""
@@ -72,7 +73,7 @@ class LengthComparison(Result):
 @over_clusters
 def compare_lengths(
     runs: pd.DataFrame,
-    score: str = "composite",
+    score: str = SCORE,
     *,
     omnibus: bool = False,
     margin: float | None = None,
@@ -94,7 +95,7 @@ def compare_lengths(
     --------
     >>> scores = {"S": [3.0, 2.5, 3.5], "M": [3.4, 3.1, 3.7], "L": [3.9, 3.0, 4.2]}
     >>> rows = [(f"b{i}", b, value) for b, values in scores.items() for i, value in enumerate(values)]
-    >>> comparison = compare_lengths(pd.DataFrame(rows, columns=["base", "length_bin", "composite"]))
+    >>> comparison = compare_lengths(pd.DataFrame(rows, columns=["base", "length_bin", "composite_strict"]))
     >>> [(one.name, round(one.estimate, 2)) for one in comparison.contrasts]
     [('M-S', 0.4), ('L-M', 0.3), ('L-S', 0.7)]
     """
@@ -103,7 +104,7 @@ def compare_lengths(
 
 @over_clusters
 def compare_lengths_by_model(
-    runs: pd.DataFrame, score: str = "composite", *, margin: float | None = None, primary: str | None = None
+    runs: pd.DataFrame, score: str = SCORE, *, margin: float | None = None, primary: str | None = None
 ) -> dict[str, LengthComparison]:
     """Return `compare_lengths` of each model by itself: exploratory, with Holm's correction within the model."""
     return {
@@ -132,7 +133,7 @@ def _compare(
         tests.append(replace(found, missing=one.missing))
     anova, ranks = _omnibus(cells, runs["base"].nunique()) if omnibus else (None, None)
     return LengthComparison(
-        tuple(_bin_mean(name, cells, runs, scale, unit) for name in LENGTH_BINS),
+        tuple(_bin_mean(name, cells, runs, unit) for name in LENGTH_BINS),
         _tested(contrasts, primary),
         sizes["d_z"],
         sizes["g_z"],
@@ -241,13 +242,15 @@ def _over_models(values: Cells) -> Cells:
     return mean_of_units(values.dropna())
 
 
-def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, scale: float, unit: str) -> Estimate:
+def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
     scores = runs.loc[runs["length_bin"] == name, "score"]
     values = _over_models(cells[name])
     counts = {"bases": len(values), "answers": int(scores.notna().sum())}
     missing = int(scores.isna().sum())
     empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
-    return mean_over_bases(empty, values, scale, tested=False)
+    if len(values) < 2:
+        return empty.not_estimable(f"{counted(len(values), 'bases')} with a score, and two are needed")
+    return mean_on_scale(empty, values.to_numpy(), range(len(values)))
 
 
 def _notes(runs: pd.DataFrame, cells: pd.DataFrame, score: str) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
-from toolkit.stats.inference.means import mean_interval
 from toolkit.stats.inference.run_table import at_length, checked_runs, in_order, score_unit
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import DIMENSIONS
@@ -55,8 +55,9 @@ class DimensionProfile(Result):
 def dimension_profile(runs: pd.DataFrame, dimensions: tuple[str, ...] = DIMENSIONS) -> DimensionProfile:
     """Return the mean of each dimension, of each model at each prompt length.
 
-    Repeats are averaged within a base first, so that each base counts once, and the interval is Student's t over
-    bases. There is no correction for the number of means: the intervals describe, they test nothing.
+    Repeats are averaged within a base first, so that each base counts once, and the interval is that of a mean on the
+    scale over bases (`bounded_mean`). There is no correction for the number of means: the intervals describe, they
+    test nothing.
 
     Examples
     --------
@@ -82,4 +83,4 @@ def _mean(name: str, unit: str, rows: pd.DataFrame) -> Estimate:
     empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if bases.empty:
         return empty.not_estimable("no answer has a score")
-    return mean_interval(bases.to_numpy()).of(empty)
+    return mean_on_scale(empty, bases.to_numpy(), range(len(bases)))

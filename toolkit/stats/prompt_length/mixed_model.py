@@ -17,7 +17,7 @@ from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import holm
 from toolkit.stats.inference.run_table import checked_runs, left_out_note
 from toolkit.stats.result import ROUNDING, Result
-from toolkit.words import counted
+from toolkit.words import SCORE, counted
 
 METHOD: Final = "REML, Wald F with containment degrees of freedom"
 FACTORS: Final = ("length", "scenario", "model")
@@ -84,7 +84,7 @@ class MixedModel(Result):
 
 
 @over_clusters
-def mixed_model(runs: pd.DataFrame, score: str = "composite") -> MixedModel:
+def mixed_model(runs: pd.DataFrame, score: str = SCORE) -> MixedModel:
     r"""Fit score ~ length x scenario x model with bases as random blocks and test every term.
 
     Repeats are averaged first. Fixed: all main effects and interactions of the factors with two levels or more, coded
@@ -110,7 +110,7 @@ def mixed_model(runs: pd.DataFrame, score: str = "composite") -> MixedModel:
     >>> rng = np.random.default_rng(3)
     >>> rows = [(f"b{b}", "SC"[b % 2], m, s) for b in range(8) for m in "xy" for s in "SML"]
     >>> runs = pd.DataFrame(rows, columns=["base", "scenario", "model", "length_bin"])
-    >>> runs["composite"] = 3 + (runs["length_bin"] == "L") + rng.normal(0, 0.3, len(runs))
+    >>> runs["composite_strict"] = 3 + (runs["length_bin"] == "L") + rng.normal(0, 0.3, len(runs))
     >>> found = mixed_model(runs)
     >>> [(term.term, term.df1, term.df2) for term in found.terms][:3]
     [('length', 2, 12), ('scenario', 1, 6), ('model', 1, 6)]

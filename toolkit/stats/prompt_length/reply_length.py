@@ -15,6 +15,7 @@ from toolkit.stats.inference.multiplicity import with_holm
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
 from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, Result
+from toolkit.words import SCORE
 
 TOKENS: Final = 100.0  # the slope is per so many tokens of the reply
 
@@ -44,7 +45,7 @@ class LengthBias(Result):
 
 
 @over_clusters
-def length_bias(runs: pd.DataFrame, score: str = "composite", length: str = "output_tokens") -> LengthBias:
+def length_bias(runs: pd.DataFrame, score: str = SCORE, length: str = "output_tokens") -> LengthBias:
     r"""Return the slope of score on reply length, and total and direct effect of the prompt's length.
 
     Total: :math:`y = \alpha_{base} + \gamma_{model \times bin} + e`; direct: the same plus
@@ -64,7 +65,7 @@ def length_bias(runs: pd.DataFrame, score: str = "composite", length: str = "out
     >>> rng = np.random.default_rng(1)
     >>> rows = [(b, m, s, rng.integers(200, 900)) for b in range(8) for m in "xy" for s in "SML"]
     >>> runs = pd.DataFrame(rows, columns=["base", "model", "length_bin", "output_tokens"])
-    >>> runs["composite"] = 3 + 0.001 * runs["output_tokens"] + rng.normal(0, 0.1, len(runs))
+    >>> runs["composite_strict"] = 3 + 0.001 * runs["output_tokens"] + rng.normal(0, 0.1, len(runs))
     >>> found = length_bias(runs)
     >>> round(found.slope.estimate, 2), found.slope.unit
     (0.09, 'score points (0-5) per 100 tokens')
