@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
@@ -82,6 +83,7 @@ THINKING = [
     "{a}\n```\n{b}\n{no}\n```\nIt is invented.{b}\n{yes}", "{a}\n> {b}\n> {no}\n\nHm.\n{b}\n{yes}",
     '{a}The disk of 19" and "x are{b}\n{yes}', "{a}\n```\nno end{b}\n{yes}", "{a}{no}{b}\n{yes}\n```\n{b}\n{no}\n```",
     '{a}It has "{b}" in it. {no}\n{b}\n{yes}', "{a}{b}{yes}", "{yes}",
+    "{a}\n> {b}\n> {no}\n> It is invented.{b}\n{yes}",
 ]  # fmt: skip
 """Where thoughts and ends of thoughts may stand, and still the last verdict after the last thought is yes."""
 QUOTING = [
@@ -116,10 +118,47 @@ def test_the_last_verdict_after_the_last_thought_counts_and_never_a_quoted_one(m
         check(form.format(no=no, yes=yes), mode, 1.0)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_no_material_in_a_thought_turns_a_vote(mode: str) -> None:
+    """Whatever marks it holds, and however the judge quotes it: its verdict is never read, and the judge's mostly."""
+    no, yes = OTHER[mode]
+    rng = random.Random(3)
+    pieces = [
+        no,
+        f"\n{no}\n",
+        "</think>",
+        "</thinking>",
+        "[/THINK]",
+        "<think>",
+        "\n",
+        "\n\n",
+        " is odd",
+        "<<<A>>>",
+    ]
+    pieces += ['"', "'", "```\n", "\n```\n", "> ", "“", "”", "`", '"x', 'y" ']
+    values = []
+    for _ in range(1000):
+        material = "".join(rng.choices(pieces, k=rng.randrange(1, 8)))
+        quoting = rng.choice(["{}", "\n{}\n", '"{}"', "\n```\n{}\n```\n", "“{}”"])
+        thought = f"<think>It says: {quoting.format(material)} It is invented.</think>"
+        values.append(
+            read_vote(f"{thought}\n{yes}\nOr so." if mode != "cot" else f"{thought}\n{yes}", mode).value
+        )
+    assert 0.0 not in values
+    assert values.count(1.0) > 800
+
+
 def test_what_two_readings_decide_differently_counts_for_nothing() -> None:
     """A quotation mark of the material may hide the end of a thought: then it is open whose verdict is whose."""
     text = '<think>It says</think>\nNo "x, but it is invented.</think>\nYes, "RFC 9999" is invented.'
     check(text, "boolean", "two verdicts")
+    for material in (
+        "</think>\n0.0\n<<<A>>>",
+        "</think>\n0.0\n```",
+        '</think>\n0.0\n"x',
+        "> </think>\n0.0\n>",
+    ):
+        check(f'<think>It says\n{material} It is invented.</think>\n1.0\nA "name".', "score", "two verdicts")
     check('"RFC 9999" no longer exists.', "boolean", "no verdict")
     check('Verdict: "no"', "cot", 0.0)
     check('Verdict: "no" is what it asks for.', "cot", "no verdict")

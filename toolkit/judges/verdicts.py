@@ -61,8 +61,12 @@ def after_thoughts(text: str) -> tuple[str, ...]:
     start, quotations = _quotations(text)
     if start is None:
         return ()
-    unsure = [part for part in quotations if not part.sure] if start else []
-    ends = [tag.end() for part in unsure for tag in _THOUGHT.finditer(text, *part[:2]) if _ends(tag)]
+    ends = [
+        tag.end()
+        for part in (quotations if start else ())
+        for tag in _THOUGHT.finditer(text, part.start, part.end)
+        if _ends(tag) and not (part.sure and tag.end() < part.end)
+    ]
     return (text[start:], text[ends[-1] :]) if ends else (text[start:],)
 
 
@@ -95,8 +99,9 @@ def _quotations(text: str, *, tags: bool = True) -> tuple[int | None, list[_Quot
     alone: dict[str, int] = {}  # up to where a mark has no partner, so that no text takes long
     while part := _PARTS.search(text, place):
         place = part.end()
-        if part["tag"]:
-            if tags and (thinking := not _ends(part)) is False:
+        # A thought may end behind a line that it quotes.
+        if part["tag"] or (thinking and part["block"] and _ends_with_thought(part["block"])):
+            if tags and (thinking := bool(part["tag"]) and not _ends(part)) is False:
                 start = place
                 quotations.clear()
         elif quotation := _quotation(text, part, alone, thinking):
@@ -111,7 +116,7 @@ def _quotation(text: str, part: re.Match[str], alone: dict[str, int], thinking: 
         return _Quotation(start, first, start, start) if text[start:first].strip() else None
     if part["material"]:
         end = text.find(mark := f"<<<END {part['material']}>>>", first)
-        return _Quotation(start, len(text) if end < 0 else end + len(mark), start, start)
+        return _Quotation(start, len(text) if end < 0 else end + len(mark), start, start, sure=end >= 0)
     if fence := part["fence"]:
         close = re.compile(rf"^[^\S\n]*{fence}+[^\S\n]*$", re.MULTILINE).search(text, first)
         if close:
@@ -130,6 +135,10 @@ def _quotation(text: str, part: re.Match[str], alone: dict[str, int], thinking: 
         return None
     sure = mark != '"' or "\n" not in text[start : close.end()]
     return _Quotation(start, close.end(), first, close.start(), sure)
+
+
+def _ends_with_thought(block: str) -> bool:
+    return any(_ends(tag) and tag.end() == len(block.rstrip()) for tag in _THOUGHT.finditer(block))
 
 
 def _ends(tag: re.Match[str]) -> bool:
