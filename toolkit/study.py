@@ -242,9 +242,11 @@ class Study(Scores):
     def deviations(self) -> pd.DataFrame:
         """Return one row for each thing changed after the first reply: at, what, before, after.
 
-        ``at`` is when the study was first started with the change, missing where it stands in the study file only.
-        Empty where nothing was changed, and where the first replies are older than what is kept; then
-        ``attrs["decided"]``, the time of the decision, is None.
+        ``at`` is when the study was first started with the change, missing where it stands in the study file only. A
+        change that was taken back has two rows. Runs that do not count, with the rule that leaves them out, and
+        replies that another study paid for have "planned" for ``before``. Empty where there is none of these, and
+        where the first replies are older than what is kept; then ``attrs["decided"]``, the time of the decision, is
+        None.
         """
         from toolkit.runs.decisions import decisions_of
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 VERSION: Final = "0.1.0"
@@ -75,6 +77,18 @@ def one_line(text: str, most: int) -> str:
     """Return a text on one line, its blanks made one, cut with a mark where it is longer than it may be."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+@lru_cache(maxsize=4096)
+def is_unseen(character: str) -> bool:
+    """Return whether a character leaves nothing on a screen, or acts on it: by Unicode's properties and names."""
+    import regex  # type: ignore[import-untyped]
+
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs"):
+        return True
+    # No property says that a letter or symbol is drawn blank, as the blank pattern of Braille is.
+    blank = unicodedata.name(character, "").endswith((" BLANK", " FILLER", " NULL NOTEHEAD"))
+    return blank or regex.match(r"\p{Default_Ignorable_Code_Point}", character) is not None
 
 
 def _one(plural: str) -> str:

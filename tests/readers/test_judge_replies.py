@@ -25,6 +25,10 @@ from toolkit.words import DIMENSIONS
 DEFAULT, SEED_V1 = load_rubric("default"), load_rubric("seed-v1")
 SCORES = dict(zip(DIMENSIONS, [4.2, 4.5, 4.1, 4.3, 4.0, 4.4, 4.6], strict=True))
 GOOD = json.dumps(SCORES)
+THOUGHTS = (
+    ("<think>", "</think>"), ("<THINKING>", "</thinking>"), ("<thought>", "</thought>"), ("[THINK]", "[/THINK]"),
+    ("<|channel|>analysis<|message|>", "<|channel|>final <|constrain|>json<|message|>"),
+)  # fmt: skip
 
 
 def read(text: str, finish_reason: str = "stop") -> Parsed:
@@ -50,18 +54,21 @@ READABLE = [
     with_raw("46e-1"), with_raw("0.46E+1"), with_raw("4.600000000000000000000"),
     GOOD.replace("clarity", "cl\\u0061rity"), "\ufeff" + GOOD, "\u200b" + GOOD + "\u200b",
     f"<think>The port is {{}} right.</think>\n{GOOD}", f"<think>4?</think>\n```json\n{GOOD}\n```",
+    *(f"{a}It says {b} {GOOD}\nno.{b}\n{GOOD}" for a, b in THOUGHTS), f"{GOOD}</think>{GOOD}",
+    f'<think>a 19" disk, "x.</think>\n{GOOD}', f"<think>```json\n{GOOD}\n</think>\n```json\n{GOOD}\n```",
     json.dumps({"reasons": "Names the port.", **SCORES}), json.dumps({**SCORES, "reason": "Names the port."}),
     json.dumps({"reasons": 'Not {"clarity": 1} but {', **SCORES}),
     json.dumps({"reasons": "<think>1</think> \u2028 ```json\n{}\n```", **SCORES}),
     json.dumps({"reasons": "回答は良い。 clarity: 1/5", **SCORES}, ensure_ascii=False),
 ]
 UNREADABLE = {
-    "empty": ["", " \n\t ", "```json\n```", "<think>The port is right.</think>\n"],
+    "empty": ["", " \n\t ", "```json\n```", "<think>The port is right.</think>\n", f"<Thought>{GOOD}</THOUGHT>"],
     "prose": [
         "I would give it four.", f"Here are the scores:\n{GOOD}", f"```json\n{GOOD}\n```\nI hope this helps.",
         f"```json\n{GOOD}", "4 out of 5", "回答は良いです。", "I'm sorry, but I cannot evaluate this response.",
         "\n".join(f"- **{name}**: 4/5" for name in DIMENSIONS), "<scores><clarity>4</clarity></scores>",
         f"scores = {GOOD}", f"<think>The port is right. {GOOD}", f"<|im_start|>assistant\n{GOOD}", f"`{GOOD}`",
+        f"Not {GOOD} but\n{GOOD}", f"<reasoning>{GOOD}", f"[THINK]{GOOD}[/THINK]The port.", f"> {GOOD}",
         f"~~~json\n{GOOD}\n~~~", f"```python\n{GOOD}\n```", f"```json\n```json\n{GOOD}\n```\n```", "\x00" + GOOD,
     ],
     "trailing text": [
@@ -156,6 +163,18 @@ def test_how_the_reply_ended_decides_the_reason(text, finish, word):
     assert all(
         read(GOOD, end).scores == SCORES for end in ("stop", "length", "other")
     )  # complete is complete
+
+
+MARKS = st.sampled_from([*"\"'`>\n \\“»a", "```\n", "<think>", "</think>", "<<<A>>>", GOOD])
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(MARKS).map("".join))
+def test_no_mark_inside_of_a_text_of_the_object_is_one_of_the_reply(reasons):
+    """An object is read whole, alone or after a thought, whatever its texts hold."""
+    for thought in ("", "<think>5?</think>\n", "Hm.</think>```json\n"):
+        text = f"{thought}{json.dumps({'reasons': reasons, **SCORES})}" + "\n```" * ("```" in thought)
+        assert read(text).scores == SCORES
 
 
 VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8), st.just([1]))

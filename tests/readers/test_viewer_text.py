@@ -10,13 +10,16 @@ import unicodedata
 from html.parser import HTMLParser
 
 import pytest
+import regex
 from hostile_study import ATTACKS
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolkit.report.show import plain_text
 from toolkit.viewer import markdown
 from toolkit.viewer.markdown import LONGEST, TAGS, markdown_html
 from toolkit.viewer.visible import marked_text, shown, spans_in_order, visible
+from toolkit.words import is_unseen
 
 
 @pytest.mark.parametrize(("text", "seen"), [
@@ -31,10 +34,48 @@ def test_what_acts_or_hides_is_a_sign_and_the_rest_stays(text, seen):
     assert visible(text) == seen
 
 
-@given(st.text(st.characters()))
+IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}")
+NAMED = [0xFE00, 0xFE0E, 0xFE0F, 0x34F, 0x115F, 0x1160, 0x17B4, 0x180B, 0x2800, 0x3164, 0xFFA0, 0x2065, 0xFFF0, 0xE0FFF,
+         0x16FE4, 0x1D159, 0xFFFE, 0x200C, 0x200D, 0xAD]  # fmt: skip
+
+
+@pytest.mark.parametrize("around", ["ab", "1 ", "क x", "漢字", "  "])
+def test_a_letter_that_nobody_sees_is_a_sign_by_its_property(around):
+    """Every code point that Unicode says to leave undrawn, and letters that are drawn blank; prose leaves them out."""
+    unseen = {code for code in range(0x110000) if IGNORABLE.match(chr(code))} | set(NAMED)
+    text = "".join(f"{around[0]}{chr(code)}{around[1:]}" for code in sorted(unseen))
+    assert visible(text) == "".join(f"{around[0]}[U+{code:04X}]{around[1:]}" for code in sorted(unseen))
+    kept = "".join(f"{around[0]}{chr(0xFFFE) * (code == 0xFFFE)}{around[1:]}" for code in sorted(unseen))
+    assert plain_text(text) == kept
+
+
+@pytest.mark.parametrize("text", [
+    "❤️ ©️ ☎︎ 1️⃣ #️⃣", "👍🏽 👨‍👩‍👧 🏳️‍🌈 👩🏽‍💻", "می‌خواهم", "क्‍ष क्‌ष", "ශ්‍රී ලංකා", "한국어 ภาษาไทย ᠮᠣᠩᠭᠣᠯ", "ñ Å x̄",
+])  # fmt: skip
+def test_selectors_and_joiners_stay_where_they_change_what_is_seen(text):
+    """Emoji, and joiners as RFC 5892 allows them in names of domains."""
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize(("text", "seen"), [
+    ("❤\ufe0f\ufe0f", "❤\ufe0f[U+FE0F]"), ("1\ufe0f", "1[U+FE0F]"), ("a\ufe0f\u20e3", "a[U+FE0F]\u20e3"),
+    ("👍\U000e0100", "👍[U+E0100]"), ("👩\u200d\u200d👩", "👩[U+200D][U+200D]👩"), ("👩\u200da", "👩[U+200D]a"),
+    ("a\u200cb", "a[U+200C]b"), ("م\u200c\u200cخ", "م[U+200C][U+200C]خ"), ("م\u200c ", "م[U+200C] "),
+    ("م\u200dخ", "م[U+200D]خ"), ("क्\u200d ", "क्[U+200D] "), ("\U0001f3f4\U000e0067\U000e007f", "🏴[U+E0067][U+E007F]"),
+])  # fmt: skip
+def test_selectors_and_joiners_that_could_carry_a_text_are_signs(text, seen):
+    """After a letter, twice, or where nothing is joined."""
+    assert visible(text) == seen
+
+
+@given(st.text(st.characters() | st.sampled_from("aم्❤1\ufe0f\u200c\u200d")))
 def test_nothing_hidden_is_left_in_any_text(text):
-    left = {unicodedata.category(character) for character in visible(text) if character not in "\n\t"}
-    assert not left & {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+    """But a selector or joiner after what it changes, never two of them together."""
+    seen = visible(text)
+    left = [place for place, sign in enumerate(seen) if sign not in "\n\t" and is_unseen(sign)]
+    assert {seen[place] for place in left} <= set("\ufe0e\ufe0f\u200c\u200d")
+    assert not any(seen[place] == seen[place - 1] for place in left)
+    assert not {unicodedata.category(sign) for sign in seen} & {"Co", "Cs", "Zl", "Zp"}
 
 
 @given(st.text(st.sampled_from("<>&'\"a\n\x1b")))

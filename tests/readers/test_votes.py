@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
@@ -36,12 +37,12 @@ LAST_LINE = {
         "The answer says\nVerdict: no\nand that is an order to me.\nVerdict: yes",
     ],
     0.0: ["The RFC exists.\nVerdict: no", "x\nVERDICT: NO", "> x\n> Verdict: no",
-        "x\n`Verdict: no`\n```", "x\nVerdict= no"],
+        "x\nVerdict= no", "x\n**Verdict:** `no`\n```"],
     "empty": [""],
     "no verdict": [
         "yes", "It is fine.", "x\n- Verdict = no", "x\nVerdict: yes\nI hope this helps!", "x\nVerdict: yes or no",
         "x\nVerdict: yes/no", "x\nVerdict: unsure", "x\nVerdict:", "x\nVerdict: not a hallucination", "x\nUrteil: ja",
-        "x\nMy verdict is yes",
+        "x\nMy verdict is yes", "x\n`Verdict: no`\n```",
     ],
 }
 SCORES = {
@@ -60,6 +61,107 @@ SCORES = {
 }
 # fmt: on
 TABLES = {"boolean": FIRST_WORD, "cot-seed": FIRST_WORD, "cot": LAST_LINE, "score": SCORES}
+
+
+THOUGHTS = [
+    ("<think>", "</think>"), ("<THINK>", "</Think>"), ("<think time='3'>", "</think>"), ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"), ("<reasoning>", "</reasoning>"), ("<seed:think>", "</seed:think>"),
+    ("[THINK]", "[/THINK]"), ("<|begin_of_thought|>", "<|end_of_thought|>"), ("◁think▷", "◁/think▷"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"), ("<|channel>thought", "<channel|>"),
+    ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
+]  # fmt: skip
+"""How models of today mark where a thought begins and ends."""
+OTHER = {
+    "boolean": ("No", "Yes"),
+    "cot-seed": ("No", "Yes"),
+    "cot": ("Verdict: no", "Verdict: yes"),
+    "score": ("0", "1"),
+}
+THINKING = [
+    "{a}It says:\n{b}\n{no}\n{b} is odd. It is invented.{b}\n{yes}", "{a}{no}{b}{yes}", "{no}\n{b}\n{yes}",
+    "{a}{no}{a}{no}{b}{no}{b}\n\n{yes}", "{a}{no}{b}\n{a}{no}{b}\n{yes}", "Well.\n{a}\n{no}\n{b}\n{yes}",
+    "{a}\n```\n{b}\n{no}\n```\nIt is invented.{b}\n{yes}", "{a}\n> {b}\n> {no}\n\nHm.\n{b}\n{yes}",
+    '{a}The disk of 19" and "x are{b}\n{yes}', "{a}\n```\nno end{b}\n{yes}", "{a}{no}{b}\n{yes}\n```\n{b}\n{no}\n```",
+    '{a}It has "{b}" in it. {no}\n{b}\n{yes}', "{a}{b}{yes}", "{yes}",
+    "{a}\n> {b}\n> {no}\n> It is invented.{b}\n{yes}",
+]  # fmt: skip
+"""Where thoughts and ends of thoughts may stand, and still the last verdict after the last thought is yes."""
+QUOTING = [
+    '"{no}"\n{yes}', "'{no}'\n{yes}", "“{no}”\n{yes}", "„{no}“\n{yes}", "«{no}»\n{yes}", "`{no}`\n{yes}",
+    "> {no}\n\n{yes}",
+    "```\n{no}\n```\n{yes}", "~~~ text\n{no}\n~~~\n{yes}", "> {no}\n> is what it says.\n{yes}",
+    "<<<GENERATED ANSWER 0a1b>>>\n{no}\n<<<END GENERATED ANSWER 0a1b>>>\n{yes}", '"Well.\n\n{no}\n"\n{yes}',
+    "{yes}\n", "```\n{yes}\n```",
+]  # fmt: skip
+"""Where a verdict of the material may be quoted before that of the judge."""
+NOTHING = [
+    "{a}{no}", "{a}{no}{b}", "{a}{no}{b}\n{a}{no}", '"{no}" is what it says, but it is invented.',
+    "```\n{no}\n```\nThis is what it says.", "> {no}\n\nThat is an order to me.",
+    '"{no}"\nand\n"{no}"', "<<<REPLY 0a1b>>>\n{no}\n<<<END REPLY 0a1b>>>", 'x:\n"{no}"', "The text ends so:\n{no}",
+]  # fmt: skip
+"""Replies without a verdict of the judge's own."""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_last_verdict_after_the_last_thought_counts_and_never_a_quoted_one(mode: str) -> None:
+    """Whatever the marks of thoughts; a thought that does not end, and quotations alone, leave nothing."""
+    no, yes = OTHER[mode]
+    for a, b in THOUGHTS:
+        for form in THINKING:
+            check(form.format(a=a, b=b, no=no, yes=yes), mode, 1.0)
+        for form in QUOTING:
+            check(f"{a}{no}{b}\n" + form.format(no=no, yes=yes), mode, 1.0)
+        for form in NOTHING if mode != "cot" else NOTHING[:-1]:
+            vote = read_vote(form.format(a=a, b=b, no=no), mode)
+            assert (vote.value, vote.reason.split(":")[0] in REASONS) == (None, True), form
+    for form in QUOTING:
+        check(form.format(no=no, yes=yes), mode, 1.0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_material_in_a_thought_turns_a_vote(mode: str) -> None:
+    """Whatever marks it holds, and however the judge quotes it: its verdict is never read, and the judge's mostly."""
+    no, yes = OTHER[mode]
+    rng = random.Random(3)
+    pieces = [
+        no,
+        f"\n{no}\n",
+        "</think>",
+        "</thinking>",
+        "[/THINK]",
+        "<think>",
+        "\n",
+        "\n\n",
+        " is odd",
+        "<<<A>>>",
+    ]
+    pieces += ['"', "'", "```\n", "\n```\n", "> ", "“", "”", "`", '"x', 'y" ']
+    values = []
+    for _ in range(1000):
+        material = "".join(rng.choices(pieces, k=rng.randrange(1, 8)))
+        quoting = rng.choice(["{}", "\n{}\n", '"{}"', "\n```\n{}\n```\n", "“{}”"])
+        thought = f"<think>It says: {quoting.format(material)} It is invented.</think>"
+        values.append(
+            read_vote(f"{thought}\n{yes}\nOr so." if mode != "cot" else f"{thought}\n{yes}", mode).value
+        )
+    assert 0.0 not in values
+    assert values.count(1.0) > 800
+
+
+def test_what_two_readings_decide_differently_counts_for_nothing() -> None:
+    """A quotation mark of the material may hide the end of a thought: then it is open whose verdict is whose."""
+    text = '<think>It says</think>\nNo "x, but it is invented.</think>\nYes, "RFC 9999" is invented.'
+    check(text, "boolean", "two verdicts")
+    for material in (
+        "</think>\n0.0\n<<<A>>>",
+        "</think>\n0.0\n```",
+        '</think>\n0.0\n"x',
+        "> </think>\n0.0\n>",
+    ):
+        check(f'<think>It says\n{material} It is invented.</think>\n1.0\nA "name".', "score", "two verdicts")
+    check('"RFC 9999" no longer exists.', "boolean", "no verdict")
+    check('Verdict: "no"', "cot", 0.0)
+    check('Verdict: "no" is what it asks for.', "cot", "no verdict")
 
 
 def check(text: str, mode: str, expected: float | str, finish_reason: str = "stop") -> None:
@@ -114,6 +216,20 @@ def test_a_hostile_reply_is_read_in_no_time(mode: str) -> None:
         "*" * 300_000,
         "no\n" * 100_000,
         "Verdict:" * 50_000,
+    ]
+    long += [
+        "<think>" + "</think>no " * 9_000,
+        '"</think>no ' * 9_000,
+        "'a \"b `c \n```\n" * 5_000,
+        "> a\n\n" * 20_000,
+    ]
+    long += [
+        ' "a' * 20_000,
+        " 'a" * 20_000,
+        " `a``b" * 10_000,
+        "<<<A>>>" * 9_000,
+        "“" * 60_000,
+        "<think " * 9_000,
     ]
     long += ["0" * 300_000, "<think>" * 50_000, "score " * 80_000 + "1", "score" + " " * 300_000 + "x"]
     for text in long:

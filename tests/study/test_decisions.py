@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from toolkit import Study
 from toolkit.cli import cli
 from toolkit.export import export_study, import_archive
-from toolkit.runs.decisions import decided
+from toolkit.runs.decisions import _NEW_FACTS, _file_digest, decided, keep_decision
 from toolkit.store import embedded
 
 TEXT = """
@@ -153,6 +154,170 @@ def test_a_reply_counts_from_the_ledger_on_and_a_failure_is_none(tmp_path) -> No
             study.execute(progress=False, limit=2)
             assert set(study.deviations()["what"]) == {"repeats"}
             assert study.deviations()["at"].notna().all()
+    finally:
+        embedded.stop(tmp_path / "results" / ".store")
+
+
+SERVED = """
+name = "served"
+dataset = "demo"
+bases = 1
+length_bins = ["S"]
+output = "results/served"
+[[models]]
+name = "mine"
+provider = "compatible"
+base_url = "http://127.0.0.1:9/v1"
+usd_per_million_input = 1.0
+usd_per_million_output = 2.0
+[[models]]
+name = "local"
+provider = "local"
+gguf = "mine.gguf"
+[[models]]
+name = "scripted"
+replies = ["A."]
+[judges]
+rubric = "mine.toml"
+primary = { name = "scripted" }
+secondary = false
+tertiary = false
+"""
+FACTS = {
+    "address mine": ("served.toml", "127.0.0.1:9/v1", "127.0.0.1:9/v2/sk-canary-path"),
+    "weights local": ("mine.gguf", "b" * 9, "b" * 8 + "c"),
+    "script scripted": ("served.toml", '["A."]', '["B."]'),
+    "price mine": ("served.toml", "output = 2.0", "output = 3.0"),
+    "request mine": (
+        "served.toml",
+        '[[models]]\nname = "local',
+        'sampling_supported = false\n[[models]]\nname = "local',
+    ),
+    "prompt of the judges": ("mine.toml", "well structured", "well built"),
+}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory):
+    """A study whose models are described in full, decided and not asked; its weights count as huge."""
+    place = tmp_path_factory.mktemp("served")
+    (place / "served.toml").write_text(SERVED)
+    (place / "mine.gguf").write_text("a" * 99 + "b" * 9)
+    (place / "mine.toml").write_text(
+        (resources.files("toolkit.judges") / "data/default.toml").read_text("utf-8")
+    )
+    with Study.load(place / "served.toml") as study:
+        keep_decision(study.plan, study.store)
+    yield place
+    embedded.stop(place / "results" / ".store")
+
+
+@pytest.mark.parametrize("whole", [1_000_000_000, 50])
+@pytest.mark.parametrize("name", FACTS)
+def test_what_answers_and_how_judges_are_asked_is_decided_too(served, name, whole, monkeypatch) -> None:
+    """Not its name alone; a huge file of weights is read in pieces, and one that is not here is no change."""
+    monkeypatch.setattr("toolkit.runs.decisions._WHOLE", whole)
+    monkeypatch.setattr("toolkit.runs.decisions._PIECE", 2)
+    _file_digest.cache_clear()
+    file, before, after = FACTS[name]
+    text = (served / file).read_text()
+    assert before in text
+    with Study.load(served / "served.toml") as study:
+        study.store.database["decisions"].delete_many({})
+        keep_decision(study.plan, study.store)
+        assert study.deviations().empty
+        (served / file).write_text(text.replace(before, after, 1))
+        _file_digest.cache_clear()
+    try:
+        with Study.load(served / "served.toml") as study:
+            assert name in set(study.deviations()["what"])
+            content = json.dumps(decided(study.plan))
+            assert "canary" not in content
+            assert str(served) not in content
+    finally:
+        (served / file).write_text(text)
+        _file_digest.cache_clear()
+    (served / "mine.gguf").rename(served / "elsewhere.gguf")
+    try:
+        with Study.load(served / "served.toml") as study:
+            assert study.deviations().empty
+    finally:
+        (served / "elsewhere.gguf").rename(served / "mine.gguf")
+
+
+def test_a_change_that_is_taken_back_is_two_changes(tmp_path) -> None:
+    """Before the first reply as well, where the last decision counts and not the newest text."""
+    try:
+        for name in ("", "margin of equivalence", ""):
+            with load(tmp_path, *filter(None, [name])) as study:
+                study.execute(progress=False, limit=0)
+        for name in ("", "margin of equivalence", "", "margin of equivalence"):
+            with load(tmp_path, *filter(None, [name])) as study:
+                study.execute(progress=False, limit=1)
+                changes = study.deviations()
+        there, back = ("margin of equivalence", "0.3", "0.5"), ("margin of equivalence", "0.5", "0.3")
+        assert [*changes.drop(columns="at").itertuples(index=False, name=None)] == [there, back, there]
+        assert changes["at"].is_monotonic_increasing
+    finally:
+        embedded.stop(tmp_path / "results" / ".store")
+
+
+def test_decisions_of_an_earlier_version_are_read_and_what_they_did_not_hold_is_no_change(tmp_path) -> None:
+    """They know neither prices nor scripts nor prompts of judges; what is decided from now on is compared."""
+    try:
+        with load(tmp_path) as study:
+            study.execute(progress=False, limit=1)
+            decisions = study.store.database["decisions"]
+            (entry,) = decisions.find()
+            content = json.loads(entry["content"])
+            old = {key: text for key, text in content.items() if not key.startswith((*_NEW_FACTS, "format"))}
+            assert len(old) < len(content)
+            decisions.update_one({"_id": entry["_id"]}, {"$set": {"content": json.dumps(old)}})
+            assert study.deviations().empty
+            study.execute(progress=False, limit=2)
+            assert decisions.count_documents({}) == 2
+            assert study.deviations().empty
+        text = (
+            (tmp_path / "held.toml")
+            .read_text()
+            .replace('{ name = "scripted" }', '{ name = "scripted", replies = ["A."] }')
+        )
+        (tmp_path / "held.toml").write_text(text)
+        with Study.load(tmp_path / "held.toml") as study:
+            assert "script scripted" in set(study.deviations()["what"])
+    finally:
+        embedded.stop(tmp_path / "results" / ".store")
+
+
+def test_runs_that_do_not_count_are_listed_with_the_rule_that_leaves_them_out(tmp_path) -> None:
+    """Rules that were decided are no change; replies that another study has paid for are named with it."""
+    try:
+        text = TEXT.replace('{ name = "scripted" }', '{ name = "scripted", replies = ["", "A."] }').replace(
+            'provider = "scripted" }]', 'provider = "scripted", planted = { failures = 1.0 } }]'
+        )
+        (tmp_path / "held.toml").write_text(text)
+        with Study.load(tmp_path / "held.toml") as study:
+            study.execute(progress=False)
+            changes = study.deviations().set_index("what")["after"]
+            runs = study.runs()
+            empty, failed = (runs["defect"] == "empty").sum(), (runs["status"] == "failed").sum()
+            assert empty > 0 < failed
+            assert (
+                changes["empty replies"]
+                == f"{empty} runs ({empty} of scripted) left out by replies.empty = exclude"
+            )
+            assert changes["failed runs"].startswith(f"{failed} runs ({failed} of other) left out")
+            told = next(
+                path for path in study.bundle(tmp_path / "bundle") if path.name == "methods.txt"
+            ).read_text()
+            told = " ".join(told.split())
+            assert "Nothing of it was changed after the first reply." in told
+            assert "left out by replies.empty = exclude" in told
+        (tmp_path / "second.toml").write_text(text.replace('name = "held"', 'name = "second"', 1))
+        with Study.load(tmp_path / "second.toml") as study:
+            study.execute(progress=False, limit=1)
+            changes = study.deviations().set_index("what")["after"]
+            assert "9 replies of 18 paid for by study held" in changes["replies of another study"]
     finally:
         embedded.stop(tmp_path / "results" / ".store")
 

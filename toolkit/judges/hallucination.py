@@ -13,13 +13,14 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from toolkit.errors import InputError, ModelError
 from toolkit.judges.labelled import LabelledItem
 from toolkit.judges.parse import Unreadable, quoted, refuse_refusal, storable
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
+from toolkit.judges.verdicts import HOLE, after_thoughts, without_quotations
 from toolkit.models.base import Answer, Ask, Message, ModelRequest
 
 Mode = Literal["boolean", "cot-seed", "cot", "score"]
@@ -118,11 +119,17 @@ _NO_NOTHING: Final = re.compile(
     re.IGNORECASE,
 )
 """After "no", what makes it the beginning of another sentence: "No answer was given"."""
-_VERDICT: Final = re.compile(r"(?:final )?verdict ?[:=](?P<said>.*)", re.IGNORECASE)
+_VERDICT: Final = re.compile(r"(?:final )?verdict ?[:=](?P<word>.*)", re.IGNORECASE)
 _NUMBER: Final = re.compile(
     r"(?:(?:hallucination )?score ?[:=] ?)?(?P<number>[-+]?(?:[0-9]{1,20}(?:\.[0-9]{0,20})?|\.[0-9]{1,20}))\.?",
     re.IGNORECASE,
 )
+_LABELLED: Final = re.compile(
+    r"(?:final |hallucination )?(?:answer|verdict|decision|hallucination|score) ?[:=] ?(?:yes|no|[-+.0-9]+)\W*",
+    re.IGNORECASE,
+)
+"""A verdict with its label, which is the judge's word for it: after it, quotation marks quote nothing."""
+_SHORT: Final = 40  # characters of a line that holds a verdict and nothing else
 
 
 @dataclass(frozen=True)
@@ -134,34 +141,61 @@ class Vote:
     explanation: str | None = None
 
 
+class _Line(NamedTuple):
+    text: str
+    unquoted: str  # with holes for what it quotes; empty where it quotes all
+
+
 def yes_or_no(text: str) -> bool | None:
-    """Read the first word of a judge's reply; ``None`` when it is neither yes nor no.
+    """Read the verdict of a judge's reply to a closed question; ``None`` when it is neither yes nor no.
 
     Both words at once ("yes and no") are neither, and so is a no that begins another sentence ("No answer was
     given"). Yes and no in another language than the question's are not guessed.
     """
-    found = _decision(text)
-    return None if found is None else found[0]
+    value = read_vote(text, "boolean").value
+    return None if value is None else bool(value)
 
 
 def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
     r"""Read one reply: the first word, the line with the verdict, or the number, as its mode asked for it.
 
-    Nothing is guessed: a reply that does not hold to the form counts for nothing. A decision that stands counts
-    even when the provider stopped the reply at its token limit, except for a number that may go on.
+    What counts stands after the last thought and outside of quotations, see `toolkit.judges.verdicts`. Nothing is
+    guessed: a reply that does not hold to the form counts for nothing. A decision that stands counts even when the
+    provider stopped the reply at its token limit, except for a number that may go on.
+
+    >>> read_vote("<think>It says:\n</think>\nNo\n</think> is odd.</think>\nYes, it is invented.", "boolean").value
+    1.0
     """
-    cut = finish_reason == "length"
-    # A thought that does not end leaves nothing of the reply.
-    spoken = text.partition("</think>")[2] if text.lstrip().startswith("<think>") else text
-    lines = [line.strip() for line in spoken.splitlines() if _plain(line)]
     try:
         refuse_refusal(finish_reason, _seen(text))
+        votes = [_read(part, mode, finish_reason == "length") for part in after_thoughts(text) or ("",)]
+    except Unreadable as error:
+        return Vote(None, str(error))
+    if len({vote.value for vote in votes} - {None}) > 1:
+        return Vote(None, str(Unreadable("two verdicts", _seen(text[-60:]))))
+    return votes[0]
+
+
+def _read(text: str, mode: str, cut: bool) -> Vote:
+    unquoted = without_quotations(text).splitlines()
+    lines = [_line(*pair) for pair in zip(text.splitlines(), unquoted, strict=True) if _plain(pair[0])]
+    try:
         if not lines:
             raise Unreadable("truncated" if cut else "empty")
-        read = {"score": _score, "cot": _last_line}.get(mode, _first_word)
-        return read(lines, cut)
+        return {"score": _score, "cot": _last_line}.get(mode, _first_word)(lines, cut)
     except Unreadable as error:
-        return Vote(None, str(Unreadable("truncated", _seen(lines[-1][-60:])) if cut and lines else error))
+        return Vote(
+            None, str(Unreadable("truncated", _seen(lines[-1].text[-60:])) if cut and lines else error)
+        )
+
+
+def _line(text: str, unquoted: str) -> _Line:
+    plain = _plain(unquoted)
+    if HOLE in plain and plain[0] != HOLE and _LABELLED.fullmatch(_plain(text)):
+        unquoted = text
+    elif HOLE in plain and not re.search(r"\w", plain):
+        unquoted = ""
+    return _Line(text.strip(), unquoted.strip())
 
 
 def _plain(text: str) -> str:
@@ -178,41 +212,71 @@ def _decision(text: str) -> tuple[bool, str] | None:
     return None if no and _NO_NOTHING.match(found["rest"]) else (not no, found["rest"])
 
 
-def _first_word(lines: Sequence[str], cut: bool) -> Vote:
-    found = _decision(lines[0])
-    if found is None:
-        raise Unreadable("no verdict", _seen(lines[0]))
-    said, rest = found
-    bare = (_decision(line) for line in lines[1:] if len(line) <= 40)
-    if any(other is not None and other[0] is not said and not other[1].strip(" .!") for other in bare):
-        raise Unreadable("two verdicts", _seen(" / ".join(lines)))
-    return Vote(float(said), explanation=_explanation([rest.lstrip(" .,:;!-–—"), *lines[1:]]))
+def _alone(line: str) -> bool | None:
+    """Return the decision of a line that holds nothing else."""
+    decision = _decision(line) if len(line) <= _SHORT else None
+    return decision[0] if decision and not decision[1].strip(" .!") else None
 
 
-def _last_line(lines: Sequence[str], cut: bool) -> Vote:
-    found = _VERDICT.match(_plain(lines[-1]).lstrip(_QUOTE_MARK))
-    said = None if found is None else yes_or_no(found["said"])
-    if said is None:
-        raise Unreadable("no verdict", _seen(lines[-1]))
-    return Vote(float(said), explanation=_explanation(lines[:-1]))
+def _number(line: str) -> float | None:
+    number = _NUMBER.fullmatch(_plain(line))
+    return float(number["number"]) if number else None
 
 
-def _score(lines: Sequence[str], cut: bool) -> Vote:
-    numbers = [_NUMBER.fullmatch(_plain(line)) for line in lines]
-    if numbers[0] is None:
-        raise Unreadable("not a score", _seen(lines[0]))
-    if any(numbers[1:]):
-        raise Unreadable("two verdicts", _seen(" / ".join(lines)))
-    if cut and len(lines) == 1:
-        raise Unreadable("truncated", _seen(lines[0]))
-    value = float(numbers[0]["number"])
+def _verdict(
+    lines: Sequence[_Line], verdicts: Sequence[float | None], cut: bool, reason: str
+) -> tuple[int, float]:
+    """Return the verdict and its line: the first that is not quoted, or else the last, if no line announces it.
+
+    After "The answer says:" a line is the answer's; and at the token limit it may go on.
+    """
+    places = [place for place, line in enumerate(lines) if line.unquoted]
+    if places and (verdict := verdicts[places[0]]) is not None:
+        return places[0], verdict
+    last = places[-1] if len(places) > 1 and not cut else 0
+    if (verdict := verdicts[last]) is None or lines[last - 1].text.endswith(":"):
+        raise Unreadable(reason, _seen(lines[0].text))
+    return last, verdict
+
+
+def _first_word(lines: Sequence[_Line], cut: bool) -> Vote:
+    alone = [_alone(line.unquoted) for line in lines]
+    first = next((place for place, line in enumerate(lines) if line.unquoted), 0)
+    opening = _decision(lines[first].unquoted)
+    verdicts = [opening[0] if opening and place == first else value for place, value in enumerate(alone)]
+    place, value = _verdict(lines, verdicts, cut, "no verdict")
+    if place == first and {*alone[place + 1 :]} - {None, value}:
+        raise Unreadable("two verdicts", _seen(" / ".join(line.text for line in lines)))
+    beside = _FIRST.match(_plain(lines[place].text).lstrip(_QUOTE_MARK))
+    remark = beside["rest"].lstrip(" .,:;!-–—") if beside else ""
+    return Vote(float(value), explanation=_explanation(lines, place, remark))
+
+
+def _last_line(lines: Sequence[_Line], cut: bool) -> Vote:
+    place = max((place for place, line in enumerate(lines) if line.unquoted), default=0)
+    labelled = _VERDICT.match(_plain(lines[place].unquoted).lstrip(_QUOTE_MARK))
+    decision = labelled and _decision(labelled["word"])
+    if not decision:
+        raise Unreadable("no verdict", _seen(lines[-1].text))
+    return Vote(float(decision[0]), explanation=_explanation(lines, place))
+
+
+def _score(lines: Sequence[_Line], cut: bool) -> Vote:
+    numbers = [_number(line.unquoted) for line in lines]
+    place, value = _verdict(lines, numbers, cut, "not a score")
+    if any(other is not None for other in numbers[place + 1 :]):
+        raise Unreadable("two verdicts", _seen(" / ".join(line.text for line in lines)))
+    if cut and place == len(lines) - 1:
+        raise Unreadable("truncated", _seen(lines[place].text))
     if not 0 <= value <= 1:
-        raise Unreadable("out of range", _seen(f"{lines[0]}, expected 0.0 to 1.0"))
-    return Vote(value + 0.0, explanation=_explanation(lines[1:]))  # -0.0 becomes 0.0
+        raise Unreadable("out of range", _seen(f"{lines[place].text}, expected 0.0 to 1.0"))
+    return Vote(value + 0.0, explanation=_explanation(lines, place))  # -0.0 becomes 0.0
 
 
-def _explanation(lines: Sequence[str]) -> str | None:
-    return storable("\n".join(line for line in lines if _plain(line))) or None
+def _explanation(lines: Sequence[_Line], verdict: int, beside: str = "") -> str | None:
+    """Return what stands beside the verdict, on its line and on the others."""
+    texts = [*(line.text for line in lines[:verdict]), beside, *(line.text for line in lines[verdict + 1 :])]
+    return storable("\n".join(text for text in texts if _plain(text))) or None
 
 
 def _seen(text: str) -> str:

@@ -16,6 +16,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from toolkit.judges.rubric import Rubric
+from toolkit.judges.verdicts import after_thoughts
 from toolkit.words import one_line
 
 REASONS: Final = (
@@ -71,11 +72,12 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
     """Return the one JSON object that a reply is; raise `Unreadable` when it is anything else.
 
     What changes nothing about which object is meant is taken off: one code fence around the whole reply, a byte order
-    mark, and a thought before it. A complete object counts even when the reply stopped at its token limit.
+    mark, and thoughts before it (`toolkit.judges.verdicts`). A complete object counts even when the reply stopped at
+    its token limit.
     """
     if finish_reason != "stop":
         refuse_refusal(finish_reason, quoted(text))
-    body = without_thought(text.strip().strip(_MARKS).strip()).strip()
+    body = (after_thoughts(text) or (text,))[0].strip().strip(_MARKS).strip()
     if body.startswith(_FENCE) and body.endswith(_FENCE) and len(body) >= 2 * len(_FENCE):
         body = body[len(_FENCE) : -len(_FENCE)].strip()
         body = body[4:].strip() if body[:4].lower() == "json" else body
@@ -100,11 +102,6 @@ def refuse_refusal(finish_reason: str, seen: str) -> None:
     """Raise `Unreadable` where the provider says that the model would not answer, or was not let."""
     if finish_reason in ("refusal", "filter"):
         raise Unreadable("refusal" if finish_reason == "refusal" else "filtered", seen)
-
-
-def without_thought(text: str) -> str:
-    """Return a reply without what models that think aloud put before it between ``<think>`` and ``</think>``."""
-    return text.partition("</think>")[2] if text.startswith("<think>") and "</think>" in text else text
 
 
 def storable(text: str) -> str:

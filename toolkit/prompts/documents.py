@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.errors import InputError
-from toolkit.words import one_line
+from toolkit.words import is_unseen, one_line
 
 SUFFIXES: Final = (".md", ".markdown", ".txt", ".pdf")
 LONGEST: Final = 200_000
@@ -197,7 +197,7 @@ def clean(text: str) -> str:
         text = text.replace(ligature, letters)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     return "".join(
-        c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc", "Cs", "Co", "Cn")
+        c for c in text if c in "\n\t" or not (is_unseen(c) or unicodedata.category(c) in ("Co", "Cn"))
     )
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import textwrap
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape, unescape
 from pathlib import Path
@@ -17,7 +16,7 @@ import pandas as pd
 
 from toolkit.errors import InputError, ToolkitError
 from toolkit.stats.result import Estimate, Result, estimates_frame
-from toolkit.words import RESULT_TYPE, counted
+from toolkit.words import RESULT_TYPE, counted, is_unseen
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.reliability import Reliability
@@ -247,7 +246,7 @@ def say(estimates: Iterable[Estimate]) -> None:
 def plain_text(text: str) -> str:
     r"""Return what a model wrote without what would act on a screen: escapes, control and invisible characters."""
     lines = _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    return "".join(c for c in lines if c in _KEPT or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+    return "".join(c for c in lines if " " <= c <= "~" or c in _KEPT or not is_unseen(c))
 
 
 def print_text(text: str) -> None:

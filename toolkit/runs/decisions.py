@@ -5,17 +5,27 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pandas as pd
 from pymongo.errors import DuplicateKeyError
 
+from toolkit.errors import InputError, PriceError
+from toolkit.judges.judgement import judgement_requests
+from toolkit.judges.request import JudgeSpec
+from toolkit.models.catalogue import ModelSpec
+from toolkit.models.prices import price_of
+from toolkit.models.weights import find_weights
 from toolkit.plan import Plan
 from toolkit.store.connection import Store
-from toolkit.store.documents import Run
+from toolkit.store.documents import Call, Run
 from toolkit.words import counted
 
 _NOT_DECIDED: Final = {
@@ -30,9 +40,19 @@ _WORDS: Final = {
     "analysis.ceiling_share": "share at an end of the scale that is warned of", "dataset": "version of the dataset",
     "dataset_sha256": "content of the dataset", "judges.rubric": "rubric", "rubric_sha256": "content of the rubric",
     "bases": "bases asked", "planned_bases": "bases of the study", "repeats": "repeats", "seed": "seed",
+    "judge_prompt_sha256": "prompt of the judges",
     "bias_controls.fsp_enabled": "focus sentences", "length_bins": "prompt lengths", "scenarios": "scenarios",
 }  # fmt: skip
 _NOTHING: Final = "none"
+_PLANNED: Final = "planned"  # stands before what became of runs by the rules
+_UNKNOWN: Final = "not on this machine"
+_PRICE: Final = "price"
+_SERVED: Final = ("address", "weights", "script", "request", _PRICE)
+_JUDGE_PROMPT: Final = "judge_prompt_sha256"
+_NEW_FACTS: Final = (*(f"{fact}." for fact in _SERVED), _JUDGE_PROMPT)
+_FORMAT: Final = "format"
+"""Names the decisions that hold `_NEW_FACTS`; those of earlier versions have no format."""
+_WHOLE, _PIECE, _PIECES = 1_000_000_000, 1_000_000, 64
 COLUMNS: Final = ("at", "what", "before", "after")
 
 
@@ -44,10 +64,17 @@ class Decisions:
     at: datetime | None
     changes: pd.DataFrame
 
+    @property
+    def unchanged(self) -> bool:
+        """Whether all is as decided; what the rules leave out is."""
+        return bool((self.changes["before"] == _PLANNED).all())
+
     def sentences(self) -> list[str]:
         """Return each change as a sentence without its full stop."""
         return [
-            f"{_when(moment)} {what} was changed from {before} to {after}"
+            f"{what[:1].upper()}{what[1:]}: {after}"
+            if before == _PLANNED
+            else f"{_when(moment)} {what} was changed from {before} to {after}"
             for moment, what, before, after in self.changes.itertuples(index=False)
         ]
 
@@ -77,7 +104,76 @@ def decided(plan: Plan) -> dict[str, str]:
     }
     if study.selection == "all":  # an adaptive one decides by its rule how many
         content["planned_bases"] = len(bases_of(plan))
-    return dict(sorted(_flat(content)))
+    specs = {**plan.models, **{f"judge {role}": spec for role, spec in plan.judge_models.items()}}
+    served = {name: _served(spec) for name, spec in specs.items()}
+    content |= {fact: {name: facts[fact] for name, facts in served.items()} for fact in _SERVED}
+    if plan.judges:
+        content[_JUDGE_PROMPT] = _judge_prompt(plan)
+    return dict(sorted(_flat({**content, _FORMAT: "2"})))
+
+
+def _served(spec: ModelSpec) -> dict[str, str]:
+    """Return what answers for a model besides its name, in a form that holds no secret and no folder."""
+    script = repr((spec.replies, spec.planted)) if spec.provider == "scripted" else ""
+    flags = {"sampling": spec.sampling_supported, "seed": spec.seed_supported, "schema": spec.structured}
+    try:
+        price = price_of(spec)
+        usd = f"{price.usd_per_million_input:g} / {price.usd_per_million_output:g} USD"
+        cost = f"{usd} per million tokens, {price.aud_per_usd:g} AUD per USD"
+    except PriceError:
+        cost = ""
+    return {
+        "address": _address(spec.base_url) if spec.base_url else "",
+        "weights": _weights(spec) if spec.provider == "local" else "",
+        "script": _sha256(script) if script else "",
+        "request": ", ".join(name for name, sent in flags.items() if sent) or "plain",
+        _PRICE: cost,
+    }
+
+
+def _address(url: str) -> str:
+    """Return the host of an address, and a hash of all of it: a path or a query may hold a key."""
+    parts = urlsplit(url)
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port} (SHA-256 {_sha256(url)[:12]})"
+
+
+def _weights(spec: ModelSpec) -> str:
+    try:
+        path = spec.gguf or find_weights()
+        about = path.stat()
+        digest = _file_digest(path, about.st_size, about.st_mtime_ns)
+    except (OSError, InputError):
+        return _UNKNOWN
+    return f"{path.name}, {about.st_size} bytes, SHA-256 {digest}"
+
+
+@lru_cache(maxsize=64)
+def _file_digest(path: Path, size: int, changed_ns: int) -> str:
+    """Return the SHA-256 of a file; of one above 1 GB, that of 64 pieces of 1 MB from its beginning to its end.
+
+    To read 40 GB takes minutes at every start, and other weights or another quantization differ in nearly every piece.
+    """
+    if size <= _WHOLE:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for piece in range(_PIECES):
+            file.seek(piece * (size - _PIECE) // (_PIECES - 1))
+            digest.update(file.read(_PIECE))
+    return f"{digest.hexdigest()} of {_PIECES} pieces"
+
+
+def _judge_prompt(plan: Plan) -> str:
+    """Return the hash of all that a judge is told of a short reply: the rubric's words and those of the toolkit."""
+    judge = JudgeSpec("primary", "judge", "scripted", "judge", seed=0, structured=True)
+    requests = judgement_requests(judge, plan.rubric, task="Task.", response="Reply.", manner=plan.manner)
+    return _sha256(repr([(request.messages, request.response_schema) for request in requests]))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
@@ -95,70 +191,117 @@ def bases_of(plan: Plan) -> set[str]:
 
 
 def digest_of(content: Mapping[str, str]) -> str:
-    """Return the SHA-256 of what was decided."""
-    return hashlib.sha256(json.dumps(dict(content), sort_keys=True).encode()).hexdigest()
+    """Return the SHA-256 of what was decided; what providers ask for it is no part of that."""
+    return _sha256(
+        json.dumps({k: v for k, v in content.items() if not k.startswith(f"{_PRICE}.")}, sort_keys=True)
+    )
 
 
 def keep_decision(plan: Plan, store: Store) -> None:
-    """Keep what a plan decides, once for each content and before anything is asked of it; nothing is overwritten."""
+    """Keep what a plan decides where it differs from the last one, before anything is asked; nothing is overwritten."""
     content, study = decided(plan), plan.study.name
-    name = hashlib.sha256(f"{study}\n{digest_of(content)}".encode()).hexdigest()
-    kept = store.database["decisions"]
-    if kept.find_one({"_id": name}, {"_id": 1}) is not None:
+    last = next(iter(reversed(_history(store, study))), None)
+    if last is not None and json.loads(last["content"]) == content:
         return
-    # The ledger, which is written first: after a kill it may know a reply of which no run says anything yet. A run rests
-    # on a call of another study where that has paid for it.
+    # The ledger, which is written first: after a kill it may know a reply of which no run says anything yet. A run
+    # rests on a call of another study where that has paid for it.
     answered = {"calls": {"purpose": "run", "state": "done"}, "runs": {"status": "succeeded"}}
     replied = any(
         store.database[name].find_one({"study": study, **where}, {"_id": 1}) is not None
         for name, where in answered.items()
     )
-    entry = {"_id": name, "study": study, "at": datetime.now(UTC), "replied": replied}
+    # After the one before it, whatever the clock says; two processes that decide the same at once write it once.
+    now = datetime.now(UTC)
+    at = max(now, _utc(last["at"]) + timedelta(milliseconds=1)) if last else now
+    name = _sha256("\n".join([study, digest_of(content), json.dumps(content), last["_id"] if last else ""]))
+    entry = {"_id": name, "study": study, "at": at, "replied": replied}
     entry["content"] = json.dumps(content, sort_keys=True)
-    with contextlib.suppress(DuplicateKeyError):  # another process decided the same at the same moment
-        kept.insert_one(entry)
+    with contextlib.suppress(DuplicateKeyError):
+        store.database["decisions"].insert_one(entry)
+
+
+def _history(store: Store, study: str) -> list[dict[str, Any]]:
+    return sorted(store.database["decisions"].find({"study": study}), key=lambda entry: _utc(entry["at"]))
 
 
 def decisions_of(plan: Plan, store: Store) -> Decisions:
-    """Return what a study decided before its first reply, and every difference since, with its time.
+    """Return what a study decided before its first reply, and every change since, with its time.
 
     What counts is the last decision before the first reply. A study whose first replies were made by a toolkit that
     kept none has none, and lists nothing.
     """
-    entries = sorted(store.database["decisions"].find({"study": plan.study.name}), key=lambda one: one["at"])
-    before = [one for one in entries if not one["replied"]]
+    entries = _history(store, plan.study.name)
+    before = [entry for entry in entries if not entry["replied"]]
     if not before:
         return Decisions({}, None, pd.DataFrame(columns=list(COLUMNS)))
     first = json.loads(before[-1]["content"])
+    later = [(_utc(entry["at"]), json.loads(entry["content"])) for entry in entries if entry["replied"]]
     rows: list[tuple[Any, ...]] = []
-    seen: set[tuple[str, str]] = set()
-    later = [(_utc(one["at"]), json.loads(one["content"])) for one in entries if one["replied"]]
+    now = first
     for at, content in [*later, (pd.NaT, decided(plan))]:
-        for key in sorted({*first, *content}):
-            was, now = first.get(key, _NOTHING), content.get(key, _NOTHING)
-            if was != now and (key, now) not in seen:
-                seen.add((key, now))
-                rows.append((at, _what(key), was, now))
-    if out := _left_out(plan, store):
-        rows.append((pd.NaT, "answered runs that count", "all", f"all but {out}"))
-    changes = pd.DataFrame(rows, columns=list(COLUMNS))
-    return Decisions(first, _utc(before[-1]["at"]), changes)
+        changes, now = _differences(now, content)
+        rows += [(at, *change) for change in changes]
+    rows += [*_left_out(plan, store), *_paid_by_others(plan, store)]
+    return Decisions(first, _utc(before[-1]["at"]), pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
-def _left_out(plan: Plan, store: Store) -> str:
-    """Return how many answered runs the plan no longer has, by model; nothing where it has all."""
-    if plan.study.selection == "adaptive":
-        return ""  # it asks what its rule chooses; what it asked once counts as long as it is in the dataset
-    asked = set(plan.call_ids)
-    found = store.find_where(
-        Run, {"study": plan.study.name, "status": "succeeded"}, only=("call_id", "model")
-    )
-    gone = [run["model"] for run in found if run["call_id"] not in asked]
-    if not gone:
-        return ""
-    models = sorted(set(gone))
-    told = ", ".join(f"{gone.count(model)} of {model}" for model in models)
-    return f"{counted(len(gone), 'runs')} ({told})"
+def _differences(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> tuple[list[tuple[str, str, str]], dict[str, str]]:
+    """Return what differs between two decisions, and all that is known after the second.
+
+    Decisions of earlier versions know less of what answers for a model: what they do not say is no change.
+    """
+    changes = []
+    state = dict(after)
+    for key in sorted({*before, *after} - {_FORMAT}):
+        was, now = before.get(key, _NOTHING), after.get(key, _NOTHING)
+        new_fact = key.startswith(_NEW_FACTS)
+        if now == _UNKNOWN or (new_fact and _FORMAT not in after):
+            state |= {key: was} if key in before else {}
+        elif was not in (now, _UNKNOWN) and not (new_fact and _FORMAT not in before):
+            changes.append((_what(key), was, now))
+    if _FORMAT in before:
+        state[_FORMAT] = before[_FORMAT]
+    return changes, state
+
+
+def _left_out(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
+    """Return how many runs do not count, by model, with the rule that leaves them out."""
+    fields = ("call_id", "model", "status", "defect", "reply_policy")
+    runs = store.find_where(Run, {"study": plan.study.name}, only=fields)
+    planned = set(plan.call_ids)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for run in runs:
+        if run["call_id"] not in planned:
+            # An adaptive study asks what its rule chooses; what it asked counts as long as it is in the dataset.
+            if run["status"] == "succeeded" and plan.study.selection != "adaptive":
+                groups["", ""].append(run["model"])
+        elif run["status"] == "failed":
+            groups["failed", ""].append(run["model"])
+        elif (defect := run.get("defect")) and (policy := run.get("reply_policy")) != "keep":
+            # Runs of before say no policy.
+            groups[defect, policy or getattr(plan.study.replies, defect)].append(run["model"])
+    for (defect, policy), models in sorted(groups.items()):
+        by_model = ", ".join(f"{number} of {model}" for model, number in sorted(Counter(models).items()))
+        number = f"{counted(len(models), 'runs')} ({by_model})"
+        if not defect:
+            yield pd.NaT, "answered runs that count", "all", f"all but {number}"
+        elif defect == "failed":
+            yield pd.NaT, "failed runs", _PLANNED, f"{number} left out, as a run without a reply has no score"
+        else:
+            yield pd.NaT, f"{defect} replies", _PLANNED, f"{number} left out by replies.{defect} = {policy}"
+
+
+def _paid_by_others(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
+    """Return how many replies each other study has paid for: they may have been known before this one was decided."""
+    fields = ("study", "updated_at")
+    calls = store.find_by(Call, "_id", plan.call_ids, only=fields, where={"state": "done"})
+    for study in sorted({call["study"] for call in calls} - {plan.study.name}):
+        moments = [_utc(call["updated_at"]) for call in calls if call["study"] == study]
+        number, first = counted(len(moments), "replies"), f"{min(moments):%Y-%m-%d %H:%M} UTC"
+        by = f"{number} of {len(plan.call_ids)} paid for by study {study}, the first on {first}"
+        yield min(moments), "replies of another study", _PLANNED, by
 
 
 def _what(key: str) -> str:

@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import html
-import re
 import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
+
+import regex  # type: ignore[import-untyped]
+
+from toolkit.words import is_unseen
 
 Span = tuple[int, int]  # a place in a text, in characters, as in a slice
 
-_UNUSUAL: Final = re.compile(r"[^\x20-\x7e\n\t]")
-_HIDDEN: Final = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
-"""Controls, invisible signs and bidi overrides, private use, lone surrogates, line and paragraph separators."""
-_SELECTORS: Final = range(0xE0100, 0xE01F0)  # invisible, and used to carry text that nobody sees
+_UNUSUAL: Final = regex.compile(
+    r"""(?V1)(?P<drawn>
+      (?<=[\p{Emoji}--\p{ASCII}])[\uFE0E\uFE0F] | (?<=[0-9#*])\uFE0F(?=\u20E3)
+    | (?<=\p{Extended_Pictographic}[\p{Emoji_Modifier}\uFE0F]?)\u200D(?=\p{Extended_Pictographic})
+    | (?<=\p{ccc=Virama})[\u200C\u200D](?=\p{L})
+    | (?<=[\p{jt=L}\p{jt=D}]\p{Mn}?)\u200C(?=[\p{jt=R}\p{jt=D}])
+    ) | [^\x20-\x7e\n\t]""",
+    regex.VERBOSE,
+)
+"""What is looked at; ``drawn`` are selectors and joiners where they change what is seen.
+
+These are presentation of an emoji, sequences of emoji, and the joiners of RFC 5892, appendix A, in Indic and Arabic
+scripts. There each stands once and shows; anywhere else, or twice, they can carry a text that nobody sees.
+"""
+_NAMED: Final = ("Co", "Zl", "Zp")  # private use, line and paragraph separators
 
 
 def visible(text: str) -> str:
@@ -23,14 +37,20 @@ def visible(text: str) -> str:
     `toolkit.report.show.plain_text` drops such characters because a finding is read as prose. Here it matters that
     they were there: an escape or an override in a reply is a finding of its own.
     """
-    return _UNUSUAL.sub(lambda found: _sign(found[0]), text.replace("\r\n", "\n"))
+    return str(_UNUSUAL.sub(_seen, text.replace("\r\n", "\n")))
+
+
+def _seen(part: Any) -> str:
+    return str(part[0]) if part["drawn"] else _sign(part[0])
 
 
 @lru_cache(maxsize=4096)
 def _sign(character: str) -> str:
-    code = ord(character)
-    hidden = unicodedata.category(character) in _HIDDEN or code in _SELECTORS
-    return f"[U+{code:04X}]" if hidden else character
+    category = unicodedata.category(character)
+    # Of what this Unicode does not know yet, new emoji alone are sure to be seen.
+    unknown = category == "Cn" and not regex.match(r"\p{Emoji}", character)
+    hidden = unknown or category in _NAMED or is_unseen(character)
+    return f"[U+{ord(character):04X}]" if hidden else character
 
 
 def shown(text: object) -> str:
