@@ -36,6 +36,7 @@ _NOT_DECIDED: Final = {
 """How a study is carried out, and what it may cost at most: neither changes what is measured."""
 _JUDGES: Final = ("primary", "secondary", "tertiary", "rubric")
 _WORDS: Final = {
+    "analysis.score": "score that analyses compare",
     "analysis.primary": "primary contrast", "analysis.equivalence_margin": "margin of equivalence",
     "analysis.ceiling_share": "share at an end of the scale that is warned of", "dataset": "version of the dataset",
     "dataset_sha256": "content of the dataset", "judges.rubric": "rubric", "rubric_sha256": "content of the rubric",
@@ -224,6 +225,11 @@ def _history(store: Store, study: str) -> list[dict[str, Any]]:
     return sorted(store.database["decisions"].find({"study": study}), key=lambda entry: _utc(entry["at"]))
 
 
+def _content(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return what was decided; before a study could choose its score, analyses compared the seed's composite."""
+    return {"analysis.score": "composite", **json.loads(entry["content"])}
+
+
 def decisions_of(plan: Plan, store: Store) -> Decisions:
     """Return what a study decided before its first reply, and every change since, with its time.
 
@@ -234,8 +240,8 @@ def decisions_of(plan: Plan, store: Store) -> Decisions:
     before = [entry for entry in entries if not entry["replied"]]
     if not before:
         return Decisions({}, None, pd.DataFrame(columns=list(COLUMNS)))
-    first = json.loads(before[-1]["content"])
-    later = [(_utc(entry["at"]), json.loads(entry["content"])) for entry in entries if entry["replied"]]
+    first = _content(before[-1])
+    later = [(_utc(entry["at"]), _content(entry)) for entry in entries if entry["replied"]]
     rows: list[tuple[Any, ...]] = []
     now = first
     for at, content in [*later, (pd.NaT, decided(plan))]:
