@@ -220,6 +220,7 @@ ANTHROPIC = {"input_tokens": 200, "output_tokens": 900}
             True,
         ),
         ({**ANTHROPIC, "cache_read_input_tokens": 2**39}, (200, 900, 0, 0), True),
+        ({**ANTHROPIC, "input_tokens": 10**4000, "cache_read_input_tokens": 1.5}, (200, 900, 0, 0), True),
     ],
 )
 def test_a_gap_in_anthropics_usage_is_no_free_reply(usage, expected, marked, make_request):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pandas as pd
@@ -141,6 +142,18 @@ def test_prompts_beyond_a_limit_are_estimated_at_their_own_price(opened: Callabl
     assert row(at, "model")["worst_aud"] > row(plain, "model")["worst_aud"]
     some = row(estimated(longest - 1), "model")["expected_aud"]
     assert row(plain, "model")["expected_aud"] < some < 10 * row(plain, "model")["expected_aud"]
+
+
+def test_a_price_that_doubles_next_week_is_in_the_worst_case(opened: Callable[..., Study]) -> None:
+    """The expected cost is today's; a change that is further away than a week is told and not counted."""
+    once = opened().estimate()
+    for days, factor in ((6, 2.0), (20, 1.0)):
+        day = datetime.now(UTC).date() + timedelta(days=days)
+        rows = f"{{ input = 1.0, output = 2.0 }}, {{ input = 2.0, output = 4.0, from = {day} }}"
+        frame = opened(changes=[(PRICE, f"prices = [{rows}]")]).estimate()
+        assert frame["expected_aud"].tolist() == pytest.approx(once["expected_aud"].tolist())
+        assert frame["worst_aud"].tolist() == pytest.approx((factor * once["worst_aud"]).tolist())
+        assert f"scripted has another price from {day} on" in estimate_summary(frame).text
 
 
 def test_a_long_sample_does_not_fit_at_the_price_of_a_short_one(opened: Callable[..., Study]) -> None:

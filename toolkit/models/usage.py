@@ -108,10 +108,10 @@ def _part(counts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 def _count(value: Any) -> tuple[float, bool]:
     """Return the number in a count, 0 where there is none, and whether it is written as one: a whole number."""
     if isinstance(value, str) and value.isascii() and value.isdecimal():
-        return float(value), False
+        value = float(value)
     if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:  # NaN is not
-        return 0.0, False
-    return value, isinstance(value, int)
+        return 0, False
+    return min(value, 2**62), isinstance(value, int)
 
 
 def _estimate(spec: ModelSpec, *texts: str) -> int:
@@ -119,8 +119,6 @@ def _estimate(spec: ModelSpec, *texts: str) -> int:
     encoding, times = spec.counted_by
     try:
         tokens = sum(text_tokens(text, encoding) for text in texts)
-    except Exception:
-        tokens = sum(
-            len(text.encode("utf-8", "replace")) for text in texts
-        )  # no text has more tokens than bytes
+    except Exception:  # no text has more tokens than bytes
+        tokens = sum(len(text.encode("utf-8", "replace")) for text in texts)
     return math.ceil(tokens * times)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
-from toolkit.models.prices import Price, aud_cost, batch_price, price_of, worst_cost
+from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import key_fault, read_environment
 from toolkit.models.tokens import count_tokens
 from toolkit.models.usage import MESSAGE_TOKENS
@@ -112,7 +112,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         rows.append(_row(plan, role, judge.name, spec, tokens, known_calls, experience))
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
     spent, held = spent_and_held(store, plan.study.name)
-    by_row = list(zip(specs, rows, strict=True))
+    by_row, today = list(zip(specs, rows, strict=True)), utc_now().date()
     batches = {row["who"] == "model" for row in rows if row["worst_seconds"]}
     frame.attrs.update(
         seconds=_whole_seconds(by_row),
@@ -128,6 +128,11 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             row["model"]: (spec.retired, spec.is_retired())
             for spec, row in by_row
             if spec.retired and row["calls"]
+        },
+        price_changes={
+            row["model"]: later[0].isoformat()
+            for spec, row in by_row
+            if row["calls"] and (later := [one.since for one in price_of(spec).dated if one.since > today])
         },
         tokens_per_o200k={
             row["model"]: spec.tokens_per_o200k
@@ -288,6 +293,8 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} was retired by its provider on {day}: this study will not start before it names another"
         else:
             yield f"{name} is served until {day}, as its provider announced"
+    for name, day in fields["price_changes"].items():
+        yield f"{name} has another price from {day} on; at worst counts it from {AHEAD.days} days before that day"
     for name, times in fields["tokens_per_o200k"].items():
         yield (
             f"{name} has no public tokenizer: tokens that are still to come are estimated as {times:g} for one of "
