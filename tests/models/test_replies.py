@@ -9,7 +9,7 @@ from toolkit.models import usage
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
-from toolkit.models.tokens import estimated_usage
+from toolkit.models.usage import estimated_usage
 
 PROVIDERS = ("openai", "anthropic")
 

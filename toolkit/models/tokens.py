@@ -12,7 +12,6 @@ import contextlib
 import gzip
 import hashlib
 import json
-import math
 import os
 import re
 import tempfile
@@ -28,8 +27,6 @@ import tiktoken
 from tiktoken_ext.openai_public import ENCODING_CONSTRUCTORS  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError, StoreError
-from toolkit.models.base import ModelRequest, Usage
-from toolkit.models.catalogue import ModelSpec
 
 ENCODINGS: Final = ("o200k_base", "cl100k_base")
 """The encodings that can be counted: gpt-4o uses ``o200k_base``, gpt-4-turbo ``cl100k_base``."""
@@ -87,13 +84,6 @@ def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
         draft.write_text(json.dumps(counts))
         draft.replace(file)
     return counts
-
-
-def estimated_usage(spec: ModelSpec, request: ModelRequest, text: str) -> Usage:
-    """Return our own count of tokens, marked as the estimate it is."""
-    encoding, times = spec.counted_by
-    sent = sum(count_tokens(message.content, encoding) for message in request.messages)
-    return Usage(math.ceil(sent * times), math.ceil(count_tokens(text, encoding) * times), estimated=True)
 
 
 @lru_cache(maxsize=len(ENCODINGS))

@@ -143,10 +143,8 @@ class ClientModel:
         """
         try:
             return self.reply(request, raw)
-        except ModelError:
-            raise
         except BaseException as error:
-            if not (isinstance(error, Exception) or is_panic(error)):
+            if isinstance(error, ModelError) or not (isinstance(error, Exception) or is_panic(error)):
                 raise
         return ModelReply("", "other", usage_of(self.spec, request, None, text=""), self.spec.model, raw)
 

@@ -38,6 +38,11 @@ def worst_usage(spec: ModelSpec, request: ModelRequest) -> Usage:
     return Usage(sent, request.max_tokens, estimated=True, cache_written=written)
 
 
+def estimated_usage(spec: ModelSpec, request: ModelRequest, text: str) -> Usage:
+    """Return our own count of tokens, marked as the estimate it is."""
+    return Usage(_sent(spec, request), _estimate(spec, text), estimated=True)
+
+
 def usage_of(
     spec: ModelSpec,
     request: ModelRequest,
@@ -76,7 +81,7 @@ def usage_of(
         sent, read, written = worst.input, 0, worst.cache_written
     elif not sent_exact or length > MOST_CHARACTERS * sent:
         estimated, read = True, 0
-        sent = max(sent, _estimate(spec, *(message.content for message in request.messages)))
+        sent = max(sent, _sent(spec, request))
         if got_exact and total <= most:
             sent = max(sent, total - got - (reasoning if reasoning > got else 0))
     if max(got, total, reasoning) > most:
@@ -112,6 +117,10 @@ def _count(value: Any) -> tuple[float, bool]:
     if not isinstance(value, int | float) or isinstance(value, bool) or not value >= 0:  # NaN is not
         return 0, False
     return min(value, 2**62), isinstance(value, int)
+
+
+def _sent(spec: ModelSpec, request: ModelRequest) -> int:
+    return _estimate(spec, *(message.content for message in request.messages))
 
 
 def _estimate(spec: ModelSpec, *texts: str) -> int:
