@@ -169,6 +169,11 @@ GAPS = {
     "2^39 of total": (
         {"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": 2**39}, 200, 2000, True
     ),
+    "a million": ({"prompt_tokens": 200, "completion_tokens": 10**6}, 200, 2000, True),
+    "a million in total": (
+        {"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": 10**6},
+        *(200, 2000, True),
+    ),
     "infinite": ({"prompt_tokens": math.inf, "completion_tokens": math.inf}, 200, 2000, True),
     **{
         f"nothing: {odd!r}": (odd, 200, 900, True)

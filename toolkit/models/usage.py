@@ -16,8 +16,9 @@ from toolkit.models.catalogue import ModelSpec
 from toolkit.models.tokens import count_tokens
 
 MESSAGE_TOKENS: Final = 16  # what chat formats add around a message, rounded up, for the worst case
-MOST_TOKENS: Final = 2_000_000
-"""No window of a model on sale is longer, so that a greater count is an error of the server and no bill."""
+MOST_INPUT: Final = 2_000_000
+MOST_OUTPUT: Final = 400_000
+"""More tokens than any model on sale reads or writes at once: a greater count is an error of the server and no bill."""
 MOST_CHARACTERS: Final = 64
 """Characters of a text for one token of it, at most: prose has 4 or 5, and only runs of blanks come near this."""
 
@@ -73,7 +74,7 @@ def usage_of(
     read, written = (int(number) if exact else 0 for number, exact in map(_count, cache))
 
     length = sum(len(message.content) for message in request.messages)
-    most = max(MOST_TOKENS, request.max_tokens, 4 * length)  # a character is four bytes, a token at least one
+    most = max(MOST_INPUT, 4 * length)  # a character is four bytes at most, and a token one at least
     estimated, doubts = False, []
     if sent > most:
         doubts.append("input")
@@ -84,20 +85,19 @@ def usage_of(
         sent = max(sent, _sent(spec, request))
         if got_exact and total <= most:
             sent = max(sent, total - got - (reasoning if reasoning > got else 0))
-    if max(got, total, reasoning) > most:
+    # Reasoning is a part of the reply's tokens, or beside them (xAI); the total says which, or that it is more.
+    beside = reasoning if reasoning > got and total < sent + got else 0
+    billed, most = max(got + beside, total - sent), max(MOST_OUTPUT, request.max_tokens)
+    if billed > most:
         doubts.append("output")
-        got = max(got if got <= most else 0, request.max_tokens, _estimate(spec, text, thoughts))
-    else:
-        # Reasoning is a part of the reply's tokens, or beside them (xAI); the total says which, or that it is more.
-        beside = reasoning if reasoning > got and total < sent + got else 0
-        got = max(got + beside, total - sent)
-        if not got_exact or len(text) + len(thoughts) > MOST_CHARACTERS * got:
-            estimated = True
-            # Of a reply that shows nothing, or that was cut off at its limit, the limit is all that is known.
-            unseen = not got_exact and not total and (cut_off or not text + thoughts)
-            seen = max(_estimate(spec, text, thoughts), _estimate(spec, text) + reasoning)
-            got = max(got, seen, request.max_tokens if unseen else 0)
-    sent, got = math.ceil(sent), math.ceil(got)
+        billed = max(got if got <= most else 0, request.max_tokens, _estimate(spec, text, thoughts))
+    elif not got_exact or len(text) + len(thoughts) > MOST_CHARACTERS * billed:
+        estimated = True
+        # Of a reply that shows nothing, or that was cut off at its limit, the limit is all that is known.
+        unseen = not got_exact and not total and (cut_off or not text + thoughts)
+        visible = max(_estimate(spec, text, thoughts), _estimate(spec, text) + reasoning)
+        billed = max(billed, visible, request.max_tokens if unseen else 0)
+    sent, got = math.ceil(sent), math.ceil(billed)
     # Parts that are more than the whole are no parts; then nothing is taken off the price.
     if read + written > sent:
         read, written = 0, min(written, sent)
