@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
 from urllib.parse import urlsplit
@@ -39,6 +40,35 @@ class Planted(_Strict):
     failures: float = Field(0.0, ge=0, le=1)
 
 
+Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Over(_Strict):
+    """What requests cost whose prompt has more than so many tokens, in USD per million."""
+
+    tokens: int = Field(ge=1)
+    input: Usd
+    output: Usd
+
+
+class CacheShares(_Strict):
+    """What input costs that is read from or written to the provider's cache, as a share of the price of input."""
+
+    read: Usd | None = None
+    write: Usd | None = None
+
+
+class PriceRow(_Strict):
+    """A price of a model as the toolkit's own table has them: USD per million tokens, from a day to a last day."""
+
+    input: Usd
+    output: Usd
+    over: Over | None = None
+    cache: CacheShares | None = None
+    from_: date | None = Field(None, alias="from")
+    until: date | None = None
+
+
 class ModelEntry(_Strict):
     """A model of the study: a known name, or a server of one's own described in full.
 
@@ -63,6 +93,7 @@ class ModelEntry(_Strict):
     planted: Planted | None = None
     usd_per_million_input: float | None = Field(None, ge=0)
     usd_per_million_output: float | None = Field(None, ge=0)
+    prices: tuple[PriceRow, ...] | None = Field(None, min_length=1)
     concurrency: int | None = Field(None, ge=1, le=1000)
 
     @field_validator("base_url")
@@ -78,7 +109,9 @@ class ModelEntry(_Strict):
     @property
     def spec(self) -> ModelSpec:
         """What the catalogue and the study together say of the model."""
-        given = self.model_dump(exclude_none=True, exclude={"name", "concurrency", "specialization"})
+        given = self.model_dump(
+            by_alias=True, exclude_none=True, exclude={"name", "concurrency", "specialization"}
+        )
         return model_spec(self.name, **given)
 
 

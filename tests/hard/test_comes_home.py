@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from stub_server import DrawnFaults, Fault, StubServer
+from stub_study import batch_study, is_judge, plain, stub_study
 
 from toolkit.cli import main
 from toolkit.errors import InputError
+from toolkit.models.prices import price_of
 from toolkit.runs import gateway
 from toolkit.runs.limits import RetryPolicy
 from toolkit.store.connection import Store
@@ -267,3 +271,81 @@ def test_a_reply_by_another_model_is_said_once_and_counts(
         study = Study.load(path)
         assert (study.runs()["status"] == "succeeded").all()
         study.store.close()
+
+
+WORDS = "isolate " * 900  # a token each, as the server counts and as we do
+# What a provider's usage is instead of its count, and the tokens billed besides the words of a reply.
+GAPS: dict[str, tuple[Callable[[dict], Any], int]] = {
+    "input alone": (lambda usage: dict(list(usage.items())[:1]), 0),
+    "reasoning beside": (
+        lambda usage: {**usage, "reasoning_tokens": 1500, "total_tokens": usage["total_tokens"] + 1500},
+        1500,
+    ),
+    "zeros": (lambda usage: dict.fromkeys(usage, 0), 0),
+    "null": (lambda usage: None, 0),
+    "texts": (lambda usage: dict.fromkeys(usage, "x"), 0),
+    "2^39": (lambda usage: dict.fromkeys(usage, 2**39), 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("gap", "batch"), [*((gap, False) for gap in GAPS), ("reasoning beside", True), ("2^39", True)]
+)
+def test_what_is_booked_is_at_least_what_was_billed(
+    tmp_path: Path, store_folder: Path, monkeypatch: pytest.MonkeyPatch, gap: str, batch: bool
+) -> None:
+    """Whatever is missing in a provider's usage; and the cap is never passed."""
+    monkeypatch.setenv("BATCH_KEY", "sk-canary-0123456789")
+    change, besides = GAPS[gap]
+
+    def changed(reply: dict) -> dict:
+        return {**reply, "usage": change(reply["usage"])}
+
+    def answer(body: dict) -> str:
+        return plain(body) if is_judge(body) else WORDS
+
+    with StubServer(answer=answer, change=changed) as server:
+        path = batch_study(tmp_path, server, provider="openai")
+        if not batch:
+            path = stub_study(tmp_path, server.openai_url, more="[budget]\naud = 0.2")
+        study = Study.load(path)
+        study.execute(progress=False)
+        calls = [call for call in study.store.objects(Call) if call.state == "done"]
+        study.store.close()
+        answered = server.count + sum(len(batch.requests) for batch in server.batches)
+    usd = (server.input_tokens + 2 * (server.output_tokens + besides * answered)) / 1e6
+    rate = price_of(study.plan.models["answerer"]).aud_per_usd
+    billed = usd * rate * (0.5 if batch else 1.0)
+    assert len(calls) == answered > 0
+    assert sum(call.aud_cost for call in calls) >= billed * (1 - 1e-12)
+    assert batch or sum(call.aud_cost for call in calls) <= 0.2
+    assert any(call.tokens_estimated for call in calls) == (gap != "reasoning beside")
+    assert all("doubt" in call.attempts[-1] for call in calls) == (gap == "2^39")
+
+
+@pytest.mark.filterwarnings("ignore:Sending a large body")
+def test_a_million_blanks_are_a_reply_like_any_other(
+    tmp_path: Path, store_folder: Path, toolkit: Callable[..., tuple[int, str, str]]
+) -> None:
+    """They are kept, judged, judged again under other settings, and verified; tiktoken panics at them."""
+    text = "Answer." + " " * 1_100_000
+
+    def uncounted(reply: dict) -> dict:
+        return {name: value for name, value in reply.items() if name != "usage"}
+
+    with StubServer(answer=lambda body: plain(body) if is_judge(body) else text, change=uncounted) as server:
+        path = stub_study(tmp_path, server.openai_url, bins='["S"]')
+        assert toolkit("run", path, "--yes")[0] == 0
+        asked = server.count
+        assert toolkit("run", path, "--yes")[0] == 0
+        assert server.count == asked
+        assert toolkit("verify", path)[0] == 0
+        path.write_text(path.read_text().replace("[judges]", "[bias_controls]\nfsp_enabled = true\n[judges]"))
+        assert toolkit("estimate", path)[0] == 0
+        assert toolkit("run", path, "--yes")[0] == 0
+        assert server.count > asked
+    study = Study.load(path)
+    runs = list(study.store.objects(Call).filter(purpose="run"))
+    study.store.close()
+    assert {call.text for call in runs} == {text}
+    assert all(call.output_tokens > 8000 for call in runs)

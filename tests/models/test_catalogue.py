@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from toolkit.errors import InputError, PriceError, StudyError
 from toolkit.models.base import Message, ModelRequest, Usage
 from toolkit.models.catalogue import PROVIDERS, model_names, model_spec
-from toolkit.models.prices import Price, aud_cost, batch_price, price_of
+from toolkit.models.prices import Over, Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import api_key, read_environment
 
 # encoding, structured, log-probabilities, sampling: what each model of the catalogue takes.
@@ -177,7 +177,9 @@ def test_half_a_price_or_no_amount_of_money_is_refused(fields):
         ("gpt-4-turbo", 1.0, 1.25),  # it has no cache; if it ever reports one, no discount is assumed
         ("claude-3-5-haiku", 0.1, 1.25),
         ("claude-3-5-sonnet", 0.1, 1.25),
-        ("llama-3.3-70b", 1.0, 1.0),
+        ("claude-haiku-5-5", 0.1, 1.25),
+        ("gpt-6-luna", 0.1, 1.25),
+        ("gpt-oss-120b", 0.5, 1.0),
         ("smollm2-135m", 1.0, 1.0),
     ],
 )
@@ -194,9 +196,93 @@ def test_a_batch_costs_half_and_the_discount_of_the_cache_is_on_top():
     half = batch_price(price, "openai")
     assert (half.usd_per_million_input, half.usd_per_million_output) == (5.0, 15.0)
     assert half.source == "list; batch, half price"
-    assert batch_price(price, "groq") == price
+    assert batch_price(price, "groq") == price  # until it is asked in batches
+    tiers = replace(price, over=Over(100, 20.0, 40.0), dated=(price, replace(price, since=date(2027, 1, 1))))
+    assert batch_price(tiers, "openai").over == Over(100, 10.0, 20.0)
+    assert [one.usd_per_million_input for one in batch_price(tiers, "openai").dated] == [5.0, 5.0]
     usage = Usage(1_000_000, 0, cache_read=1_000_000)
     assert aud_cost(usage, batch_price(price, "anthropic")) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "below", "above"),
+    [
+        ("claude-haiku-5-5", 100_000, (0.10, 0.50), (0.50, 2.50)),
+        ("gpt-6-luna", 272_000, (0.10, 0.50), (0.20, 0.75)),
+    ],
+)
+def test_a_long_prompt_costs_more_all_of_it_and_what_is_cached_is_a_part_of_it(name, tokens, below, above):
+    price = replace(price_of(model_spec(name)), aud_per_usd=1.0)
+    for sent, (usd_input, usd_output) in ((tokens, below), (tokens + 1, above)):
+        assert aud_cost(Usage(sent, 10), price) == pytest.approx((sent * usd_input + 10 * usd_output) / 1e6)
+        read = aud_cost(Usage(sent, 0, cache_read=sent), price)
+        assert read == pytest.approx(sent * usd_input * 0.1 / 1e6)
+    # What may pass the limit is taken as if it did; the sum of several requests is at the rates of the longest.
+    assert worst_cost(Usage(tokens + 1, 0, cache_written=tokens + 1), price, TODAY) == pytest.approx(
+        (tokens + 1) * above[0] * 1.25 / 1e6
+    )
+    assert aud_cost(Usage(9 * tokens, 0), price, prompt=tokens) == pytest.approx(9 * tokens * below[0] / 1e6)
+
+
+TODAY = date(2026, 11, 25)
+DOUBLED = [
+    {"input": 1.0, "output": 2.0, "until": date(2026, 11, 30)},
+    {
+        **{"input": 2.0, "output": 4.0, "from": date(2026, 12, 1)},
+        **{"over": {"tokens": 1000, "input": 8.0, "output": 9.0}, "cache": {"read": 0.25}},
+    },
+]
+
+
+def priced(*rows, **fields):
+    """Return the price of a model of the study's own on a day, at a rate of 1."""
+    spec = model_spec("mine", provider="compatible", base_url="http://127.0.0.1:1/v1", prices=rows, **fields)
+    return replace(price_of(spec, TODAY), aud_per_usd=1.0)
+
+
+def test_a_price_that_doubles_next_week_is_known_today():
+    """Each call costs what holds on its day; the worst case of today is that of the days in which it may be sent."""
+    price = priced(*DOUBLED)
+    dated = replace(price, dated=tuple(replace(one, aud_per_usd=1.0) for one in price.dated))
+    usage = Usage(1000, 500)
+    costs = [
+        aud_cost(usage, dated, date(2026, month, day)) for month, day in ((1, 1), (11, 30), (12, 1), (12, 31))
+    ]
+    assert costs == pytest.approx([0.002, 0.002, 0.004, 0.004])
+    assert aud_cost(Usage(1001, 0, cache_read=1001), dated, date(2026, 12, 1)) == pytest.approx(0.002002)
+    worst = [worst_cost(usage, dated, date(2026, 11, day)) for day in (1, 23, 24, 30)]
+    assert worst == pytest.approx([0.002, 0.002, 0.004, 0.004])
+    assert (price.usd_per_million_input, price.source) == (1.0, "given by the study")
+    sonnet = model_spec("claude-sonnet-5-5", provider="anthropic")
+    reads = [price_of(sonnet, date(2026, 10, day)).cache_read_share for day in (6, 7)]
+    assert reads == [0.1, 0.05]
+    assert price_of(model_spec("claude-opus-5-5", provider="anthropic")).cache_read_share == 0.05
+
+
+@pytest.mark.parametrize(
+    ("rows", "fields", "says"),
+    [
+        ([{"input": 1.0, "output": 2.0, "until": date(2026, 11, 24)}], {}, "no price after 2026-11-24"),
+        ([{"input": 1.0, "output": 2.0}] * 2, {}, "two prices from the same day"),
+        ([{"input": 1.0, "output": -2.0}], {}, "-2.0"),
+        (
+            [{"input": 1.0, "output": 2.0, "over": {"tokens": 9, "input": math.inf, "output": 1.0}}],
+            *({}, "inf"),
+        ),
+        ([{"input": 1.0, "output": 2.0, "cache": {"read": -0.1}}], {}, "-0.1"),
+        (DOUBLED, {"usd_per_million_input": 1.0}, "two prices"),
+    ],
+)
+def test_a_price_in_rows_that_cannot_be_is_refused(rows, fields, says):
+    with pytest.raises(PriceError, match=says):
+        priced(*rows, **fields)
+
+
+def test_a_price_given_in_short_keeps_the_tiers_of_the_table_in_proportion():
+    """Who writes the price of short prompts into a study does not make long ones cheap."""
+    mine = price_of(model_spec("claude-haiku-5-5", usd_per_million_input=0.2, usd_per_million_output=1.0))
+    assert mine.over == Over(100_000, pytest.approx(1.0), pytest.approx(5.0))
+    assert price_of(model_spec("claude-haiku-5-5", prices=[{"input": 0.2, "output": 1.0}])).over is None
 
 
 def test_the_discount_of_the_provider_is_not_expected_of_another_server():

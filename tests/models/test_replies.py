@@ -5,10 +5,11 @@ import math
 import pytest
 
 from toolkit.errors import ModelError
+from toolkit.models import usage
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.registry import open_model
-from toolkit.models.tokens import estimated_usage
+from toolkit.models.usage import estimated_usage
 
 PROVIDERS = ("openai", "anthropic")
 
@@ -78,11 +79,13 @@ DETAILS = {"prompt_tokens": 8, "completion_tokens": 3}
                 ({"cached_tokens": 6}, 6),
                 # Details that cannot be right take nothing off the price.
                 *((odd, 0) for odd in ({"cached_tokens": 9}, {"cached_tokens": -1}, {"cached_tokens": True})),
-                *(
-                    (odd, 0)
-                    for odd in ({"cached_tokens": "6"}, {"cached_tokens": 6, "cache_write_tokens": 3}, [6])
-                ),
+                *((odd, 0) for odd in ({"cached_tokens": "6"}, [6], {"cached_tokens": 2**50})),
             ]
+        ),
+        (
+            # What was read is no part of it then; what was written costs more, and stays.
+            openai(usage={**DETAILS, "prompt_tokens_details": {"cached_tokens": 6, "cache_write_tokens": 3}}),
+            Usage(8, 3, cache_written=3),
         ),
         (
             # Tokens of the provider's cache are input too.
@@ -118,6 +121,174 @@ def test_without_a_usable_count_the_tokens_are_our_estimate(make, usage, make_re
     assert found.estimated
     assert 0 < found.input < 1000
     assert 0 < found.output < 10
+
+
+WORDS = "isolate " * 900  # a token each
+# A shape of usage, and the least that is booked for the words: input (of 200 tokens), output, and whether it is marked.
+GAPS = {
+    "output absent": ({"prompt_tokens": 200}, 200, 900, True),
+    "reasoning beside": (
+        {"prompt_tokens": 200, "completion_tokens": 900, "reasoning_tokens": 1500, "total_tokens": 2600},
+        *(200, 2400, False),
+    ),
+    "reasoning in details": (
+        {
+            **{"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": 2600},
+            "completion_tokens_details": {"reasoning_tokens": 1500},
+        },
+        *(200, 2400, False),
+    ),
+    "reasoning beside, no total": (
+        {"prompt_tokens": 200, "completion_tokens": 900, "reasoning_tokens": 1500},
+        *(200, 2400, False),
+    ),
+    "reasoning within": (
+        {
+            **{"prompt_tokens": 200, "completion_tokens": 2400, "total_tokens": 2600},
+            "completion_tokens_details": {"reasoning_tokens": 1500},
+        },
+        *(200, 2400, False),
+    ),
+    "reasoning, output absent": (
+        {"prompt_tokens": 200, "completion_tokens_details": {"reasoning_tokens": 1500}},
+        *(200, 2400, True),
+    ),
+    "total alone": ({"total_tokens": 2600}, 200, 900, True),
+    "input absent": ({"completion_tokens": 900, "total_tokens": 1100}, 200, 900, True),
+    "all zero": ({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}, 200, 900, True),
+    "input 0": ({"prompt_tokens": 0, "completion_tokens": 900}, 200, 900, True),
+    "far too few": ({"prompt_tokens": 1, "completion_tokens": 9}, 200, 900, True),
+    "input_tokens": ({"input_tokens": 200, "output_tokens": 900}, 200, 900, False),
+    "cut in text": ({"prompt_tokens": "200", "completion_tokens": "1500"}, 200, 1500, True),
+    "fractions": ({"prompt_tokens": 200.0, "completion_tokens": 1500.5}, 200, 1501, True),
+    "2^39": ({"prompt_tokens": 200, "completion_tokens": 2**39}, 200, 2000, True),
+    "2^39 in all": (dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens"), 2**39), 200, 2000, True),
+    "2^39 of reasoning": (
+        {"prompt_tokens": 200, "completion_tokens": 900, "reasoning_tokens": 2**39}, 200, 2000, True
+    ),
+    "2^39 of total": (
+        {"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": 2**39}, 200, 2000, True
+    ),
+    "a million": ({"prompt_tokens": 200, "completion_tokens": 10**6}, 200, 2000, True),
+    "a million in total": (
+        {"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": 10**6},
+        *(200, 2000, True),
+    ),
+    "infinite": ({"prompt_tokens": math.inf, "completion_tokens": math.inf}, 200, 2000, True),
+    **{
+        f"nothing: {odd!r}": (odd, 200, 900, True)
+        for odd in (None, "", [], False, {}, "text", 7, [{"prompt_tokens": 200}])
+    },
+    **{
+        f"output {odd!r}": ({"prompt_tokens": 200, "completion_tokens": odd}, 200, 900, True)
+        for odd in (None, "", [], {}, False, True, -5, math.nan, -math.inf, "many", "-5", "４")
+    },
+    **{
+        f"details {odd!r}": (
+            {
+                **{"prompt_tokens": 200, "completion_tokens": 900, "total_tokens": odd},
+                **{"prompt_tokens_details": odd, "completion_tokens_details": odd, "reasoning_tokens": odd},
+            },
+            *(200, 900, False),
+        )
+        for odd in (None, "", [], False, -5)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("counts", "sent", "got", "marked"), GAPS.values(), ids=GAPS)
+def test_a_gap_in_the_usage_is_no_free_reply(counts, sent, got, marked, make_request):
+    request = make_request("scan " * 200, max_tokens=2000)
+    found = read("openai", request, openai(WORDS, usage=counts)).usage
+    assert (found.input >= sent, found.output >= got, found.estimated) == (True, True, marked)
+    assert found.total < 10_000  # no call of these texts has more
+    assert all(type(count) is int for count in (found.input, found.output))
+
+
+ANTHROPIC = {"input_tokens": 200, "output_tokens": 900}
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected", "marked"),
+    [
+        (ANTHROPIC, (200, 900, 0, 0), False),
+        ({**ANTHROPIC, "cache_read_input_tokens": None}, (200, 900, 0, 0), False),
+        ({"input_tokens": 200}, (200, 900, 0, 0), True),
+        ({"input_tokens": 200, "output_tokens": None}, (200, 900, 0, 0), True),
+        # A proxy that drops what was read from the cache: 3 tokens are no prompt of 1,000 characters.
+        ({**ANTHROPIC, "input_tokens": 3}, (200, 900, 0, 0), True),
+        ({**ANTHROPIC, "input_tokens": 20, "cache_creation_input_tokens": "180"}, (200, 900, 0, 0), True),
+        ({**ANTHROPIC, "input_tokens": None, "cache_read_input_tokens": 150}, (200, 900, 0, 0), True),
+        (
+            {"output_tokens": 900, "cache_read_input_tokens": 9, "cache_creation_input_tokens": 150},
+            (200, 900, 0, 150),
+            True,
+        ),
+        ({**ANTHROPIC, "cache_read_input_tokens": 2**39}, (200, 900, 0, 0), True),
+        ({**ANTHROPIC, "input_tokens": 10**4000, "cache_read_input_tokens": 1.5}, (200, 900, 0, 0), True),
+    ],
+)
+def test_a_gap_in_anthropics_usage_is_no_free_reply(usage, expected, marked, make_request):
+    """Input is at least that of the text, and nothing is taken off the price of an input that is not counted."""
+    request = make_request("scan " * 200, max_tokens=2000)
+    found = read("anthropic", request, anthropic(block(WORDS), usage=usage)).usage
+    assert found.input >= expected[0]
+    assert found.output >= expected[1]
+    assert (found.cache_read, found.cache_written, found.estimated) == (*expected[2:], marked)
+
+
+def test_what_a_reply_does_not_show_is_billed_up_to_its_limit(make_request):
+    """Nobody knows how long a reply was that shows nothing, or was cut off, where its provider does not say."""
+    request = make_request(max_tokens=2000)
+    raws = [openai(WORDS, "length"), openai(None), openai(None, "length"), anthropic(finish="max_tokens")]
+    for raw in raws:
+        found = read("openai" if "choices" in raw else "anthropic", request, raw).usage
+        assert (found.output, found.estimated) == (2000, True)
+    nothing = read(
+        "openai", request, openai(None, "length", usage={"prompt_tokens": 9, "completion_tokens": 0})
+    )
+    assert nothing.usage == Usage(9, 0)
+    # Thoughts are no part of the text, and billed.
+    for raw in (openai("Yes.", reasoning_content=WORDS), anthropic(block("Yes."), {"thinking": WORDS})):
+        found = read("openai" if "choices" in raw else "anthropic", request, raw)
+        assert (found.text, found.usage.output >= 900) == ("Yes.", True)
+
+
+def test_a_count_that_no_call_has_is_said(make_request):
+    doubts = [
+        read("openai", make_request(), openai(usage={**DETAILS, **odd})).usage.doubt
+        for odd in ({}, {"prompt_tokens": None}, {"completion_tokens": 2**39}, {"prompt_tokens": 2**63})
+    ]
+    assert doubts[:2] == ["", ""]
+    assert "output tokens" in doubts[2]
+    assert "input tokens" in doubts[3]
+
+
+class Panic(BaseException):
+    """What a library in Rust raises, by the name of its module."""
+
+
+Panic.__module__ = "pyo3_runtime"
+
+
+@pytest.mark.parametrize("error", [RuntimeError("broken"), RecursionError(), Panic("StackOverflow")])
+def test_what_came_is_a_reply_whatever_a_library_raises_while_it_is_read(error, make_request, monkeypatch):
+    """A paid reply is saved as it came, at its worst; what is no error of a library goes through."""
+
+    def fail(*_):
+        raise error
+
+    raw, request = openai(usage=DETAILS), make_request(max_tokens=2000)
+    model = open_model(model_spec("m", provider="compatible", base_url="http://127.0.0.1:1/v1"), env={})
+    monkeypatch.setattr(type(model), "reply", fail)
+    reply = model.read(request, raw)
+    assert (reply.raw, reply.text, reply.defect, reply.usage.output) == (raw, "", "empty", 2000)
+    if isinstance(error, Exception):  # a panic in counting is held back where it happens
+        monkeypatch.setattr(usage, "text_tokens", fail)
+        assert model.read(request, raw).usage.input > 0
+    error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        model.read(request, raw)
 
 
 def test_our_estimate_is_by_the_factor_of_the_models_tokenizer(make_request):

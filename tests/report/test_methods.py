@@ -42,7 +42,9 @@ from toolkit.words import DIMENSIONS
 COLUMNS = ("prompt_id", "text", "scenario", "category", "length_bin", "base")
 NAMES = ("Bland-Altman (TOST)", "Holm over", "Wilson, effective n")
 UNCONFIRMED = {"marcoulides1990", "weerahandi1993"}
-PRICED = '{ name = "scripted", usd_per_million_input = 1.0, usd_per_million_output = 2.0 }'
+PRICED = """{ name = "scripted", prices = [
+  { input = 1.0, output = 2.0, from = 2026-01-01, over = { tokens = 100_000, input = 2.0, output = 4.0 } },
+] }"""
 CHANGED = "[sampling]\ntemperature = 0.7\n[analysis]\nequivalence_margin = 0.5\n"
 ONE_JUDGE = """
 name = "tiny"
@@ -78,7 +80,8 @@ def test_every_number_is_that_of_the_store_also_after_settings_have_changed(
     assert text.count(", 6 judgements)") == 3
     spent = sum(call["aud_cost"] for call in calls)
     assert f"The study cost AUD {spent:.3g} (runs AUD {spent:.3g}, judges AUD 0.00) in 24 calls." in text
-    assert "scripted 1 sent and 2 received (given by the study), at 1.5444 AUD a USD (Reserve Bank" in text
+    assert "scripted 1 sent and 2 received (of prompts of more than 100000 tokens 2 and 4) (given by" in text
+    assert "(given by the study), at 1.5444 AUD a USD (Reserve Bank" in text
     assert "2025-10-17" in text
     assert "calls brought" not in text
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from toolkit.judges.request import judge_request, repair_request
-from toolkit.models.base import ModelReply, Usage
+from toolkit.models.base import Message, ModelReply, ModelRequest, Usage
+from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import aud_cost, price_of
 from toolkit.models.tokens import count_tokens
 from toolkit.runs.estimate import (
@@ -117,6 +119,52 @@ def test_worst_is_never_less_than_what_the_budget_sets_aside(
             requests += [repair_request(request, said, "truncated: " + "'a' " * 15) for request in requests]
         reserved = sum(worst_aud(request, endpoint) for request in requests)
         assert reserved <= row(frame, who)["worst_aud"] <= 1.6 * reserved
+
+
+def test_prompts_beyond_a_limit_are_estimated_at_their_own_price(opened: Callable[..., Study]) -> None:
+    """A request is priced by its own length, however many there are; the worst case takes what may pass the limit."""
+    study = opened("repeats = 2")
+    longest = max(count_tokens(run.prompt.text) for run in study.plan.runs)
+
+    def estimated(tokens: int) -> pd.DataFrame:
+        row = f"input = 1.0, output = 2.0, over = {{ tokens = {tokens}, input = 10.0, output = 20.0 }}"
+        return opened("repeats = 2", changes=[(PRICE, f"prices = [{{ {row} }}]")]).estimate()
+
+    plain = study.estimate()
+    columns = ["low_aud", "expected_aud", "worst_aud"]
+    # All prompts together are longer than either limit.
+    short, long = estimated(10 * longest + 9000), estimated(10)
+    assert short[columns].to_numpy() == pytest.approx(plain[columns].to_numpy())
+    assert long[columns].to_numpy() == pytest.approx(10 * plain[columns].to_numpy())
+    # The longest is not above it, unless it is counted at worst.
+    at = estimated(longest)
+    assert row(at, "model")["expected_aud"] == pytest.approx(row(plain, "model")["expected_aud"])
+    assert row(at, "model")["worst_aud"] > row(plain, "model")["worst_aud"]
+    some = row(estimated(longest - 1), "model")["expected_aud"]
+    assert row(plain, "model")["expected_aud"] < some < 10 * row(plain, "model")["expected_aud"]
+
+
+def test_a_price_that_doubles_next_week_is_in_the_worst_case(opened: Callable[..., Study]) -> None:
+    """The expected cost is today's; a change that is further away than a week is told and not counted."""
+    once = opened().estimate()
+    for days, factor in ((6, 2.0), (20, 1.0)):
+        day = datetime.now(UTC).date() + timedelta(days=days)
+        rows = f"{{ input = 1.0, output = 2.0 }}, {{ input = 2.0, output = 4.0, from = {day} }}"
+        frame = opened(changes=[(PRICE, f"prices = [{rows}]")]).estimate()
+        assert frame["expected_aud"].tolist() == pytest.approx(once["expected_aud"].tolist())
+        assert frame["worst_aud"].tolist() == pytest.approx((factor * once["worst_aud"]).tolist())
+        assert f"scripted has another price from {day} on" in estimate_summary(frame).text
+
+
+def test_a_long_sample_does_not_fit_at_the_price_of_a_short_one(opened: Callable[..., Study]) -> None:
+    """314 kB to Claude Haiku 5.5: what is reserved for it is at least what its input alone is billed."""
+    text = "GET /index.html 200 " * 15_700
+    spec = model_spec("claude-haiku-5-5")
+    request = ModelRequest("anthropic", spec.model, (Message("user", text),), max_tokens=10)
+    endpoint = Endpoint(spec, price_of(spec), open=pytest.fail, concurrency=1)
+    sent = count_tokens(text) * spec.tokens_per_o200k
+    assert sent > 100_000
+    assert worst_aud(request, endpoint) > sent * 0.50 / 1e6 * endpoint.price.aud_per_usd
 
 
 def test_a_tokenizer_that_is_not_public_is_estimated_by_its_factor(opened: Callable[..., Study]) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
 
@@ -55,13 +56,14 @@ def in_gateway(
     work: Callable[[Gateway], Awaitable[Any]],
     *,
     study: str = "s",
+    price: Price = PRICE,
     **settings: Any,
 ) -> Any:
     """Open a gateway to one model, do the work, and close it."""
 
     async def main() -> Any:
         ledger = Ledger(store, study)
-        endpoint = Endpoint(model_spec("scripted"), PRICE, lambda: model, concurrency=4)
+        endpoint = Endpoint(model_spec("scripted"), price, lambda: model, concurrency=4)
         gateway = Gateway(ledger, [endpoint], retry=QUICK, **settings)
         try:
             return await work(gateway)
@@ -95,6 +97,37 @@ def test_an_answer_comes_back_whole_from_the_ledger(store: Store) -> None:
     assert model.asked == 0
     assert second == replace(first, from_ledger=True)
     assert second.aud_cost == pytest.approx((15 * 1.0 + 10 * 2.0) / 1e6 * 1.5, rel=1e-14)
+
+
+def test_a_call_costs_what_holds_on_its_day_and_a_count_that_is_not_believed_is_noted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The price doubles while a study is at work, and is known to be reserved before."""
+    days = [datetime(2026, 11, day, 23, 59, tzinfo=UTC) for day in (28, 30)] + [
+        datetime(2026, 12, 1, tzinfo=UTC)
+    ]
+    later = replace(PRICE, usd_per_million_input=2.0, usd_per_million_output=4.0, since=days[-1].date())
+    price = replace(PRICE, dated=(PRICE, later))
+
+    class Doubted(Counted):
+        async def ask(self, request: ModelRequest) -> ModelReply:
+            reply = await super().ask(request)
+            return replace(reply, usage=replace(reply.usage, estimated=True, doubt="2^39 tokens"))
+
+    async def work(gateway: Gateway) -> list[Answer]:
+        answers = []
+        for number, moment in enumerate(days):
+            monkeypatch.setattr("toolkit.runs.gateway.utc_now", lambda now=moment: now)
+            answers.append(await gateway.ask(replace(REQUEST, repeat=number), purpose="run"))
+        assert gateway.counters.doubted == 3
+        return answers
+
+    answers = in_gateway(store, Doubted("Port 22."), work, price=price)
+    once = (15 * 1.0 + 10 * 2.0) / 1e6 * 1.5
+    assert [one.aud_cost for one in answers] == pytest.approx([once, once, 2 * once])
+    calls = list(store.objects(Call))
+    assert all(call.worst_aud >= 2 * 10 * 2.0 / 1e6 * 1.5 for call in calls)
+    assert [call.attempts[-1]["doubt"] for call in calls] == ["2^39 tokens"] * 3
 
 
 def test_texts_that_a_store_cannot_hold_are_kept(store: Store) -> None:

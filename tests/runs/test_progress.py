@@ -33,6 +33,7 @@ class Counters:
     failed: int = 0
     retried: int = 0
     spent_aud: float = 0.0
+    doubted: int = 0
 
 
 class Stream(io.StringIO):

@@ -131,7 +131,7 @@ def _run(pending: Sequence[Order], pool: Processes | Cluster, at_once: int, prog
             if free and not order.is_finished():
                 order.write(order.waiting(order.tried))
     bar = Progress("notebooks", len(pending), shown=progress, money=False)
-    counts = SimpleNamespace(failed=0, retried=0, spent_aud=0.0)
+    counts = SimpleNamespace(failed=0, retried=0, spent_aud=0.0, doubted=0)
     try:
         with _orders_file(pending) as file:
             pool.start(file, at_once, min(at_once, len(pending)))

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import anthropic
 
-from toolkit.models.base import Message, ModelReply, ModelRequest, Usage
-from toolkit.models.tokens import estimated_usage
-from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of, token_count
+from toolkit.models.base import Message, ModelReply, ModelRequest
+from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of
+from toolkit.models.usage import usage_of
 
 API_VERSION: Final = "2023-06-01"
 """Under the client's own default, 2026-10-21, the API refuses temperature and top_p, which a study sets."""
@@ -64,7 +64,16 @@ class AnthropicModel(ClientModel):
         if not isinstance(content, list):
             raise body_failure(self.spec, "holds no content")
         text, finish = text_of(content), _FINISH.get(str(raw.get("stop_reason")), "other")
-        usage = _usage(raw.get("usage")) or estimated_usage(self.spec, request, text)
+        thoughts = "".join(str(part.get("thinking") or "") for part in content if isinstance(part, Mapping))
+        usage = usage_of(
+            self.spec,
+            request,
+            raw.get("usage"),
+            text=text,
+            thoughts=thoughts,
+            cut_off=finish == "length",
+            cache_beside=True,
+        )
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 
 
@@ -79,18 +88,3 @@ def _content(messages: Sequence[Message], ends: Sequence[Message]) -> str | list
     return [
         {"type": "text", "text": text, **(mark if at else {})} for text, at in zip(texts, marked, strict=True)
     ]
-
-
-def _usage(usage: Any) -> Usage | None:
-    """Return Anthropic's own count, or ``None`` where it sent none that can be used."""
-    if not isinstance(usage, Mapping):
-        return None
-    names = ("output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    sent, (got, read, written) = (
-        token_count(usage.get("input_tokens")),
-        (token_count(usage.get(n) or 0) for n in names),
-    )
-    if sent is None or got is None or read is None or written is None:
-        return None
-    # Tokens of the provider's cache were input too, and are counted apart from it.
-    return Usage(sent + read + written, got, cache_read=read, cache_written=written)

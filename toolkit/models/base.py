@@ -81,13 +81,14 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of one call."""
+    """Tokens of one call; ``doubt`` is why a provider's count of them was not believed, empty where it was."""
 
     input: int
     output: int
     estimated: bool = False
     cache_read: int = 0
     cache_written: int = 0
+    doubt: str = field(default="", compare=False)
 
     @property
     def total(self) -> int:

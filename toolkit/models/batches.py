@@ -136,7 +136,7 @@ class BatchClient(ABC):
 
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in a raw result, or raise ``ModelError`` where there is none in it."""
-        return self._model.reply(request, raw)
+        return self._model.read(request, raw)
 
     def size(self, custom_id: str, request: ModelRequest) -> int:
         """Return the bytes a request takes in a batch, or raise ``ModelError`` where it cannot be sent."""

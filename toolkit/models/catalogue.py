@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import tomllib
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from datetime import date
 from functools import cache, cached_property
 from importlib import import_module
@@ -35,6 +36,7 @@ class ModelSpec:
     seed_supported: bool = False
     usd_per_million_input: float | None = None
     usd_per_million_output: float | None = None
+    prices: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     context_tokens: int | None = None
     gguf: Path | None = None
     replies: tuple[str, ...] = ()
@@ -118,7 +120,8 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
     if given.get("gguf") is not None:  # TOML has neither paths nor tuples
         given["gguf"] = Path(given["gguf"])
     given["planted"] = tuple(sorted((given.get("planted") or {}).items()))
-    return _checked(ModelSpec(**{**given, "replies": tuple(given.get("replies", ()))}))
+    given |= {key: tuple(given.get(key) or ()) for key in ("replies", "prices")}
+    return _checked(ModelSpec(**given))
 
 
 def _checked(spec: ModelSpec) -> ModelSpec:

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import openai
 
-from toolkit.models.base import ModelReply, ModelRequest, Usage
-from toolkit.models.tokens import estimated_usage
-from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of, token_count
+from toolkit.models.base import ModelReply, ModelRequest
+from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of
+from toolkit.models.usage import usage_of
 
 MOST_LOGPROBS: Final = 20  # the most alternatives of each token that the API returns
 _FINISH: Final = {"stop": "stop", "length": "length", "content_filter": "filter"}
@@ -60,21 +60,8 @@ class OpenAIModel(ClientModel):
             raise body_failure(self.spec, "holds no choice with a message") from None
         if refusal and not text:
             text, finish = str(refusal), "refusal"
-        usage = _usage(raw.get("usage")) or estimated_usage(self.spec, request, text)
+        thoughts = text_of(message.get("reasoning_content") or message.get("reasoning"))
+        usage = usage_of(
+            self.spec, request, raw.get("usage"), text=text, thoughts=thoughts, cut_off=finish == "length"
+        )
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
-
-
-def _usage(usage: Any) -> Usage | None:
-    """Return OpenAI's own count, or ``None`` where it sent none that can be used."""
-    if not isinstance(usage, Mapping):
-        return None
-    sent, got = token_count(usage.get("prompt_tokens")), token_count(usage.get("completion_tokens") or 0)
-    if sent is None or got is None:
-        return None
-    details = usage.get("prompt_tokens_details")
-    details = details if isinstance(details, Mapping) else {}
-    read, written = (token_count(details.get(name)) or 0 for name in ("cached_tokens", "cache_write_tokens"))
-    # Parts that are more than the whole are no parts; then nothing is taken off the price.
-    if read + written > sent:
-        read = written = 0
-    return Usage(sent, got, cache_read=read, cache_written=written)

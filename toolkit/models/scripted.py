@@ -11,7 +11,7 @@ from typing import Any
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, model_spec
 from toolkit.models.planted import planted_answer
-from toolkit.models.tokens import estimated_usage
+from toolkit.models.usage import estimated_usage
 
 Answer = str | ModelReply
 Script = Callable[[ModelRequest], Answer | Awaitable[Answer]]

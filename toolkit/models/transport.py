@@ -23,6 +23,8 @@ import httpx2
 from toolkit.errors import ModelError
 from toolkit.models.base import ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
+from toolkit.models.tokens import is_panic
+from toolkit.models.usage import usage_of
 
 T = TypeVar("T")
 _KEY_LIKE = re.compile(r"\b(?:sk|gsk|pk|rk)[-_][\w*.\-]+|\bBearer\s+\S+|\b\w*\*{3,}\w*", re.IGNORECASE)
@@ -132,7 +134,19 @@ class ClientModel:
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Send one request, without retries."""
-        return self.reply(request, await self.post(self.path, body=self.body(request)))
+        return self.read(request, await self.post(self.path, body=self.body(request)))
+
+    def read(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
+        """Return the reply in JSON, or that JSON as a reply without text where a library fails in reading it.
+
+        What came is paid for, and can be read again once it is saved.
+        """
+        try:
+            return self.reply(request, raw)
+        except BaseException as error:
+            if isinstance(error, ModelError) or not (isinstance(error, Exception) or is_panic(error)):
+                raise
+        return ModelReply("", "other", usage_of(self.spec, request, None, text=""), self.spec.model, raw)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -338,11 +352,6 @@ def text_of(content: Any) -> str:
     if isinstance(content, list):
         return "".join(str(block.get("text") or "") for block in content if isinstance(block, Mapping))
     return content if isinstance(content, str) else ""
-
-
-def token_count(value: Any) -> int | None:
-    """Return a provider's count of tokens; ``None`` where it is none that a reply has, and the store could hold."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40 else None
 
 
 _STRING_BOUNDS: Final = frozenset({"minLength", "maxLength"})

@@ -99,11 +99,13 @@ def _identity(request: _Document) -> str | None:
 
 
 def _costs(call: _Document, price: Price) -> bool:
-    """Return whether a call cost its tokens, singly or in a batch."""
-    cached = (call.get(name) or 0 for name in ("cache_read_tokens", "cache_written_tokens"))
-    usage = Usage(call["input_tokens"], call["output_tokens"], False, *cached)
+    """Return whether a call cost its tokens on the day it was sent, singly or in a batch."""
+    sent_at = (call.get("attempts") or [{}])[-1].get("at")
+    day = sent_at.date() if isinstance(sent_at, datetime) else None
+    read, written = (call.get(name) or 0 for name in ("cache_read_tokens", "cache_written_tokens"))
+    usage = Usage(call["input_tokens"], call["output_tokens"], False, read, written)
     prices = (price, batch_price(price, call["provider"]))
-    return any(_is_close(call["aud_cost"], aud_cost(usage, one)) for one in prices)
+    return any(_is_close(call["aud_cost"], aud_cost(usage, one, day)) for one in prices)
 
 
 def _runs(planned: set[str], runs: Sequence[_Document], paid: Mapping[str, Any]) -> Iterator[str]:

@@ -6,23 +6,25 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError, StudyError
 from toolkit.models.base import Usage
 from toolkit.models.catalogue import OTHER_TOKENIZER, ModelSpec
-from toolkit.models.prices import aud_cost, batch_price, price_of
+from toolkit.models.prices import AHEAD, Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import key_fault, read_environment
 from toolkit.models.tokens import count_tokens
+from toolkit.models.usage import MESSAGE_TOKENS
 from toolkit.plan import Plan
 from toolkit.runs.budget import spent_and_held
 from toolkit.runs.execution import IN_ORDER_UP_TO
-from toolkit.runs.gateway import MESSAGE_TOKENS, at_once_of, named_models
+from toolkit.runs.gateway import at_once_of, named_models
 from toolkit.runs.progress import duration
 from toolkit.runs.run_state import RunState, calls_of_judge, judge_requests, judge_shares, states_ahead
 from toolkit.store.connection import Store
+from toolkit.store.writer import utc_now
 from toolkit.words import Summary
 
 if TYPE_CHECKING:
@@ -48,7 +50,8 @@ COLUMNS: Final = (
 
 
 Three = tuple[float, float, float]  # low, expected and worst
-Asked = tuple[float, Three, Three]  # calls expected, and the tokens sent and got of all of them
+Asked = tuple[float, Three, Three, Three]
+"""Calls expected, the tokens sent and got of all of them, and the tokens of the longest of their prompts."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
         rows.append(_row(plan, role, judge.name, spec, tokens, known_calls, experience))
     frame = pd.DataFrame(rows, columns=list(COLUMNS)).astype({"seconds": float, "worst_seconds": float})
     spent, held = spent_and_held(store, plan.study.name)
-    by_row = list(zip(specs, rows, strict=True))
+    by_row, today = list(zip(specs, rows, strict=True)), utc_now().date()
     batches = {row["who"] == "model" for row in rows if row["worst_seconds"]}
     frame.attrs.update(
         seconds=_whole_seconds(by_row),
@@ -125,6 +128,11 @@ def estimate_frame(plan: Plan, store: Store) -> pd.DataFrame:
             row["model"]: (spec.retired, spec.is_retired())
             for spec, row in by_row
             if spec.retired and row["calls"]
+        },
+        price_changes={
+            row["model"]: later[0].isoformat()
+            for spec, row in by_row
+            if row["calls"] and (later := [one.since for one in price_of(spec).dated if one.since > today])
         },
         tokens_per_o200k={
             row["model"]: spec.tokens_per_o200k
@@ -181,16 +189,17 @@ def _row(
     paid: int,
     known: Experience | None,
 ) -> dict[str, Any]:
-    sums = [
-        math.ceil(sum(column)) for column in zip(*((n, *sent, *got) for n, sent, got in asked), strict=True)
-    ]
-    calls, *tokens = sums or [0] * 7
+    asked, today = list(asked), utc_now().date()
+    calls = math.ceil(sum(row[0] for row in asked))
     full = price_of(spec)
     price = batch_price(full, spec.provider) if plan.study.mode == "batch" else full
     batch = price != full and calls > 0
-    # Requests that share a prefix are marked for the provider's cache, and writing to it may cost more.
-    marked = who != "model" and plan.manner.focus == "per_sentence"
-    low, expected, worst = map(Usage, tokens[:3], tokens[3:])
+    # What is written to the provider's cache may cost more; with Anthropic that is what a request marks.
+    marked = spec.provider != "anthropic" or (who != "model" and plan.manner.focus == "per_sentence")
+    cheap, likely, dear = (
+        [(sent[at], got[at], longest[at]) for _, sent, got, longest in asked] for at in range(3)
+    )
+    expected = Usage(math.ceil(sum(row[0] for row in likely)), math.ceil(sum(row[1] for row in likely)))
     return {
         "who": who,
         "model": name,
@@ -198,13 +207,29 @@ def _row(
         "calls": calls,
         "paid_calls": paid,
         "input_tokens": expected.input,
-        "low_aud": aud_cost(low, price),
-        "expected_aud": aud_cost(expected, price),
-        "worst_aud": aud_cost(replace(worst, cache_written=worst.input) if marked else worst, full),
+        "low_aud": _cost(cheap, price, partial(aud_cost, day=today)),
+        "expected_aud": _cost(likely, price, partial(aud_cost, day=today)),
+        "worst_aud": _cost(dear, full, partial(worst_cost, day=today), marked=marked),
         "seconds": None if batch else _seconds(plan, spec, calls, expected.total, known, who != "model"),
         "worst_seconds": BATCH_SECONDS if batch else None,
         "basis": "paid" if known is None else "measured" if known.measured else "assumed",
     }
+
+
+def _cost(rows: Iterable[Three], price: Price, cost: Callable[..., float], *, marked: bool = False) -> float:
+    """Return what requests cost, of which each row has tokens sent, tokens got and the longest prompt."""
+    sums: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    for sent, got, longest in rows:
+        of_tier = sums[tuple(of_day.rates(longest) for of_day in price.dated or (price,))]
+        of_tier[:] = of_tier[0] + sent, of_tier[1] + got, max(of_tier[2], longest)
+    return math.fsum(
+        cost(
+            Usage(math.ceil(sent), math.ceil(got), cache_written=math.ceil(sent) * marked),
+            price,
+            prompt=longest,
+        )
+        for sent, got, longest in sums.values()
+    )
 
 
 def _seconds(
@@ -268,6 +293,8 @@ def _sentences(fields: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} was retired by its provider on {day}: this study will not start before it names another"
         else:
             yield f"{name} is served until {day}, as its provider announced"
+    for name, day in fields["price_changes"].items():
+        yield f"{name} has another price from {day} on; at worst counts it from {AHEAD.days} days before that day"
     for name, times in fields["tokens_per_o200k"].items():
         yield (
             f"{name} has no public tokenizer: tokens that are still to come are estimated as {times:g} for one of "
@@ -314,7 +341,7 @@ def run_tokens(
         # Asked again n times, each time with twice the tokens: 1 + 2 + ... + 2 ** n.
         longest = one.request.max_tokens * (2 ** (one.retries + 1) - 1)
         within = known.within(one.request.max_tokens)
-        yield 1.0, (text, text, most * (one.retries + 1)), (*within, longest)
+        yield 1.0, (text, text, most * (one.retries + 1)), (*within, longest), (text, text, most)
 
 
 def judge_tokens(
@@ -353,7 +380,9 @@ def judge_tokens(
         # At worst every one is asked once more, and that repair shows the judge what it said before.
         most = (text + extra + worst) * (1 + repair) + repair * (request.max_tokens + REPAIR_TOKENS)
         sent = (few * (text + low), some * (text + expected), many * (most * spec.doubt))
-        yield some, sent, (few * got_low, some * got, many * got_most)
+        longest = (text + extra + worst + repair * (request.max_tokens + REPAIR_TOKENS)) * spec.doubt
+        prompts = (text + low, text + expected, longest)
+        yield some, sent, (few * got_low, some * got, many * got_most), prompts
 
 
 def _shares(answerer: ModelSpec, judge: ModelSpec) -> tuple[float, float]:

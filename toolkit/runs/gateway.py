@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 import os
 import random
 import threading
@@ -12,15 +11,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 from toolkit.errors import BudgetReached, InputError, ModelError
-from toolkit.models.base import Answer, Model, ModelReply, ModelRequest, Usage
+from toolkit.models.base import Answer, Model, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec, has_batches
-from toolkit.models.prices import Price, aud_cost, batch_price, price_of
+from toolkit.models.prices import Price, aud_cost, batch_price, price_of, worst_cost
 from toolkit.models.registry import default_concurrency, open_model
-from toolkit.models.tokens import count_tokens
+from toolkit.models.usage import text_tokens, worst_usage
 from toolkit.plan import Plan
 from toolkit.runs.batches import STILL_OPEN, BatchDesk
 from toolkit.runs.budget import Account
@@ -28,8 +27,6 @@ from toolkit.runs.ledger import Busy, Claim, Ledger
 from toolkit.runs.limits import POLL_SECONDS, UNSURE, Limiter, RetryPolicy, Slot, turn_away_when
 from toolkit.store.writer import utc_now
 from toolkit.study_file import ModelEntry
-
-MESSAGE_TOKENS = 16  # what chat formats add around a message, rounded up, for the worst case
 
 
 @dataclass(frozen=True)
@@ -57,27 +54,13 @@ class Endpoint:
 
 def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
     """Return what a request costs at worst, in AUD: all its text, and a reply as long as it may be."""
-    spec = endpoint.spec
-    encoding, times = spec.counted_by
-    text = sum(_text_tokens(m.content, encoding) for m in request.messages)
-    if request.response_schema:  # a provider may bill the schema like a text
-        text += _text_tokens(request.response_schema, encoding)
-    sent = math.ceil((text * times + MESSAGE_TOKENS * len(request.messages)) * spec.doubt)
-    # At worst all of it is written to the provider's cache, which costs more than being read once; Anthropic does so
-    # only where a message is marked.
-    written = sent if spec.provider != "anthropic" or any(m.cached for m in request.messages) else 0
-    usage = Usage(sent, request.max_tokens, estimated=True, cache_written=written)
-    return aud_cost(usage, endpoint.price)
+    return worst_cost(worst_usage(endpoint.spec, request), endpoint.price, utc_now().date())
 
 
 def most_tokens(request: ModelRequest, endpoint: Endpoint) -> float:
     """Return what a request may use of the tokens of a minute: its text and the longest reply."""
     encoding, times = endpoint.spec.counted_by
-    return sum(_text_tokens(m.content, encoding) for m in request.messages) * times + request.max_tokens
-
-
-# A study asks the same prompts again and again, and a judge sees the same rubric.
-_text_tokens = lru_cache(maxsize=2048)(count_tokens)
+    return sum(text_tokens(m.content, encoding) for m in request.messages) * times + request.max_tokens
 
 
 def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limiter]:
@@ -110,6 +93,7 @@ class Counters:
     failed: int = 0
     retried: int = 0
     spent_aud: float = 0.0
+    doubted: int = 0  # replies whose count of tokens no call can have
 
 
 @dataclass
@@ -341,7 +325,11 @@ class Gateway:
         price = sending.endpoint.price
         if sending.in_batch:
             price = batch_price(price, claim.request.provider)
-        sending.spent_aud = aud_cost(reply.usage, price)
+        attempt = sending.attempts[-1]
+        sending.spent_aud = aud_cost(reply.usage, price, attempt["at"].date())
+        if reply.usage.doubt:
+            attempt["doubt"] = reply.usage.doubt
+            self.counters.doubted += 1
         self.counters.asked += 1
         self.counters.spent_aud += sending.spent_aud
         try:

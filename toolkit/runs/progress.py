@@ -13,7 +13,7 @@ SECONDS_BETWEEN: Final = {"terminal": 0.1, "notebook": 0.5, "log": 30.0}
 LOG_FORMAT: Final = "{desc}: {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}{postfix}]"
 LOOK_SECONDS: Final = 1.0  # between two looks at what is waited for
 Counted = Any
-"""What counts failed, retried and spent_aud while it works, as `toolkit.runs.gateway.Counters` does."""
+"""What counts failed, retried, spent_aud and doubted while it works, as `toolkit.runs.gateway.Counters` does."""
 
 
 class Progress:
@@ -31,7 +31,7 @@ class Progress:
     ) -> None:
         self._counted, self._money, self._waiting = since, money, waiting
         # Numbers and not the object: a gateway goes on counting in it.
-        self._before = (since.failed, since.retried, since.spent_aud) if since is not None else (0, 0, 0.0)
+        self._before = _counts(since) if since is not None else (0, 0, 0.0, 0)
         kind = _surroundings()
         self._bar: Any = _bar_class(kind)(
             total=total,
@@ -73,17 +73,23 @@ class Progress:
 
     def _words(self, done: int | None = None) -> str:
         """Return what failed, was sent again and was paid since the beginning, and what all may cost."""
-        failed, retried, spent = self._before
-        if self._counted is not None:
-            now = self._counted
-            failed, retried, spent = now.failed - failed, now.retried - retried, now.spent_aud - spent
+        before = self._before
+        now = before if self._counted is None else _counts(self._counted)
+        failed, retried, spent, doubted = (
+            count - earlier for count, earlier in zip(now, before, strict=True)
+        )
         parts = [f"{failed} failed"] if failed else []
         parts += [f"{retried} retried"] if retried else []
+        parts += [f"{doubted} counts of tokens not believed"] if doubted else []
         if self._money and done is None:
             parts.append(f"{spent:.4f} AUD")
         elif self._money and done:
             parts.append(f"{spent:.4f} of about {spent / done * self._bar.total:.4f} AUD")
         return ", ".join(parts)
+
+
+def _counts(counted: Counted) -> tuple[int, int, float, int]:
+    return counted.failed, counted.retried, counted.spent_aud, counted.doubted
 
 
 def duration(seconds: float) -> str:
