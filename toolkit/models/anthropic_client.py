@@ -9,7 +9,14 @@ import anthropic
 
 from toolkit.models.base import Message, ModelReply, ModelRequest, Usage
 from toolkit.models.tokens import estimated_usage
-from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of, token_count
+from toolkit.models.transport import (
+    ClientModel,
+    accepted_schema,
+    body_failure,
+    finish_of,
+    text_of,
+    token_count,
+)
 
 API_VERSION: Final = "2023-06-01"
 """Under the client's own default, 2026-10-21, the API refuses temperature and top_p, which a study sets."""
@@ -58,12 +65,21 @@ class AnthropicModel(ClientModel):
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return body
 
+    def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return text and finish reason of a message, whose list of blocks may be empty."""
+        content = raw.get("content")
+        text = text_of(content)
+        return (
+            (text, finish_of(raw.get("stop_reason"), _FINISH)) if text or isinstance(content, list) else None
+        )
+
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in a message."""
-        content = raw.get("content")
-        if not isinstance(content, list):
+        if (error := self.error_in(raw)) is not None:  # of a batch too
+            raise error
+        if (answer := self.answer(raw)) is None:
             raise body_failure(self.spec, "holds no content")
-        text, finish = text_of(content), _FINISH.get(str(raw.get("stop_reason")), "other")
+        text, finish = answer
         usage = _usage(raw.get("usage")) or estimated_usage(self.spec, request, text)
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 

@@ -9,7 +9,14 @@ import openai
 
 from toolkit.models.base import ModelReply, ModelRequest, Usage
 from toolkit.models.tokens import estimated_usage
-from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of, token_count
+from toolkit.models.transport import (
+    ClientModel,
+    accepted_schema,
+    body_failure,
+    finish_of,
+    text_of,
+    token_count,
+)
 
 MOST_LOGPROBS: Final = 20  # the most alternatives of each token that the API returns
 _FINISH: Final = {"stop": "stop", "length": "length", "content_filter": "filter"}
@@ -49,17 +56,30 @@ class OpenAIModel(ClientModel):
             body |= {"logprobs": True, "top_logprobs": min(request.top_logprobs, MOST_LOGPROBS)}
         return {name: value for name, value in body.items() if value is not None}
 
+    def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return text and finish reason of the first choice that has a text, or of one whose message is empty."""
+        choices, empty = raw.get("choices"), None
+        for choice in choices if isinstance(choices, list) else [choices]:
+            if not isinstance(choice, Mapping):
+                continue
+            message = choice.get("message", choice.get("text"))
+            fields = message if isinstance(message, Mapping) else {"content": message}
+            finish = finish_of(choice.get("finish_reason"), _FINISH)
+            if text := text_of(fields.get("content")):
+                return text, finish
+            if refusal := text_of(fields.get("refusal")):
+                return refusal, "refusal"
+            if isinstance(message, Mapping | str):
+                empty = empty or ("", finish)
+        return empty
+
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in a chat completion."""
-        try:
-            choice = raw["choices"][0]
-            message = choice["message"]
-            text, refusal = text_of(message.get("content")), message.get("refusal")
-            finish = _FINISH.get(choice.get("finish_reason"), "other")
-        except (KeyError, IndexError, TypeError, AttributeError):
-            raise body_failure(self.spec, "holds no choice with a message") from None
-        if refusal and not text:
-            text, finish = str(refusal), "refusal"
+        if (error := self.error_in(raw)) is not None:  # of a batch too
+            raise error
+        if (answer := self.answer(raw)) is None:
+            raise body_failure(self.spec, "holds no choice with a message")
+        text, finish = answer
         usage = _usage(raw.get("usage")) or estimated_usage(self.spec, request, text)
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 
