@@ -80,6 +80,7 @@ def test_every_status_has_its_reason(provider, status, reason, retryable, fatal,
     [
         (Fault("drop"), "connection"),
         (Fault("cut"), "connection"),
+        (Fault("wire"), "connection"),
         (Fault("half"), "malformed_body"),
         (Fault("html"), "malformed_body"),
     ],

@@ -383,7 +383,7 @@ def _said(message: Any, key: str | None) -> str:
 
 
 def text_of(content: Any, depth: int = 9) -> str:
-    """Return the text of a reply: a string, nothing, or blocks of which some are text; JSON that came parsed as JSON."""
+    """Return the text of a reply: a string, nothing, blocks of which some are text, or JSON that came parsed."""
     if isinstance(content, str) or not depth or content is None:
         return content if isinstance(content, str) else ""
     if isinstance(content, list):

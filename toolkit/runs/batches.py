@@ -260,7 +260,8 @@ class BatchDesk:
                 return found or await client.submit(requests, batch.name)
             except ModelError as error:
                 unsure = looking or (error.retryable and error.reason != "rate_limited")
-                if not error.retryable or number >= self._retry.attempts or self._stop.is_set():
+                ended = number >= self._retry.attempts or (error.retry_after or 0.0) > self._retry.deadline
+                if not error.retryable or ended or self._stop.is_set():
                     if unsure:
                         raise batch.unknown(error) from None
                     raise
@@ -286,7 +287,7 @@ class BatchDesk:
                     if not error.retryable:
                         self._fail(batch.call_ids, _poll_failure(batch, error))
                         return
-                    wait = max(wait, error.retry_after or 0.0)
+                    wait = max(wait, min(error.retry_after or 0.0, self._retry.deadline))
                 if batch.results is None:
                     await asyncio.sleep(wait)
             if not batch.left:
