@@ -77,8 +77,7 @@ class Account:
 
     async def publish(self) -> None:
         """Let other processes know that this one has used more than it was granted."""
-        if not self._fits(0.0):
-            await self._is_granted(0.0)
+        await self._is_granted(0.0)
 
     def settle(self, reserved: float, used: float) -> None:
         """Give back a reservation and note what was used of it."""
