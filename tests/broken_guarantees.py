@@ -159,10 +159,17 @@ MUTATIONS = (
     ),
     Mutation(
         "the budget is a cap",
-        "toolkit/runs/gateway.py",
-        "if self._account and not sending.reserved_aud:",
-        "if False and self._account:",
+        "toolkit/runs/budget.py",
+        'return float(self._budget - account["settled_aud"] - others)',
+        "return float(self._budget)",
         f"{GATEWAY}test_the_budget_is_a_cap_over_everything_ever_spent",
+    ),
+    Mutation(
+        "the cap is asked again before a request is sent",
+        "toolkit/runs/gateway.py",
+        "if not await self._account.fits_still(worst - sending.reserved_aud):",
+        "if False:",
+        "tests/hard/test_budget_cap.py::test_what_replies_show_holds_back_what_was_set_aside_before",
     ),
     Mutation(
         "no key is kept",

@@ -24,7 +24,7 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     ["__main__", "pytest", "aiohttp.web", "openai", "tiktoken", "toolkit.study", "toolkit.pipeline"]
 )
-BROKEN = tuple(Fault(kind) for kind in ("hang", "drop", "half", "cut", "html"))
+BROKEN = tuple(Fault(kind) for kind in ("hang", "drop", "half", "cut", "html", "wire"))
 """Faults after which the server may have billed."""
 
 

@@ -31,7 +31,8 @@ class Fault:
 
     ``kind`` is ``status`` (an error reply), ``hang`` (no reply), ``drop`` (the connection is cut before a
     reply), ``cut`` (cut in the middle of the body), ``half`` (a complete reply with half a JSON body),
-    ``html`` (a page with status 200) or ``drip`` (a byte now and then, for ever).
+    ``html`` (a page with status 200), ``drip`` (a byte now and then, for ever) or ``wire`` (no HTTP: a length below
+    zero).
     """
 
     kind: str = "status"
@@ -284,6 +285,10 @@ class StubServer:
                     await response.write(b" ")
                 _cut(request)
                 return response
+            case "wire":
+                if request.transport is not None:
+                    request.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n" + _HALF)
+                    request.transport.close()
             case "drop":
                 _cut(request)
             case _:

@@ -47,7 +47,10 @@ class BudgetReached(ToolkitError):
 
 
 class ModelError(ToolkitError):
-    """A model did not answer; ``reason`` is a short stable word, ``retryable`` says whether asking again may help."""
+    """A model did not answer; ``reason`` is a short stable word, ``retryable`` says whether asking again may help.
+
+    ``billed`` is whether the provider counted tokens for it all the same.
+    """
 
     exit_code = 1
 
@@ -59,9 +62,11 @@ class ModelError(ToolkitError):
         retryable: bool = False,
         retry_after: float | None = None,
         fatal_for_provider: bool = False,
+        billed: bool = False,
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.retryable = retryable
         self.retry_after = retry_after
         self.fatal_for_provider = fatal_for_provider
+        self.billed = billed

@@ -78,6 +78,59 @@ def test_one_process_stops_near_the_cap_and_a_larger_one_goes_on_to_the_end(
         study.store.close()
 
 
+OVER = 20  # times the tokens that a request may bring, which this server bills
+
+
+def overbilling(**settings: object) -> StubServer:
+    """Return a server that answers in 50 words and bills twenty times the tokens that the longest reply may have."""
+
+    def dear(reply: dict) -> dict:
+        return {**reply, "usage": {"prompt_tokens": 0, "completion_tokens": OVER * MAX_TOKENS}}
+
+    return StubServer(answer=answer, change=dear, **settings)
+
+
+def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path: Path, store_folder: Path) -> None:
+    """Of ten at once the first reply passes the cap: nothing is sent after it, and every reply is saved."""
+    with overbilling(latency=0.1) as server:
+        study = study_at(tmp_path, server, concurrency=10, prices=(0.01, 100.0))
+        cap = 0.9 * billed(study, 0, OVER * MAX_TOKENS)
+        stopped = capped(study, cap).execute(progress=False)
+        assert (stopped.exit_code, server.count) == (3, 10)
+        assert "'answerer' has billed 20 times what a call costs at worst" in str(stopped.budget)
+        assert len(kept_replies(study)) == 10
+        assert stopped.spent_aud == pytest.approx(billed(study, 0, 10 * OVER * MAX_TOKENS))
+        assert not study.store.database["calls"].count_documents({"state": {"$ne": "done"}})
+        study.store.close()
+
+
+def test_what_a_model_billed_above_its_worst_case_is_its_worst_case_from_then_on(
+    tmp_path: Path, store_folder: Path
+) -> None:
+    """The cap is passed by nothing but the first round, in this start and, by the ledger, in later ones."""
+    with overbilling(latency=0.05) as server:
+        study = study_at(tmp_path, server, concurrency=10, prices=(0.01, 100.0))
+        each = billed(study, 0, OVER * MAX_TOKENS)
+        assert capped(study, 15.5 * each).execute(progress=False, limit=1).exit_code == 0
+        for calls in (5, 18):  # fewer than go out at once, and more
+            assert capped(study, (calls + 0.5) * each).execute(progress=False).exit_code == 3
+            assert server.count == len(kept_replies(study)) == calls
+        study.store.close()
+
+
+def test_what_a_reply_shows_to_one_process_holds_back_the_other(tmp_path: Path, store_folder: Path) -> None:
+    """Two processes with three requests at once each: six are out when the first reply passes the cap."""
+    with overbilling(latency=0.1) as server:
+        study = study_at(tmp_path, server, concurrency=3, prices=(0.01, 100.0))
+        edited = Study(study.file.model_copy(update={"length_bins": ("M",)}), study.path)
+        cap = 2.5 * billed(study, 0, OVER * MAX_TOKENS)
+        codes = two_processes(capped(study, cap), capped(edited, cap), server)
+        assert codes == [3, 3]
+        assert len({call.owner for call in study.store.objects(Call)}) == 2  # both took part
+        assert server.count == len(kept_replies(study)) <= 6
+        study.store.close()
+
+
 def test_two_processes_at_the_same_time_share_one_cap(tmp_path: Path, store_folder: Path) -> None:
     """What both spend together stays within the budget, and both say that it ended there."""
     with StubServer(latency=0.1, answer=answer) as server:

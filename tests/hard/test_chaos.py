@@ -23,13 +23,14 @@ SHARES = {  # issue 3, "Chaos"
     (Fault(status=500), Fault(status=503), Fault(status=529)): 0.05,
     (Fault("hang"),): 0.02,
     (Fault("drop"),): 0.02,
-    (Fault("half"), Fault("cut"), Fault("html")): 0.02,
+    (Fault("half"), Fault("cut"), Fault("html"), Fault("wire")): 0.02,
 }
 REASONS = {
     None: "answered",
     "hang": "timeout",
     "drop": "connection",
     "cut": "connection",
+    "wire": "connection",
     "half": "malformed_body",
     "html": "malformed_body",
     429: "rate_limited",
@@ -138,3 +139,17 @@ def test_waiting_in_line_is_no_part_of_the_retry_deadline(
         assert study.execute(progress=False).failed == 1
         (call,) = study.store.objects(Call)
         assert 2 <= len(call.attempts) <= 20
+
+
+@pytest.mark.parametrize("choices", [None, []])
+def test_an_error_beside_no_choices_stops_its_provider_and_is_no_unsure_money(
+    tmp_path: Path, store_folder: Path, choices: list[Any] | None
+) -> None:
+    """A key that is refused under status 200: one request, nothing that may have been billed, and a reason."""
+    body = {"error": {"code": 401, "message": "no such user"}, "choices": choices}
+    with StubServer(change=lambda reply: body) as server, ExitStack() as stack:
+        study = unjudged_study(tmp_path, server.openai_url, concurrency=1)
+        stack.enter_context(closing(study.store))
+        assert (study.execute(progress=False).failed, server.count) == (12, 1)
+        assert not any(call.unsure_aud for call in study.store.objects(Call))
+        assert all(run.failure.startswith("wrong_key") for run in study.store.objects(Run))

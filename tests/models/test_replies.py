@@ -41,6 +41,29 @@ def block(text):
         (openai(finish="content_filter"), "Yes.", "filter"),
         (openai(finish="tool_calls"), "Yes.", "other"),
         (openai(finish=None), "Yes.", "other"),
+        # Paid for, and readable: a finish reason and a content of any shape.
+        *((openai(finish=odd), "Yes.", "other") for odd in ([], {}, 7, True, 1.5, [["stop"]], {"a": []})),
+        *(
+            (openai(finish=odd), "Yes.", "length")
+            for odd in (["length"], {"type": "length"}, [None, "length"])
+        ),
+        (openai(refusal=["x"]), "Yes.", "stop"),
+        (openai({"type": "text", "text": "Yes."}), "Yes.", "stop"),
+        (openai([{"type": "text", "text": {"value": "Yes."}}, "No."]), "Yes.No.", "stop"),
+        (openai({"clarity": 4}), '{"clarity": 4}', "stop"),
+        (openai(4), "4", "stop"),
+        ({"choices": {"message": {"content": "Yes."}, "finish_reason": "stop"}}, "Yes.", "stop"),
+        ({"choices": [None, {"text": "Yes."}], "model": {}, "usage": [7]}, "Yes.", "other"),
+        ({"choices": [{"message": "Yes.", "finish_reason": "stop"}]}, "Yes.", "stop"),
+        ({"choices": [{"message": {}}, {"message": {"content": "Yes."}}]}, "Yes.", "other"),
+        ({"content": "Yes.", "stop_reason": ["max_tokens"]}, "Yes.", "length"),
+        ({"content": ["Yes."], "stop_reason": {"reason": "end_turn"}}, "Yes.", "stop"),
+        ({"content": block("Yes."), "stop_reason": 5}, "Yes.", "other"),
+        (
+            anthropic({"type": "web_search_tool_result", "content": [block("a page")]}, block("a")),
+            "a",
+            "stop",
+        ),
         (openai(None, refusal="I cannot."), "I cannot.", "refusal"),
         (openai(None, "length"), "", "length"),
         (openai([], "length"), "", "length"),
@@ -58,12 +81,72 @@ def test_text_and_finish_reason(raw, text, finish, make_request):
     assert (reply.text, reply.finish_reason, reply.raw) == (text, finish, raw)
 
 
-@pytest.mark.parametrize("raw", [{}, {"choices": []}, {"choices": [{}]}, {"choices": None, "content": "x"}])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        {"choices": []},
+        {"choices": [{}]},
+        {"choices": None, "content": None},
+        {"choices": 7, "content": {}},
+    ],
+)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_json_that_is_no_reply_is_a_malformed_body(provider, raw, make_request):
     with pytest.raises(ModelError) as caught:
         read(provider, make_request(), raw)
     assert (caught.value.reason, caught.value.retryable) == ("malformed_body", True)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    "empty",
+    [
+        {},
+        *({"choices": none, "content": none} for none in (None, [], "", {})),
+        {"choices": [{"message": {"content": ""}, "finish_reason": "error"}], "content": [block("")]},
+        {"choices": [{"message": None}], "content": [None]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        ({"error": {"code": 401, "message": "no such user"}}, "wrong_key"),
+        ({"error": {"type": "authentication_error"}, "type": "error"}, "wrong_key"),
+        ({"error": "no such user", "code": "401"}, "wrong_key"),
+        ({"error": None, "code": 401}, "wrong_key"),
+        ({"status": 403, "message": "no"}, "wrong_key"),
+        ({"error": {"code": "insufficient_quota"}}, "out_of_money"),
+        ({"error": {"code": 429}}, "rate_limited"),
+        ({"error": {"code": 502}, "code": 200}, "server_error"),
+        ({"error": True, "code": "9" * 5000}, "bad_request"),
+        ({"type": "error", "message": "no"}, "bad_request"),
+        ({"error": ["odd"]}, "bad_request"),
+    ],
+)
+def test_an_error_beside_no_text_is_that_error(empty, error, reason, provider, make_request):
+    with pytest.raises(ModelError) as caught:
+        read(provider, make_request(), {**empty, **error})
+    assert caught.value.reason == reason
+    assert caught.value.fatal_for_provider == (reason in ("wrong_key", "out_of_money"))
+    assert not caught.value.billed
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_an_error_beside_tokens_may_be_billed_and_one_beside_a_text_is_none(provider, make_request):
+    error = {"error": {"code": 502}, "choices": [], "content": []}
+    with pytest.raises(ModelError) as caught:
+        read(provider, make_request(), {**error, "usage": {"prompt_tokens": 0, "output_tokens": 5}})
+    assert caught.value.billed
+    text = openai() if provider == "openai" else anthropic(block("Yes."))
+    assert read(provider, make_request(), {**text, "error": {"code": 401}, "code": 401}).text == "Yes."
+
+
+def test_an_error_in_a_choice_is_read(make_request):
+    choice = {"error": {"code": 402}, "message": {"content": ""}, "finish_reason": "error"}
+    with pytest.raises(ModelError, match="no credit"):
+        read("openai", make_request(), {"choices": [choice]})
 
 
 DETAILS = {"prompt_tokens": 8, "completion_tokens": 3}

@@ -422,19 +422,42 @@ def test_a_submission_that_may_have_arrived_is_never_called_a_failure(
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "requests_seen"),
-    [(401, "wrong_key", 1), (400, "bad_request", 1), (429, "rate_limited", 5)],
+    ("status", "reason", "requests_seen", "retry_after"),
+    [
+        (401, "wrong_key", 1, None),
+        (400, "bad_request", 1, None),
+        (429, "rate_limited", 5, None),
+        (429, "rate_limited", 1, "86400"),
+    ],
 )
 def test_a_submission_that_is_refused_fails_every_ask(
-    status: int, reason: str, requests_seen: int, provider: str, store: Store, server: StubServer
+    status: int,
+    reason: str,
+    requests_seen: int,
+    retry_after: str | None,
+    provider: str,
+    store: Store,
+    server: StubServer,
 ) -> None:
     """There is no batch, so there is nothing to look for later; a refusal for the rate is tried again first."""
-    server.batch_http_fault = lambda method, path: Fault(status=status) if method == "POST" else None
+    fault = Fault(status=status, retry_after=retry_after)
+    server.batch_http_fault = lambda method, path: fault if method == "POST" else None
     spec = spec_for(provider, server)
     got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 3), spec))
     assert texts(got) == [reason] * 3
     assert states(store) == ["lost"]
     assert (len(server.batches), server.batch_requests) == (0, min(requests_seen, QUICK.attempts))
+
+
+def test_a_wish_of_a_day_between_two_looks_is_bounded(
+    provider: str, store: Store, server: StubServer
+) -> None:
+    """A batch may take a day, and is looked at again when a call would be."""
+    faults = iter([Fault(status=429, retry_after="86400")])
+    server.batch_http_fault = lambda method, path: next(faults, None) if method == "GET" else None
+    spec, policy = spec_for(provider, server), RetryPolicy(deadline=0.05)
+    got = at_desk(store, lambda desk: ask(desk, requests_for(spec, 2), spec), retry=policy)
+    assert texts(got) == ["A stub's reply."] * 2
 
 
 @pytest.mark.parametrize(("status", "reason"), [(401, "wrong_key"), (400, "batch_unknown")])

@@ -249,6 +249,15 @@ def test_what_cannot_succeed_is_not_repeated_and_is_asked_again_in_a_later_run(s
     assert not stored.failure
 
 
+def test_a_failure_beside_tokens_is_booked_as_perhaps_billed(store: Store) -> None:
+    """The provider counted tokens for an error: asked again, and the first attempt counts at its worst."""
+    model = Counted(ModelError("no", reason="server_error", retryable=True, billed=True), "Port 22.")
+    in_gateway(store, model, lambda gateway: gateway.ask(REQUEST, purpose="run"), budget_aud=1.0)
+    call = store.objects(Call).get()
+    assert [attempt["outcome"] for attempt in call.attempts] == ["server_error", "answered"]
+    assert call.unsure_aud == call.worst_aud > 0
+
+
 def test_a_wrong_key_stops_its_provider_after_the_first_reply(store: Store) -> None:
     """Nine hundred runs are not sent to a provider that refuses the key."""
     model = Counted(ModelError("wrong key", reason="wrong_key", fatal_for_provider=True))

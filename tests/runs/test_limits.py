@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.runs.limits import Limiter, Slot
+from toolkit.runs.limits import LONGEST_WAIT, Limiter, Slot
 
 
 class Jumping(asyncio.SelectorEventLoop):
@@ -134,6 +134,26 @@ def test_retry_after_holds_back_everything() -> None:
         return now() - started
 
     assert in_no_time(work()) == pytest.approx(0.2, abs=0.001)
+
+
+def test_pauses_without_an_answer_end_after_ten_minutes() -> None:
+    """Refusals of one round ask for one pause; an answer begins anew; a single wish of more is none to wait for."""
+
+    async def work() -> list[float]:
+        limiter, times = limited(10), []
+        assert not limiter.waits_for(LONGEST_WAIT + 1)
+        for answered in (True, False):
+            started = now()
+            while limiter.waits_for(70):
+                slots = [await enter(limiter) for _ in range(limiter.at_once)]
+                for slot in slots:
+                    limiter.leave(slot, refused=True, retry_after=70)
+            times.append(now() - started)
+            if answered:
+                limiter.leave(await enter(limiter), answered=True)
+        return times
+
+    assert in_no_time(work()) == pytest.approx([560, 560], abs=1)
 
 
 def test_they_go_in_the_order_in_which_they_came_and_one_that_gives_up_holds_up_nobody() -> None:

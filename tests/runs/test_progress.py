@@ -20,6 +20,7 @@ from waiting import wait_for
 from toolkit.runs import gateway, progress
 from toolkit.runs.limits import Limiter
 from toolkit.runs.progress import Progress, duration
+from toolkit.store.documents import Run
 from toolkit.study import Study
 from toolkit.study_file import Limit
 
@@ -235,6 +236,43 @@ def test_who_waits_for_a_limit_is_told(
         study.store.close()
     assert re.search(rf"waiting: {words}\]$", log.getvalue(), re.MULTILINE), log.getvalue()
     assert "waiting" not in log.getvalue().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("status", "retry_after", "words"),
+    [
+        (429, "86400", "24.0 h"),
+        (503, "Fri, 31 Dec 9999 23:59:59 GMT", r"\d+\.\d days"),
+        (429, "601", "10 min"),
+    ],
+)
+def test_a_wish_to_wait_too_long_is_told_and_holds_up_no_other_provider(
+    tmp_path: Path,
+    store_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    retry_after: str,
+    words: str,
+) -> None:
+    """One provider is asked once and left for this run, the other is asked to its end; the next run asks again."""
+    log = stderr(monkeypatch)
+    monkeypatch.setitem(progress.SECONDS_BETWEEN, "log", 0.1)
+    told = re.compile(rf"answerer asks for {words} and is not asked again in this run")
+    until = time.monotonic() + 60
+    refusal = Fault(status=status, retry_after=retry_after)
+    with (
+        StubServer(faults=[refusal]) as first,
+        StubServer(holds=lambda: not told.search(log.getvalue()) and time.monotonic() < until) as second,
+    ):
+        study = unjudged_study(tmp_path, first.openai_url, second.openai_url, concurrency=1)
+        outcome = study.execute()
+        assert (outcome.succeeded, outcome.failed, first.count, second.count) == (12, 12, 1, 12)
+        assert told.search(log.getvalue()), log.getvalue()
+        failures = [run.failure for run in study.store.objects(Run) if run.status == "failed"]
+        assert all("a run waits 10 min at most" in failure for failure in failures)
+        assert not study.store.database["calls"].count_documents({"state": "claimed"})
+        assert (study.execute(progress=False).failed, first.count) == (0, 13)
+        study.store.close()
 
 
 @pytest.mark.full

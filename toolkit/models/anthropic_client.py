@@ -8,7 +8,7 @@ from typing import Any, Final
 import anthropic
 
 from toolkit.models.base import Message, ModelReply, ModelRequest
-from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of
+from toolkit.models.transport import ClientModel, accepted_schema, body_failure, finish_of, text_of
 from toolkit.models.usage import usage_of
 
 API_VERSION: Final = "2023-06-01"
@@ -58,13 +58,24 @@ class AnthropicModel(ClientModel):
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return body
 
+    def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return text and finish reason of a message, whose list of blocks may be empty."""
+        content = raw.get("content")
+        text = text_of(content)
+        return (
+            (text, finish_of(raw.get("stop_reason"), _FINISH)) if text or isinstance(content, list) else None
+        )
+
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in a message."""
-        content = raw.get("content")
-        if not isinstance(content, list):
+        if (error := self.error_in(raw)) is not None:  # of a batch too
+            raise error
+        if (answer := self.answer(raw)) is None:
             raise body_failure(self.spec, "holds no content")
-        text, finish = text_of(content), _FINISH.get(str(raw.get("stop_reason")), "other")
-        thoughts = "".join(str(part.get("thinking") or "") for part in content if isinstance(part, Mapping))
+        text, finish = answer
+        content = raw.get("content")
+        blocks = content if isinstance(content, list) else []
+        thoughts = "".join(str(part.get("thinking") or "") for part in blocks if isinstance(part, Mapping))
         usage = usage_of(
             self.spec,
             request,

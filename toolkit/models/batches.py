@@ -19,7 +19,7 @@ from toolkit.models.anthropic_client import AnthropicModel
 from toolkit.models.base import BatchResult, Message, ModelReply, ModelRequest, add_result
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.openai_client import OpenAIModel
-from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, token_count, unsendable
+from toolkit.models.transport import STATUS_OF, ClientModel, body_failure, failure, unsendable, whole_count
 
 TRANSFER_SECONDS: Final = 3600.0
 """Longest a batch may take to send or its results to read: 256 MB at 600 kbit/s."""
@@ -98,7 +98,7 @@ class BatchClient(ABC):
             error = dict(first) if isinstance(first, Mapping) else {"message": first}
             # Through the failures of single calls, so that the provider's words are made safe in one place.
             words = str(self._model.refusal(400, {}, {"error": error}))
-        answered = token_count(counts.get(self.answered_key)) if isinstance(counts, Mapping) else None
+        answered = whole_count(counts.get(self.answered_key)) if isinstance(counts, Mapping) else None
         return BatchState(batch[self.status_key] in self.over, answered, words)
 
     async def results(self, batch_id: str, name: str, call_ids: Collection[str]) -> Results:
@@ -328,7 +328,7 @@ class AnthropicBatches(BatchClient):
         Results show only once a batch has ended; whether it has, the list may say too late.
         """
         counts = batch.get("request_counts")
-        sizes = [token_count(n) or 0 for n in counts.values()] if isinstance(counts, Mapping) else None
+        sizes = [whole_count(n) or 0 for n in counts.values()] if isinstance(counts, Mapping) else None
         if batch["id"] in others or batch.get("archived_at") or (sizes and sum(sizes) != len(call_ids)):
             return False
         try:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import openai
 
 from toolkit.models.base import ModelReply, ModelRequest
-from toolkit.models.transport import ClientModel, accepted_schema, body_failure, text_of
+from toolkit.models.transport import ClientModel, accepted_schema, body_failure, finish_of, text_of
 from toolkit.models.usage import usage_of
 
 MOST_LOGPROBS: Final = 20  # the most alternatives of each token that the API returns
@@ -49,19 +49,46 @@ class OpenAIModel(ClientModel):
             body |= {"logprobs": True, "top_logprobs": min(request.top_logprobs, MOST_LOGPROBS)}
         return {name: value for name, value in body.items() if value is not None}
 
+    def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return text and finish reason of the first choice that has a text, or of one whose message is empty."""
+        choices, empty = raw.get("choices"), None
+        for choice in choices if isinstance(choices, list) else [choices]:
+            if not isinstance(choice, Mapping):
+                continue
+            message = choice.get("message", choice.get("text"))
+            fields = message if isinstance(message, Mapping) else {"content": message}
+            finish = finish_of(choice.get("finish_reason"), _FINISH)
+            if text := text_of(fields.get("content")):
+                return text, finish
+            if refusal := text_of(fields.get("refusal")):
+                return refusal, "refusal"
+            if isinstance(message, Mapping | str):
+                empty = empty or ("", finish)
+        return empty
+
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in a chat completion."""
-        try:
-            choice = raw["choices"][0]
-            message = choice["message"]
-            text, refusal = text_of(message.get("content")), message.get("refusal")
-            finish = _FINISH.get(choice.get("finish_reason"), "other")
-        except (KeyError, IndexError, TypeError, AttributeError):
-            raise body_failure(self.spec, "holds no choice with a message") from None
-        if refusal and not text:
-            text, finish = str(refusal), "refusal"
-        thoughts = text_of(message.get("reasoning_content") or message.get("reasoning"))
+        if (error := self.error_in(raw)) is not None:  # of a batch too
+            raise error
+        if (answer := self.answer(raw)) is None:
+            raise body_failure(self.spec, "holds no choice with a message")
+        text, finish = answer
         usage = usage_of(
-            self.spec, request, raw.get("usage"), text=text, thoughts=thoughts, cut_off=finish == "length"
+            self.spec,
+            request,
+            raw.get("usage"),
+            text=text,
+            thoughts=_thoughts(raw.get("choices")),
+            cut_off=finish == "length",
         )
         return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
+
+
+def _thoughts(choices: Any) -> str:
+    """Return what compatible servers show of a model's reasoning beside its reply; it is billed as output."""
+    shown = []
+    for choice in choices if isinstance(choices, list) else [choices]:
+        message = choice.get("message") if isinstance(choice, Mapping) else None
+        if isinstance(message, Mapping):
+            shown.append(text_of(message.get("reasoning_content") or message.get("reasoning")))
+    return "".join(shown)

@@ -6,6 +6,7 @@ What went wrong with a call is told alike for every provider, and never with a k
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import json
 import math
@@ -13,6 +14,7 @@ import re
 import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from types import ModuleType
 from typing import Any, Final, TypeVar
@@ -128,13 +130,20 @@ class ClientModel:
         """Return the body that a request is sent as; parameters that are ``None`` are left to the provider."""
         raise NotImplementedError
 
+    def answer(self, raw: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return text and finish reason of the JSON that was on the wire, or ``None`` where it holds no message."""
+        raise NotImplementedError
+
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in the JSON that was on the wire."""
         raise NotImplementedError
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Send one request, without retries."""
-        return self.read(request, await self.post(self.path, body=self.body(request)))
+        body = self.body(request)
+        if not _is_sendable(body):
+            raise unsendable(self.spec)
+        return self.read(request, await self.post(self.path, body=body))
 
     def read(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in JSON, or that JSON as a reply without text where a library fails in reading it.
@@ -191,21 +200,39 @@ class ClientModel:
 
     async def _object(self, work: Awaitable[httpx2.Response], seconds: float | None) -> dict[str, Any]:
         content = (await self._faults(work, seconds or self._seconds)).content
-        try:
-            raw = json.loads(content)
-        except (ValueError, RecursionError):
-            raise body_failure(self.spec, f"of {len(content)} bytes is not JSON, or broke off") from None
+        raw = _json_in(content)
+        if raw is None:
+            raise body_failure(self.spec, f"of {len(content)} bytes is not JSON, or broke off")
+        if isinstance(raw, list) and len(raw) == 1:  # as Google wraps its errors
+            raw = raw[0]
         if not isinstance(raw, dict):
             raise body_failure(self.spec, "is JSON but no object")
-        # An error beside an answer is no failure.
-        if not raw.get("error") or not raw.keys().isdisjoint(("choices", "content")):
-            return raw
-        # Under status 200, as proxies and routers send it. It is what it would be under the status that it names; of
-        # one that names none, nobody knows that asking again would help.
-        error = _error_of(raw)
-        words = [str(error.get(name)).lower() for name in ("status", "code", "type")]
-        known = (int(word) if word.isdecimal() else STATUS_OF.get(word, 0) for word in words)
-        raise self.refusal(next((number for number in known if 400 <= number < 600), 400), {}, raw)
+        if (error := self.error_in(raw)) is not None:
+            raise error
+        return raw
+
+    def error_in(self, raw: Mapping[str, Any]) -> ModelError | None:
+        """Return the failure that a body under status 200 holds, as proxies and routers send it.
+
+        An error beside a text is no failure: the text was paid for.
+        """
+        if (self.answer(raw) or ("",))[0]:
+            return None
+        choices = raw.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        error = raw.get("error") or (choice.get("error") if isinstance(choice, Mapping) else None)
+        # It is what it would be under the status that it names; of one that names none, nobody knows that asking again
+        # would help.
+        names = ("status", "code", "type", "status_code")
+        words = [str(part.get(name)).lower() for part in (_error_of({"error": error}), raw) for name in names]
+        numbers = (int(w) if len(w) == 3 and w.isdecimal() else STATUS_OF.get(w, 0) for w in words)
+        status = next((number for number in numbers if 400 <= number < 600), None)
+        if not error and status is None and "error" not in (raw.get("type"), raw.get("object")):
+            return None
+        failed = self.refusal(status or 400, {}, {"error": error or raw})
+        usage = raw.get("usage")
+        failed.billed = isinstance(usage, Mapping) and any(map(whole_count, usage.values()))
+        return failed
 
     def refusal(self, status: int, headers: Mapping[str, str], body: Any) -> ModelError:
         """Return the failure behind an HTTP status, without the key that was sent."""
@@ -222,6 +249,9 @@ class ClientModel:
             return failure(spec, what, "out_of_money", fatal_for_provider=True)
         if status == 429:
             return failure(spec, f": too many requests (HTTP 429){said}", "rate_limited", **again)
+        if status < 400:  # no refusal either: whether the model was asked, nobody knows
+            what = f": the server sent neither a reply nor an error (HTTP {status})"
+            return failure(spec, what, "connection", retryable=True)
         if status in (408, 409) or status >= 500:
             # 529 is Anthropic's word for too much to do; a 408 is a refusal and no time-out of ours: nothing is billed.
             reason = {408: "request_timeout", 409: "conflict", 529: "overloaded"}.get(status, "server_error")
@@ -235,29 +265,48 @@ class ClientModel:
         return failure(spec, f": the request was refused (HTTP {status}){said}{how}", "bad_request")
 
     async def _faults(self, work: Awaitable[T], seconds: float) -> T:
-        """Wait for what the client does; the one place where its errors become ours."""
+        """Wait for what the client does; the one place where errors of the HTTP layer become ours."""
         try:
             async with asyncio.timeout(seconds):
                 return await work
         except self.sdk.APIStatusError as error:
-            found = self.refusal(error.status_code, error.response.headers, error.body)
-        except (self.sdk.APIConnectionError, httpx2.HTTPError) as error:
-            found = transport_failure(self.spec, error)
+            failed = self.refusal(error.status_code, error.response.headers, error.body)
         except TimeoutError:
-            found = timeout_failure(self.spec, seconds)
-        except ModelError as error:  # a redirect that is not followed, or a body that broke off
-            found = error.with_traceback(None)
-        except ValueError:
-            found = unsendable(self.spec)
+            failed = timeout_failure(self.spec, seconds)
+        except Exception as error:  # aiohttp's, zlib's or a codec's, which the client lets through
+            failed = transport_failure(self.spec, error)
+        if self._key and self._key in str(failed):  # a server may send it as the name of another host
+            failed.args = (str(failed).replace(self._key, "[key]"),)
         # Raised here and not above: the client's error holds the request with its key and must not ride along.
-        raise found
+        failed.__cause__ = failed.__context__ = None
+        raise failed.with_traceback(None)
+
+
+_ODD_JSON: Final = json.JSONDecoder(
+    strict=False, parse_int=lambda digits: int(digits) if len(digits) < 1000 else float(digits)
+)
+
+
+def _json_in(content: bytes) -> Any:
+    """Return the JSON that a body or line begins with; ``None`` where there is none, or not all of it."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(content)
+    # A reply that was paid for is read though a byte of it is no UTF-8, a line break stands in a string, a number has
+    # 5,000 digits, or something follows. Odd bytes stay in it as halves of surrogate pairs.
+    with contextlib.suppress(ValueError, RecursionError):
+        return _ODD_JSON.raw_decode(content.decode("utf-8", "surrogateescape").lstrip("\ufeff \t\r\n"))[0]
+    return None
+
+
+def _is_sendable(body: Mapping[str, Any]) -> bool:
+    """Return whether a request can be written as JSON; looked at first, so that later faults are the network's."""
+    with contextlib.suppress(ValueError):
+        return bool(json.dumps(body, ensure_ascii=False, allow_nan=False).encode())
+    return False
 
 
 def _object_in(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+    value = _json_in(line)
     return value if isinstance(value, dict) else None
 
 
@@ -270,12 +319,11 @@ def transport_failure(spec: ModelSpec, error: BaseException) -> ModelError:
     """Return the failure behind a call that brought no HTTP reply."""
     import aiohttp
 
-    if isinstance(
-        error.__cause__, ModelError
-    ):  # of a redirect, which one client lets through and another wraps
-        return error.__cause__.with_traceback(None)
+    for link in (error, error.__cause__):  # of a redirect, which one client lets through and another wraps
+        if isinstance(link, ModelError):
+            return link
     # The openai client calls a dropped connection a time-out; what aiohttp said is further down the chain.
-    link: BaseException | None = error
+    link = error
     while link is not None and not isinstance(link, aiohttp.ClientError):
         link = link.__cause__ or link.__context__
     if isinstance(link, TimeoutError) or (link is None and "Timeout" in type(error).__name__):
@@ -315,11 +363,12 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             continue
         return max(0.0, seconds) if math.isfinite(seconds) else None
-    try:
+    # A zone of 99 days, a day of 20 digits: the reader of dates raises more than it says.
+    with contextlib.suppress(ValueError, TypeError, ArithmeticError, LookupError):
         moment = parsedate_to_datetime(headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return max(0.0, moment.timestamp() - time.time())
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, moment.timestamp() - time.time())
+    return None
 
 
 def _error_of(body: Any) -> Mapping[str, Any]:
@@ -347,11 +396,32 @@ def _said(message: Any, key: str | None) -> str:
     return f": {text[:300]}"
 
 
-def text_of(content: Any) -> str:
-    """Return the text of a reply: a string, nothing, or a list of blocks of which some are text."""
+def text_of(content: Any, depth: int = 9) -> str:
+    """Return the text of a reply: a string, nothing, blocks of which some are text, or JSON that came parsed."""
+    if isinstance(content, str) or not depth or content is None:
+        return content if isinstance(content, str) else ""
     if isinstance(content, list):
-        return "".join(str(block.get("text") or "") for block in content if isinstance(block, Mapping))
-    return content if isinstance(content, str) else ""
+        return "".join(text_of(block, depth - 1) for block in content)
+    if not isinstance(content, Mapping):
+        return json.dumps(content)  # a number or a truth value
+    is_text = content.get("type") in (None, "text", "output_text")
+    for name in ("text", "content", "value", "parts") if is_text else ("text",):
+        if text := text_of(content.get(name), depth - 1):
+            return text
+    return json.dumps(content, ensure_ascii=False) if content and "type" not in content else ""
+
+
+def whole_count(value: Any) -> int | None:
+    """Return a provider's count; ``None`` where it is no whole number, or none that the store could hold."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40 else None
+
+
+def finish_of(reason: Any, words: Mapping[str, str]) -> str:
+    """Return why a reply ended, in our word; some servers send the provider's word in a list or an object."""
+    parts = (
+        reason.values() if isinstance(reason, Mapping) else reason if isinstance(reason, list) else [reason]
+    )
+    return next((words[part] for part in parts if isinstance(part, str) and part in words), "other")
 
 
 _STRING_BOUNDS: Final = frozenset({"minLength", "maxLength"})

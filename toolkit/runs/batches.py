@@ -289,7 +289,8 @@ class BatchDesk:
                 return
             except ModelError as error:
                 unsure = looking or (error.retryable and error.reason != "rate_limited")
-                if not error.retryable or number >= self._retry.attempts or self._stop.is_set():
+                ended = number >= self._retry.attempts or (error.retry_after or 0.0) > self._retry.deadline
+                if not error.retryable or ended or self._stop.is_set():
                     if unsure:
                         raise batch.unknown(error) from None
                     raise
@@ -327,7 +328,7 @@ class BatchDesk:
                         failure = error if error.fatal_for_provider else batch.unknown(error)
                         self._fail(batch.call_ids, failure)
                         return
-                    wait = max(wait, error.retry_after or 0.0)
+                    wait = max(wait, min(error.retry_after or 0.0, self._retry.deadline))
                     if error.reason == "not_found":
                         fault = "its provider does not know it (HTTP 404)"
                     elif error.reason == "malformed_body":

@@ -45,15 +45,13 @@ class Account:
         self._asking = asyncio.Lock()
         self._changed = asyncio.Event()
         self._opened = False
+        self._looks = 0
+        self.overrun: dict[tuple[str, str], float] = {}
+        """What models billed above the worst case of a call before, as a factor of it, by provider and model."""
 
     async def reserve(self, aud: float) -> None:
         """Set aside what a call costs at worst; waits for calls under way, which may cost less than their worst."""
-        while not self._fits(aud):
-            async with self._asking:
-                if not self._fits(aud):
-                    await asyncio.to_thread(self._ask_for, aud)
-            if self._fits(aud):
-                break
+        while not await self._is_granted(aud):
             if not self._reserved:
                 raise BudgetReached(
                     f"budget.aud: {self._budget:.4f} AUD could be passed by the next call, at worst {aud:.4f} AUD "
@@ -69,6 +67,24 @@ class Account:
         self._carried += aud
         self._granted += aud
         self._reserved += aud
+
+    async def fits_still(self, more: float) -> bool:
+        """Return whether what is set aside, and as much more, is in the budget after all that any process has spent.
+
+        It is asked just before a call is sent: replies that cost more than their worst may have come meanwhile.
+        """
+        looks = self._looks
+        async with self._asking:
+            if self._looks == looks:  # of those who wait here, each look that begins later serves all
+                self._looks += 1
+                await asyncio.to_thread(self._look)
+        if fits := await self._is_granted(more):
+            self._reserved += more
+        return fits
+
+    async def publish(self) -> None:
+        """Let other processes know that this one has used more than it was granted."""
+        await self._is_granted(0.0)
 
     def settle(self, reserved: float, used: float) -> None:
         """Give back a reservation and note what was used of it."""
@@ -97,28 +113,49 @@ class Account:
     def _fits(self, aud: float) -> bool:
         return self._used + self._reserved + aud <= self._granted
 
+    async def _is_granted(self, aud: float) -> bool:
+        """Return whether as much more fits into the grant, which grows where the budget has room."""
+        if not self._fits(aud):
+            async with self._asking:
+                if not self._fits(aud):
+                    await asyncio.to_thread(self._ask_for, aud)
+        return self._fits(aud)
+
+    def _look(self) -> None:
+        """Give up what others have used of this process's grant: they used more than was granted to them."""
+        account = self._store.database["accounts"].find_one({"_id": self._study}) if self._opened else None
+        if account is not None and (most := self._most(account)) < self._granted - 1e-9 * self._budget:
+            self._granted = most
+
+    def _most(self, account: dict[str, Any]) -> float:
+        """Return what this process may use of the budget at most, beside the grants of others."""
+        others = sum(grant["aud"] for grant in account["grants"] if grant["owner"] != self._owner.name)
+        return float(self._budget - account["settled_aud"] - others + self._carried)
+
     def _ask_for(self, aud: float) -> None:
         """Have the grant grow by what is needed, or by a share of the budget where there is as much left."""
         self._owner.start()
-        needed = self._used + self._reserved + aud - self._granted
-        grown = [0.0]
+        granted = [0.0]
 
         def change(account: dict[str, Any]) -> None:
             alive = living(self._store, self._study)
             if not self._opened or any(grant["owner"] not in alive for grant in account["grants"]):
                 account["grants"] = [grant for grant in account["grants"] if grant["owner"] in alive]
                 account["settled_aud"] = self._settled(alive)
-            held = sum(grant["aud"] for grant in account["grants"])
-            self._left = self._budget - account["settled_aud"] - held
-            grown[0] = min(max(needed, self._budget * SHARE), self._left) if needed <= self._left else 0.0
+            most, needed = self._most(account), self._used + self._reserved + aud
+            grown = max(needed, self._granted + self._budget * SHARE) if needed <= most else self._granted
+            granted[0] = min(grown, most)
+            # What was used is used, granted or not: others must know.
+            claimed = max(granted[0], self._used + self._reserved)
+            self._left = most - claimed
             others = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
-            mine = {"owner": self._owner.name, "aud": self._granted - self._carried + grown[0]}
-            account["grants"] = [*others, mine]
+            # What open batches hold is settled in the account already.
+            grant = {"owner": self._owner.name, "aud": claimed - self._carried}
+            account["grants"] = [*others, grant]
 
         self._change(change)
         self._opened = True
-        self._granted += grown[0]
-        self._left -= grown[0]
+        self._granted = granted[0]
 
     def _settled(self, alive: set[str]) -> float:
         """Return what processes that have ended spent, may have spent, or left in flight.
@@ -126,15 +163,19 @@ class Account:
         What a living process does is in its grant, except what it took over from others, lost or in an open batch: that
         was before.
         """
-        fields = ("owner", "state", "aud_cost", "unsure_aud", "inherited_aud", "worst_aud", "sent")
-        found = self._store.find_where(Call, {"study": self._study}, only=fields)
-        spent = 0.0
-        for call in found:
+        money = ("aud_cost", "unsure_aud", "inherited_aud", "worst_aud")
+        fields = ("owner", "state", "sent", "provider", "model", *money)
+        spent, overrun = 0.0, dict[tuple[str, str], float]()
+        for call in self._store.find_where(Call, {"study": self._study}, only=fields):
+            if (worst := call.get("worst_aud")) and (cost := call.get("aud_cost") or 0.0) > worst:
+                model = (call["provider"], call["model"])
+                overrun[model] = max(overrun.get(model, 1.0), cost / worst)
             if call["owner"] in alive:
                 spent += call.get("inherited_aud") or 0.0
                 continue
             spent += (call.get("aud_cost") or 0.0) + (call.get("unsure_aud") or 0.0)
             spent += (call.get("worst_aud") or 0.0) if was_sent(call) else 0.0
+        self.overrun = overrun
         return spent - settled_aud(settlements(self._store, self._study), billed=False)
 
     def _change(self, change: Any) -> None:

@@ -24,7 +24,16 @@ from toolkit.plan import Plan
 from toolkit.runs.batches import STILL_OPEN, BatchDesk
 from toolkit.runs.budget import Account
 from toolkit.runs.ledger import Busy, Claim, Ledger
-from toolkit.runs.limits import POLL_SECONDS, UNSURE, Limiter, RetryPolicy, Slot, turn_away_when
+from toolkit.runs.limits import (
+    LONGEST_WAIT,
+    POLL_SECONDS,
+    UNSURE,
+    Limiter,
+    RetryPolicy,
+    Slot,
+    turn_away_when,
+)
+from toolkit.runs.progress import duration
 from toolkit.store.writer import utc_now
 from toolkit.study_file import ModelEntry
 
@@ -100,19 +109,20 @@ class Counters:
 class Sending:
     """One call on its way: its attempts so far, what is set aside for it and what it may have cost already.
 
-    ``desk`` is where its batch is made, if its provider has batches; ``sent`` is whether its claim says that it is
-    being sent, ``prepared`` the limiter's word that it soon may be; ``out`` whether a request is out, or its reply is
-    not in the ledger yet.
+    ``base_aud`` is what it costs at worst by its own tokens, ``worst_aud`` by what its model billed before; ``desk`` is
+    where its batch is made, if its provider has batches; ``sent`` is whether its claim says that it is being sent,
+    ``prepared`` the limiter's word that it soon may be; ``out`` whether a request is out, or its reply is not in the
+    ledger yet.
     """
 
     request: ModelRequest
     endpoint: Endpoint
-    worst_aud: float
+    base_aud: float
     desk: BatchDesk | None
     attempts: list[dict[str, Any]] = field(default_factory=list)
+    worst_aud: float = 0.0
     reserved_aud: float = 0.0
     unsure_aud: float = 0.0
-    spent_aud: float = 0.0
     in_batch: bool = False
     sent: bool = False
     out: bool = False
@@ -139,7 +149,10 @@ class Gateway:
         self._models: dict[tuple[str, str, str | None], Model] = {}
         self._limiters = limiters(self._endpoints.values())
         self._turning_away: asyncio.Task[None] | None = None
-        self._stopped: dict[tuple[str, str | None], ModelError] = {}
+        # Why a room, or one model, is not asked again.
+        self._stopped: dict[tuple[str | None, ...], ModelError] = {}
+        # What models billed above the worst case of a call, as a factor of it, by provider and model.
+        self._overrun: dict[tuple[str, str], float] = {}
         self._account: Account | None = None
         if budget_aud is not None:
             self._account = Account(ledger.store, ledger.study, ledger.owner, budget_aud)
@@ -158,7 +171,12 @@ class Gateway:
         """Return in words what the calls wait for, for a line of progress; nothing where none waits."""
         limits = (limiter.held_up(room[0]) for room, limiter in self._limiters.items())
         calls = (f"{n} call{'s' * (n > 1)} {what}" for what, n in self._waits.items() if n)
-        return ", ".join([*filter(None, limits), *calls])
+        closed = (
+            f"{key[1]} asks for {duration(error.retry_after)} and is not asked again in this run"
+            for key, error in self._stopped.items()
+            if error.retry_after
+        )
+        return ", ".join([*filter(None, limits), *calls, *closed])
 
     @contextlib.contextmanager
     def _waiting(self, what: str) -> Iterator[None]:
@@ -193,6 +211,7 @@ class Gateway:
         in_batch = self._desk and (endpoint.batch or self._desk.holds(request.identity()))
         desk = self._desk if in_batch else None
         sending = Sending(request, endpoint, worst_aud(request, endpoint), desk)
+        sending.worst_aud = self._worst(sending)
         task = asyncio.ensure_future(self._ask(sending, purpose))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -221,7 +240,7 @@ class Gateway:
             return await self._send(claimed, sending)
         finally:
             self._unprepare(sending)
-            self._settle(sending, sending.spent_aud)
+            self._settle(sending, 0.0)
 
     async def close(self) -> None:
         """Wait for what is under way, close every model, end the claims, and give back what is left of the budget.
@@ -300,14 +319,14 @@ class Gateway:
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
         try:
             await self._reserve(sending)
-            reply = await self._in_batch(sending.desk, sending) if sending.desk else None
+            reply = await self._in_batch(sending.desk, claim, sending) if sending.desk else None
             if reply is None:
                 await self._reserve(sending)
                 reply = await self._attempts(claim, sending)
         except (ModelError, BudgetReached, InputError, asyncio.CancelledError) as error:
             reason = getattr(error, "reason", "stopped")
             if self._is_held(sending):
-                sending.spent_aud = sending.reserved_aud
+                self._settle(sending, sending.reserved_aud)
                 raise  # the claim stays: whoever takes it over finds the batch
             if sending.attempts:
                 self.counters.failed += reason != "stopped"
@@ -322,23 +341,26 @@ class Gateway:
                 done = self._ledger.withdraw(claim)
             await asyncio.shield(done)
             raise
-        price = sending.endpoint.price
+        price, attempt = sending.endpoint.price, sending.attempts[-1]
+        self._note_overrun(sending, aud_cost(reply.usage, price, attempt["at"].date()))
         if sending.in_batch:
             price = batch_price(price, claim.request.provider)
-        attempt = sending.attempts[-1]
-        sending.spent_aud = aud_cost(reply.usage, price, attempt["at"].date())
+        spent = aud_cost(reply.usage, price, attempt["at"].date())
         if reply.usage.doubt:
             attempt["doubt"] = reply.usage.doubt
             self.counters.doubted += 1
+        # Before it is saved: from now on every request that is about to be sent knows.
+        self._settle(sending, spent)
+        publishing = asyncio.ensure_future(self._account.publish()) if self._account else None
         self.counters.asked += 1
-        self.counters.spent_aud += sending.spent_aud
+        self.counters.spent_aud += spent
         try:
             # Shielded: once a reply is paid for, not even Ctrl-C keeps it from the ledger.
             answer = await asyncio.shield(
                 self._ledger.complete(
                     claim,
                     reply,
-                    aud_cost=sending.spent_aud,
+                    aud_cost=spent,
                     latency_ms=sending.attempts[-1]["ms"],
                     attempts=sending.attempts,
                     unsure_aud=sending.unsure_aud,
@@ -349,11 +371,15 @@ class Gateway:
                 self._limiters[sending.endpoint.room].kept()
         if sending.in_batch and sending.desk:
             await sending.desk.kept(claim.call_id)
+        if publishing:
+            await asyncio.shield(publishing)
         return answer
 
-    async def _in_batch(self, desk: BatchDesk, sending: Sending) -> ModelReply | None:
+    async def _in_batch(self, desk: BatchDesk, claim: Claim, sending: Sending) -> ModelReply | None:
         """Return the reply of a batch; ``None`` when it brought none and never will."""
         self._refuse(sending.endpoint, after_stop=False)
+        while not desk.holds(claim.call_id) and not await self._is_affordable(claim, sending):
+            await self._reserve(sending)
         attempt: dict[str, Any] = {"at": utc_now(), "outcome": "stopped", "batch": True}
         started = time.monotonic()
         sending.in_batch = True
@@ -365,9 +391,7 @@ class Gateway:
             return reply
         except ModelError as error:
             attempt["outcome"] = error.reason
-            if error.fatal_for_provider:
-                self._stopped[sending.endpoint.room] = error
-            if error.reason in STILL_OPEN or error.fatal_for_provider:
+            if error.reason in STILL_OPEN or self._is_stopped_by(error, sending.endpoint):
                 raise
             sending.in_batch = sending.sent = False
             if error.reason in UNSURE:  # answered, and the reply cannot be had
@@ -413,13 +437,17 @@ class Gateway:
                 await self._note(claim, sending, sent=True)
             sending.prepared = None
             slot = await limiter.enter(prepared)
-            if slot is None:  # a pause may last minutes; who dies in it has sent nothing
+            if slot is not None and not await self._is_affordable(claim, sending, slot):
+                slot = None
+                await self._note(claim, sending, sent=False)
+                await self._reserve(sending)
+            elif slot is None:  # a pause may last minutes; who dies in it has sent nothing
                 await self._note(claim, sending, sent=False)
         came: dict[str, Any] = {}
         started = time.monotonic()
         try:
             self._refuse(endpoint)
-            attempt = {"at": utc_now(), "outcome": "cancelled"}
+            attempt, billed = {"at": utc_now(), "outcome": "cancelled"}, False
             # Per model and not per room: a client knows what its model can do.
             if endpoint.key not in self._models:
                 self._models[endpoint.key] = endpoint.open()
@@ -434,21 +462,75 @@ class Gateway:
             except ModelError as error:
                 sending.out = False
                 attempt["outcome"] = error.reason
-                if error.fatal_for_provider:
-                    self._stopped[endpoint.room] = error
-                came = {"refused": error.reason in REFUSED_FOR_RATE, "retry_after": error.retry_after}
+                billed = error.billed
+                stopped = self._is_stopped_by(error, endpoint)
+                # Who waits for a place of a model that is not asked again is told so at once.
+                wait = None if stopped else error.retry_after
+                came = {"refused": error.reason in REFUSED_FOR_RATE, "retry_after": wait}
                 raise
             finally:
                 attempt["ms"] = (time.monotonic() - started) * 1000
-                if attempt["outcome"] in UNSURE:  # as if it had been billed, at its worst
-                    sending.unsure_aud += sending.worst_aud
-                    self._settle(sending, sending.worst_aud)
+                if billed or attempt["outcome"] in UNSURE:  # as if it had been billed, at its worst
+                    sending.unsure_aud += self._worst(sending)
+                    self._settle(sending, self._worst(sending))
         finally:
             limiter.leave(slot, **came)
 
     async def _note(self, claim: Claim, sending: Sending, *, sent: bool) -> None:
-        await self._ledger.note(claim, sending.attempts, sending.unsure_aud, sent=sent)
+        await self._ledger.note(
+            claim, sending.attempts, sending.unsure_aud, worst_aud=sending.worst_aud, sent=sent
+        )
         sending.sent = sent
+
+    def _is_stopped_by(self, error: ModelError, endpoint: Endpoint) -> bool:
+        """Return whether a failure keeps a provider from being asked again, or a model whose wait takes too long."""
+        if error.fatal_for_provider:
+            self._stopped[endpoint.room] = error
+        elif error.retry_after and not self._limiters[endpoint.room].waits_for(error.retry_after):
+            error.retryable = False
+            error.args = (
+                f"{error}; it asks to wait {duration(error.retry_after)}, and a run waits {duration(LONGEST_WAIT)} at "
+                "most without an answer: run the study again later",
+            )
+            self._stopped[endpoint.key] = error
+        else:
+            return False
+        return True
+
+    def _worst(self, sending: Sending) -> float:
+        """Return what a request costs at worst, and more where its model has billed more than that before."""
+        model = sending.endpoint.key[:2]
+        earlier = self._account.overrun.get(model, 1.0) if self._account else 1.0
+        return sending.base_aud * max(earlier, self._overrun.get(model, 1.0))
+
+    def _note_overrun(self, sending: Sending, aud: float) -> None:
+        """Note what a reply costs as a factor of the worst case of its call."""
+        model = sending.endpoint.key[:2]
+        if sending.base_aud > 0:
+            self._overrun[model] = max(self._overrun.get(model, 1.0), aud / sending.base_aud)
+
+    async def _is_affordable(self, claim: Claim, sending: Sending, slot: Slot | None = None) -> bool:
+        """Return whether a request may be sent after all that replies have shown since its money was set aside.
+
+        Where it may not, its place and its money are given back.
+        """
+        affordable = False
+        try:
+            while not affordable:
+                if (worst := self._worst(sending)) > sending.worst_aud:
+                    sending.worst_aud = worst
+                    await self._note(claim, sending, sent=sending.sent)
+                if self._account:
+                    if not await self._account.fits_still(worst - sending.reserved_aud):
+                        return False
+                    sending.reserved_aud = worst
+                affordable = worst >= self._worst(sending)  # a reply may have come meanwhile
+        finally:
+            if not affordable:
+                self._settle(sending, 0.0)
+                if slot is not None:
+                    self._limiters[sending.endpoint.room].leave(slot)
+        return True
 
     async def _prepare(self, sending: Sending) -> Slot:
         """Wait until a call is soon to be sent, and may be claimed for it."""
@@ -469,9 +551,17 @@ class Gateway:
 
     async def _reserve(self, sending: Sending) -> None:
         if self._account and not sending.reserved_aud:
-            with self._waiting("for budget kept for others under way"):
-                await self._account.reserve(sending.worst_aud)
-            sending.reserved_aud = sending.worst_aud
+            worst = sending.worst_aud = self._worst(sending)
+            try:
+                with self._waiting("for budget kept for others under way"):
+                    await self._account.reserve(worst)
+            except BudgetReached as error:
+                if (raised := self._worst(sending)) == sending.base_aud:
+                    raise
+                model, times = sending.endpoint.spec.name, raised / sending.base_aud
+                words = f"{error} (model {model!r} has billed {times:.3g} times what a call costs at worst)"
+                raise BudgetReached(words) from None
+            sending.reserved_aud = worst
 
     def _settle(self, sending: Sending, used_aud: float) -> None:
         if self._account:
@@ -488,7 +578,7 @@ class Gateway:
         """Refuse to send what nobody waits for any more, or a provider would refuse like the one before it."""
         if after_stop and self._stop.is_set():
             raise ModelError("stopped before it was sent", reason="stopped")
-        if (stopped := self._stopped.get(endpoint.room)) is not None:
+        if stopped := self._stopped.get(endpoint.room) or self._stopped.get(endpoint.key):
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
 
 

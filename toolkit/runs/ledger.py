@@ -209,11 +209,18 @@ class Ledger:
         )
 
     async def note(
-        self, claim: Claim, attempts: list[dict[str, Any]], unsure_aud: float, *, sent: bool
+        self,
+        claim: Claim,
+        attempts: list[dict[str, Any]],
+        unsure_aud: float,
+        *,
+        worst_aud: float,
+        sent: bool,
     ) -> None:
-        """Note attempts under a claim that stays, what they may have cost, and whether another one is being sent."""
+        """Note attempts under a claim that stays, with what they and the next may cost, and whether that is sent."""
         changes = {
             "sent": sent,
+            "worst_aud": worst_aud,
             "attempts": [*claim.earlier, *attempts],
             "unsure_aud": claim.inherited_aud + unsure_aud,
         }

@@ -24,6 +24,8 @@ START: Final = 10
 """Requests at once in the beginning, or half the maximum where that is more; from there it grows by itself."""
 
 
+LONGEST_WAIT: Final = 600.0
+"""Seconds that a run waits for a call, or at a provider's wish (``Retry-After``) without an answer in between."""
 UNSURE: Final = ("timeout", "connection", "malformed_body", "cancelled", "batch_lost")
 """Reasons of attempts that were sent and brought nothing readable: the provider may have answered, and billed."""
 
@@ -35,12 +37,12 @@ class RetryPolicy:
     attempts: int = 6
     first_wait: float = 0.5
     longest_wait: float = 30.0
-    deadline: float = 600.0
+    deadline: float = LONGEST_WAIT
 
     def wait(self, attempt: int, retry_after: float | None, jitter: random.Random) -> float:
         """Return the seconds to wait after attempt number ``attempt`` (1 is the first)."""
         backoff = jitter.uniform(0, min(self.longest_wait, self.first_wait * 2 ** (attempt - 1)))
-        return max(backoff, retry_after or 0.0)
+        return max(backoff, min(retry_after or 0.0, self.deadline))
 
 
 @dataclass
@@ -88,6 +90,7 @@ class Limiter:
         self._refused = False
         self._shrunk_at = -1.0
         self._paused_until = 0.0
+        self._paused_seconds = 0.0  # that the provider asked for since its last answer
         self._waiting: _Line = deque()
         self._preparing: _Line = deque()
         self._prepared = 0
@@ -163,16 +166,27 @@ class Limiter:
                 self._window = max(1.0, self._window / 2)
                 self._shrunk_at = now
             self._refused = True
+            self._paused_seconds += self._longer(retry_after)
             self._paused_until = max(self._paused_until, now + (retry_after or 0.0))
             if self._paused_until > now:
                 # A claim that is not sent must not look as if it were.
                 _turn_back(self._waiting, _Paused)
         elif answered:
+            self._paused_seconds = 0.0
             mean = self._asking_seconds
             self._asking_seconds += (now - slot.at - mean) / (10 if mean else 1)
             grown = self._window + (1 / self._window if self._refused else 1.0)
             self._window = min(float(self._most), grown)
         self._let_go()
+
+    def waits_for(self, retry_after: float | None) -> bool:
+        """Return whether a provider's wish is waited for: not where that takes too long without an answer."""
+        return self._paused_seconds + self._longer(retry_after) <= LONGEST_WAIT
+
+    def _longer(self, retry_after: float | None) -> float:
+        """Return the seconds by which a wish makes the pause longer: several refusals may ask for the same."""
+        now = self._clock()
+        return max(0.0, now + (retry_after or 0.0) - max(self._paused_until, now))
 
     def kept(self) -> None:
         """Say that what one request brought is on the disk, or never will be."""
