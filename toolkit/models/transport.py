@@ -408,7 +408,8 @@ def text_of(content: Any, depth: int = 9) -> str:
     for name in ("text", "content", "value", "parts") if is_text else ("text",):
         if text := text_of(content.get(name), depth - 1):
             return text
-    return json.dumps(content, ensure_ascii=False) if content and "type" not in content else ""
+    known = content.keys() & {"type", "thinking", "reasoning", "reasoning_content"}
+    return json.dumps(content, ensure_ascii=False) if content and not known else ""
 
 
 def whole_count(value: Any) -> int | None:
