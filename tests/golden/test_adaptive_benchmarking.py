@@ -17,14 +17,6 @@ from toolkit import stats as ours
 GOLDEN = json.loads(Path(__file__).with_name("adaptive_benchmarking.json").read_text("utf-8"))
 
 
-def test_the_worked_example_of_fluid_benchmarking():
-    """Items in their order, and the ability after each to 1e-4 (the golden allows 1e-5)."""
-    golden = GOLDEN["fluid_2pl"]
-    found = ours.adaptive_test(golden["a"], golden["b"], golden["answers_by_item"])
-    assert list(found.items) == golden["items_in_order"]
-    assert found.theta == pytest.approx(golden["theta"], abs=1e-5)
-
-
 def test_divergence_is_the_golden_one_and_the_square_of_scipys_distance():
     golden = GOLDEN["divergence"]
     p, q = golden["p"], golden["q"]

@@ -4,10 +4,7 @@ from importlib import import_module
 from typing import Any
 
 _WHERE = {
-    "toolkit.stats.adaptive.benchmark": (
-        "Benchmark benchmark_designs BenchmarkDesign simulate_designs simulated_bank"
-    ),
-    "toolkit.stats.adaptive.item_response": "ability adaptive_test AdaptiveTest bank_scores information",
+    "toolkit.stats.adaptive.benchmark": "Benchmark benchmark_designs BenchmarkDesign",
     "toolkit.stats.adaptive.sequential": "Bank boundary read_bank Sequential sequential_comparison",
     "toolkit.stats.adaptive.taxonomy": "jensen_shannon novelty sample_taxonomy Taxonomy",
     "toolkit.stats.agreement.alpha": (
