@@ -35,7 +35,7 @@ def simulate_designs(
 
 
 def simulated_bank(seed: int, models: int = 4, **bank: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return a bank of 100 bases and the scores (0-5) of models on their 300 prompts; parameters as `_simulated` names."""
+    """Return a bank of 100 bases and the scores of models on their 300 prompts; parameters of `_simulated`."""
     table, values = _simulated(seed, models, **bank)
     names = [[f"model {m + 1}" for m in range(models)], list(table["base"]), list("SML")]
     index = pd.MultiIndex.from_product(names, names=["model", "base", "length_bin"])
