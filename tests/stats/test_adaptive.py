@@ -132,7 +132,7 @@ def test_what_cannot_be_used_is_said_in_one_line(simulated):
     ):
         with pytest.raises(InputError, match=message):
             ours.sequential_comparison(scores, table, target_width=0.3, covariates=columns)
-    for wrong in ({"target_width": 0}, {"confidence": 1}, {"looks": 0}):
+    for wrong in ({"target_width": 0}, {"looks": 0}):
         with pytest.raises(InputError, match="sequential"):
             ours.sequential_comparison(scores, bank, **wrong)
     with pytest.raises(InputError, match="has no score of every model"):

@@ -62,10 +62,10 @@ def save_table(table: Table, folder: Path | str, study: str = "") -> list[Path]:
     ]
 
 
-def corrections_words(results: Iterable[Estimate], between: str = "; ") -> str:
+def corrections_words(results: Iterable[Estimate]) -> str:
     """Say how P values were corrected for multiplicity, and that the intervals beside them were not."""
     told = [one for one in results if one.correction != "none" and one.p_value is not None]
-    how = between.join(dict.fromkeys(one.correction for one in told))
+    how = "; ".join(dict.fromkeys(one.correction for one in told))
     intervals = ", intervals unadjusted" if any(one.low is not None for one in told) else ""
     return f"P values corrected for multiplicity: {how}{intervals}." if told else ""
 
@@ -287,10 +287,11 @@ def reliability_table(reliability: Reliability, *, end: str = "") -> Table:
     return estimates_table("reliability", "Reliability of the judges", printed, end=end, data=frame)
 
 
-def forms_table(reliability: Reliability, key: str = "composite", *, end: str = "") -> Table:
+def forms_table(reliability: Reliability, *, end: str = "") -> Table:
     """Return all six forms of the ICC of one score, then ICC(A,.) again with the interval for these judges."""
+    key = "composite"
     forms, these = reliability.icc.get(key, ()), reliability.icc_these_judges.get(key, ())
-    title = f"Six forms of the intraclass correlation, {key.replace('_', ' ')} score"
+    title = "Six forms of the intraclass correlation, composite score"
     end = captions.join(
         "1: one random judge, A: absolute agreement, C: consistency; k: mean of all judges.", end
     )

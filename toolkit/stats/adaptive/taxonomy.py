@@ -16,7 +16,7 @@ from toolkit.stats.adaptive.sequential import block_means
 from toolkit.stats.inference.proportions import clopper_pearson
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import agreeing, counted
+from toolkit.words import SCALE, agreeing, counted
 
 TAXONOMY: Final = ("scenario", "category", "csf", "length_bin")
 FEW_MODELS: Final = 10  # models below which a correlation over models is mostly chance
@@ -46,7 +46,6 @@ def sample_taxonomy(
     by: Sequence[str] = TAXONOMY,
     scores: pd.DataFrame | None = None,
     similarity: ArrayLike | None = None,
-    maximum: float = 5.0,
     permutations: int = 999,
     seed: int = 0,
 ) -> Taxonomy:
@@ -64,8 +63,6 @@ def sample_taxonomy(
         Of the bases asked: model, base, length_bin, score; for the items at the ceiling and the correlations.
     similarity
         N x N, of all bases of the bank in the order in which they first stand in ``prompts``, 0 to 1.
-    maximum
-        The highest score.
     permutations, seed
         Samples of as many bases drawn at random, without replacement, that the divergence is held against.
 
@@ -119,7 +116,7 @@ def sample_taxonomy(
         new = novelty(similarity, places, len(bases))
         items.append(Estimate("mean novelty", float(new.mean()), unit="1 - highest similarity before", n=n))
     if scores is not None:
-        items += _items(scores[scores["base"].isin(set(asked))], maximum)
+        items += _items(scores[scores["base"].isin(set(asked))])
     return Taxonomy(
         coverage, _divergence(whole, places, permutations, seed, n), tuple(items), tuple(new.tolist())
     )
@@ -199,7 +196,7 @@ def _divergence(
     return Estimate(name, found, unit="nats", n=n, p_value=p_value, note=note)
 
 
-def _items(scores: pd.DataFrame, maximum: float) -> Iterator[Estimate]:
+def _items(scores: pd.DataFrame) -> Iterator[Estimate]:
     means, broken = block_means(scores)
     values = means.to_numpy(float)
     n = {"bases": len(values), "models": values.shape[1] if values.size else 0}
@@ -209,7 +206,7 @@ def _items(scores: pd.DataFrame, maximum: float) -> Iterator[Estimate]:
         yield ceiling.not_estimable("no complete base")
         yield Estimate(title, None, n=n, missing=broken).not_estimable("no complete base")
         return
-    top = int((values >= maximum - 1e-9).all(axis=1).sum())
+    top = int((values >= SCALE[1] - 1e-9).all(axis=1).sum())
     low, high = clopper_pearson(top, len(values))
     yield Estimate(ceiling.name, top / len(values), low, high, "Clopper-Pearson", "share", n, missing=broken)
     rest = values.sum(axis=0) - values

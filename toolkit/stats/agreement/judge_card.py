@@ -18,6 +18,7 @@ from toolkit.stats.result import Estimate, Result
 
 PER_TOKENS: Final = 100
 _PARTS: Final = ("agreement", "bias", "cost", "readable")
+_SCORE: Final = "composite_strict"
 _COLUMNS: Final = (
     *("run_id", "base", "model", "judge", "judge_model", "failed"),
     *("aud_cost", "latency_ms", "input_tokens", "output_tokens"),
@@ -68,7 +69,6 @@ def judge_cards(
     *,
     related: Mapping[str, Collection[str]] | None = None,
     shifts: ProbeShifts | None = None,
-    score: str = "composite_strict",
 ) -> tuple[JudgeCard, ...]:
     """Return the card of every judge, from what all of them said of the same answers.
 
@@ -78,14 +78,14 @@ def judge_cards(
     dimension that falls to 0 must not raise it. Where the data support no number its note says why.
     """
     for what, frame, needed in (
-        ("judgements", judgements, (*_COLUMNS, score)),
+        ("judgements", judgements, (*_COLUMNS, _SCORE)),
         ("replies", replies, ("run_id", "output_tokens")),
     ):
         need_columns(what, frame, needed)
     judgements = judgements.assign(judge=judgements["judge"].astype(str))
     # A failed judgement is missing in the mean of the others, never a zero.
-    scored = judgements[judgements[score].notna()]
-    wide = scored.groupby(["run_id", "judge"])[score].mean().unstack().astype("float64")
+    scored = judgements[judgements[_SCORE].notna()]
+    wide = scored.groupby(["run_id", "judge"])[_SCORE].mean().unstack().astype("float64")
     about = judgements.drop_duplicates("run_id").set_index("run_id")[["base", "model"]]
     about = about.join(replies.drop_duplicates("run_id").set_index("run_id")["output_tokens"])
     cards = []
