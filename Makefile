@@ -7,7 +7,7 @@ TESTS ?= -m "not full"
 .PHONY: help setup demo test test-all coverage mutations lab check clean
 
 help:
-	@echo "make demo    a whole study with a local model, no key needed, results under results/demo/"
+	@echo "make demo    a planted study, and one with a local model: no key needed, results under results/"
 	@echo "make test    all tests"
 	@echo "make test-all  the same with the full counts: 20 kills, 100 mutated captures, every notebook in the browser"
 	@echo "make coverage  simulate studies with a known truth through every statistic: docs/statistics_verified.md (20 minutes)"

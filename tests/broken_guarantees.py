@@ -1,15 +1,18 @@
 """Break each guarantee on purpose, in a copy of the checkout, and see the test that is to notice turn red.
 
 `make mutations` runs all of them, or ``python tests/broken_guarantees.py NAME ...`` some. A change that does not
-apply any more, a named test that is red without it, and one that stays green with it are failures of this list.
+apply any more, one of a line that the main job (``main_job.py``) does not run, a named test that is red without it, and
+one that stays green with it are failures of this list.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,8 +135,8 @@ MUTATIONS = (
     Mutation(
         "a missing score is never zero",
         "toolkit/scoring.py",
-        "return _aggregate([score for score in composites if score is not None])",
-        "return _aggregate([score or 0.0 for score in composites])",
+        "present = [value for value in values if value is not None]",
+        "present = [value or 0.0 for value in values]",
         "tests/stats/test_scoring.py::test_a_failed_judge_is_missing_and_never_a_zero",
     ),
     Mutation(
@@ -202,6 +205,35 @@ MUTATIONS = (
 )
 
 
+def lines_of(mutation: Mutation, text: str) -> set[int]:
+    """Return the numbers of the lines of its file that a mutation changes."""
+    start = text.index(mutation.old)
+    first = text.count("\n", 0, start) + 1
+    return set(range(first, first + len(mutation.old.strip("\n").splitlines())))
+
+
+def outside_main_job(
+    mutations: Iterable[Mutation], executed: Mapping[str, Sequence[int]], root: Path = ROOT
+) -> list[Mutation]:
+    """Return the mutations none of whose lines the main job ran: what they change is dead, or only tests call it."""
+    return [
+        mutation
+        for mutation in mutations
+        if not lines_of(mutation, (root / mutation.file).read_text()).intersection(executed[mutation.file])
+    ]
+
+
+def main_job_lines(files: Iterable[str]) -> dict[str, list[int]]:
+    """Run the main job by scripted models and return which lines of some files it ran."""
+    command = [sys.executable, "tests/main_job.py", *sorted(set(files))]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"the main job did not come to its end\n{done.stderr[-2000:]}")
+    lines: dict[str, list[int]] = json.loads(done.stdout)
+    return lines
+
+
 def is_green(checkout: Path, tests: list[str]) -> bool:
     """Return whether tests of a checkout pass with its own package; ends all when they could not be run."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -222,7 +254,7 @@ def copy_to(folder: Path) -> None:
 
 
 def main(names: list[str]) -> int:
-    """Run the mutations with these names, or all, and return how many were not noticed."""
+    """Run the mutations with these names, or all, and return how many were not noticed, or are of dead lines."""
     unknown = set(names) - {mutation.name for mutation in MUTATIONS}
     if unknown:
         sys.exit(f"no such mutation: {', '.join(sorted(unknown))}")
@@ -232,7 +264,10 @@ def main(names: list[str]) -> int:
         print(f"STALE     {mutation.name}: its text stands not once in {mutation.file}")
     if stale:
         return len(stale)
-    missed = 0
+    dead = outside_main_job(chosen, main_job_lines(mutation.file for mutation in chosen))
+    for mutation in dead:
+        print(f"NOT LIVE  {mutation.name}: the main job runs no line of it in {mutation.file}", flush=True)
+    missed = len(dead)
     with tempfile.TemporaryDirectory() as place:
         checkout = Path(place)
         copy_to(checkout)

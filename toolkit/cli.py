@@ -107,11 +107,14 @@ def _finish(summary: Summary, as_json: bool) -> int:
 
 @_command(short_help="Run a whole study with a local model, no key needed.")
 @click.option("--limit", type=_COUNT, help="Ask only the first N of the 36 runs.")
-def demo(limit: int | None) -> Summary:
-    """Run a whole study with a local model, without a key, under results/demo/."""
+@click.option(
+    "--minutes", type=_SECONDS, default=5.0, show_default=True, help="Ask the model so long at most."
+)
+def demo(limit: int | None, minutes: float) -> Summary:
+    """Run a planted study, and a whole study with a local model, without a key, under results/."""
     from toolkit.demo import run_demo
 
-    return run_demo(limit=limit, progress=True)
+    return run_demo(limit=limit, minutes=minutes)
 
 
 @_command(short_help="Check this machine and say what to do.")

@@ -1,36 +1,39 @@
-"""The demo: the whole main job with a local model and no key, and a study of planted truth beside it."""
+"""The demo: a study of planted truth, and the whole main job with a local model and no key, within a budget of time."""
 
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
-from typing import Final
+from time import monotonic
+from typing import Any, Final
 
 import pandas as pd
 
 from toolkit.batch import run_templates
 from toolkit.files import workspace
+from toolkit.measure import Outcome
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
-from toolkit.words import Summary
+from toolkit.words import LENGTH_BINS, Summary
 
 _STEPS: Final = {"M-S": "m_minus_s", "L-M": "l_minus_m"}
+_BASE: Final = len(LENGTH_BINS)
+"""Runs of one base; a part of a base says nothing of prompt length."""
+MINUTES: Final = 5.0
+"""Time in which the local model is asked, unless ``--minutes`` says otherwise."""
 TEMPLATES = ("run_study", "judge_reliability", "prompt_length")
 
 
-def run_demo(*, limit: int | None = None, progress: bool = True) -> Summary:
-    """Run the demo study and everything that follows from it."""
-    started = time.monotonic()
+def run_demo(*, limit: int | None = None, minutes: float = MINUTES, progress: bool = True) -> Summary:
+    """Run the planted study, then the demo study as far as the time allows, and everything that follows from both."""
+    started = monotonic()
     templates = workspace() / "templates"
+    _run_planted(templates / "planted.toml", progress, started)
     study = Study.load(templates / "demo.toml")
-    size = f"{len(study.plan.runs)} runs, {len(study.plan.judges)} judges"
-    _say(f"study {study.name}: {size}; asking what is missing")
-    outcome = study.execute(progress=progress, limit=limit)
-    _say("the same with a planted truth: no language model answers in it")
-    with Study.load(templates / "planted.toml") as planted:
-        if planted.execute(progress=progress).new_calls or not (planted.output / "figures").is_dir():
-            planted.figures()
+    planned = len(study.plan.runs)
+    size = f"{planned} runs, {len(study.plan.judges)} judges"
+    _say(f"study {study.name}, a real model: {size}; asking what is missing, for {minutes:g} minutes at most")
+    outcome, new_calls = ask_within(study, 60 * minutes, limit=limit, progress=progress)
     _say("figures and tables")
     files = study.figures()
     _say(f"notebooks: {', '.join(TEMPLATES)} (papermill, a real kernel each)")
@@ -40,17 +43,53 @@ def run_demo(*, limit: int | None = None, progress: bool = True) -> Summary:
                 templates / f"{name}.ipynb",
                 study.output / "notebooks" / f"{name}.ipynb",
                 # Without the limit run_study would ask the runs that were left out.
-                {"study": str(study.path)} | ({"limit": limit} if name == "run_study" else {}),
+                {"study": str(study.path)} | ({"limit": outcome.planned} if name == "run_study" else {}),
             )
             for name in TEMPLATES
         ]
     )
     status = study.status()
-    seconds = time.monotonic() - started
+    seconds = monotonic() - started
     kinds = {suffix: sum(path.suffix == suffix for path in files) for suffix in (".pdf", ".png", ".tex")}
-    said = {"status": status, "seconds": seconds, "files": [str(path) for path in (*files, *notebooks)]}
-    text = _last_screen(study, status, outcome.new_calls, kinds, len(notebooks), seconds)
-    return Summary({**outcome.to_dict(), **said}, text, outcome.exit_code)
+    fields: dict[str, Any] = {"new_calls": new_calls, "asked": outcome.planned, "planned": planned}
+    fields |= {"status": status, "seconds": seconds, "files": [str(path) for path in (*files, *notebooks)]}
+    text = _last_screen(study, status, outcome.planned, new_calls, kinds, len(notebooks), seconds)
+    return Summary({**outcome.to_dict(), **fields}, text, outcome.exit_code)
+
+
+def ask_within(
+    study: Study, seconds: float, *, limit: int | None = None, progress: bool = True
+) -> tuple[Outcome, int]:
+    """Ask and judge base after base until all is done or the next would not fit into the time; one base at least.
+
+    Returns the outcome of all that is asked by then (``planned`` says how far that is) and the number of new calls.
+    """
+    ends, total = monotonic() + seconds, len(study.plan.runs[:limit])
+    status, judges = study.status(), len(study.plan.judges)
+    # A study that was stopped may have more replies than judged ones.
+    whole = min(status["runs"]["succeeded"], status["judgements"]["done"] // judges)
+    count, new_calls = whole // _BASE * _BASE, 0
+    while True:
+        begun = monotonic()
+        count = min(total, count + _BASE)
+        outcome = study.execute(progress=progress, limit=count)
+        new_calls += outcome.new_calls
+        now = monotonic()
+        if count == total or now + (now - begun) > ends or not outcome.succeeded:
+            return outcome, new_calls
+
+
+def _run_planted(path: Path, progress: bool, started: float) -> None:
+    """Run the planted study and say what it finds, before the drawing of its figures."""
+    _say("study planted, whose truth is known: no language model answers in it")
+    with Study.load(path) as study:
+        new_calls = study.execute(progress=progress).new_calls
+        for row in planted_and_found(study).itertuples():
+            interval = f"[{row.low:.2f}, {row.high:.2f}]"
+            _say(f"  {row.what}: planted {row.planted:.2f}, found {row.found:.2f} {interval}")
+        _say(f"{_short(study.output)}/ has its figures next; {monotonic() - started:.0f} s so far")
+        if new_calls or not (study.output / "figures").is_dir():
+            study.figures()
 
 
 def planted_and_found(study: Study) -> pd.DataFrame:
@@ -97,13 +136,21 @@ def planted_and_found(study: Study) -> pd.DataFrame:
 
 
 def _last_screen(
-    study: Study, status: dict, new_calls: int, kinds: dict[str, int], notebooks: int, seconds: float
+    study: Study,
+    status: dict,
+    asked: int,
+    new_calls: int,
+    kinds: dict[str, int],
+    notebooks: int,
+    seconds: float,
 ) -> str:
-    where = _short(study.output)
+    where, planned = _short(study.output), len(study.plan.runs)
     runs, judgements = status["runs"]["succeeded"], status["judgements"]
+    more = "" if asked == planned else "; the same command goes on with the next"
     return f"""
 The demo is done in {seconds:.0f} s.
 
+  asked  {asked} of {planned} runs{more}
   made   {runs} runs and {judgements["done"]} judgements, {judgements["scored"]} with scores;
          {new_calls} calls were asked just now
          {kinds[".pdf"]} figures as PDF, SVG and PNG, {kinds[".tex"]} LaTeX tables, {notebooks} executed notebooks

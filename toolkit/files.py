@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeVar
+from typing import IO, Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
@@ -209,21 +209,34 @@ def checked(model: type[M], data: Any, where: str) -> M:
         raise InputError(f"{where}{', ' if place else ''}{place}: {said}") from None
 
 
+MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""What people and programs write, in small letters, where there is no score."""
+
+
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield line and cells of each row: of a ``.csv`` file with a header, else of a file with one JSON object a line.
 
     Not by pandas, which fills short rows and renames doubled columns without a word, and knows no line of a cell.
     """
+    yield from (_csv_rows if path.suffix.lower() == ".csv" else _json_rows)(path, _text_of(path))
+
+
+def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield line and cells, without blanks around them, of each row of a CSV file with a header."""
+    for line, row in _csv_rows(path, _text_of(path)):
+        yield line, {name.strip(): cell.strip() for name, cell in row.items()}
+
+
+def _text_of(path: Path) -> str:
     try:
-        text = path.read_bytes().decode("utf-8-sig")  # not read_text: line breaks stay as they were written
+        return path.read_bytes().decode("utf-8-sig")  # not read_text: line breaks stay as they were written
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 ({error}); save it as UTF-8") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
-    yield from (_csv_rows if path.suffix.lower() == ".csv" else _json_rows)(path, text)
 
 
-def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     line = 1
     try:
@@ -236,7 +249,8 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         for row in reader:
             if None in row or None in row.values():
                 raise InputError(
-                    f"{path}, line {line}: has not as many cells as the header; quote a text with a comma"
+                    f"{path}, line {line}: has not as many cells as the header; quote a text with a comma, and write "
+                    "4.5 with a point"
                 )
             yield line, row
             line = reader.line_num + 1

@@ -7,13 +7,15 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from numbers import Number
 from typing import Any, Final
 
 import numpy as np
 
 from toolkit.errors import InputError
-from toolkit.words import DIMENSIONS, SCALE, counted, coverage
+from toolkit.words import SCALE, counted, coverage
+
+ENOUGH_JUDGES: Final = 2
+"""Fewer judges than this leave an answer unjudged (DESIGN, decision 2)."""
 
 METHOD: Final = (
     "Clopper-Pearson carried to three outcomes by Dirichlet quantiles (Learned-Miller & Thomas 2019)"
@@ -79,11 +81,14 @@ def count_zeros(dimension_scores: Mapping[str, Any]) -> int:
     return sum(score == 0 for score in _present(dimension_scores))
 
 
-def aggregate_ensemble_scores(judge_results: Iterable[Any] | Mapping[str, Any]) -> dict[str, Any]:
-    """Aggregate the composites of several judges (or a mapping of them) on one answer (seed 002, section 2.2).
+def aggregate_ensemble_scores(
+    judge_results: Iterable[Any] | Mapping[str, Any], score: str = "composite"
+) -> dict[str, Any]:
+    """Aggregate one score of several judges (or a mapping of them) on one answer (seed 002, section 2.2).
 
-    A judge is missing when it failed, gave no composite, or gave one outside the scale; a missing judge never
-    counts as zero. With fewer than two judges the answer is unjudged: all but the number of judges is None.
+    A judge is missing when it failed, gave no such score, or gave one outside the scale; a missing judge never
+    counts as zero. With fewer than `ENOUGH_JUDGES` the answer is unjudged: all but the number of judges is None.
+    ``score`` is ``composite``, as in the seed, or another member of a result or of its ``scores``.
 
     Examples
     --------
@@ -92,8 +97,16 @@ def aggregate_ensemble_scores(judge_results: Iterable[Any] | Mapping[str, Any]) 
     (4.2, 2)
     """
     results = judge_results.values() if isinstance(judge_results, Mapping) else judge_results
-    composites = [_composite_of_judge(result) for result in results]
-    return _aggregate([score for score in composites if score is not None])
+    values = [_score_of_judge(result, score) for result in results]
+    present = [value for value in values if value is not None]
+    enough = len(present) >= ENOUGH_JUDGES
+    return {
+        "mean": statistics.fmean(present) if enough else None,
+        "std": statistics.stdev(present) if enough else None,
+        "median": statistics.median(present) if enough else None,
+        "confidence_interval": calculate_ci(present),
+        "judge_count": len(present),
+    }
 
 
 def calculate_ci(
@@ -113,7 +126,7 @@ def calculate_ci(
     """
     _check_confidence(confidence)
     present = [score for score in map(number_or_missing, scores) if score is not None]
-    if len(present) < 2:
+    if len(present) < ENOUGH_JUDGES:
         return None
     mean = statistics.fmean(present)
     from scipy.special import stdtrit
@@ -122,36 +135,6 @@ def calculate_ci(
     half = quantile * statistics.stdev(present) / math.sqrt(len(present))
     low, high = bounds
     return min(max(mean - half, low), high), max(min(mean + half, high), low)
-
-
-def aggregate_dimensions(judge_scores: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Aggregate the dimensions and the composite over judges: the ``aggregated`` of seed 002, section 3.1.
-
-    A dimension with fewer than two scores has None everywhere. The composite of a judge is its own
-    ``composite`` where the mapping has one, and is calculated from its dimensions where it has none.
-
-    Examples
-    --------
-    >>> judges = [{"clarity": 4.0, "relevance": 5.0}, {"clarity": 5.0, "relevance": 5.0}]
-    >>> aggregated = aggregate_dimensions(judges)
-    >>> aggregated["mean_scores"]["clarity"], aggregated["mean_scores"]["actionability"]
-    (4.5, None)
-    """
-    columns: dict[str, list[float]] = {name: [] for name in (*DIMENSIONS, "composite")}
-    for scores in judge_scores:
-        dimensions = {name: scores.get(name) for name in DIMENSIONS}
-        composite = scores["composite"] if "composite" in scores else calculate_composite_score(dimensions)
-        for name, value in (*dimensions.items(), ("composite", composite)):
-            score = _missing_outside(value, name)
-            if score is not None:
-                columns[name].append(score)
-    found = {name: _aggregate(scores) for name, scores in columns.items()}
-    intervals = {name: one["confidence_interval"] for name, one in found.items()}
-    return {
-        "mean_scores": {name: one["mean"] for name, one in found.items()},
-        "std_scores": {name: one["std"] for name, one in found.items()},
-        "confidence_intervals": {name: ends and list(ends) for name, ends in intervals.items()},
-    }
 
 
 def calculate_efficiency(quality_score: Any, cost: Any) -> float | None:
@@ -178,10 +161,8 @@ def calculate_efficiency(quality_score: Any, cost: Any) -> float | None:
     return quality / aud if aud > 0 else None
 
 
-def analyze_length_bias(
-    runs_by_length: Mapping[str, Iterable[Any]],
-) -> dict[str, dict[str, float | int | None]]:
-    """Describe the composites of each length bin (seed 002, section 5.1); `toolkit.stats` draws the conclusions.
+def analyze_length_bias(runs_by_length: Mapping[str, Iterable[Any]]) -> dict[str, dict[str, Any]]:
+    """Describe the composites of each length bin (seed 002, section 5.1); `compare_lengths` draws the conclusions.
 
     A run is an object with ``scores.composite``, a mapping with ``scores`` or ``composite``, or a plain score.
     ``std_score`` is the seed's ``np.std`` (ddof = 0, the spread of exactly these runs); ``std_score_sample``
@@ -192,7 +173,7 @@ def analyze_length_bias(
     >>> analyze_length_bias({"S": [3.0, 4.0, None]})["S"]["mean_score"]
     3.5
     """
-    described: dict[str, dict[str, float | int | None]] = {}
+    described: dict[str, dict[str, Any]] = {}
     for length_bin, runs in runs_by_length.items():
         composites = [_composite_of_run(run, length_bin) for run in runs]
         scores = [score for score in composites if score is not None]
@@ -291,41 +272,25 @@ def _present(dimension_scores: Mapping[str, Any]) -> list[float]:
     return [score for score in scores if score is not None]
 
 
-def _aggregate(scores: list[float]) -> dict[str, Any]:
-    enough = len(scores) >= 2
-    return {
-        "mean": statistics.fmean(scores) if enough else None,
-        "std": statistics.stdev(scores) if enough else None,
-        "confidence_interval": calculate_ci(scores),
-        "judge_count": len(scores),
-    }
-
-
-def _composite_of_judge(result: Any) -> float | None:
+def _score_of_judge(result: Any, name: str) -> float | None:
+    """Return a score of a judge, or None where it is missing or off the scale (DESIGN, decision 2)."""
     if _member(result, "evaluation_failed") or _member(result, "failed"):
         return None
-    return _missing_outside(_member(result, "composite"), "composite")
+    value = _member(result, name)
+    score = number_or_missing(_member(_member(result, "scores"), name) if value is None else value, name)
+    return score if score is not None and SCALE[0] <= score <= SCALE[1] else None
 
 
 def _composite_of_run(run: Any, length_bin: str) -> float | None:
     where = f"length bin {length_bin}"
-    if run is None or isinstance(run, (Number, str)):
-        return number_or_missing(run, where)
-    held = (
-        run if isinstance(run, Mapping) else [name for name in ("scores", "composite") if hasattr(run, name)]
-    )
-    if "scores" not in held and "composite" not in held:
-        if isinstance(run, Mapping):
-            raise InputError(f"run {run!r:.60}: has neither 'scores' nor 'composite'; give one of them")
-        return number_or_missing(run, where)
-    scores = _member(run, "scores")
-    return number_or_missing(_member(run if scores is None else scores, "composite"), where)
-
-
-def _missing_outside(value: Any, where: str) -> float | None:
-    """Return a score, or None where it is missing or off the scale (DESIGN, decision 2)."""
-    score = number_or_missing(value, where)
-    return score if score is not None and SCALE[0] <= score <= SCALE[1] else None
+    names = run if isinstance(run, Mapping) else [n for n in ("composite", "scores") if hasattr(run, n)]
+    if "composite" in names:
+        return number_or_missing(_member(run, "composite"), where)
+    if "scores" in names:
+        return number_or_missing(_member(_member(run, "scores"), "composite"), where)
+    if isinstance(run, Mapping):
+        raise InputError(f"{where}: run {run!r:.60} has neither 'scores' nor 'composite'; give one of them")
+    return number_or_missing(run, where)
 
 
 def _member(holder: Any, name: str) -> Any:

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
-from scipy.spatial.distance import jensenshannon
 from statsmodels.stats.weightstats import DescrStatsW
 
 from toolkit import stats as ours
@@ -17,22 +16,27 @@ from toolkit import stats as ours
 GOLDEN = json.loads(Path(__file__).with_name("adaptive_benchmarking.json").read_text("utf-8"))
 
 
-def test_the_worked_example_of_fluid_benchmarking():
-    """Items in their order, and the ability after each to 1e-4 (the golden allows 1e-5)."""
-    golden = GOLDEN["fluid_2pl"]
-    found = ours.adaptive_test(golden["a"], golden["b"], golden["answers_by_item"])
-    assert list(found.items) == golden["items_in_order"]
-    assert found.theta == pytest.approx(golden["theta"], abs=1e-5)
-
-
-def test_divergence_is_the_golden_one_and_the_square_of_scipys_distance():
+def test_the_divergence_of_a_sample_is_the_golden_one():
+    """100 bases of three scenarios out of a bank of 300."""
     golden = GOLDEN["divergence"]
-    p, q = golden["p"], golden["q"]
-    assert ours.jensen_shannon(p, q) == pytest.approx(golden["jsd"], abs=1e-6)
-    assert ours.jensen_shannon([3, 0, 1], [1, 2, 0]) == pytest.approx(
-        jensenshannon([3, 0, 1], [1, 2, 0]) ** 2
+    bank = [
+        (kind, n) for kind, share in zip("abc", golden["q"], strict=True) for n in range(round(300 * share))
+    ]
+    prompts = pd.DataFrame(
+        {
+            "base": [f"{kind}{n}" for kind, n in bank],
+            "scenario": [kind for kind, _ in bank],
+            "length_bin": "S",
+        }
     )
-    assert ours.jensen_shannon([1, 0], [0, 1]) == pytest.approx(np.log(2))
+    sample = [
+        f"{kind}{n}"
+        for kind, share in zip("abc", golden["p"], strict=True)
+        for n in range(round(100 * share))
+    ]
+    found = ours.sample_taxonomy(prompts, sample, by=("scenario",), permutations=99).divergence
+    assert found.estimate == pytest.approx(golden["jsd"], abs=1e-6)
+    assert found.p_value == 0.01
 
 
 @pytest.mark.parametrize(("looks", "bound"), GOLDEN["obrien_fleming"]["bounds"].items())

@@ -85,7 +85,7 @@ def overbilling(**settings: object) -> StubServer:
     """Return a server that answers in 50 words and bills twenty times the tokens that the longest reply may have."""
 
     def dear(reply: dict) -> dict:
-        return {**reply, "usage": {"prompt_tokens": 0, "completion_tokens": OVER * MAX_TOKENS}}
+        return {**reply, "usage": {**reply["usage"], "completion_tokens": OVER * MAX_TOKENS}}
 
     return StubServer(answer=answer, change=dear, **settings)
 

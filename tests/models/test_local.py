@@ -65,6 +65,19 @@ def test_the_server_starts_at_the_first_ask_is_shared_and_stops_with_its_last_us
 
 
 @REAL
+@pytest.mark.parametrize(("policy", "found"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatch, policy, found):
+    """Spinning threads of two cores gave 2 tokens/s beside other work, sleeping ones 20."""
+    if policy is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    else:
+        monkeypatch.setenv("OMP_WAIT_POLICY", policy)
+    with start_local_server() as server:
+        environment = Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0")
+    assert f"OMP_WAIT_POLICY={found}".encode() in environment
+
+
+@REAL
 def test_a_server_that_was_killed_is_replaced_at_the_next_ask(make_request):
     async def scenario():
         model = LocalModel(model_spec("smollm2-135m"))

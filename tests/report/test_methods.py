@@ -18,7 +18,6 @@ from whole_study import make_study
 
 from toolkit.cli import main
 from toolkit.errors import InputError
-from toolkit.judges.ensemble import ENOUGH_JUDGES
 from toolkit.people.ratings_file import import_ratings
 from toolkit.prompts.dataset import load_dataset
 from toolkit.report.figure import About, about_study, csv_bytes
@@ -34,6 +33,7 @@ from toolkit.report.thesis.references import (
     short_reference,
     statistics_used,
 )
+from toolkit.scoring import ENOUGH_JUDGES
 from toolkit.stats.result import Estimate
 from toolkit.study import Study
 from toolkit.study_file import Replies

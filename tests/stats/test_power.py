@@ -18,7 +18,6 @@ from toolkit.stats import (
     detectable_effect,
     equivalence_bases,
     experiments_needed,
-    paired_sample_size,
     pilot_power,
     standard_deviation,
 )
@@ -59,8 +58,6 @@ def test_what_cannot_be_found_has_no_number_and_a_reason_and_nothing_is_rounded_
     for found in (
         bases_needed(0.0, 1.0),
         bases_needed(1e-6, 1.0),
-        paired_sample_size(0.0, 0.1),
-        paired_sample_size(0.1, 0.0),
         equivalence_bases(0.25, 0.6, difference=0.25),
     ):
         assert (found.estimate, found.whole) == (None, None)

@@ -30,16 +30,16 @@ def test_an_empty_score_is_missing(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty"),
-        ("target,judge,score\n", "no ratings below"),
+        ("", "has no ratings"),
+        ("target,judge,score\n", "has no ratings"),
         ("target,score\nt1,4\n", "lacks the column judge"),
-        ("target;judge;score\nt1;j1;4\n", "by commas"),
-        ("target,judge,score,score\nt1,j1,4,4\n", "more than once"),
+        ("target;judge;score\nt1;j1;4\n", "with commas"),
+        ("target,judge,score,score\nt1,j1,4,4\n", "is there twice"),
         ("target,judge,score\nt1,j1,4\nt2,j1,four\n", "line 3: score 'four'"),
         ("target,judge,score\nt1,j1,5/5\n", "line 2: score '5/5'"),
-        ("target,judge,score\nt1,j1\n", "line 2: has 2 cells"),
+        ("target,judge,score\nt1,j1\n", "line 2: has not as many cells"),
         ("target,judge,score\nt1,,4\n", "line 2: the judge is empty"),
-        ('target,judge,score\nt1,"j1,4\n', "cannot be read"),
+        ('target,judge,score\nt1,"j1,4\n', "is not valid CSV"),
         ("target,judge,score\nt1,j1,1_0\n", "line 2: score '1_0' is not a number"),
         ("target,judge,score\nt1,j1,４\n", "line 2: score '４' is not a number"),
         ("target,judge,score\nt1,j1,inf\n", "line 2: score 'inf' is not a number"),
@@ -56,7 +56,7 @@ def test_what_cannot_be_read_is_one_clear_line(tmp_path, text, message):
 
 
 def test_a_file_that_is_not_there_or_no_text_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="No such file"):
         read_ratings(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="cannot be read"):
         read_ratings(tmp_path)

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolkit.scoring import (
-    aggregate_dimensions,
     aggregate_ensemble_scores,
     analyze_length_bias,
     calculate_ci,
@@ -64,7 +63,8 @@ def test_a_failed_judge_is_missing_and_never_a_zero(failed):
     aggregated = aggregate_ensemble_scores({"a": {"composite": 4.0}, "b": failed, "c": {"composite": 5.0}})
     assert (aggregated["mean"], aggregated["judge_count"]) == (4.5, 2)
     alone = aggregate_ensemble_scores([{"composite": 4.0}, failed])
-    assert alone == {"mean": None, "std": None, "confidence_interval": None, "judge_count": 1}
+    nothing = dict.fromkeys(("mean", "std", "median", "confidence_interval"))
+    assert alone == {**nothing, "judge_count": 1}
 
 
 @given(st.permutations([4.1, 3.0, 4.9, 0.0]))
@@ -79,18 +79,22 @@ def test_the_interval_needs_two_judges_and_stays_on_the_scale():
     assert calculate_ci([0.0, 5.0]) == (0.0, 5.0)
 
 
-def test_every_dimension_and_the_composite_are_aggregated_over_the_judges_that_scored_it():
-    aggregated = aggregate_dimensions([dict.fromkeys(DIMENSIONS, score) for score in (4.0, 4.5, 5.0)])
-    assert list(aggregated) == ["mean_scores", "std_scores", "confidence_intervals"]
-    assert all(set(scores) == {*DIMENSIONS, "composite"} for scores in aggregated.values())
-    assert set(aggregated["mean_scores"].values()) == {4.5}
-    assert aggregated["confidence_intervals"]["clarity"] == list(calculate_ci([4.0, 4.5, 5.0]))
-    gaps = aggregate_dimensions([{"clarity": 4.0, "relevance": 3.0}, {"clarity": 5.0, "relevance": None}])
-    assert (gaps["mean_scores"]["clarity"], gaps["mean_scores"]["relevance"]) == (4.5, None)
-    assert gaps["confidence_intervals"]["relevance"] is None
-    own = [{"clarity": 4.0, "composite": 3.0}, {"clarity": 5.0, "composite": None}, {"composite": 4.0}]
-    assert aggregate_dimensions(own)["mean_scores"]["composite"] == 3.5
-    assert set(aggregate_dimensions([])["std_scores"].values()) == {None}
+def test_a_dimension_is_aggregated_over_the_judges_that_scored_it():
+    judges = [{"scores": dict.fromkeys(DIMENSIONS, score), "composite": 1.0} for score in (4.0, 4.5, 5.0)]
+    aggregated = aggregate_ensemble_scores(judges, "clarity")
+    assert (aggregated["mean"], aggregated["median"], aggregated["judge_count"]) == (4.5, 4.5, 3)
+    assert aggregated["confidence_interval"] == calculate_ci([4.0, 4.5, 5.0])
+    failed = {"scores": dict.fromkeys(DIMENSIONS, 0.0), "evaluation_failed": True}
+    gaps = [
+        *judges[:2],
+        {"scores": {"clarity": None}},
+        {"scores": None},
+        {"scores": {"clarity": 9.0}},
+        failed,
+    ]
+    assert aggregate_ensemble_scores(gaps, "clarity")["mean"] == 4.25
+    assert aggregate_ensemble_scores(gaps[1:], "clarity")["mean"] is None
+    assert aggregate_ensemble_scores([])["judge_count"] == 0
 
 
 @pytest.mark.parametrize(

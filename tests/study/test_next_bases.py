@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from simulated_banks import simulated_bank
 
 from toolkit.errors import InputError
 from toolkit.prompts.adaptive import next_bases, spread_order
-from toolkit.stats import read_bank, simulated_bank
+from toolkit.stats import read_bank
 
 NONE = pd.DataFrame(columns=["model", "base", "length_bin", "score"])
 
@@ -68,14 +69,6 @@ def test_the_beginning_is_spread_over_categories_and_each_base_is_as_likely():
     assert per.max() <= 4
     times = np.bincount(np.concatenate(first), minlength=40)
     assert abs(times - 100).max() < 4.5 * np.sqrt(400 * 0.25 * 0.75)
-
-
-def test_an_item_bank_is_asked_by_information_per_aud():
-    bank = pd.DataFrame({"base": list("pqrs"), "a": [1, 1.5, 0.8, 2], "b": [-1.0, 0, 0.5, 1], "cost": 1.0})
-    assert next_bases(bank, NONE, seed=0, count=4) == list("qspr")
-    one = pd.DataFrame([("m", "q", "S", 5.0)], columns=NONE.columns)
-    assert next_bases(bank, one, seed=0) == ["s"]
-    assert next_bases(bank.assign(cost=[1, 1, 1, 9.0]), one, seed=0) == ["r"]
 
 
 def test_what_cannot_be_used_is_said():

@@ -94,9 +94,7 @@ def run_batch(
     return result
 
 
-def run_templates(
-    jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]], *, at_once: int = 2
-) -> tuple[Path, ...]:
+def run_templates(jobs: Sequence[tuple[Path, Path, Mapping[str, Any]]]) -> tuple[Path, ...]:
     """Execute templates into notebooks with parameters, whatever was run before, and return the notebooks."""
     with tempfile.TemporaryDirectory() as records:
         orders = []
@@ -106,7 +104,7 @@ def run_templates(
             orders.append(
                 Order(str(template.resolve()), str(place), given, str(place.parent), str(number), records)
             )
-        _run(orders, Processes(), at_once, progress=False)
+        _run(orders, Processes(), 2, progress=False)
         for order in orders:
             known = order.read()
             if known.status != DONE:

@@ -8,10 +8,9 @@ from typing import Any
 
 from toolkit.errors import InputError
 from toolkit.judges.judgement import Judgement
-from toolkit.scoring import aggregate_dimensions
+from toolkit.scoring import ENOUGH_JUDGES, aggregate_ensemble_scores
 from toolkit.words import DIMENSIONS
 
-ENOUGH_JUDGES = 2  # fewer judges than this leave the run unjudged (DESIGN decision 2)
 SCORES = (*DIMENSIONS, "composite", "composite_strict")
 
 
@@ -27,38 +26,31 @@ def ensemble_evaluation(judgements: Sequence[Judgement]) -> dict[str, Any]:
     for judgement in judgements:
         by_role.setdefault(judgement.judge, []).append(judgement)
     results = {role: _result(said) for role, said in by_role.items()}
+    scores = {name: aggregate_ensemble_scores(results, name) for name in SCORES}
+    intervals = {name: score["confidence_interval"] for name, score in scores.items()}
     counting = {role: found for role, found in results.items() if not found["evaluation_failed"]}
-    judged = len(counting) >= ENOUGH_JUDGES
+    judge_count = scores["composite"]["judge_count"]
+    judged = judge_count >= ENOUGH_JUDGES
     return {
         "judge_results": results,
         "aggregated": {
-            **_aggregated(list(counting.values())),
+            "mean_scores": {name: score["mean"] for name, score in scores.items()},
+            "std_scores": {name: score["std"] for name, score in scores.items()},
+            "confidence_intervals": {name: ends and list(ends) for name, ends in intervals.items()},
+            "median_scores": {name: score["median"] for name, score in scores.items()},
             "zeros": sum(found["zeros"] for found in counting.values()) if judged else None,
-            "leave_one_out": {role: _without(counting, role) for role in counting},
-            "judge_count": len(counting),
+            "leave_one_out": {role: _mean_without(role, counting) for role in counting},
+            "judge_count": judge_count,
             "related_count": sum(found["related"] for found in counting.values()),
             "judged": judged,
         },
     }
 
 
-def _aggregated(counting: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    aggregated, strict = (
-        aggregate_dimensions([{**found["scores"], "composite": found[name]} for found in counting])
-        for name in ("composite", "composite_strict")
-    )
-    for kind, values in aggregated.items():
-        values["composite_strict"] = strict[kind]["composite"]
-    flat = [{**found["scores"], **found} for found in counting]
-    enough = len(counting) >= ENOUGH_JUDGES
-    medians = {name: statistics.median(found[name] for found in flat) if enough else None for name in SCORES}
-    return {**aggregated, "median_scores": medians}
-
-
-def _without(counting: Mapping[str, Mapping[str, Any]], left_out: str) -> float | None:
+def _mean_without(left_out: str, results: Mapping[str, Any]) -> float | None:
     """Return the mean composite without one judge; what is left of two is one judge, and no ensemble."""
-    composites = [found["composite"] for role, found in counting.items() if role != left_out]
-    return statistics.fmean(composites) if len(composites) >= ENOUGH_JUDGES else None
+    mean = aggregate_ensemble_scores(found for role, found in results.items() if role != left_out)["mean"]
+    return None if mean is None else float(mean)
 
 
 def _result(said: Sequence[Judgement]) -> dict[str, Any]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, NoReturn
 
 from toolkit.errors import InputError
+from toolkit.files import MISSING, read_csv
 from toolkit.people.rating import checked_rater, rateable_replies, why_not
 from toolkit.plan import Plan
 from toolkit.runs.execution import run_anywhere
@@ -22,7 +22,6 @@ from toolkit.words import DIMENSIONS, SCALE, Summary
 BESIDE: Final = ("study", "prompt_id", "base", "task", "reply")
 """Columns that help whoever fills in the file, and are not read."""
 _READ: Final = ("run_id", "rater", "dimension", "score", "reasons", *DIMENSIONS)
-_MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _NUMBER: Final = re.compile(r"[+-]?\d{1,9}(\.\d{1,18})?", re.ASCII)
 
 
@@ -79,7 +78,7 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     nothing.
     """
     file = Path(path)
-    lines = list(_lines(file))
+    lines = [_Line(file, number, cells) for number, cells in read_csv(file) if any(cells.values())]
     if not lines:
         raise InputError(f"{file}: has no ratings; it needs a header and a line a rating")
     _check_header(file, tuple(lines[0].cells), rater)
@@ -149,39 +148,6 @@ def _gathered(
     return said, empty
 
 
-def _lines(file: Path) -> Iterator[_Line]:
-    """Yield every line that is not blank, under its first number in the file."""
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            header: list[str] | None = None
-            ended = 0
-            for row in reader:
-                number, ended = ended + 1, reader.line_num
-                cells = [cell.strip() for cell in row]
-                if not any(cells):
-                    continue
-                if header is None:
-                    header = cells
-                    if twice := next((name for name in header if header.count(name) > 1), None):
-                        raise InputError(f"{file}: has the column {twice!r} more than once; keep one")
-                    if len(header) == 1 and ";" in header[0]:
-                        raise InputError(
-                            f"{file}: its columns are separated by semicolons; save it with commas"
-                        )
-                    continue
-                if len(cells) != len(header):
-                    raise InputError(
-                        f"{file}, line {number}: has {len(cells)} cells where the header has {len(header)}; "
-                        "write 4.5 with a point, and put text that holds a comma between quotes"
-                    )
-                yield _Line(file, number, dict(zip(header, cells, strict=True)))
-    except FileNotFoundError:
-        raise InputError(f"{file}: there is no such file; give the path of a CSV file of ratings") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file}: cannot be read as CSV in UTF-8 ({error}); save it as such") from None
-
-
 def _check_header(file: Path, columns: tuple[str, ...], rater: str | None) -> None:
     long, wide = [name for name in ("dimension", "score") if name in columns], set(columns) & set(DIMENSIONS)
     problem = None
@@ -228,7 +194,7 @@ def _scores(line: _Line) -> dict[str, float]:
 
 def _score(line: _Line, column: str) -> float | None:
     cell = line.cells.get(column, "")
-    if cell.lower() in _MISSING:
+    if cell.lower() in MISSING:
         return None
     if not _NUMBER.fullmatch(cell):
         line.refuse(column, f"{cell!r} is not a number; write it like 4.5, or leave it empty")

@@ -7,14 +7,12 @@ those that are not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.stats.adaptive.item_response import abilities, information
 from toolkit.stats.adaptive.sequential import LEAST, Bank, block_means, fit, read_bank
 
 FIRST: Final = 4
@@ -27,33 +25,28 @@ def next_bases(
     *,
     seed: int,
     count: int = 1,
-    covariates: Sequence[str] = (),
     score: str = "score",
-    maximum: float = 5.0,
 ) -> list[str]:
     r"""Return the bases to ask next of all models, a pure function of the bank, the scores so far and the seed.
 
     The stratum whose next base is expected to take most from the variance of the model differences per AUD,
     :math:`W_h^2 s_h^2 [1/n_h - 1/(n_h + 1)] / \bar c_h`, gives the next base of its order, which spreads over
-    categories: Neyman's allocation at cost, found step by step. :math:`s_h^2` is what covariates leave, over all pairs
-    of models, shrunk to the other strata; :math:`\bar c_h` the mean cost of the stratum. The first bases, twelve and
-    four of each stratum, are in proportion. A bank with the columns a and b of a 2PL is asked by Fisher information at
-    the models' present abilities, summed over models, per AUD: then `bank_scores` estimates, not a mean of the scores.
+    categories: Neyman's allocation at cost, found step by step. :math:`s_h^2` is over all pairs of models, shrunk to
+    the other strata; :math:`\bar c_h` the mean cost of the stratum. The first bases, twelve and four of each stratum,
+    are in proportion.
 
     Parameters
     ----------
     bank
-        As for `toolkit.stats.read_bank`; with a and b (one of each a base) the 2PL chooses.
+        As for `toolkit.stats.read_bank`.
     scores
         Of the bases asked so far: model, base, length_bin, score; no row at the start.
     seed
         Of the orders within strata.
     count
         How many, one round.
-    covariates
-        Columns of the bank that the estimate is calibrated on.
-    score, maximum
-        Column of the scores, and the score that the 2PL takes for 1.
+    score
+        Column of the scores.
 
     Returns
     -------
@@ -67,8 +60,7 @@ def next_bases(
 
     References
     ----------
-    Cochran (1977), Sampling Techniques, section 5.5. Fogliato et al. (2024), arXiv:2406.07320. Hofmann et al. (2025),
-    Fluid Language Model Benchmarking, for the 2PL.
+    Cochran (1977), Sampling Techniques, section 5.5. Fogliato et al. (2024), arXiv:2406.07320.
 
     Examples
     --------
@@ -79,20 +71,13 @@ def next_bases(
     """
     if count < 1:
         raise InputError(f"adaptive: count is {count!r}; give at least 1")
-    read = read_bank(bank, covariates)
+    read = read_bank(bank)
     means, _ = block_means(scores, score)
     seen = read.places(list(pd.unique(scores["base"])))
     whole = read.places(list(means.index))
     in_order = np.argsort(whole)  # sums of floats, and so the choice, must not hang on the order of rows
     whole, values = whole[in_order], means.to_numpy(float)[in_order]
-    if {"a", "b"} <= set(bank):
-        a, b = bank["a"].to_numpy(float), bank["b"].to_numpy(float)
-        thetas = abilities(a[whole], b[whole], values.T / maximum) if len(whole) else np.zeros(1)
-        gain = information(a, b, thetas[:, None]).sum(axis=0) / read.costs
-        order = [place for place in np.argsort(-gain, kind="stable") if place not in set(seen)]
-        chosen = np.array(order[:count], dtype=int)
-    else:
-        chosen = by_variance(read, seen, whole, values, seed, count)
+    chosen = by_variance(read, seen, whole, values, seed, count)
     return [str(read.bases[place]) for place in chosen]
 
 

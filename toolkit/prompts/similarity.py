@@ -15,13 +15,13 @@ NEAR: Final = 0.35
 """Similarity from which a text is a near-copy of another."""
 
 
-def grams(text: str, words: int = WORDS) -> frozenset[str]:
+def grams(text: str) -> frozenset[str]:
     """Return the word n-grams of a text; one shorter than a gram is one gram."""
     found = re.findall(r"\w+(?:[.'%:/-]\w+)*", text.casefold())
-    return frozenset(" ".join(found[i : i + words]) for i in range(max(1, len(found) - words + 1)))
+    return frozenset(" ".join(found[i : i + WORDS]) for i in range(max(1, len(found) - WORDS + 1)))
 
 
-def jaccard(texts: Sequence[str], words: int = WORDS) -> np.ndarray:
+def jaccard(texts: Sequence[str]) -> np.ndarray:
     """Return the Jaccard similarity of all pairs of texts: shared grams over grams of either, a square matrix.
 
     Examples
@@ -29,7 +29,7 @@ def jaccard(texts: Sequence[str], words: int = WORDS) -> np.ndarray:
     >>> jaccard(["a b c d e f", "a b c d e g", "x"]).round(2).tolist()
     [[1.0, 0.33, 0.0], [0.33, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    of_each = [grams(text, words) for text in texts]
+    of_each = [grams(text) for text in texts]
     number: dict[str, int] = {}
     columns = [number.setdefault(gram, len(number)) for one in of_each for gram in one]
     ends = np.cumsum([0, *map(len, of_each)])

@@ -62,10 +62,10 @@ def save_table(table: Table, folder: Path | str, study: str = "") -> list[Path]:
     ]
 
 
-def corrections_words(results: Iterable[Estimate], between: str = "; ") -> str:
+def corrections_words(results: Iterable[Estimate]) -> str:
     """Say how P values were corrected for multiplicity, and that the intervals beside them were not."""
     told = [one for one in results if one.correction != "none" and one.p_value is not None]
-    how = between.join(dict.fromkeys(one.correction for one in told))
+    how = "; ".join(dict.fromkeys(one.correction for one in told))
     intervals = ", intervals unadjusted" if any(one.low is not None for one in told) else ""
     return f"P values corrected for multiplicity: {how}{intervals}." if told else ""
 

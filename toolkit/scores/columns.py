@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.files import MISSING
 from toolkit.words import LENGTH_BINS, SCALE
 
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
@@ -35,7 +36,6 @@ MEANING: Final[Mapping[str, str]] = {
     "scenario": "scenario", "aud_cost": "cost of an answer in AUD", "output_tokens": "tokens of the answer",
     "human": "whether a person rated", "failure": "why there is no score", "judge_repeat": "repeat of the judge",
 }  # fmt: skip
-_MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _PEOPLE: Final = frozenset(
     {"1", "1.0", "true", "yes", "human", "person", "people", "expert", "turker", "crowd"}
 )
@@ -141,7 +141,7 @@ def _empty(value: Any) -> bool:
         return True
     if isinstance(value, float | np.floating):
         return math.isnan(value)
-    return isinstance(value, str) and value.strip().lower() in _MISSING
+    return isinstance(value, str) and value.strip().lower() in MISSING
 
 
 def _label(value: Any) -> str:

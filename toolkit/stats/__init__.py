@@ -4,12 +4,9 @@ from importlib import import_module
 from typing import Any
 
 _WHERE = {
-    "toolkit.stats.adaptive.benchmark": (
-        "Benchmark benchmark_designs BenchmarkDesign simulate_designs simulated_bank"
-    ),
-    "toolkit.stats.adaptive.item_response": "ability adaptive_test AdaptiveTest bank_scores information",
+    "toolkit.stats.adaptive.benchmark": "Benchmark benchmark_designs BenchmarkDesign",
     "toolkit.stats.adaptive.sequential": "Bank boundary read_bank Sequential sequential_comparison",
-    "toolkit.stats.adaptive.taxonomy": "jensen_shannon novelty sample_taxonomy Taxonomy",
+    "toolkit.stats.adaptive.taxonomy": "novelty sample_taxonomy Taxonomy",
     "toolkit.stats.agreement.alpha": (
         "alpha_over_dimensions alpha_over_judges krippendorff_alpha omega_over_dimensions omega_over_judges omega_total"
     ),
@@ -55,9 +52,7 @@ _WHERE = {
     "toolkit.stats.one_shot.methods": "GroupScore MethodScore overall",
     "toolkit.stats.power.answer": "PowerAnswer whole",
     "toolkit.stats.power.experiments": "experiments_needed",
-    "toolkit.stats.power.sample_size": (
-        "answers_for_icc_width bases_needed detectable_effect equivalence_bases paired_sample_size"
-    ),
+    "toolkit.stats.power.sample_size": "answers_for_icc_width bases_needed detectable_effect equivalence_bases",
     "toolkit.stats.power.pilot": "pilot_power PilotPower",
     "toolkit.stats.prompt_length.contrasts": (
         "compare_lengths compare_lengths_by_model equivalence LengthComparison"

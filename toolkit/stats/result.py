@@ -51,7 +51,7 @@ def rounded(value: float) -> str:
     return f"{Decimal(f'{value:.3g}'):f}" if abs(value) < 0.01 else f"{value:.3f}"
 
 
-def digits_apart(values: Iterable[float | None], decimals: int, most: int = 12) -> int:
+def digits_apart(values: Iterable[float | None], decimals: int) -> int:
     """Return the decimals at which numbers that differ are printed differently, ``decimals`` at least.
 
     Examples
@@ -64,7 +64,7 @@ def digits_apart(values: Iterable[float | None], decimals: int, most: int = 12) 
     apart = [a for a, b in pairwise(sorted(given)) if b - a > ROUNDING * max(1.0, size)]
     wanted = len(apart) + 1 if given else 0
     places = decimals
-    while places < most and len({f"{value:.{places}f}" for value in given}) < wanted:
+    while places < 12 and len({f"{value:.{places}f}" for value in given}) < wanted:
         places += 1
     return places
 

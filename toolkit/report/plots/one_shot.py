@@ -111,7 +111,7 @@ def write_one_shot_figures(
     return files
 
 
-def one_shot_table(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -> Table:
+def one_shot_table(rows: Sequence[Scored], *, end: str = "") -> Table:
     """Return the counts and the raw score of each row with its interval."""
     shown = [_row(one) | {"raw": with_interval(_estimates(one)[1]) or None} for one in rows]
     heads = {"label": "Question" if rows and isinstance(rows[0], MethodScore) else "Methods"}
@@ -127,8 +127,8 @@ def one_shot_table(rows: Sequence[Scored], *, name: str = NAME, end: str = "") -
     )
     keyed = [(_label(one), estimate) for one in rows for estimate in _estimates(one)]
     frame = pd.DataFrame(shown, columns=list(heads))
-    text = latex_table(frame, caption, f"tab:{name.replace('_', '-')}", heads)
-    return Table(name, text, estimates_frame(keyed, "row"), caption)
+    text = latex_table(frame, caption, f"tab:{NAME.replace('_', '-')}", heads)
+    return Table(NAME, text, estimates_frame(keyed, "row"), caption)
 
 
 def one_shot_comparison_table(comparison: OneShotComparison, *, end: str = "") -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import pandas as pd
@@ -69,7 +69,6 @@ def benchmark_designs(
     designs: Sequence[BenchmarkDesign],
     *,
     target_width: float,
-    covariates: Sequence[str] = (),
     seeds: int = 200,
     score: str = "score",
     cost_unit: str = "AUD",
@@ -89,8 +88,6 @@ def benchmark_designs(
         The baseline first, commonly random sampling of common items; `toolkit.prompts.adaptive` has both choices.
     target_width
         In the unit of the score.
-    covariates
-        Columns of the bank that are known in advance.
     seeds
         How often each design is tried, with seeds 0 and following.
     score, cost_unit
@@ -112,106 +109,16 @@ def benchmark_designs(
 
     References
     ----------
-    Kossen et al. (2021), Active Testing, ICML. Hofmann et al. (2025), Fluid Language Model Benchmarking.
-
-    Examples
-    --------
-    >>> from toolkit.stats.adaptive.benchmark import BenchmarkDesign, simulated_bank
-    >>> bank, scores = simulated_bank(1)
-    >>> def in_turn(bank, seen, whole, values, seed, count):
-    ...     return np.setdiff1d(np.arange(len(bank.bases)), seen)[:count]
-    >>> found = benchmark_designs(scores, bank, [BenchmarkDesign("in turn", in_turn, False)], target_width=0.3, seeds=1)
-    >>> found.results["in turn"][1].name
-    'bases to the width'
+    Kossen et al. (2021), Active Testing, ICML.
     """
     means, _ = block_means(scores, score)
     absent = set(bank["base"]) - set(means.index)
     if absent or means.shape[1] < 2 or not designs or seeds < 1:
         lack = f"base {min(map(str, absent))} has no score of every model" if absent else "nothing to compare"
         raise InputError(f"benchmark: {lack}; give two models or more with the scores of the whole bank")
-    read = read_bank(bank, covariates)
+    read = read_bank(bank)
     values = means.loc[list(read.bases)].to_numpy(float)
-    return _summary(((read, values, seed) for seed in range(seeds)), designs, target_width, cost_unit)
-
-
-def simulate_designs(
-    designs: Sequence[BenchmarkDesign],
-    *,
-    target_width: float,
-    seeds: int = 200,
-    models: int = 4,
-    history: bool = False,
-    **bank: Any,
-) -> Benchmark:
-    """Return `benchmark_designs` over simulated banks, another for each seed, whose truth is therefore known.
-
-    ``history`` lets the designs use the covariate of the bank; ``bank`` are parameters of `simulated_bank`.
-    """
-
-    def made() -> Iterator[tuple[Bank, np.ndarray, int]]:
-        for seed in range(seeds):
-            table, values = _simulated(seed, models, **bank)
-            yield read_bank(table, ("history",) if history else ()), values.mean(axis=2), seed
-
-    return _summary(made(), designs, target_width)
-
-
-def simulated_bank(seed: int, models: int = 4, **bank: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return a bank of 100 bases and the scores (0-5) of models on their 300 prompts; parameters as `_simulated` names.
-
-    Examples
-    --------
-    >>> bank, scores = simulated_bank(0)
-    >>> len(bank), len(scores), scores["score"].between(0, 5).all()
-    (100, 1200, np.True_)
-    """
-    table, values = _simulated(seed, models, **bank)
-    names = [[f"model {m + 1}" for m in range(models)], list(table["base"]), list("SML")]
-    index = pd.MultiIndex.from_product(names, names=["model", "base", "length_bin"])
-    return table, pd.Series(values.transpose(1, 0, 2).ravel(), index, name="score").reset_index()
-
-
-def _simulated(
-    seed: int,
-    models: int = 4,
-    *,
-    structure: bool = True,
-    shared: float = 0.0,
-    scenario: float = 0.15,
-    category: float = 0.2,
-) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return a bank and scores (100 x M x 3): 50, 30 and 20 bases of three scenarios in 9, 8 and 5 categories.
-
-    Standard deviations, in points of 0-5. Of models over scenarios .15 and over categories .2; over bases .25, .45 and
-    .65 by scenario, of which the covariate ``history`` carries the share ``shared``; over lengths of a base .3;
-    difficulty of bases, the same for all models, .4. Model means from 3.4 to 4.0. A block costs 1.0, 1.3 and 0.9 AUD by
-    scenario, times a lognormal of 15 %. Without ``structure`` models differ by neither scenario nor category, by .45
-    over bases everywhere, and all blocks cost alike but for the 15 %.
-    """
-    dice = np.random.default_rng([seed, 15])
-    kind = np.repeat([0, 1, 2], [50, 30, 20])
-    group = np.concatenate([np.arange(50) % 9, 9 + np.arange(30) % 8, 17 + np.arange(20) % 5])
-    spread = np.array([0.25, 0.45, 0.65])[kind] if structure else np.full(100, 0.45)
-    latent, loading = dice.normal(size=100), dice.normal(size=models)
-    own = dice.normal(size=(100, models))
-    effects = dice.normal(size=(3, models)) * scenario, dice.normal(size=(22, models)) * category
-    score = np.linspace(3.4, 4.0, models) + dice.normal(size=(100, 1)) * 0.4
-    score = score + (effects[0][kind] + effects[1][group]) * structure
-    score = score + spread[:, None] * (
-        np.sqrt(shared) * np.outer(latent, loading) + np.sqrt(1 - shared) * own
-    )
-    values = np.clip(score[:, :, None] + dice.normal(size=(100, models, 3)) * 0.3, 0, 5)
-    price = np.array([1.0, 1.3, 0.9])[kind] if structure else np.ones(100)
-    table = pd.DataFrame(
-        {
-            "base": [f"base_{place:03}" for place in range(100)],
-            "scenario": np.array(["SOC_INCIDENT", "GRC_MAPPING", "CTI_ANALYSIS"])[kind],
-            "category": [f"category {number}" for number in group],
-            "cost": price * np.exp(dice.normal(size=100) * 0.15),
-            "history": spread * latent,
-        }
-    )
-    return table, values
+    return trials_summary(((read, values, seed) for seed in range(seeds)), designs, target_width, cost_unit)
 
 
 @dataclass(frozen=True)
@@ -259,12 +166,13 @@ def _asked(
     return _Asked(np.array(cost), np.array(bases), np.array(half), fits, bound, design.looks)
 
 
-def _summary(
+def trials_summary(
     trials: Iterable[tuple[Bank, np.ndarray, int]],
     designs: Sequence[BenchmarkDesign],
     target: float,
     unit: str = "AUD",
 ) -> Benchmark:
+    """Return the summary of designs tried on banks, each with its true scores and a seed."""
     if not target > 0:
         raise InputError(f"benchmark: target_width is {target!r}; give a number above 0")
     drawn = list(trials)

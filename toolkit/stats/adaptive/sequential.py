@@ -27,6 +27,7 @@ LOOKS: Final = 4
 CATEGORY_PENALTY: Final = 4.0
 """Ridge of a category's effect: 4 takes categories for a fifth of the variance that the scenario leaves."""
 COVARIATE_PENALTY: Final = 1.0  # of a standardised covariate: worth one base that shows no slope
+_SHRINK: Final = 10.0  # degrees of freedom that the pooled variance counts for in that of a stratum
 SMALLEST_STRATUM: Final = 8  # bases below which a variance of its own is no more than noise
 LEAST: Final = 12
 """Bases before the first look: with fewer, a width is small because its variance happened to be."""
@@ -140,7 +141,7 @@ class Fit:
         return self.means, *_error(np.einsum("hmm->hm", self.parts), self.degrees)
 
 
-def fit(bank: Bank, asked: np.ndarray, scores: np.ndarray, shrink: float = 10.0) -> Fit | None:
+def fit(bank: Bank, asked: np.ndarray, scores: np.ndarray) -> Fit | None:
     r"""Return the calibrated means of a bank from the scores (n x M) of the bases asked (n places in the bank).
 
     With design weights :math:`d_i = N_h / (N n_h)` and covariates centred in the bank, the weights are those of ridge
@@ -186,7 +187,7 @@ def fit(bank: Bank, asked: np.ndarray, scores: np.ndarray, shrink: float = 10.0)
     square = 2 * (apart**2).sum(axis=1) * freed / max(scores.shape[1] - 1, 1)
     own = np.bincount(of, square, len(n))
     pooled = own.sum() / n.sum()
-    spread = (own / n * degrees + shrink * pooled) / (degrees + shrink)
+    spread = (own / n * degrees + _SHRINK * pooled) / (degrees + _SHRINK)
     return Fit(weights @ scores, parts, degrees, spread)
 
 
@@ -205,7 +206,7 @@ def _error(parts: np.ndarray, degrees: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 @lru_cache
-def boundary(looks: int | None, confidence: float = 0.95) -> float:
+def boundary(looks: int | None) -> float:
     r"""Return the c for which a Brownian motion stays within ±c at equally spaced looks up to time 1.
 
     ``None`` is looking all the time. The recursion is Armitage's, over the density of what has not yet left.
@@ -219,8 +220,7 @@ def boundary(looks: int | None, confidence: float = 0.95) -> float:
     >>> round(boundary(1), 3), round(boundary(4), 3), round(boundary(None), 3)
     (1.96, 2.024, 2.241)
     """
-    alpha = 1 - confidence
-    low = float(special.ndtri(1 - alpha / 2))
+    low = float(special.ndtri(0.975))
     if looks == 1:
         return low
     if looks is None:
@@ -229,7 +229,7 @@ def boundary(looks: int | None, confidence: float = 0.95) -> float:
         def never(c: float) -> float:
             odd = [2 * k + 1 for k in range(6)]
             waves = (math.exp(-((o * math.pi / c) ** 2) / 8) for o in odd)
-            return 4 / math.pi * sum(w / s for w, s in zip(waves, signs, strict=True)) - confidence
+            return 4 / math.pi * sum(w / s for w, s in zip(waves, signs, strict=True)) - 0.95
 
         return float(optimize.brentq(never, low, 5.0))
     nodes, weights = np.polynomial.legendre.leggauss(80)
@@ -239,7 +239,7 @@ def boundary(looks: int | None, confidence: float = 0.95) -> float:
         steps = np.exp(-((c * (nodes[:, None] - nodes)) ** 2) * looks / 2) * math.sqrt(looks / (2 * math.pi))
         for _ in range(looks - 1):
             density = steps @ (density * weights * c)
-        return float((density * weights).sum() * c) - confidence
+        return float((density * weights).sum() * c) - 0.95
 
     return float(optimize.brentq(inside, low, 5.0))
 
@@ -299,7 +299,6 @@ def sequential_comparison(
     target_width: float | None = None,
     covariates: Sequence[str] = (),
     looks: int | None = LOOKS,
-    confidence: float = 0.95,
     score: str = "score",
     unit: str = "none",
 ) -> Sequential:
@@ -325,8 +324,6 @@ def sequential_comparison(
         Of the bank, as for `read_bank`.
     looks
         How often the means may be looked at; None for always, at 1.14 times the fixed width.
-    confidence
-        Of each interval.
     score, unit
         Column of the scores, and their unit.
 
@@ -355,8 +352,8 @@ def sequential_comparison(
     """
     if target_width is not None and not (math.isfinite(target_width) and target_width > 0):
         raise InputError(f"sequential: target_width is {target_width!r}; give a number above 0")
-    if not (0 < confidence < 1) or (looks is not None and looks < 1):
-        raise InputError("sequential: give a confidence between 0 and 1, and at least one look (or None)")
+    if looks is not None and looks < 1:
+        raise InputError(f"sequential: looks is {looks!r}; give at least one look, or None for always")
     blocks, broken = block_means(scores, score)
     read = read_bank(bank, covariates)
     asked = read.places(list(blocks.index))
@@ -374,7 +371,7 @@ def sequential_comparison(
         return Sequential(
             tuple(empty[:split]), tuple(empty[split:]), target_width, None, None, False, cost, (reason,)
         )
-    bound = boundary(looks if target_width else 1, confidence)
+    bound = boundary(looks if target_width else 1)
     _, error, degrees = found.pairs() if pairs else found.models()
     widest = widest_half(error, degrees, bound)
     _, share = half_widths(error, degrees, bound, target_width, widest)
@@ -394,7 +391,6 @@ def sequential_comparison(
                 unit,
                 n,
                 broken,
-                confidence,
                 degrees=float(d),
             )
             for name, m, h, d in zip(names, parts[0], halves, parts[2], strict=True)

@@ -9,14 +9,14 @@ from typing import ClassVar, Final
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy.spatial.distance import jensenshannon
 
 from toolkit.errors import InputError
 from toolkit.stats.adaptive.sequential import block_means
 from toolkit.stats.inference.proportions import clopper_pearson
 from toolkit.stats.inference.run_table import need_columns, need_labels
 from toolkit.stats.result import ROUNDING, Estimate, Result
-from toolkit.words import agreeing, counted
+from toolkit.words import SCALE, agreeing, counted
 
 TAXONOMY: Final = ("scenario", "category", "csf", "length_bin")
 FEW_MODELS: Final = 10  # models below which a correlation over models is mostly chance
@@ -46,7 +46,6 @@ def sample_taxonomy(
     by: Sequence[str] = TAXONOMY,
     scores: pd.DataFrame | None = None,
     similarity: ArrayLike | None = None,
-    maximum: float = 5.0,
     permutations: int = 999,
     seed: int = 0,
 ) -> Taxonomy:
@@ -64,8 +63,6 @@ def sample_taxonomy(
         Of the bases asked: model, base, length_bin, score; for the items at the ceiling and the correlations.
     similarity
         N x N, of all bases of the bank in the order in which they first stand in ``prompts``, 0 to 1.
-    maximum
-        The highest score.
     permutations, seed
         Samples of as many bases drawn at random, without replacement, that the divergence is held against.
 
@@ -119,44 +116,10 @@ def sample_taxonomy(
         new = novelty(similarity, places, len(bases))
         items.append(Estimate("mean novelty", float(new.mean()), unit="1 - highest similarity before", n=n))
     if scores is not None:
-        items += _items(scores[scores["base"].isin(set(asked))], maximum)
+        items += _items(scores[scores["base"].isin(set(asked))])
     return Taxonomy(
         coverage, _divergence(whole, places, permutations, seed, n), tuple(items), tuple(new.tolist())
     )
-
-
-def jensen_shannon(p: ArrayLike, q: ArrayLike) -> float:
-    r"""Return the Jensen-Shannon divergence of two distributions in nats, from 0 to :math:`\ln 2`.
-
-    Parameters
-    ----------
-    p, q
-        Counts or shares of the same cells, not all 0; the last axis of p may have leading ones.
-
-    Returns
-    -------
-    float
-        :math:`[KL(p \| m) + KL(q \| m)] / 2` with :math:`m = (p + q) / 2`; its square root is a distance.
-
-    Raises
-    ------
-    InputError
-        When a count is below 0, all are 0, or the cells are not the same.
-
-    References
-    ----------
-    Lin (1991), IEEE Transactions on Information Theory 37, 145-151.
-
-    Examples
-    --------
-    >>> round(jensen_shannon([0.5, 0.3, 0.2], [0.34, 0.33, 0.33]), 6)
-    0.016077
-    """
-    one, other = np.asarray(p, dtype=float), np.asarray(q, dtype=float)
-    fine = all(np.isfinite(x).all() and (x >= 0).all() and x.sum() > 0 for x in (one, other))
-    if one.shape != other.shape or not fine:
-        raise InputError("divergence: give counts of the same cells, none below 0 and not all 0")
-    return float(_jensen_shannon(one[None, :], other)[0])
 
 
 def novelty(similarity: ArrayLike, order: ArrayLike, size: int | None = None) -> np.ndarray:
@@ -205,10 +168,9 @@ def _counts(values: pd.Series, bases: pd.Series, where: dict[Hashable, int]) -> 
     return counts
 
 
-def _jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    p, q = p / p.sum(axis=-1, keepdims=True), q / q.sum()
-    middle = (p + q) / 2
-    return np.asarray((special.rel_entr(p, middle) + special.rel_entr(q, middle)).sum(axis=-1) / 2)
+def _jensen_shannon(counts: np.ndarray, bank: np.ndarray) -> np.ndarray:
+    # The distance of what is alike but for rounding is the root of a number just below 0.
+    return np.nan_to_num(np.asarray(jensenshannon(counts, bank, axis=-1))) ** 2
 
 
 def _divergence(
@@ -216,7 +178,7 @@ def _divergence(
 ) -> Estimate:
     """Return the divergence to the bank and how often a random sample of as many bases is as far from it."""
     bank = cells.sum(axis=0)
-    found = float(_jensen_shannon(cells[places].sum(axis=0)[None, :], bank)[0])
+    found = float(_jensen_shannon(cells[places].sum(axis=0), bank))
     dice = np.random.default_rng(seed)
     drawn = np.argsort(dice.random((permutations, len(cells))), axis=1)[:, : len(places)]
     null = (
@@ -234,7 +196,7 @@ def _divergence(
     return Estimate(name, found, unit="nats", n=n, p_value=p_value, note=note)
 
 
-def _items(scores: pd.DataFrame, maximum: float) -> Iterator[Estimate]:
+def _items(scores: pd.DataFrame) -> Iterator[Estimate]:
     means, broken = block_means(scores)
     values = means.to_numpy(float)
     n = {"bases": len(values), "models": values.shape[1] if values.size else 0}
@@ -244,7 +206,7 @@ def _items(scores: pd.DataFrame, maximum: float) -> Iterator[Estimate]:
         yield ceiling.not_estimable("no complete base")
         yield Estimate(title, None, n=n, missing=broken).not_estimable("no complete base")
         return
-    top = int((values >= maximum - 1e-9).all(axis=1).sum())
+    top = int((values >= SCALE[1] - 1e-9).all(axis=1).sum())
     low, high = clopper_pearson(top, len(values))
     yield Estimate(ceiling.name, top / len(values), low, high, "Clopper-Pearson", "share", n, missing=broken)
     rest = values.sum(axis=0) - values

@@ -15,7 +15,6 @@ from toolkit.stats.inference.means import CLUSTERED, clustered_slope, mean_estim
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import need_columns, points
 from toolkit.stats.result import Estimate, Result
-from toolkit.words import SCORE
 
 PER_TOKENS: Final = 100
 _PARTS: Final = ("agreement", "bias", "cost", "readable")
@@ -69,7 +68,6 @@ def judge_cards(
     *,
     related: Mapping[str, Collection[str]] | None = None,
     shifts: ProbeShifts | None = None,
-    score: str = SCORE,
 ) -> tuple[JudgeCard, ...]:
     """Return the card of every judge, from what all of them said of the same answers.
 
@@ -79,14 +77,14 @@ def judge_cards(
     dimension that falls to 0 must not raise it. Where the data support no number its note says why.
     """
     for what, frame, needed in (
-        ("judgements", judgements, (*_COLUMNS, score)),
+        ("judgements", judgements, (*_COLUMNS, SCORE)),
         ("replies", replies, ("run_id", "output_tokens")),
     ):
         need_columns(what, frame, needed)
     judgements = judgements.assign(judge=judgements["judge"].astype(str))
     # A failed judgement is missing in the mean of the others, never a zero.
-    scored = judgements[judgements[score].notna()]
-    wide = scored.groupby(["run_id", "judge"])[score].mean().unstack().astype("float64")
+    scored = judgements[judgements[SCORE].notna()]
+    wide = scored.groupby(["run_id", "judge"])[SCORE].mean().unstack().astype("float64")
     about = judgements.drop_duplicates("run_id").set_index("run_id")[["base", "model"]]
     about = about.join(replies.drop_duplicates("run_id").set_index("run_id")["output_tokens"])
     cards = []

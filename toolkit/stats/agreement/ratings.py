@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +14,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
+from toolkit.files import MISSING, read_csv
 from toolkit.stats.result import ROUNDING
 
 REQUIRED = ("target", "judge", "score")
 OPTIONAL = ("dimension", "base")
-_MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 """What people write as a number; Python's float also takes ``1_0`` and full-width digits, which are slips."""
 _SMALLEST, _LARGEST = 1e-9, 1e9
@@ -36,60 +35,25 @@ def read_ratings(path: str | Path) -> pd.DataFrame:
     ``base``; other columns are ignored. A refusal names the line and the value.
     """
     file = Path(path)
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(row)]
-    except FileNotFoundError:
-        raise InputError(f"{file}: there is no such file; give the path of a CSV file of ratings") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file}: cannot be read as CSV in UTF-8 ({error}); save it as such") from None
-    if not lines:
-        raise InputError(f"{file}: is empty; it needs a header {','.join(REQUIRED)} and a row per rating")
-    columns = _header(file, lines[0][1])
-    if len(lines) == 1:
-        raise InputError(f"{file}: has a header but no ratings below it; add a row per rating")
-    rows = [_row(file, number, cells, columns, len(lines[0][1])) for number, cells in lines[1:]]
-    return pd.DataFrame(rows, columns=list(columns))
-
-
-def _header(file: Path, header: list[str]) -> dict[str, int]:
-    """Return the position of each column that is read."""
-    absent = [name for name in REQUIRED if name not in header]
-    if absent:
-        semicolons = len(header) == 1 and ";" in header[0]
-        action = "separate the columns by commas" if semicolons else "add to the header what is missing"
+    rows = [_row(file, line, cells) for line, cells in read_csv(file) if any(cells.values())]
+    if not rows:
         raise InputError(
-            f"{file}: lacks the column {', '.join(absent)} (found: {', '.join(header)}); {action}"
+            f"{file}: has no ratings; it needs a header {','.join(REQUIRED)} and a row per rating"
         )
-    known = [name for name in (*REQUIRED, *OPTIONAL) if name in header]
-    twice = [name for name in known if header.count(name) > 1]
-    if twice:
-        raise InputError(f"{file}: has the column {twice[0]} more than once; keep one")
-    return {name: header.index(name) for name in known}
+    return pd.DataFrame(rows)
 
 
-def _row(
-    file: Path, number: int, cells: list[str], columns: dict[str, int], width: int
-) -> dict[str, str | float]:
-    if len(cells) != width:
-        raise InputError(
-            f"{file}, line {number}: has {len(cells)} cells where the header has {width}; correct the line"
-        )
-    row: dict[str, str | float] = {}
-    for name, position in columns.items():
-        cell = cells[position]
-        if name == "score":
-            row[name] = _score(file, number, cell)
-        elif cell:
-            row[name] = cell
-        else:
-            raise InputError(f"{file}, line {number}: the {name} is empty; every rating needs one")
-    return row
+def _row(file: Path, line: int, cells: dict[str, str]) -> dict[str, str | float]:
+    if absent := [name for name in REQUIRED if name not in cells]:
+        raise InputError(f"{file}: lacks the column {', '.join(absent)}; add to the header what is missing")
+    names = [name for name in (*REQUIRED, *OPTIONAL) if name in cells]
+    if empty := [name for name in names if name != "score" and not cells[name]]:
+        raise InputError(f"{file}, line {line}: the {empty[0]} is empty; every rating needs one")
+    return {name: _score(file, line, cells[name]) if name == "score" else cells[name] for name in names}
 
 
 def _score(file: Path, number: int, cell: str) -> float:
-    if cell.lower() in _MISSING:
+    if cell.lower() in MISSING:
         return float("nan")
     if not _NUMBER.fullmatch(cell):
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,20 +38,12 @@ class Ceiling(Result):
 
 
 @over_clusters
-def ceiling(
-    scores: pd.DataFrame,
-    score: str = SCORE,
-    *,
-    by: Sequence[str] = ("length_bin", "model", "judge"),
-    limit: float = 0.3,
-) -> Ceiling:
+def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> Ceiling:
     """Return how many scores lie at the ceiling and at the floor, in all and by length bin, model and judge.
 
     A mean over judges or dimensions is at the ceiling only where all of them are, so give judgements rather than
     runs. Above the limit a difference of means is drawn towards 0, and an interval that holds the mean says little of
     quality.
-
-    Columns of ``by`` that the frame lacks are passed over.
 
     Examples
     --------
@@ -74,7 +66,7 @@ def ceiling(
         )
     bases = scores["base"].astype(str).to_numpy()
     groups = {"all": np.ones(len(values), dtype=bool)}
-    for column in told_apart(scores, by):
+    for column in told_apart(scores, ("length_bin", "model", "judge")):
         names = scores[column].astype("object").to_numpy()
         groups |= {f"{column} {name}": names == name for name in in_order(names)}
     ends = (("ceiling", high, values >= high - _EQUAL), ("floor", low, values <= low + _EQUAL))

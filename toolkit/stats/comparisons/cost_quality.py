@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
+from toolkit.scoring import calculate_efficiency
 from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.jackknife import jackknife_interval
@@ -172,9 +173,10 @@ def _numbers(
 
 def _per_aud(empty: Estimate, quality: np.ndarray, price: np.ndarray) -> Estimate:
     q, c, bases = float(quality.mean()), float(price.mean()), len(quality)
-    if c == 0:
+    efficiency = calculate_efficiency(q, c)
+    if efficiency is None:
         return empty.not_estimable("the runs cost nothing, so there is no quality per AUD")
-    found = replace(empty, estimate=q / c)
+    found = replace(empty, estimate=efficiency)
     if bases < 2:
         return replace(found, note="no interval: one base")
     quality_without, price_without = quality.sum() - quality, price.sum() - price

@@ -87,7 +87,7 @@ def corrected_prevalence(
     return Prevalence(apparent, corrected, raw, sensitivity, specificity)
 
 
-def lang_reiczigel(yes: float, n: float, judge: Confusion, confidence: float = 0.95) -> tuple[float, float]:
+def lang_reiczigel(yes: float, n: float, judge: Confusion) -> tuple[float, float]:
     """Return the interval of `corrected_prevalence` alone, within 0-1.
 
     Examples
@@ -96,7 +96,7 @@ def lang_reiczigel(yes: float, n: float, judge: Confusion, confidence: float = 0
     >>> round(low, 5), round(high, 5)
     (0.05635, 0.26273)
     """
-    z = float(special.ndtri((1 + confidence) / 2))
+    z = float(special.ndtri(0.975))
     n_se, n_sp, every = judge.tp + judge.fn + 2, judge.tn + judge.fp + 2, n + z * z
     se, sp, apparent = (judge.tp + 1) / n_se, (judge.tn + 1) / n_sp, (yes + z * z / 2) / every
     youden = se + sp - 1

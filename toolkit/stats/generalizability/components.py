@@ -79,9 +79,7 @@ class VarianceComponents(Result):
         return text + (f" Negative before truncation: {', '.join(below)}." if below else "")
 
 
-def variance_components(
-    frame: pd.DataFrame, design: Design, score: str = "score", *, seed: int = 0
-) -> VarianceComponents:
+def variance_components(frame: pd.DataFrame, design: Design, *, seed: int = 0) -> VarianceComponents:
     """Estimate the variance components of a design, all factors random.
 
     A complete table is analysed by its mean squares, one with gaps by REML. The intervals are generalized ones and
@@ -102,7 +100,7 @@ def variance_components(
     >>> {name: round(value, 3) for name, value in found.raw.items()}
     {'answer': 2.556, 'judge': 5.244, 'answer x judge, residual': 1.019}
     """
-    table = components_table(frame, design, score)
+    table = components_table(frame, design)
     fit = fit_components(table)
     names = effect_names(table.design)
     empty = [Estimate(name, None, unit=UNIT, n=table.n, missing=table.missing) for name in names]
@@ -236,7 +234,7 @@ def reml_fit(table: ComponentsTable) -> Fit:
     return Fit(REML, components, forms, degrees, coefficients)
 
 
-def generalized_draws(fit: Fit, draws: int = DRAWS, seed: int = 0) -> np.ndarray:
+def generalized_draws(fit: Fit, seed: int = 0) -> np.ndarray:
     r"""Return draws of the components from the generalized pivots of their mean squares.
 
     Under a normal model each mean square is an independent :math:`\lambda \chi^2_\nu / \nu`, so
@@ -250,7 +248,7 @@ def generalized_draws(fit: Fit, draws: int = DRAWS, seed: int = 0) -> np.ndarray
     (2006), ibid. 101, 254-269. Burdick, Borror & Montgomery (2005), Design and Analysis of Gauge R&R Studies.
     """
     chance = np.random.default_rng(seed)
-    chi_squares = chance.chisquare(fit.degrees, size=(draws, len(fit.degrees)))
+    chi_squares = chance.chisquare(fit.degrees, size=(DRAWS, len(fit.degrees)))
     expected = np.maximum(fit.mean_squares, 0.0) * fit.degrees / np.maximum(chi_squares, 1e-300)
     return np.linalg.solve(fit.coefficients, expected.T).T
 

@@ -100,13 +100,13 @@ class ComponentsTable:
         return dict(zip(self.design.factors, self.values.shape, strict=True))
 
 
-def components_table(frame: pd.DataFrame, design: Design, score: str = "score") -> ComponentsTable:
+def components_table(frame: pd.DataFrame, design: Design) -> ComponentsTable:
     """Put tidy scores into a table with one axis per factor, saying what had to be left out.
 
     A missing score stays missing. A factor of which one level has scores is left out of the design, and so is
     a level without any score; both are said.
     """
-    need_columns("scores", frame, (*design.factors, score))
+    need_columns("scores", frame, (*design.factors, "score"))
     if frame.empty:
         raise InputError("scores: there are none; give one row per score")
     need_labels("scores", frame, design.factors)
@@ -115,7 +115,7 @@ def components_table(frame: pd.DataFrame, design: Design, score: str = "score") 
     cells = np.ravel_multi_index([codes[name] for name in design.factors], shape)
     _refuse_duplicates(frame, design, cells)
     values = np.full(shape, np.nan)
-    values.flat[cells] = numbers_of("scores", frame, score)
+    values.flat[cells] = numbers_of("scores", frame, "score")
     missing = int((_expected(design, codes, shape) & np.isnan(values)).sum())
     values, notes = _without_silent(frame, design, values, codes)
     levels = dict(zip(design.factors, values.shape, strict=True))

@@ -74,7 +74,6 @@ def study_generalizability(
     target: float = 0.90,
     run_aud: float | None = None,
     judgement_aud: float | None = None,
-    seed: int = 0,
 ) -> StudyGeneralizability:
     """Return how far the scores of a study generalize, and what a wanted coefficient would take.
 
@@ -98,7 +97,7 @@ def study_generalizability(
         frame, costs, notes = _bases(judgements, score, run_aud, judgement_aud)
         design = BASES
     fixed = ("model",) if of == "base" else ()
-    components = variance_components(frame, design, seed=seed)
+    components = variance_components(frame, design)
     result = generalizability_study(components, of, fixed=fixed)
     return StudyGeneralizability(
         score, result, decision_study(result, target, costs=costs), (*notes, *result.notes)

@@ -101,7 +101,6 @@ def standard_deviation(
     values: ArrayLike,
     *,
     unit: str = "none",
-    what: str = "bases",
     missing: int = 0,
     scale: float | None = None,
 ) -> Estimate:
@@ -126,18 +125,18 @@ def standard_deviation(
     if not np.isfinite(x).all():
         raise InputError(f"{name}: a value is missing or infinite; leave such values out first")
     n = len(x)
-    empty = Estimate(name, None, None, None, SD_METHOD, unit, {what: n}, missing)
+    empty = Estimate(name, None, None, None, SD_METHOD, unit, {"bases": n}, missing)
     if n < 2:
-        return empty.not_estimable(f"{n} {what}, and two are needed")
+        return empty.not_estimable(f"{n} bases, and two are needed")
     size = float(np.abs(x).max()) if scale is None else scale
     centred = x - x.mean()
     if float(np.abs(centred).max()) <= ROUNDING * size:
-        return empty.not_estimable(f"all {n} {what} are equal")
+        return empty.not_estimable(f"all {n} bases are equal")
     variance = float(centred @ centred) / (n - 1)
     z = float(special.ndtri((1 + empty.confidence) / 2))
     if n < _FEWEST_FOR_SPREAD:
         return replace(empty, estimate=math.sqrt(variance)).no_interval(
-            f"{n} {what}, and {_FEWEST_FOR_SPREAD} are needed"
+            f"{n} bases, and {_FEWEST_FOR_SPREAD} are needed"
         )
     trimmed = math.floor(n / (2 * math.sqrt(n - 4)))
     kept = np.sort(x)[trimmed : n - trimmed]

@@ -76,9 +76,7 @@ def check_size(what: str, value: float, least: float, *, above: bool = False) ->
         raise InputError(f"power: {what} is {value!r}; give {least:g} or more{', but not 0' * above}")
 
 
-def smallest(
-    chance: Callable[[float], float], wanted: float, least: float, most: float = MOST
-) -> float | None:
+def smallest(chance: Callable[[float], float], wanted: float, least: float) -> float | None:
     """Return the smallest number at which a chance that rises with it is what is wanted; None where it never is.
 
     Examples
@@ -92,9 +90,9 @@ def smallest(
         return least
     low, high = least, 2 * max(least, 1.0)
     while chance(high) < wanted:
-        if high >= most:
+        if high >= MOST:
             return None
-        low, high = high, min(2 * high, most)
+        low, high = high, min(2 * high, MOST)
     return float(optimize.brentq(lambda n: chance(n) - wanted, low, high, xtol=1e-10, rtol=1e-12))
 
 

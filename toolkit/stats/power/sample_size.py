@@ -22,7 +22,6 @@ from toolkit.stats.power.answer import (
 from toolkit.words import coverage
 
 EXACT: Final = "exact, non-central t distribution"
-MILLER: Final = "normal approximation (Miller 2024, section 5)"
 EXACT_TOST: Final = "exact, bivariate non-central t distribution (Phillips 1990)"
 
 
@@ -213,54 +212,6 @@ def equivalence_bases(
         words=f"To declare equivalence within ±{margin:g} with a probability of {power:.0%}, where the true "
         f"difference is {difference:g} and the standard deviation of the differences {sd:.3g}, two one-sided paired "
         f"t tests (alpha = {alpha:.3g}) need {whole(n)} bases.",
-    )
-
-
-def paired_sample_size(
-    effect: float,
-    between: float,
-    within: tuple[float, float] = (0.0, 0.0),
-    repeats: tuple[int, int] = (1, 1),
-    *,
-    power: float = 0.8,
-    alpha: float = 0.05,
-) -> PowerAnswer:
-    r"""Return Miller's number of questions for a paired comparison of two models with repeats.
-
-    :math:`n = (z_{\alpha/2} + z_\beta)^2 (\omega^2 + \sigma_A^2 / K_A + \sigma_B^2 / K_B) / \delta^2`. It uses normal
-    quantiles, so that for fewer than about 50 bases `bases_needed` asks for two more, and is right.
-
-    References
-    ----------
-    Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, section 5.
-
-    Examples
-    --------
-    >>> round(paired_sample_size(0.03, 1 / 9).estimate, 1)
-    969.0
-    """
-    _check(effect, 1.0, alpha, power)
-    for what, value, least in (("between", (between,), 0), ("within", within, 0), ("repeats", repeats, 1)):
-        for one in value:
-            check_size(what, one, least)
-    name = f"questions needed for power {power:g}"
-    variance = between + within[0] / repeats[0] + within[1] / repeats[1]
-    if effect == 0 or variance == 0:
-        reason = "an effect of 0 is never found" if effect == 0 else "nothing varies, so nothing is uncertain"
-        return unanswerable(name, reason, method=MILLER, unit="questions")
-    z = float(special.ndtri(1 - alpha / 2)) + float(special.ndtri(power))
-    n = z * z * variance / effect**2
-    shown = "/".join(str(count) for count in dict.fromkeys(repeats))
-    return PowerAnswer(
-        name,
-        n,
-        method=MILLER,
-        unit="questions",
-        note=f"effect {effect:g}, variance of a difference {variance:g} ({between:g} of it between questions), "
-        f"alpha {alpha:g}",
-        words=f"To find a difference of {abs(effect):g} between two models with a power of {power:.0%} (alpha = "
-        f"{alpha:.3g}, two-sided, paired), {whole(n)} independent questions with {shown} answers of each model are "
-        "needed (Miller 2024).",
     )
 
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from toolkit.errors import InputError
+from toolkit.scoring import analyze_length_bias
 from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import mean_of_units, over_clusters
 from toolkit.stats.inference.effect_size import average_effect_size, bias_corrected, paired_effect_size
@@ -243,10 +244,9 @@ def _over_models(values: Cells) -> Cells:
 
 
 def _bin_mean(name: str, cells: pd.DataFrame, runs: pd.DataFrame, unit: str) -> Estimate:
-    scores = runs.loc[runs["length_bin"] == name, "score"]
+    described = analyze_length_bias({name: runs.loc[runs["length_bin"] == name, "score"]})[name]
     values = _over_models(cells[name])
-    counts = {"bases": len(values), "answers": int(scores.notna().sum())}
-    missing = int(scores.isna().sum())
+    counts, missing = {"bases": len(values), "answers": described["count"]}, described["missing"]
     empty = Estimate(name, None, method="Student t over bases", unit=unit, n=counts, missing=missing)
     if len(values) < 2:
         return empty.not_estimable(f"{counted(len(values), 'bases')} with a score, and two are needed")

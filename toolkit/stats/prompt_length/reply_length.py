@@ -17,6 +17,7 @@ from toolkit.stats.prompt_length.contrasts import CONTRASTS, exploratory
 from toolkit.stats.result import ROUNDING, Estimate, Result
 from toolkit.words import SCORE
 
+_LENGTH: Final = "output_tokens"
 TOKENS: Final = 100.0  # the slope is per so many tokens of the reply
 
 
@@ -45,7 +46,7 @@ class LengthBias(Result):
 
 
 @over_clusters
-def length_bias(runs: pd.DataFrame, score: str = SCORE, length: str = "output_tokens") -> LengthBias:
+def length_bias(runs: pd.DataFrame, score: str = SCORE) -> LengthBias:
     r"""Return the slope of score on reply length, and total and direct effect of the prompt's length.
 
     Total: :math:`y = \alpha_{base} + \gamma_{model \times bin} + e`; direct: the same plus
@@ -70,12 +71,12 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE, length: str = "output_to
     >>> round(found.slope.estimate, 2), found.slope.unit
     (0.09, 'score points (0-5) per 100 tokens')
     """
-    table = checked_runs(runs, score, numbers=(length,))
-    used = table.dropna(subset=["score", length])
+    table = checked_runs(runs, score, numbers=(_LENGTH,))
+    used = table.dropna(subset=["score", _LENGTH])
     codes, names = pd.factorize(pd.MultiIndex.from_frame(used[["model", "length_bin"]]))
     size = len(names)
     dummies = np.eye(size)[codes].reshape(len(used), size)
-    tokens = used[length].to_numpy() / TOKENS
+    tokens = used[_LENGTH].to_numpy() / TOKENS
     contrasts = {f"{b}-{a}": _weights(b, a, list(names)) for b, a in CONTRASTS}
     bases, within = used["base"].to_numpy(), used["situation"].to_numpy()
     design = _within(np.column_stack([dummies, tokens]), within)
@@ -95,7 +96,7 @@ def length_bias(runs: pd.DataFrame, score: str = SCORE, length: str = "output_to
         exploratory(direct["slope"].of(slope)),
         _corrected(empty, list(contrasts), total),
         _corrected(empty, list(contrasts), direct),
-        _notes(table, used, score, length, list(names)),
+        _notes(table, used, score, list(names)),
     )
 
 
@@ -122,12 +123,12 @@ def _corrected(empty: Estimate, names: list[str], found: dict[str, Coefficient])
 
 
 def _notes(
-    table: pd.DataFrame, used: pd.DataFrame, score: str, length: str, cells: list[tuple[str, str]]
+    table: pd.DataFrame, used: pd.DataFrame, score: str, cells: list[tuple[str, str]]
 ) -> tuple[str, ...]:
     notes = [
         "the direct effect is causal only if nothing else that differs between replies drives both their length "
         "and their score",
-        *left_out_note(table, f"{score} or no {length}", len(table) - len(used)),
+        *left_out_note(table, f"{score} or no {_LENGTH}", len(table) - len(used)),
     ]
     models, bins = ({cell[place] for cell in cells} for place in (0, 1))
     if len(cells) < len(models) * len(bins):
