@@ -65,3 +65,8 @@ class ModelError(ToolkitError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.fatal_for_provider = fatal_for_provider
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the call has still to be sent, or to come home: it did not fail, and the study goes on with it."""
+        return self.reason in ("stopped", "batch_unknown", "not_in_ledger")
