@@ -42,6 +42,7 @@ from toolkit.store.records import (
     stored_runs,
 )
 from toolkit.store.writer import Record, differing
+from toolkit.words import total_aud
 
 R = TypeVar("R")
 
@@ -315,7 +316,7 @@ def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tupl
     """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget."""
     left = _unpaid(plan, store, requests)
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    worst = sum(worst_aud(one, endpoints[one.provider, one.model, one.endpoint]) for one in left)
+    worst = total_aud(worst_aud(one, endpoints[one.provider, one.model, one.endpoint]) for one in left)
     return len(left), min(worst, budget_left(plan, store))
 
 

@@ -23,7 +23,7 @@ from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, living, wa
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
-from toolkit.words import Summary, counted
+from toolkit.words import Summary, counted, total_aud
 
 SHARE: Final = 0.02
 """Part of the budget that a grant grows by, where it is enough for a call: small, so that processes share fairly."""
@@ -101,7 +101,7 @@ class Account:
             if not self._opened or any(grant["owner"] not in alive for grant in account["grants"]):
                 account["grants"] = [grant for grant in account["grants"] if grant["owner"] in alive]
                 account["settled_aud"] = self._settled(alive)
-            held = sum(grant["aud"] for grant in account["grants"])
+            held = total_aud(grant["aud"] for grant in account["grants"])
             self._left = self._budget - account["settled_aud"] - held
             grown[0] = min(max(needed, self._budget * SHARE), self._left) if needed <= self._left else 0.0
             others = [grant for grant in account["grants"] if grant["owner"] != self._owner.name]
@@ -119,15 +119,14 @@ class Account:
         What a living process does is in its grant, except what it took over from others: that was before.
         """
         fields = ("owner", "state", "aud_cost", "unsure_aud", "inherited_aud", "worst_aud", "sent")
-        found = self._store.find_where(Call, {"study": self._study}, only=fields)
-        spent = 0.0
-        for call in found:
+        spent: list[float | None] = []
+        for call in self._store.each_where(Call, {"study": self._study}, only=fields):
             if call["owner"] in alive:
-                spent += call.get("inherited_aud") or 0.0
-                continue
-            spent += (call.get("aud_cost") or 0.0) + (call.get("unsure_aud") or 0.0)
-            spent += (call.get("worst_aud") or 0.0) if was_sent(call) else 0.0
-        return spent - settled_aud(settlements(self._store, self._study), billed=False)
+                spent.append(call.get("inherited_aud"))
+            else:
+                spent += [call.get("aud_cost"), call.get("unsure_aud")]
+                spent.append(call.get("worst_aud") if was_sent(call) else None)
+        return total_aud(spent) - settled_aud(settlements(self._store, self._study), billed=False)
 
     def _change(self, change: Any) -> None:
         """Change the account as nobody else changes it meanwhile: by its version, again until it holds."""
@@ -156,7 +155,7 @@ def settlements(store: Store, study: str) -> list[dict[str, Any]]:
 
 def settled_aud(found: list[dict[str, Any]], *, billed: bool) -> float:
     """Return the AUD of those settlements that were accepted as billed, or that were cleared."""
-    return float(sum(one["aud"] for one in found if one["billed"] is billed))
+    return total_aud(one["aud"] for one in found if one["billed"] is billed)
 
 
 def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, float]:
@@ -205,7 +204,7 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
         "at": utc_now(),
         "billed": billed,
         "note": note.strip(),
-        "aud": sum(calls.values()),
+        "aud": total_aud(calls.values()),
         "calls": named,
     }
     try:
@@ -221,8 +220,9 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
 
 def spent_and_held(store: Store, study: str) -> tuple[float, float]:
     """Return the AUD that a study spent or may have spent, and those held for calls that are being sent."""
-    used = sum(calls.aud + calls.unsure_aud for calls in calls_by_state(store, study).values())
-    held = sum(call["worst_aud"] or 0.0 for call in claimed_calls(store, study) if was_sent(call))
+    calls = calls_by_state(store, study).values()
+    used = total_aud(amount for state in calls for amount in (state.aud, state.unsure_aud))
+    held = total_aud(call["worst_aud"] for call in claimed_calls(store, study) if was_sent(call))
     return used - settled_aud(settlements(store, study), billed=False), held
 
 

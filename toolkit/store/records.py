@@ -337,7 +337,9 @@ def _differing_run(name: str, stored: _Judged, again: _Judged, is_open: bool) ->
     for label in {*judgements, *rebuilt}:
         documents[f"judgement by {label} of {name}"] = judgements.get(label, {}), rebuilt.get(label, {})
     # Whoever refused, or was away, left no reply in the ledger: the ensemble is that of the others and of these.
-    silent = {label for label in judgements if label not in rebuilt and not judgements[label].get("answered", True)}
+    silent = {
+        label for label in judgements if label not in rebuilt and not judgements[label].get("answered", True)
+    }
     if silent and expected:
         ensemble = [_judgement(rebuilt.get(label) or judgements[label]) for label in judgements]
         evaluation = evaluation_fields(ensemble, None, expected["output_blob_id"], expected["bias_controls"])
