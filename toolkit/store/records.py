@@ -308,13 +308,17 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
     ids = tuple(call_ids)
     stored, again = (kept_documents(each, study, ids) for each in (store, rebuilt))
     ours, theirs = _by_name(stored), _by_name(again)
-    open_runs = _open_runs(ours, theirs, rebuilt, study, ids)
+    paid_for: dict[str, set[str]] = defaultdict(set)  # by whom calls are named, of this study and of others
+    for call in rebuilt.each_where(documents.Call, {"study": {"$ne": study}}, only=("study",)):
+        paid_for[call["_id"]].add(call["study"])
+    for name, (document, judgements) in ours.items():
+        named = [document["call_id"], *(call_id for each in judgements.values() for call_id in _calls(each))]
+        for call_id in named:
+            paid_for[call_id].add(name)
     lines = (
         line
         for name in {*ours, *theirs}
-        for line in _differing_run(
-            name, ours.get(name, _ABSENT), theirs.get(name, _ABSENT), name in open_runs
-        )
+        for line in _differing_run(name, ours.get(name, _ABSENT), theirs.get(name, _ABSENT), paid_for)
     )
     yield from sorted(lines)
     yield from _differing_instruments(store, rebuilt, stored)
@@ -328,23 +332,43 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
             yield f"reply of run {run.run_id}: its text was changed"
 
 
-def _differing_run(name: str, stored: _Judged, again: _Judged, is_open: bool) -> Iterator[str]:
-    """Yield what differs in one run and what judges said of it; an open run may lack what the ledger gives."""
+def _differing_run(
+    name: str, stored: _Judged, again: _Judged, paid_for: Mapping[str, set[str]]
+) -> Iterator[str]:
+    """Yield what differs in one run and in what judges said of it.
+
+    A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an equal
+    request paid for it.
+    """
     (run, judgements), (expected, rebuilt) = stored, again
-    unjudged = is_open and not run.get("judge_calls")
-    rebuilt = {} if unjudged else rebuilt
-    documents = {name: (run, expected)} if run or not is_open else {}
-    for label in {*judgements, *rebuilt}:
-        documents[f"judgement by {label} of {name}"] = judgements.get(label, {}), rebuilt.get(label, {})
-    # Whoever refused, or was away, left no reply in the ledger: the ensemble is that of the others and of these.
-    silent = {
-        label for label in judgements if label not in rebuilt and not judgements[label].get("answered", True)
+
+    def is_shared(*call_ids: str) -> bool:
+        return all(paid_for.get(call_id, set()) - {name} for call_id in call_ids)
+
+    if not run and is_shared(expected["call_id"]):
+        return
+    named = run.get("judge_calls") or {}
+    lacking = {
+        label
+        for label in rebuilt.keys() - named.keys()
+        if run and not run.get("ensemble_key") and is_shared(*_calls(rebuilt[label]))
     }
-    if silent and expected:
-        ensemble = [_judgement(rebuilt.get(label) or judgements[label]) for label in judgements]
-        evaluation = evaluation_fields(ensemble, None, expected["output_blob_id"], expected["bias_controls"])
-        documents[name] = run, {**expected, **evaluation}
-    for document, (mine, other) in documents.items():
+    # Whoever refused, or was away, left no reply in the ledger.
+    silent = {
+        label for label in judgements.keys() - rebuilt.keys() if not judgements[label].get("answered", True)
+    }
+    if expected and (lacking or silent):
+        ensemble = [_judgement(rebuilt.get(label) or judgement) for label, judgement in judgements.items()]
+        evaluation: dict[str, Any] = dict.fromkeys(_EVALUATION)
+        if ensemble:
+            evaluation = evaluation_fields(
+                ensemble, None, expected["output_blob_id"], expected["bias_controls"]
+            )
+        expected = {**expected, **evaluation}
+    pairs = {name: (run, expected)}
+    for label in (judgements.keys() | rebuilt.keys()) - lacking:
+        pairs[f"judgement by {label} of {name}"] = judgements.get(label, {}), rebuilt.get(label, {})
+    for document, (mine, other) in pairs.items():
         if not mine:
             yield f"{document}: is missing, and the ledger gives it"
         elif not other:
@@ -353,45 +377,13 @@ def _differing_run(name: str, stored: _Judged, again: _Judged, is_open: bool) ->
         else:
             left_out = {"_id", "run_id", *_MOMENTS}  # what is given when a record is written
             left_out |= {"call_ids"} - mine.keys()  # a judgement of before names one call
-            left_out |= _EVALUATION if unjudged else set()
             if parts := differing(mine, {part: other.get(part) for part in {*mine, *other} - left_out}):
                 yield f"{document}: {', '.join(parts)} differ from what the ledger gives"
 
 
-def _open_runs(
-    ours: Mapping[str, _Judged],
-    theirs: Mapping[str, _Judged],
-    rebuilt: Store,
-    study: str,
-    call_ids: Iterable[str],
-) -> set[str]:
-    """Return the runs that a study may lack, or may not have judged, though the ledger has the replies.
-
-    A study that was stopped before it came to them, and whose calls for them were paid for by an equal request; or
-    which was given up while judges of one reply were asked.
-    """
-    runs = [run for run, _ in theirs.values()]
-    is_judged = any(run.get("judge_calls") for run in runs)
-    to_judge = [run for run in runs if is_judged and run.get("reply_policy") in (None, "keep")]
-    if all(run.get("ensemble_key") for run in to_judge) and {run["call_id"] for run in runs}.issuperset(
-        call_ids
-    ):
-        return set()
-    paid_for: dict[str, set[str]] = defaultdict(set)
-    for call in rebuilt.database["calls"].find({"study": {"$ne": study}}, {"_id": 1}):
-        paid_for[call["_id"]].add("another study")
-    for name, (run, judgements) in ours.items():
-        calls = (call_id for judgement in judgements.values() for call_id in judgement.get("call_ids") or ())
-        for call_id in (run["call_id"], *calls):
-            paid_for[call_id].add(name)
-    names = set()
-    for name, (run, judgements) in theirs.items():
-        calls = (call_id for judgement in judgements.values() for call_id in judgement["call_ids"])
-        needed = calls if name in ours else (run["call_id"],)
-        partly = name in ours and not run.get("ensemble_key")
-        if partly or all(paid_for[call_id] - {name} for call_id in needed):
-            names.add(name)
-    return names
+def _calls(judgement: _Document) -> Sequence[str]:
+    """Return the calls that a judgement rests on; one from before they were kept names the first."""
+    return judgement.get("call_ids") or (judgement["call_id"],)
 
 
 def _differing_instruments(store: Store, rebuilt: Store, kept: Kept) -> Iterator[str]:
