@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import math
 import os
+import random
 import shutil
 import signal
 import socket
@@ -37,7 +39,9 @@ from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement
 from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
-from toolkit.store import connection, documents, embedded, writer
+from toolkit.runs.budget import spent_and_held
+from toolkit.runs.ledger import calls_by_state
+from toolkit.store import connection, documents, embedded, frames, writer
 from toolkit.store.connection import Store, open_store
 from toolkit.store.dictionary import typed_columns
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
@@ -353,6 +357,31 @@ def test_whatever_is_written_comes_back_bit_for_bit(store: Store) -> None:
     for kind in documents.DOCUMENTS:
         drawn = given(st.just(kind), fields_of(kind), fields_of(kind), VALUES)
         settings(max_examples=10, deadline=None, derandomize=True, database=None)(drawn(write_and_read))()
+
+
+def test_sums_of_money_are_those_of_the_values_to_the_last_bit(store: Store) -> None:
+    """Sums of the embedded server have 15 digits, and those of another depend on the order of its documents."""
+    drawn = random.Random(16)
+    costs = [drawn.random() / 100 for _ in range(600)]
+    states = ("done", "failed", "claimed")
+    for number, aud in enumerate(costs):
+        about = {"study": "s", "state": states[number % 3], "attempts": [{}] * (number % 4)}
+        call = {"_id": f"{number:064d}", **about, "aud_cost": aud, "unsure_aud": aud / 3, "worst_aud": 1.0}
+        store.database["calls"].insert_one(call)
+        said = {"study": "s", "run_id": f"run {number % 200}", "aud_cost": aud}
+        store.database["judgements"].insert_one(said)
+    store.database["judgements"].insert_one({"study": "s", "run_id": "run 0", "aud_cost": None})
+    for first, (state, calls) in enumerate(
+        sorted(calls_by_state(store, "s").items(), key=lambda one: states.index(one[0]))
+    ):
+        own = costs[first::3]
+        assert (state, calls.count, calls.most_attempts) == (states[first], 200, 3)
+        assert (calls.aud, calls.unsure_aud) == (math.fsum(own), math.fsum(aud / 3 for aud in own))
+    every = math.fsum([*costs, *(aud / 3 for aud in costs)])
+    assert spent_and_held(store, "s")[0] == pytest.approx(every, rel=1e-15)
+    assert frames._judge_costs(store, {"study": "s"}) == {
+        f"run {n}": math.fsum(costs[n::200]) for n in range(200)
+    }
 
 
 def test_truths_that_were_stored_as_numbers_are_read() -> None:
