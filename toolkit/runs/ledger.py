@@ -372,7 +372,7 @@ def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
 
 def was_sent(call: Mapping[str, Any]) -> bool:
     """Return whether a call is claimed and was being sent: if its owner is dead, it may have been billed."""
-    # Before this mark, claims did not say; and the embedded server makes a number of a truth value that `$set` changes.
+    # Before this mark, claims did not say; and the embedded server once made a number of a truth value.
     return call["state"] == "claimed" and bool(call.get("sent", True))
 
 
