@@ -20,6 +20,7 @@ from toolkit.runs.gateway import endpoints_of, worst_aud
 from toolkit.stats.adaptive.benchmark import Benchmark, BenchmarkDesign, benchmark_designs
 from toolkit.stats.adaptive.sequential import sequential_comparison
 from toolkit.stats.adaptive.taxonomy import Taxonomy, sample_taxonomy
+from toolkit.words import total_aud
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
@@ -64,7 +65,7 @@ def run_adaptively(plan: Plan, store: Store, *, replay: bool = False, **how: Any
     return replace(
         whole,
         new_calls=sum(one.new_calls for one in every),
-        spent_aud=sum(one.spent_aud for one in every),
+        spent_aud=total_aud(one.spent_aud for one in every),
     )
 
 

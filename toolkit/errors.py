@@ -70,3 +70,8 @@ class ModelError(ToolkitError):
         self.retry_after = retry_after
         self.fatal_for_provider = fatal_for_provider
         self.billed = billed
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the call has still to be sent, or to come home: it did not fail, and the study goes on with it."""
+        return self.reason in ("stopped", "batch_unknown", "not_in_ledger")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ from toolkit.runs.execution import each
 from toolkit.stats.detection.deciders import Decider, baselines, compare_deciders, decider, deciders_frame
 from toolkit.stats.detection.prevalence import Prevalence, corrected_prevalence
 from toolkit.stats.result import Estimate, estimates_frame
-from toolkit.words import Summary
+from toolkit.words import Summary, total_aud
 
 if TYPE_CHECKING:
     from toolkit.store.connection import Store
@@ -87,7 +86,7 @@ def compare_hallucination(
                 bases=bases,
                 scores=[one.score if one else None for one in said],
                 votes=[one.votes if one else () for one in said],
-                aud=math.fsum(one.aud_cost for one in said if one),
+                aud=total_aud(one.aud_cost for one in said if one),
                 unreadable=sum(one.unreadable for one in said if one),
             )
         )

@@ -25,7 +25,7 @@ from toolkit.pipeline import ask_study
 from toolkit.plan import Plan, PlannedRun
 from toolkit.stats.agreement.probe_shift import CONTROL, ProbeShifts, probe_shifts
 from toolkit.store.records import reply_texts, stored_runs
-from toolkit.words import DIMENSIONS, Summary
+from toolkit.words import DIMENSIONS, Summary, total_aud
 
 if TYPE_CHECKING:
     from toolkit.stats.agreement.judge_card import JudgeCard
@@ -158,7 +158,7 @@ def probe_judges(
             for spec in plan.judges_of(target.model).values()
             for probe in target.probes
         )
-        return ProbeResult(plan.study.name, targets, pairs, len(new), sum(one.aud_cost for one in new))
+        return ProbeResult(plan.study.name, targets, pairs, len(new), total_aud(one.aud_cost for one in new))
 
     return ask_study(plan, store, work, requests=probe_requests(plan, targets), progress=progress)
 

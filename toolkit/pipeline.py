@@ -32,6 +32,7 @@ from toolkit.store.records import (
     NOTHING_KEPT,
     Kept,
     Stored,
+    completed,
     evaluation_fields,
     failed_run_record,
     judgement_record,
@@ -40,7 +41,8 @@ from toolkit.store.records import (
     run_records,
     stored_runs,
 )
-from toolkit.store.writer import Record
+from toolkit.store.writer import Record, differing
+from toolkit.words import total_aud
 
 R = TypeVar("R")
 
@@ -94,7 +96,7 @@ class _Work:
     def change(self, run: Stored, fields: dict[str, Any]) -> None:
         """Change a run behind what was posted before, unless it is so already."""
         known = self.kept.by_id[run.document_id] if self.kept.runs else None
-        if not known or any(known.get(name) != value for name, value in fields.items()):
+        if not known or differing(known, fields):
             self.store.writer.post_change("runs", run.document_id, fields)
             self.wrote = True
 
@@ -217,23 +219,34 @@ async def judge_runs(work: _Work) -> BudgetReached | None:
     texts = reply_texts(work.store, (work.stored[run.key] for run in missing))
     label = "judged runs" if plan.test.judged else "read runs"
     bar = _progress(label, len(missing), work.progress, work.gateway)
-    ask, controls = partial(work.gateway.ask, purpose="judge"), plan.study.bias_controls.model_dump()
+    send, controls = partial(work.gateway.ask, purpose="judge"), plan.study.bias_controls.model_dump()
 
     async def judge(run: PlannedRun) -> None:
         stored, whole = work.stored[run.key], True
         item = replace(run.item, prompts=(run.prompt,))
+        reached: list[BudgetReached] = []
+
+        async def ask(request: ModelRequest) -> Answer:
+            try:
+                return await send(request)
+            except BudgetReached as error:  # what other judges said of this run is written all the same
+                reached.append(error)
+                raise ModelError(str(error), reason="stopped") from error
+
         found = await annotated_by(plan.test, item, (reply_of(run, stored, texts),), ask, work.stop)
         if plan.test.judged:
-            said = [judgement for (judgement,) in found.annotations.values() if judgement is not None]
-            answered = [judgement.answered for judgement in said]
+            judgements = [judgement for (judgement,) in found.annotations.values() if judgement is not None]
             # A judge that gave no answer is asked again next time; an answer that cannot be read is a result.
-            whole = all(answered)
-            if not work.replay or any(answered):
-                for judgement in said:
-                    work.post(judgement_record(stored.run_id, plan.study.name, judgement))
+            whole = all(judgement.answered and not judgement.interrupted for judgement in judgements)
+            judgements = completed(work.store, stored, judgements)
+            for judgement in judgements:
+                work.post(judgement_record(stored.run_id, plan.study.name, judgement))
+            if judgements:
                 key = plan.ensemble_key if whole else None
-                work.change(stored, evaluation_fields(said, key, stored.blob_id, controls))
+                work.change(stored, evaluation_fields(judgements, key, stored.blob_id, controls))
         writer.check()
+        if reached:
+            raise reached[0]
         if whole or not work.stop.is_set():
             bar.step(work.gateway.counters)
 
@@ -304,7 +317,7 @@ def at_worst(plan: Plan, store: Store, requests: Iterable[ModelRequest]) -> tupl
     """Return how many of some requests are still to be asked, and what that may cost in AUD within the budget."""
     left = _unpaid(plan, store, requests)
     endpoints = {endpoint.key: endpoint for endpoint in endpoints_of(plan)}
-    worst = sum(worst_aud(one, endpoints[one.provider, one.model, one.endpoint]) for one in left)
+    worst = total_aud(worst_aud(one, endpoints[one.provider, one.model, one.endpoint]) for one in left)
     return len(left), min(worst, budget_left(plan, store))
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -61,6 +62,11 @@ def on_scale(ends: tuple[float, float]) -> Iterator[None]:
 def counted(number: int, plural: str) -> str:
     """Return a number with its noun."""
     return f"{number} {plural if number != 1 else _one(plural)}"
+
+
+def total_aud(amounts: Iterable[float | None]) -> float:
+    """Return a sum of money, rounded once: the same in every order and on every store; what is absent adds nothing."""
+    return math.fsum(amount for amount in amounts if amount is not None)
 
 
 def agreeing(number: int, words: str) -> str:

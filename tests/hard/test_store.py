@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import math
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +29,9 @@ import pandas as pd
 import psutil
 import pytest
 from bson import ObjectId
-from pymongo import InsertOne, UpdateOne
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pymongo import InsertOne, ReplaceOne, UpdateOne
 from waiting import is_alive, wait_for
 
 from toolkit.errors import StoreError
@@ -34,7 +39,9 @@ from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement
 from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
-from toolkit.store import connection, documents, embedded, writer
+from toolkit.runs.budget import spent_and_held
+from toolkit.runs.ledger import calls_by_state
+from toolkit.store import connection, documents, embedded, frames, writer
 from toolkit.store.connection import Store, open_store
 from toolkit.store.dictionary import typed_columns
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
@@ -235,6 +242,146 @@ def test_what_an_update_sets_comes_back_as_true_and_false(store: Store) -> None:
     assert repr(sorted(found["a"].items())) == repr(sorted(wanted.items()))
     assert repr(sorted(found["b"].items())) == repr([("first", False), ("old", False)])
     assert [row["_id"] for row in rows.find({"old": False})] == ["a", "b"]
+
+
+# What one of the ways of storing numbers or moments has changed once, in a document or in a part of one.
+FLOATS = st.sampled_from(
+    [422.5744880000093, 0.1 + 0.2, -0.0, 5e-324, 2.2250738585072009e-308, 1.7976931348623157e308, 1e22, 4.0]
+) | st.floats(allow_nan=False, allow_infinity=False)
+INTEGERS = st.sampled_from([0, 1, 2**31, 2**53 + 1, 2**63 - 1, -(2**63)]) | st.integers(-(2**63), 2**63 - 1)
+MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+NAMES = st.text("abcz_é0", min_size=1, max_size=3)
+VALUES = st.none() | st.booleans() | INTEGERS | FLOATS | MOMENTS | TEXTS
+PARTS = st.dictionaries(
+    NAMES, VALUES | st.lists(VALUES, max_size=3) | st.dictionaries(NAMES, VALUES, max_size=2), max_size=4
+)
+OF_FIELD = {
+    me.FloatField: FLOATS,
+    me.IntField: INTEGERS,
+    me.BooleanField: st.booleans(),
+    me.DateTimeField: MOMENTS,
+    me.StringField: TEXTS,
+    me.DictField: PARTS,
+    me.ListField: st.lists(VALUES | PARTS, max_size=3),
+    me.EmbeddedDocumentField: PARTS,
+}
+
+
+def fields_of(kind: type[me.Document]) -> st.SearchStrategy[dict[str, Any]]:
+    """Draw a value for every field of a document class but its identity."""
+    fields = {field.db_field: type(field) for field in kind._fields.values() if field.db_field != "_id"}
+    return st.fixed_dictionaries({name: OF_FIELD[field] for name, field in fields.items()})
+
+
+def bits(value: Any) -> Any:
+    """Return what tells two values apart that compare equal: kinds of numbers, signs of zero, moments to the ms."""
+    if isinstance(value, dict):
+        return {name: bits(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [bits(part) for part in value]
+    if isinstance(value, datetime):
+        return "date", (value - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+    kind = "integer" if isinstance(value, int) and not isinstance(value, bool) else type(value).__name__
+    return kind, repr(value)
+
+
+def save(store: Store, kind: type[me.Document], versions: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Save an object of mongoengine with these values, one version after the other, and return what is there then."""
+    with pytest.MonkeyPatch.context() as patch:  # its classes know no store, see `Store.objects`
+        patch.setattr(kind, "_collection", collection := store.database["saved"], raising=False)
+        thing = kind()
+        if kind._meta["id_field"] != "id":
+            thing.pk = "saved"
+        for values in versions:
+            for field in kind._fields.values():
+                if field.db_field != "_id" and not isinstance(field, me.EmbeddedDocumentField):
+                    setattr(thing, field.name, values[field.db_field])
+            thing.save(validate=False)
+        row = collection.find_one({"_id": thing.pk}, {"_id": 0})
+        collection.delete_many({})
+    return dict(row or {})
+
+
+def test_whatever_is_written_comes_back_bit_for_bit(store: Store) -> None:
+    """Every class of documents, every way of writing and of reading: floats, integers, truths, moments, texts."""
+    things = store.database["things"]
+
+    def write_and_read(kind: type[me.Document], old: dict[str, Any], new: dict[str, Any], part: Any) -> None:
+        things.delete_many({})
+        others = ("replaced", "set", "found", "bulk", "bulk replaced", "parts")
+        things.insert_many([{"_id": name, **old} for name in ("many", *others)])
+        things.insert_one({"_id": "inserted", **new})
+        things.replace_one({"_id": "replaced"}, new)
+        things.replace_one({"_id": "put"}, new, upsert=True)
+        things.update_one({"_id": "set"}, {"$set": new})
+        things.update_one({"_id": "added"}, {"$set": new}, upsert=True)
+        things.update_one({"_id": "first"}, {"$setOnInsert": new}, upsert=True)
+        things.update_many({"_id": "first"}, {"$setOnInsert": old})
+        things.find_one_and_update({"_id": "found"}, {"$set": new})
+        things.bulk_write(
+            [
+                InsertOne({"_id": "bulk inserted", **new}),
+                UpdateOne({"_id": "bulk"}, {"$set": new, "$currentDate": {"touched": True}}),
+                ReplaceOne({"_id": "bulk replaced"}, new),
+                ReplaceOne({"_id": "bulk put"}, new, upsert=True),
+                UpdateOne({"_id": "parts"}, {"$set": {"new.part": part, "new.list": [part]}}),
+            ],
+            ordered=False,
+        )
+        gone = {"$set": {"new.list.0": part, "new.gone": 1}, "$unset": {"no.such": ""}}
+        things.update_one({"_id": "parts"}, gone)
+        things.update_one({"_id": "parts"}, {"$unset": {"new.gone": ""}})
+        expected = dict.fromkeys(
+            (*others, "inserted", "put", "added", "first", "bulk inserted", "bulk put"), new
+        )
+        expected |= {"many": old, "parts": {**old, "new": {"part": part, "list": [part]}}}
+        ways = {
+            "found": things.find(),
+            "without": things.aggregate([{"$project": {"none such": 0}}]),
+            "only": things.find({}, dict.fromkeys({*new, "new"}, 1)),
+            "by id": things.find({"_id": {"$in": list(expected)}}),
+        }
+        for way, reading in ways.items():
+            rows = {row.pop("_id"): row for row in reading}
+            assert rows.keys() == expected.keys(), way
+            for name, row in rows.items():
+                if name == "bulk" and way != "only":
+                    assert abs(row.pop("touched") - utc_now()) < timedelta(minutes=5)
+                assert bits(row) == bits(expected[name]), (way, name)
+        # mongoengine keeps no empty lists and tables, and parts that are documents have classes of their own.
+        saved = save(store, kind, [old, new])
+        assert bits(saved) == bits({name: new[name] for name in new if name in saved})
+        assert all(name in saved or new[name] in ([], {}) or name in ("tokens", "economics") for name in new)
+
+    for kind in documents.DOCUMENTS:
+        drawn = given(st.just(kind), fields_of(kind), fields_of(kind), VALUES)
+        settings(max_examples=10, deadline=None, derandomize=True, database=None)(drawn(write_and_read))()
+
+
+def test_sums_of_money_are_those_of_the_values_to_the_last_bit(store: Store) -> None:
+    """Sums of the embedded server have 15 digits, and those of another depend on the order of its documents."""
+    drawn = random.Random(16)
+    costs = [drawn.random() / 100 for _ in range(600)]
+    states = ("done", "failed", "claimed")
+    for number, aud in enumerate(costs):
+        about = {"study": "s", "state": states[number % 3], "attempts": [{}] * (number % 4)}
+        call = {"_id": f"{number:064d}", **about, "aud_cost": aud, "unsure_aud": aud / 3, "worst_aud": 1.0}
+        store.database["calls"].insert_one(call)
+        said = {"study": "s", "run_id": f"run {number % 200}", "aud_cost": aud}
+        store.database["judgements"].insert_one(said)
+    store.database["judgements"].insert_one({"study": "s", "run_id": "run 0", "aud_cost": None})
+    for first, (state, calls) in enumerate(
+        sorted(calls_by_state(store, "s").items(), key=lambda one: states.index(one[0]))
+    ):
+        own = costs[first::3]
+        assert (state, calls.count, calls.most_attempts) == (states[first], 200, 3)
+        assert (calls.aud, calls.unsure_aud) == (math.fsum(own), math.fsum(aud / 3 for aud in own))
+    every = math.fsum([*costs, *(aud / 3 for aud in costs)])
+    assert spent_and_held(store, "s")[0] == pytest.approx(every, rel=1e-15)
+    assert frames._judge_costs(store, {"study": "s"}) == {
+        f"run {n}": math.fsum(costs[n::200]) for n in range(200)
+    }
 
 
 def test_truths_that_were_stored_as_numbers_are_read() -> None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import re
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from processes import two_processes
+from stub_server import Fault, StubServer
+from stub_study import is_judge, stub_study
 
 from toolkit.analyses import Analyses
 from toolkit.cli import main
@@ -18,6 +26,7 @@ from toolkit.report import registry
 from toolkit.store import embedded
 from toolkit.study import Study
 from toolkit.verify import verify_study
+from toolkit.words import DIMENSIONS
 
 FAILING = """
 name = "failing"
@@ -179,3 +188,127 @@ def test_nothing_run_and_nothing_named_are_one_clear_line(
             main(["verify", *arguments])
         assert end.value.code == 2
         assert said in capsys.readouterr().err
+
+
+@dataclass
+class Judges:
+    """A stub's answers: replies of their own or all the same, scores of seventeen digits; ``at`` calls of judges."""
+
+    same: bool = False
+    at: Mapping[int, Callable[[], None]] = field(default_factory=dict)
+    count: int = 0
+
+    def __call__(self, body: dict[str, Any]) -> str:
+        """Answer, and do what is to be done at this call of a judge."""
+        if not is_judge(body):
+            return "Block it." if self.same else str(body["messages"])
+        self.count += 1
+        self.at.get(self.count, int)()
+        drawn = random.Random(str(body["messages"]))
+        scores = {name: drawn.randrange(11) / 2 for name in DIMENSIONS}
+        return json.dumps(scores | ({"reasons": ""} if '"reasons"' in str(body["messages"]) else {}))
+
+
+def press() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def records(study: Study) -> dict[str, list[Any]]:
+    """Return the documents of a study as they are, moments of change too."""
+    return {name: list(study.store.database[name].find(sort=[("_id", 1)])) for name in ("runs", "judgements")}
+
+
+@pytest.mark.parametrize(
+    ("at", "same", "more"),
+    [
+        ({5: press}, False, ""),
+        ({5: press}, True, ""),
+        ({}, False, "[budget]\naud = 0.03\nconfirm_above_aud = 9.0"),
+    ],
+    ids=["Ctrl-C", "Ctrl-C, equal replies", "cap"],
+)
+def test_a_study_that_was_stopped_is_what_its_ledger_gives_then_and_at_its_end(
+    tmp_path: Path,
+    store_folder: Path,
+    at: Mapping[int, Any],
+    more: str,
+    same: bool,
+) -> None:
+    """Who was not asked has not failed, what is there stays as it is, and the end has nothing that differs."""
+    judges = Judges(same, at)
+    with StubServer(answer=judges, latency=0.05) as server:
+        settings = {"runs": "repeats = 2\nconcurrency = 4", "judges": 'rubric = "seed-v1"'}
+        path = stub_study(tmp_path, server.openai_url, more=more, **settings)
+        with Study.load(path) as study:
+            if at:
+                with pytest.raises(KeyboardInterrupt):
+                    study.execute(progress=False)
+            else:
+                assert study.execute(progress=False).budget
+            status = study.status()
+            assert 0 < status["judgements"]["done"] < status["judgements"]["planned"]
+            assert status["judgement_failures"] == {}
+            assert study.store.database["judgements"].count_documents({"failed": True}) == 0
+            assert not study.judgements()["failed"].any()
+            before = records(study)
+            assert verify_study(study).fields["differences"] == []
+            (judgement, *_) = before["judgements"]
+            key = {"_id": judgement["_id"]}
+            study.store.database["judgements"].update_one(key, {"$set": {"composite": 0.5}})
+            assert [line for line in verify_study(study).fields["differences"] if "composite differ" in line]
+            study.store.database["judgements"].replace_one(key, judgement)
+        judges.at = {}
+        path.write_text(path.read_text().replace("aud = 0.03", "aud = 9.0"))
+        with Study.load(path) as study:
+            assert study.execute(progress=False).judged == 12
+            after = {one["_id"]: one for one in records(study)["judgements"]}
+            assert [after[one["_id"]] for one in before["judgements"]] == before["judgements"]
+            assert verify_study(study).fields["differences"] == []
+
+
+def test_nothing_that_is_so_already_is_written_again(study_file: Callable[..., Path]) -> None:
+    """A judge that fails is asked at each start; what others said stays as it is, to the moment of its change."""
+    path = study_file()
+    path.write_text(FAILING)
+    with Study.load(path) as study:
+        study.execute(progress=False)
+        assert study.store.database["judgements"].count_documents({"answered": False})
+        before = records(study)
+        for replay in (False, True):
+            study.run(progress=False, replay=replay)
+            assert records(study) == before
+        assert verify_study(study).fields["differences"] == []
+
+
+def test_what_a_provider_refused_or_was_away_for_is_no_difference(tmp_path: Path, store_folder: Path) -> None:
+    """One judge has no key that is taken: one call of it is refused, the others are not sent."""
+
+    def fault(number: int, body: dict[str, Any]) -> Fault | None:
+        return Fault(status=401) if body["model"] == "tertiary" else None
+
+    with StubServer(answer=Judges(), faults=fault) as server:
+        path = stub_study(tmp_path, server.openai_url, runs="repeats = 2")
+        with Study.load(path) as study:
+            study.execute(progress=False)
+            assert set(study.status()["judgement_failures"]) == {"wrong_key"}
+            assert verify_study(study).fields["differences"] == []
+            runs = study.store.database["runs"]
+            for change in (
+                {"judged": False},
+                {"ensemble_evaluation.aggregated.judge_count": 3},
+                {"scores.clarity": 9.0},
+            ):
+                run = runs.find_one({}, sort=[("_id", 1)])
+                runs.update_one({"_id": run["_id"]}, {"$set": change})
+                assert len(verify_study(study).fields["differences"]) == 1
+                runs.replace_one({"_id": run["_id"]}, run)
+
+
+def test_two_processes_on_one_study_leave_what_its_ledger_gives(tmp_path: Path, store_folder: Path) -> None:
+    """The second finds records of the first, and changes none that says the same."""
+    with StubServer(answer=Judges(), latency=0.05) as server:
+        path = stub_study(tmp_path, server.openai_url, runs="repeats = 2\nconcurrency = 4")
+        with Study.load(path) as study:
+            slower, faster = study, Study.load(path)
+            assert two_processes(slower, faster, server) == [0, 0]
+            assert verify_study(study).fields["differences"] == []

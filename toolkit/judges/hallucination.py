@@ -22,6 +22,7 @@ from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
 from toolkit.judges.verdicts import HOLE, after_thoughts, without_quotations
 from toolkit.models.base import Answer, Ask, Message, ModelRequest
+from toolkit.words import total_aud
 
 Mode = Literal["boolean", "cot-seed", "cot", "score"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
@@ -342,7 +343,7 @@ async def judge_hallucination(
         unreadable=len(votes) - len(values),
         votes=tuple(vote.value for vote in votes),
         reasons=tuple(vote.reason for vote in votes),
-        aud_cost=math.fsum(one.aud_cost for one in said if isinstance(one, Answer)),
+        aud_cost=total_aud(one.aud_cost for one in said if isinstance(one, Answer)),
         call_ids=tuple(request.identity() for request in requests),
     )
 

@@ -16,7 +16,7 @@ from toolkit.scoring import calculate_composite_score, composite_strict, count_z
 
 @dataclass(frozen=True)
 class Judgement:
-    """What one judge said of one reply."""
+    """What one judge said of one reply; ``interrupted`` where it has still to be asked, which no store keeps."""
 
     judge: str
     model: str
@@ -41,6 +41,7 @@ class Judgement:
     expected: Mapping[str, float] | None = None
     expected_mass: Mapping[str, float] | None = None
     detail: Mapping[str, Any] | None = None
+    interrupted: bool = False
 
     @property
     def failed(self) -> bool:
@@ -107,6 +108,7 @@ async def judge(
         call_id=heard.call_id,
         repaired=at_once and len(answers) > 1,
         detail=said.detail if said and heard.reason is None else None,
+        interrupted=heard.interrupted,
     )
     found = with_costs(found, answers)
     if scores is None:

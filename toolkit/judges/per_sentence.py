@@ -236,6 +236,7 @@ async def judge_per_sentence(
         of_whole,
         reason=_reason(of_whole, looks, len(pieces)),
         answers=(*of_whole.answers, *(answer for heard in looks for answer in heard.answers)),
+        interrupted=of_whole.interrupted or any(heard.interrupted for heard in looks),
     )
     if said.reason is not None or of_whole.read is None:
         return said

@@ -196,12 +196,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Heard(Generic[T]):
-    """What one judge said, after one repair at the most; ``reason`` says why it cannot be used."""
+    """What one judge said, after one repair at the most; ``reason`` says why it cannot be used.
+
+    ``interrupted`` is whether a request is still to be sent: then there is no judgement yet.
+    """
 
     read: T | None
     reason: str | None
     answers: tuple[Answer, ...]
     call_id: str
+    interrupted: bool = False
 
 
 async def ask_and_read(
@@ -212,7 +216,7 @@ async def ask_and_read(
     try:
         answer = await ask(request)
     except ModelError as error:
-        return Heard(None, f"{error.reason}: {error}", (), call_id)
+        return Heard(None, f"{error.reason}: {error}", (), call_id, error.is_pending)
     try:
         return Heard(read(answer.reply.text, answer.reply.finish_reason), None, (answer,), call_id)
     except Unreadable as error:
@@ -223,7 +227,7 @@ async def ask_and_read(
         second = await ask(repair_request(request, answer.reply, first))
     except ModelError as error:
         reason = f"{UNANSWERED}: the repair: {error.reason}: {error}; first: {first}"
-        return Heard(None, reason, (answer,), call_id)
+        return Heard(None, reason, (answer,), call_id, error.is_pending)
     try:
         return Heard(read(second.reply.text, second.reply.finish_reason), None, (answer, second), call_id)
     except Unreadable as error:

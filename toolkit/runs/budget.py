@@ -23,7 +23,7 @@ from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, living, wa
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import utc_now
-from toolkit.words import Summary, counted
+from toolkit.words import Summary, counted, total_aud
 
 SHARE: Final = 0.02
 """Part of the budget that a grant grows by, where it is enough for a call: small, so that processes share fairly."""
@@ -129,7 +129,7 @@ class Account:
 
     def _most(self, account: dict[str, Any]) -> float:
         """Return what this process may use of the budget at most, beside the grants of others."""
-        others = sum(grant["aud"] for grant in account["grants"] if grant["owner"] != self._owner.name)
+        others = total_aud(grant["aud"] for grant in account["grants"] if grant["owner"] != self._owner.name)
         return float(self._budget - account["settled_aud"] - others + self._carried)
 
     def _ask_for(self, aud: float) -> None:
@@ -165,18 +165,19 @@ class Account:
         """
         money = ("aud_cost", "unsure_aud", "inherited_aud", "worst_aud")
         fields = ("owner", "state", "sent", "provider", "model", *money)
-        spent, overrun = 0.0, dict[tuple[str, str], float]()
-        for call in self._store.find_where(Call, {"study": self._study}, only=fields):
+        spent: list[float | None] = []
+        overrun: dict[tuple[str, str], float] = {}
+        for call in self._store.each_where(Call, {"study": self._study}, only=fields):
             if (worst := call.get("worst_aud")) and (cost := call.get("aud_cost") or 0.0) > worst:
                 model = (call["provider"], call["model"])
                 overrun[model] = max(overrun.get(model, 1.0), cost / worst)
             if call["owner"] in alive:
-                spent += call.get("inherited_aud") or 0.0
-                continue
-            spent += (call.get("aud_cost") or 0.0) + (call.get("unsure_aud") or 0.0)
-            spent += (call.get("worst_aud") or 0.0) if was_sent(call) else 0.0
+                spent.append(call.get("inherited_aud"))
+            else:
+                spent += [call.get("aud_cost"), call.get("unsure_aud")]
+                spent.append(call.get("worst_aud") if was_sent(call) else None)
         self.overrun = overrun
-        return spent - settled_aud(settlements(self._store, self._study), billed=False)
+        return total_aud(spent) - settled_aud(settlements(self._store, self._study), billed=False)
 
     def _change(self, change: Any) -> None:
         """Change the account as nobody else changes it meanwhile: by its version, again until it holds."""
@@ -205,7 +206,7 @@ def settlements(store: Store, study: str) -> list[dict[str, Any]]:
 
 def settled_aud(found: list[dict[str, Any]], *, billed: bool) -> float:
     """Return the AUD of those settlements that were accepted as billed, or that were cleared."""
-    return float(sum(one["aud"] for one in found if one["billed"] is billed))
+    return total_aud(one["aud"] for one in found if one["billed"] is billed)
 
 
 def unsure_calls(store: Store, study: str, alive: Collection[str]) -> dict[str, float]:
@@ -254,7 +255,7 @@ def settle(store: Store, study: str, *, billed: bool, note: str) -> Summary:
         "at": utc_now(),
         "billed": billed,
         "note": note.strip(),
-        "aud": sum(calls.values()),
+        "aud": total_aud(calls.values()),
         "calls": named,
     }
     try:
@@ -273,10 +274,11 @@ def spent_and_held(store: Store, study: str) -> tuple[float, float]:
 
     What open batches hold is not among these: those calls are still to be asked for, and count with what is.
     """
-    used = sum(calls.aud + calls.unsure_aud for calls in calls_by_state(store, study).values())
+    calls = calls_by_state(store, study).values()
+    used = total_aud(amount for state in calls for amount in (state.aud, state.unsure_aud))
     sent = [call for call in claimed_calls(store, study) if was_sent(call)]
     batched = open_call_ids(store, study) if sent else set()
-    held = sum(call["worst_aud"] or 0.0 for call in sent if call["_id"] not in batched)
+    held = total_aud(call["worst_aud"] for call in sent if call["_id"] not in batched)
     return used - settled_aud(settlements(store, study), billed=False), held
 
 

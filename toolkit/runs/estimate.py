@@ -25,7 +25,7 @@ from toolkit.runs.progress import duration
 from toolkit.runs.run_state import RunState, calls_of_judge, judge_requests, judge_shares, states_ahead
 from toolkit.store.connection import Store
 from toolkit.store.writer import utc_now
-from toolkit.words import Summary
+from toolkit.words import Summary, total_aud
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,7 +151,7 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
         {name: None if value != value else value for name, value in row.items()}  # NaN is no JSON
         for row in frame.to_dict("records")
     ]
-    total = {name: float(frame[name].sum()) for name in ("low_aud", "expected_aud", "worst_aud")}
+    total = {name: total_aud(frame[name]) for name in ("low_aud", "expected_aud", "worst_aud")}
     told: Any = frame.attrs
     budget = told["budget_aud"]
     used = told["spent_aud"] + told["held_aud"]
@@ -165,7 +165,7 @@ def estimate_summary(frame: pd.DataFrame) -> Summary:
 
 def confirm_needed(frame: pd.DataFrame, threshold_aud: float) -> None:
     """Refuse to start a study that may cost more than its threshold, within its budget, unless it was confirmed."""
-    worst = float(frame["worst_aud"].sum())
+    worst = total_aud(frame["worst_aud"])
     if (budget := frame.attrs.get("budget_aud")) is not None:
         worst = min(worst, max(0.0, budget - frame.attrs["spent_aud"] - frame.attrs["held_aud"]))
     if worst > threshold_aud:

@@ -17,6 +17,7 @@ import socket
 import threading
 import time
 import uuid
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -32,6 +33,7 @@ from toolkit.runs.batches import open_call_ids
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
 from toolkit.store.writer import TOUCH, Duplicate, sealed, utc_now
+from toolkit.words import total_aud
 
 _PART: Final = 1000  # calls that are read at once where all of a study are
 
@@ -372,19 +374,20 @@ class Calls:
 
 def calls_by_state(store: Store, study: str) -> dict[str, Calls]:
     """Return the calls of a study by their state: ``claimed``, ``done`` or ``failed``."""
-    totals = {
-        "n": {"$sum": 1},
-        "aud": {"$sum": "$aud_cost"},
-        "unsure": {"$sum": "$unsure_aud"},
-        "most": {"$max": {"$size": {"$ifNull": ["$attempts", []]}}},  # a claim has none yet
-    }
-    # By one plain field: the embedded server counts that in SQL, and takes a compound _id for one constant group.
-    found = store.database["calls"].aggregate(
-        [{"$match": {"study": study}}, {"$group": {"_id": "$state", **totals}}]
-    )
+    spent: dict[str, list[float | None]] = defaultdict(list)
+    unsure: dict[str, list[float]] = defaultdict(list)
+    most: Counter[str] = Counter()
+    # Added up here, one by one: sums of a store are not the same on every server, and have 15 digits on the embedded.
+    for call in store.each_where(
+        Call, {"study": study}, only=("state", "aud_cost", "unsure_aud", "attempts")
+    ):
+        state, may_be = call["state"], call.get("unsure_aud")
+        spent[state].append(call.get("aud_cost"))
+        unsure[state] += [may_be] if may_be else []
+        most[state] = max(most[state], len(call.get("attempts") or ()))  # a claim has none yet
     return {
-        group["_id"]: Calls(group["n"], group["aud"] or 0.0, group["unsure"] or 0.0, group["most"] or 0)
-        for group in found
+        state: Calls(len(costs), total_aud(costs), total_aud(unsure[state]), most[state])
+        for state, costs in spent.items()
     }
 
 
@@ -396,7 +399,7 @@ def claimed_calls(store: Store, study: str) -> list[dict[str, Any]]:
 
 def was_sent(call: Mapping[str, Any]) -> bool:
     """Return whether a call is claimed and was being sent: if its owner is dead, it may have been billed."""
-    # Before this mark, claims did not say; and the embedded server makes a number of a truth value that `$set` changes.
+    # Before this mark, claims did not say; and the embedded server once made a number of a truth value.
     return call["state"] == "claimed" and bool(call.get("sent", True))
 
 

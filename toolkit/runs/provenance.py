@@ -18,7 +18,7 @@ from toolkit.runs.ledger import calls_by_state
 from toolkit.store.calls import calls_beside
 from toolkit.store.connection import Store, open_store
 from toolkit.store.documents import Call, HumanRating, Judgement, Run
-from toolkit.words import counted
+from toolkit.words import counted, total_aud
 
 
 def held_of(study: str, folder: Path) -> str:
@@ -140,5 +140,5 @@ def _asked(key: tuple[str, str, str], calls: list[Mapping[str, Any]]) -> Asked:
         calls=len(calls),
         input_tokens=sum(call["input_tokens"] for call in calls),
         output_tokens=sum(call["output_tokens"] for call in calls),
-        aud=sum(sorted(call["aud_cost"] for call in calls)),
+        aud=total_aud(call["aud_cost"] for call in calls),
     )

@@ -17,7 +17,7 @@ from toolkit.runs.provenance import answered_by_others, others_lines
 from toolkit.runs.run_state import RunState, calls_of_judge, run_states
 from toolkit.store.connection import Store
 from toolkit.store.writer import utc_now
-from toolkit.words import Summary, counted
+from toolkit.words import Summary, counted, total_aud
 
 RATE_SECONDS: Final = 300.0  # the rate is that of the last five minutes
 RATE_CALLS: Final = 1000
@@ -41,16 +41,16 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
     calls = calls_by_state(store, name)
     alive = living(store, name)
     settled = settlements(store, name)
-    spent = sum(c.aud for c in calls.values()) + settled_aud(settled, billed=True)
+    spent = total_aud([*(state.aud for state in calls.values()), settled_aud(settled, billed=True)])
     # Looking for none reads all of the others.
     maybe = "claimed" in calls or any(c.unsure_aud for c in calls.values())
     unsure = unsure_calls(store, name, alive) if maybe else {}
-    unsure_aud = sum(unsure.values())
+    unsure_aud = total_aud(unsure.values())
     claimed = claimed_calls(store, name) if "claimed" in calls else []
     in_flight = [call for call in claimed if call["owner"] in alive]
     told = {*unsure, *(call["call_id"] for one in settled for call in one["calls"])}
     open_claims = (call for call in claimed if call["owner"] in alive or call["_id"] not in told)
-    reserved = sum(call["worst_aud"] or 0.0 for call in open_claims if was_sent(call))
+    reserved = total_aud(call["worst_aud"] for call in open_claims if was_sent(call))
     attempts, retried = _attempts(store, name, calls)
     rate = _calls_per_minute(store, name, calls)
     return {

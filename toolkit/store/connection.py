@@ -119,7 +119,19 @@ class Store:
         *,
         only: Iterable[str] = (),
     ) -> list[dict[str, Any]]:
-        """Return the raw documents that match a query; ``_id`` is always among their fields.
+        """Return the raw documents that match a query; see `each_where`."""
+        with without_collecting():
+            return list(self.each_where(document, where, leave_out, only=only))
+
+    def each_where(
+        self,
+        document: type[me.Document],
+        where: Mapping[str, Any],
+        leave_out: Iterable[str] = (),
+        *,
+        only: Iterable[str] = (),
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the raw documents that match a query; ``_id`` is always among their fields.
 
         ``only`` names the fields to read, ``leave_out`` those not to, which may be parts of fields such as ``a.b``;
         one of the two.
@@ -129,13 +141,13 @@ class Store:
             name for name in document._db_field_map.values() if only and name not in wanted
         ]
         matching = self.objects(document).filter(__raw__=where)
-        with without_collecting():
-            if "_id" in where:  # which a pipeline of the embedded server finds without its index
-                return list(matching.exclude(*left).batch_size(BATCH).as_pymongo())
-            # Fields are taken away in a pipeline: only that way does the embedded server leave them out in SQL, in a
-            # fifth of the time, and hand on the others as they were written: picked one by one, floats keep 15 digits.
-            taking = [{"$project": dict.fromkeys(left, 0)}] if left else []
-            return list(matching.aggregate(taking, batchSize=BATCH))
+        if "_id" in where:  # which a pipeline of the embedded server finds without its index
+            yield from matching.exclude(*left).batch_size(BATCH).as_pymongo()
+            return
+        # Fields are taken away in a pipeline: only that way does the embedded server leave them out in SQL, in a
+        # fifth of the time, and hand on the others as they were written: picked one by one, floats keep 15 digits.
+        taking = [{"$project": dict.fromkeys(left, 0)}] if left else []
+        yield from matching.aggregate(taking, batchSize=BATCH)
 
     def add_prompts(self, prompts: Sequence[DatasetPrompt]) -> None:
         """Store prompts once per dataset version; the same id with another text is refused."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
@@ -13,12 +14,12 @@ from toolkit.prompt_test import MeasuredTestItem
 from toolkit.prompts.dataset import Prompt
 from toolkit.scoring import composite_strict
 from toolkit.store import documents
-from toolkit.store.connection import BATCH, CHUNK, Store, without_collecting
+from toolkit.store.connection import CHUNK, Store, without_collecting
 from toolkit.store.dictionary import typed, typed_columns, types_of
 from toolkit.store.documents import Judgement, Run
 from toolkit.store.ratings import HUMAN, all_ratings, newest_ratings
 from toolkit.store.records import is_current
-from toolkit.words import DIMENSIONS, SCORE
+from toolkit.words import DIMENSIONS, SCORE, total_aud
 
 RUN_TYPES: Final = types_of("runs")
 JUDGEMENT_TYPES: Final = types_of("judgements")
@@ -66,10 +67,10 @@ def runs_frame(
     run_ids = _each(found, "run_id")
     match = {"run_id": {"$in": run_ids}} if len(run_ids) <= CHUNK else {"study": study}
     prompts = _prompts(store, found)
-    with ThreadPoolExecutor(1) as beside:  # the store adds up while this process sorts into columns
-        adding_up = beside.submit(_judge_costs, store, match)
+    with ThreadPoolExecutor(1) as beside:  # the store reads while this process sorts into columns
+        reading = beside.submit(_judge_costs, store, match)
         columns = _run_columns(found, prompts)
-        costs = adding_up.result()
+        costs = reading.result()
     columns["cluster"] = [(clusters or {}).get(base, base) for base in columns["base"]]
     columns["judge_aud_cost"] = [costs.get(run_id) for run_id in run_ids]
     frame = typed_columns(columns, RUN_TYPES)
@@ -214,6 +215,9 @@ def judge_means(judgements: pd.DataFrame, dimensions: Sequence[str] = DIMENSIONS
     once["zeros"] = groups["zeros"].sum()
     paid = ["aud_cost", "latency_ms", "input_tokens", "output_tokens"]
     once[paid] = groups[paid].sum(min_count=1)
+    once["aud_cost"] = groups["aud_cost"].agg(
+        lambda costs: total_aud(costs.dropna()) if costs.notna().any() else float("nan")
+    )
     return once.reset_index()[list(judgements.columns)]
 
 
@@ -297,10 +301,13 @@ def _prompts(store: Store, runs: _Documents) -> dict[tuple[str, str], dict[str, 
 
 
 def _judge_costs(store: Store, match: Mapping[str, Any]) -> dict[str, float]:
-    """Return what all judgements of each run cost in AUD, added up in the store."""
-    paid = store.objects(Judgement).filter(__raw__={**match, "aud_cost": {"$ne": None}})
-    adding = {"$group": {"_id": "$run_id", "aud": {"$sum": "$aud_cost"}}}
-    return {one["_id"]: one["aud"] for one in paid.aggregate([adding], batchSize=BATCH)}
+    """Return what all judgements of each run cost in AUD."""
+    paid: dict[str, list[float]] = defaultdict(list)
+    for judgement in store.each_where(
+        Judgement, {**match, "aud_cost": {"$ne": None}}, only=("run_id", "aud_cost")
+    ):
+        paid[judgement["run_id"]].append(judgement["aud_cost"])
+    return {run_id: total_aud(costs) for run_id, costs in paid.items()}
 
 
 def prompts_frame(prompts: Iterable[Prompt], asked: Container[str]) -> pd.DataFrame:

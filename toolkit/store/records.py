@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -18,7 +19,7 @@ from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
 from toolkit.store import documents
 from toolkit.store.connection import Store
-from toolkit.store.writer import TOUCH, Record, utc_now
+from toolkit.store.writer import TOUCH, Record, differing, utc_now
 from toolkit.words import DIMENSIONS
 
 _OPTIONAL: Final = (
@@ -26,8 +27,16 @@ _OPTIONAL: Final = (
     *("finish_reason", "attempts", "defect", "reply_policy"),
 )
 """Fields that a run may lack."""
-_OF_JUDGEMENT: Final = tuple(field.name for field in fields(Judgement) if field.name != "rubric_digest")
+_OF_JUDGEMENT: Final = tuple(
+    field.name for field in fields(Judgement) if field.name not in ("rubric_digest", "interrupted")
+)
 _MOMENTS: Final = ("created_at", "updated_at")
+_EVALUATION: Final = {
+    *("ensemble_evaluation", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "scores"),
+}
+_Document = Mapping[str, Any]
+_Judged = tuple[_Document, Mapping[str, _Document]]  # a run and what judges said of it, by label
+_ABSENT: Final[_Judged] = ({}, {})
 _STORED: Final = (  # top-level fields only: the embedded server gives parts of a field under other names
     *("study", "run_id", "prompt_id", "model", "repeat", "status", "failure", "output_blob_id", "defect"),
     *("reply_policy", "ensemble_key", "judged_blob_id", "judge_calls", "judged", "finish_reason", "tokens"),
@@ -258,11 +267,28 @@ def stored_judgements(
         label = judge_label(said["judge"], said.get("judge_repeat") or 0)
         counts = counting[said["run_id"]].get(label) == said["call_id"]
         if counts and said["rubric_hash"] == rubric_hash:
-            # A judgement from before a field was kept has its default.
-            about = {name: said[name] for name in _OF_JUDGEMENT if name in said}
-            about |= {"rubric_digest": said["rubric_hash"], "call_ids": tuple(said.get("call_ids") or ())}
-            judgements.setdefault(said["run_id"], {})[label] = Judgement(**about)
+            judgements.setdefault(said["run_id"], {})[label] = _judgement(said)
     return judgements
+
+
+def _judgement(document: Mapping[str, Any]) -> Judgement:
+    """Return a judgement as it was when it was written; from before a field was kept, with its default."""
+    fields = {name: document[name] for name in _OF_JUDGEMENT if name in document}
+    call_ids = tuple(document.get("call_ids") or ())
+    return Judgement(**{**fields, "rubric_digest": document["rubric_hash"], "call_ids": call_ids})
+
+
+def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> list[Judgement]:
+    """Return the judgements of a run without those that are interrupted, or in their place what the run names."""
+    if not any(judgement.interrupted for judgement in judgements):
+        return list(judgements)
+    earlier = stored_judgements(store, [run], judgements[0].rubric_digest).get(run.run_id, {})
+    best = (
+        earlier.get(judgement.label, judgement) if judgement.interrupted else judgement
+        for judgement in judgements
+    )
+    calls = {judgement.call_id for judgement in judgements}  # not what was said under other settings
+    return [judgement for judgement in best if not judgement.interrupted and judgement.call_id in calls]
 
 
 def copy_ledger(store: Store, into: Store) -> None:
@@ -277,26 +303,26 @@ def copy_ledger(store: Store, into: Store) -> None:
 def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterable[str]) -> Iterator[str]:
     """Yield a line for every run, judgement and reply of a study that is not what the rebuilt store has.
 
-    A run that failed has no reply in the ledger, so it is right not to be rebuilt.
+    What got no reply, or was never sent, is not in the ledger, so it is right not to be rebuilt.
     """
     ids = tuple(call_ids)
-    kept, again = (kept_documents(one, study, ids) for one in (store, rebuilt))
-    ours, theirs = _named(kept), _named(again)
-    own = {"_id", "run_id", *_MOMENTS}  # what is given when a record is written
-    for name in sorted({*ours, *theirs}):
-        mine, other = ours.get(name), theirs.get(name)
-        if mine is None:
-            yield f"{name}: is missing, and the ledger gives it"
-        elif other is None:
-            if mine.get("status") != "failed":
-                yield f"{name}: the ledger does not give it"
-        else:
-            before = {"call_ids"} - mine.keys()  # a judgement of before names one call
-            parts = [part for part in {*mine, *other} - own - before if mine.get(part) != other.get(part)]
-            if parts:
-                yield f"{name}: {', '.join(sorted(parts))} differ from what the ledger gives"
-    yield from _differing_instruments(store, rebuilt, kept)
-    runs = [run for run in kept.stored().values() if run.blob_id]
+    stored, again = (kept_documents(each, study, ids) for each in (store, rebuilt))
+    ours, theirs = _by_name(stored), _by_name(again)
+    paid_for: dict[str, set[str]] = defaultdict(set)  # by whom calls are named, of this study and of others
+    for call in rebuilt.each_where(documents.Call, {"study": {"$ne": study}}, only=("study",)):
+        paid_for[call["_id"]].add(call["study"])
+    for name, (document, judgements) in ours.items():
+        named = [document["call_id"], *(call_id for each in judgements.values() for call_id in _calls(each))]
+        for call_id in named:
+            paid_for[call_id].add(name)
+    lines = (
+        line
+        for name in {*ours, *theirs}
+        for line in _differing_run(name, ours.get(name, _ABSENT), theirs.get(name, _ABSENT), paid_for)
+    )
+    yield from sorted(lines)
+    yield from _differing_instruments(store, rebuilt, stored)
+    runs = [run for run in stored.stored().values() if run.blob_id]
     texts = reply_texts(store, runs)
     for run in runs:
         text = texts.get(str(run.blob_id))
@@ -304,6 +330,60 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
             yield f"reply of run {run.run_id}: its text is missing"
         elif hashlib.sha256(text.encode()).hexdigest() != run.blob_id:
             yield f"reply of run {run.run_id}: its text was changed"
+
+
+def _differing_run(
+    name: str, stored: _Judged, again: _Judged, paid_for: Mapping[str, set[str]]
+) -> Iterator[str]:
+    """Yield what differs in one run and in what judges said of it.
+
+    A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an equal
+    request paid for it.
+    """
+    (run, judgements), (expected, rebuilt) = stored, again
+
+    def is_shared(*call_ids: str) -> bool:
+        return all(paid_for.get(call_id, set()) - {name} for call_id in call_ids)
+
+    if not run and is_shared(expected["call_id"]):
+        return
+    named = run.get("judge_calls") or {}
+    lacking = {
+        label
+        for label in rebuilt.keys() - named.keys()
+        if run and not run.get("ensemble_key") and is_shared(*_calls(rebuilt[label]))
+    }
+    # Whoever refused, or was away, left no reply in the ledger.
+    silent = {
+        label for label in judgements.keys() - rebuilt.keys() if not judgements[label].get("answered", True)
+    }
+    if expected and (lacking or silent):
+        ensemble = [_judgement(rebuilt.get(label) or judgement) for label, judgement in judgements.items()]
+        evaluation: dict[str, Any] = dict.fromkeys(_EVALUATION)
+        if ensemble:
+            evaluation = evaluation_fields(
+                ensemble, None, expected["output_blob_id"], expected["bias_controls"]
+            )
+        expected = {**expected, **evaluation}
+    pairs = {name: (run, expected)}
+    for label in (judgements.keys() | rebuilt.keys()) - lacking:
+        pairs[f"judgement by {label} of {name}"] = judgements.get(label, {}), rebuilt.get(label, {})
+    for document, (mine, other) in pairs.items():
+        if not mine:
+            yield f"{document}: is missing, and the ledger gives it"
+        elif not other:
+            if mine.get("status") != "failed" and mine.get("answered", True):
+                yield f"{document}: the ledger does not give it"
+        else:
+            left_out = {"_id", "run_id", *_MOMENTS}  # what is given when a record is written
+            left_out |= {"call_ids"} - mine.keys()  # a judgement of before names one call
+            if parts := differing(mine, {part: other.get(part) for part in {*mine, *other} - left_out}):
+                yield f"{document}: {', '.join(parts)} differ from what the ledger gives"
+
+
+def _calls(judgement: _Document) -> Sequence[str]:
+    """Return the calls that a judgement rests on; one from before they were kept names the first."""
+    return judgement.get("call_ids") or (judgement["call_id"],)
 
 
 def _differing_instruments(store: Store, rebuilt: Store, kept: Kept) -> Iterator[str]:
@@ -321,26 +401,27 @@ def _differing_instruments(store: Store, rebuilt: Store, kept: Kept) -> Iterator
             if (mine := there.get(name)) is None:
                 if what == "rubric" or name in asked:
                     yield f"{what} {name[0]}: is missing"
-            elif parts := sorted(
-                part for part in {*mine, *again} - {"_id"} if mine.get(part) != again.get(part)
-            ):
+            elif parts := differing(mine, {part: again.get(part) for part in {*mine, *again} - {"_id"}}):
                 yield f"{what} {name[0]}: {', '.join(parts)} differ from what the study names"
 
 
 def counts_of(store: Store, study: str, call_ids: Iterable[str]) -> tuple[int, int]:
     """Return how many runs of a study the store holds, and how many judgements of them count."""
-    kept = kept_documents(store, study, call_ids)
-    return len(kept.runs), len(_named(kept)) - len(kept.runs)
+    runs = _by_name(kept_documents(store, study, call_ids)).values()
+    return len(runs), sum(len(judgements) for _, judgements in runs)
 
 
-def _named(kept: Kept) -> dict[str, Mapping[str, Any]]:
-    """Return runs, and the judgements that count, those whose calls a run names, by what a reader calls them."""
-    said = {(one["run_id"], one["call_id"]): one for one in kept.judgements.values()}
-    named: dict[str, Mapping[str, Any]] = {}
-    for (prompt, model, repeat, _), run in kept.runs.items():
-        name = f"run of {prompt} by {model}, repeat {repeat}"
-        named[name] = run
-        for label, call_id in (run.get("judge_calls") or {}).items():
-            if judgement := said.get((run["run_id"], call_id)):
-                named[f"judgement by {label} of {name}"] = judgement
-    return named
+def _by_name(kept: Kept) -> dict[str, _Judged]:
+    """Return runs by what a reader calls them, with the judgements that count: those whose calls the run names."""
+    found = {(one["run_id"], one["call_id"]): one for one in kept.judgements.values()}
+    return {
+        f"run of {prompt} by {model}, repeat {repeat}": (
+            run,
+            {
+                label: found[run["run_id"], call_id]
+                for label, call_id in (run.get("judge_calls") or {}).items()
+                if (run["run_id"], call_id) in found
+            },
+        )
+        for (prompt, model, repeat, _), run in kept.runs.items()
+    }

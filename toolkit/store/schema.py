@@ -65,7 +65,7 @@ def _check_of(field: Any) -> _Check:
                 isinstance(value, str) and low <= len(value) <= high and (not allowed or value in allowed)
             )
         case me.BooleanField():
-            # The embedded server makes a number of a truth value that is changed in a document.
+            # The embedded server once made a number of a truth value that was changed in a document.
             return lambda value: value in (0, 1) and isinstance(value, int | float)
         case me.DateTimeField():
             return lambda value: isinstance(value, datetime)

@@ -2,9 +2,6 @@
 
 A reply must be on disk before anyone hears of it, and one bulk of many costs less than many writes: the operations are
 raw, because mongoengine has no bulk of inserts and updates, and checking each document takes four times as long.
-
-What the embedded server does to a top-level value that ``$set`` changes in an existing document, found by trying: a
-date becomes a text and a float keeps 15 significant digits. So moments are set by ``TOUCH`` or kept as seconds.
 """
 
 from __future__ import annotations
@@ -69,6 +66,18 @@ def _said(value: Any) -> Any:
     return float(value) if isinstance(value, int | float) else value
 
 
+def differing(stored: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    """Return which expected fields a document of a store has otherwise; a field that is absent is ``None``."""
+    return sorted(name for name, value in expected.items() if stored.get(name) != _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with the lists that a store keeps of tuples."""
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+
+
 LARGEST_BULK = 500
 BETWEEN_BULKS = 0.02
 """Seconds from the beginning of one bulk to the next, at least. Nobody notices, because claims are made ahead and
@@ -95,8 +104,9 @@ class Record:
         """Return whether this record says anything else than a document that is there."""
         if self.change is None:
             return False
-        given, gone = self.change["$set"], self.change.get("$unset", {})
-        return any(known.get(name) != value for name, value in given.items()) or any(n in known for n in gone)
+        return bool(differing(known, self.change["$set"])) or bool(
+            known.keys() & self.change.get("$unset", {})
+        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +159,9 @@ class BulkWriter:
 
     def post_change(self, collection: str, document_id: Any, fields: Mapping[str, Any]) -> None:
         """Queue a change of a document behind the records that were posted before it; see `post`."""
-        self._queue.put(_Entry(collection, UpdateOne({"_id": document_id}, {"$set": dict(fields), **TOUCH})))
+        key, change = {"_id": document_id}, {"$set": dict(fields), **TOUCH}
+        record = Record(collection, {}, key, change)
+        self._queue.put(_Entry(collection, UpdateOne(key, change), record=record))
 
     async def settled(self) -> None:
         """Return when everything that was posted is kept."""
@@ -210,6 +222,7 @@ class BulkWriter:
     def _write_entries(self, name: str, flush: bool, entries: list[_Entry]) -> None:
         if self._broken is not None:
             entries = [entry for entry in entries if entry.future is not None]
+        entries = self._without_repetitions(name, entries)
         failures = self._write(name, flush, [entry.operation for entry in entries if entry.operation])
         there = [place for place, failure in failures.items() if isinstance(failure, Duplicate)]
         if there:
@@ -218,6 +231,21 @@ class BulkWriter:
             if entries[place].future is None and not isinstance(failure, Duplicate):
                 self._broken = self._broken or failure
         _settle(entries, failures)
+
+    def _without_repetitions(self, name: str, entries: list[_Entry]) -> list[_Entry]:
+        """Return the entries without posted changes of documents that are so already."""
+        changes: dict[Any, list[Record]] = defaultdict(list)
+        for entry in entries:
+            if entry.record and isinstance(entry.operation, UpdateOne):
+                changes[entry.record.key["_id"]].append(entry.record)
+        try:
+            stored = self._database[name].find({"_id": {"$in": list(changes)}}) if changes else ()
+            same = {
+                one["_id"] for one in stored if not any(each.changes(one) for each in changes[one["_id"]])
+            }
+        except PyMongoError:  # the write that follows says so
+            return entries
+        return [entry for entry in entries if not (entry.record and entry.record.key.get("_id") in same)]
 
     def _write(self, name: str, flush: bool, operations: list[Operation]) -> dict[int, Exception]:
         """Write one bulk and return what failed, by place."""
@@ -250,9 +278,11 @@ class BulkWriter:
         try:
             for record in records:
                 if record.change is not None:
-                    # The embedded server reads a whole collection to change by other keys.
-                    found = self._database[name].find_one(dict(record.key), {"_id": 1})
-                    changes.append(UpdateOne(found or dict(record.key), dict(record.change)))
+                    stored = self._database[name].find_one(dict(record.key)) or {}
+                    if record.changes(stored):
+                        # The embedded server reads a whole collection to change by other keys.
+                        key = {"_id": stored["_id"]} if stored else dict(record.key)
+                        changes.append(UpdateOne(key, dict(record.change)))
         except PyMongoError as error:
             self._broken = self._broken or _lost(name, error)
             return

@@ -26,7 +26,7 @@ from toolkit.report.thesis.references import (
 from toolkit.runs.decisions import Decisions, decisions_of
 from toolkit.runs.provenance import asked_models
 from toolkit.stats.inference.clusters import units_words
-from toolkit.words import agreeing, counted
+from toolkit.words import agreeing, counted, total_aud
 
 if TYPE_CHECKING:
     from toolkit.analyses import Analyses
@@ -222,7 +222,7 @@ def templates() -> Environment:
     environment.globals |= {
         "agreeing": agreeing, "aud": aud, "cite": lambda *keys: _Cite(_SIGN + " ".join(keys)), "counted": counted,
         "joined": joined, "listed": listed, "packages_used": packages_used, "reasons": reasons,
-        "units_words": units_words,
+        "total_aud": total_aud, "units_words": units_words,
     }  # fmt: skip
     return environment
 

@@ -15,6 +15,7 @@ from toolkit.stats.inference.means import CLUSTERED, clustered_slope, mean_estim
 from toolkit.stats.inference.proportions import share
 from toolkit.stats.inference.run_table import need_columns, points
 from toolkit.stats.result import Estimate, Result
+from toolkit.words import SCORE, total_aud
 
 PER_TOKENS: Final = 100
 _PARTS: Final = ("agreement", "bias", "cost", "readable")
@@ -112,7 +113,7 @@ def judge_cards(
 def _total(paid: pd.DataFrame) -> float | None:
     """Return what the calls of a frame cost together: equal requests are one call, paid for once."""
     calls = paid.drop_duplicates("call_id") if "call_id" in paid else paid
-    return float(calls["aud_cost"].sum()) if calls["aud_cost"].notna().any() else None
+    return total_aud(calls["aud_cost"].dropna()) if calls["aud_cost"].notna().any() else None
 
 
 def _agreement(compared: pd.DataFrame) -> tuple[Estimate, ...]:
