@@ -24,7 +24,7 @@ from toolkit.models.tokens import count_tokens
 from toolkit.plan import Plan
 from toolkit.runs.batches import STILL_OPEN, BatchDesk
 from toolkit.runs.budget import Account
-from toolkit.runs.ledger import Busy, Claim, Ledger
+from toolkit.runs.ledger import Busy, Claim, Ledger, Taken
 from toolkit.runs.limits import POLL_SECONDS, UNSURE, Limiter, RetryPolicy, Slot, turn_away_when
 from toolkit.store.writer import utc_now
 from toolkit.study_file import ModelEntry
@@ -222,16 +222,16 @@ class Gateway:
     async def _ask(self, sending: Sending, purpose: str) -> Answer:
         try:
             await self._reserve(sending)
-            claimed = await self._claim(sending, purpose)
-            while isinstance(claimed, Busy):
-                own = claimed.owner == self._ledger.owner.name
+            while not isinstance(claimed := await self._claim(sending, purpose), Answer):
+                if isinstance(claimed, Claim):
+                    with contextlib.suppress(Taken):  # by a process that counts what was sent under it
+                        return await self._send(claimed, sending)
+                    sending.attempts, sending.unsure_aud = [], 0.0
+                own = isinstance(claimed, Busy) and claimed.owner == self._ledger.owner.name
                 with self._waiting("for an equal one under way" if own else "for another process"):
                     await self._sleep(POLL_SECONDS)
                     self._refuse(sending.endpoint)
-                    claimed = await self._claim(sending, purpose)
-            if isinstance(claimed, Answer):
-                return claimed
-            return await self._send(claimed, sending)
+            return claimed
         finally:
             self._unprepare(sending)
             self._settle(sending, sending.spent_aud)
@@ -399,6 +399,8 @@ class Gateway:
         came: dict[str, Any] = {}
         started = time.monotonic()
         try:
+            with self._waiting("for the store"):
+                await self._ledger.store.writer.until_back(partial(self._refuse, endpoint))
             self._refuse(endpoint)
             attempt = {"at": utc_now(), "outcome": "cancelled"}
             # Per model and not per room: a client knows what its model can do.
