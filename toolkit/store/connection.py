@@ -22,7 +22,7 @@ from typing import Any
 
 import mongoengine as me
 import pymongo
-from mongoengine.connection import get_connection
+from mongoengine.connection import ConnectionFailure, get_connection
 from mongoengine.queryset import QuerySet
 from pymongo import InsertOne
 from pymongo.database import Database
@@ -77,7 +77,7 @@ class Store:
             except StoreError as error:
                 me.disconnect(alias)
                 raise StoreError(f"{folder or _without_password(uri)}: {error}") from None
-            except PyMongoError as error:
+            except (PyMongoError, ConnectionFailure) as error:
                 me.disconnect(alias)
                 said = _without_password(reason_of(error))
                 if folder:

@@ -21,7 +21,7 @@ import queue
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -210,7 +210,7 @@ class BulkWriter:
         while self._is_away():
             check()
             if time.monotonic() > until:
-                raise _lost(self._database.name, TimeoutError("it is away"))
+                raise _lost("database", TimeoutError("it is away"))
             await asyncio.sleep(RETRY_SECONDS / 5)
 
     def patiently(self, work: Callable[[bool], T]) -> T:
@@ -228,7 +228,7 @@ class BulkWriter:
                     self._report()
                 self._has_given_up |= self._closing.is_set() or time.monotonic() >= until
                 if self._has_given_up:
-                    raise _lost(self._database.name, error) from error
+                    raise _lost("database", error) from error
                 if self._revive:
                     self._revive()
                 self._closing.wait(RETRY_SECONDS * again)
@@ -327,11 +327,10 @@ class BulkWriter:
         except Exception as error:  # whatever it is, it belongs to those who wait: this thread goes on
             failure = error if isinstance(error, StoreError) else _lost(name, error)
             failures = dict.fromkeys(range(len(operations)), failure)
-        lost = {place: entries[place] for place, one in failures.items() if not isinstance(one, Duplicate)}
-        _set_aside(lost.values(), files)
-        for place, entry in lost.items():
-            if line := files.get(id(entry)):
-                failures[place] = StoreError(f"{failures[place]}; {line}")
+        lost = [entries[place] for place, one in failures.items() if not isinstance(one, Duplicate)]
+        _set_aside(lost, files)
+        for line, count in Counter(files[id(entry)] for entry in lost if entry.unsaved).items():
+            print(f"toolkit: calls that the store did not take: {count}, {line}", file=sys.stderr, flush=True)
         return failures
 
     def _change(self, name: str, records: list[Record]) -> None:
@@ -424,9 +423,9 @@ def _set_aside(entries: Iterable[_Entry], files: dict[int, str]) -> None:
         lines = "".join(f"{json_util.dumps(document, json_options=JSON)}\n" for document in documents)
         try:
             append_durably(path, lines.encode())
-            line = f"its reply is in {path}, and the next start of the study takes it up"
+            line = f"kept in {path}; the next start of the study takes them up"
         except OSError as error:
-            line = f"its reply could not be written into {path} either ({error.strerror})"
+            line = f"and lost: {path} cannot be written either ({error.strerror})"
         files.update((id(entry), line) for entry in several)
 
 
