@@ -362,7 +362,7 @@ def test_a_change_that_matches_nothing_is_no_success(store: Store) -> None:
     changes = [UpdateOne({"_id": name, "owner": "x"}, {"$set": {"n": 1}}) for name in ("a", "gone", "b")]
     futures = [store.writer.submit("things", change) for change in changes]
     assert [type(future.exception()) for future in futures] == [type(None), Unmatched, type(None)]
-    assert type(store.writer.submit("things", ReplaceOne({"_id": "c"}, {})).exception()) is Unmatched
+    assert type(store.writer.submit("things", ReplaceOne({"_id": "c"}, {"n": 1})).exception()) is Unmatched
     record = failed_run_record(KEY, {"test_item": "p"}, "timeout: no reply")
     store.writer.post(record)
     asyncio.run(store.writer.settled())

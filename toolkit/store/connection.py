@@ -153,7 +153,7 @@ class Store:
     ) -> Iterator[dict[str, Any]]:
         """Yield raw documents whole, also those that are stored in parts; every reader of texts asks through this."""
         parts = self.database[PARTS]
-        return joined(found, lambda ids: parts.find({"_id": {"$in": ids}}), leave_out)
+        return joined(found, lambda ids: parts.find({"_id": {"$in": ids}}, batch_size=2), leave_out)
 
     def server_time(self) -> float:
         """Return the present moment by the clock of the server, in seconds since 1970: hosts may not agree on one."""
