@@ -228,8 +228,8 @@ def _warn_of_another(database: Database[Any]) -> None:
     with contextlib.suppress(PyMongoError):  # no database of this user's
         if database.client[DATABASE]["calls"].find_one({}, {"_id": 1}):
             print(
-                f"toolkit: the database {database.name} of MONGODB_URI is empty, and {DATABASE} beside it has calls; if "
-                f"they are yours, name {DATABASE} in MONGODB_URI, or they are asked and paid for again",
+                f"toolkit: the database {database.name} of MONGODB_URI is empty, and {DATABASE} beside it has calls; "
+                f"if they are yours, name {DATABASE} in MONGODB_URI, or they are asked and paid for again",
                 file=sys.stderr,
                 flush=True,
             )
