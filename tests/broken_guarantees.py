@@ -37,22 +37,22 @@ MUTATIONS = (
     Mutation(
         "kept before told",
         "toolkit/runs/ledger.py",
-        'await self.store.writer.write("calls", operation, flush=True)',
+        'await self.store.writer.write("calls", operation, flush=True, unsaved=self._unsaved)',
         'asyncio.ensure_future(self.store.writer.write("calls", operation, flush=True))',
         f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
     ),
     Mutation(
         "flushed before told",
         "toolkit/runs/ledger.py",
-        "operation, flush=True)",
+        "operation, flush=True, unsaved=self._unsaved)",
         "operation)",
         f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
     ),
     Mutation(
         "flush reaches the store",
         "toolkit/store/writer.py",
-        "WriteConcern(w=1, j=flush)",
-        "WriteConcern(w=1)",
+        'concern["j"] = flush',
+        'concern["j"] = False',
         f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
     ),
     Mutation(

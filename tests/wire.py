@@ -47,22 +47,31 @@ class Wire:
         self._behind = unquote_plus(uri.removeprefix("mongodb://"))
         self._change, self._note = change, note
         self._ends: list[socket.socket] = []
+        self._port = 0
 
     @property
     def uri(self) -> str:
         """Where a client finds the proxy."""
-        return f"mongodb://127.0.0.1:{self._listening.getsockname()[1]}"
+        return f"mongodb://127.0.0.1:{self._port}"
 
     def __enter__(self) -> Self:
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = socket.create_server(("127.0.0.1", self._port))
+        self._port = self._listening.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
+    come_back = __enter__
+
     def __exit__(self, *_: object) -> None:
+        self.go_away()
+
+    def go_away(self) -> None:
+        """Close every connection and take no other until `come_back`."""
         for end in (self._listening, *self._ends):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+        self._ends = []
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # closed

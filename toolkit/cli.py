@@ -257,7 +257,7 @@ def export(study: Study, out: Path) -> Summary:
     default=Path("results"),
     show_default=True,
     metavar="RESULTS",
-    help="Results folder with the store; MONGODB_URI, where it is set, names another.",
+    help="Results folder with the store; MONGODB_URI, where it is set, names the database instead.",
 )
 def import_(archive: Path, into: Path) -> Summary:
     """Add the records of ARCHIVE, which `toolkit export` wrote, to a store; older ones are brought up to date.

@@ -18,6 +18,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator
@@ -81,6 +82,23 @@ def write_atomically(path: Path, content: bytes) -> Path:
     with opened_atomically(path) as stream:
         stream.write(content)
     return path
+
+
+def append_durably(path: Path, lines: bytes) -> None:
+    """Append whole lines to a file that several processes may write to, and return when they are on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with path.open("a+b") as file:
+            if not held(file.fileno()):  # another process writes, or has just removed it
+                time.sleep(0.01)
+                continue
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            # Behind what a killed process left half written comes a new line.
+            file.write(b"\n" + lines if size and file.read(1) != b"\n" else lines)
+            file.flush()
+            os.fsync(file.fileno())
+            return
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from toolkit.runs.gateway import Endpoint, Gateway, endpoints_of, worst_aud
 from toolkit.runs.ledger import Ledger
 from toolkit.runs.progress import Progress
 from toolkit.runs.run_state import is_answered
+from toolkit.runs.unsaved import take_up
 from toolkit.store.connection import Store
 from toolkit.store.records import (
     NOTHING_KEPT,
@@ -129,6 +130,7 @@ def run_plan(
             rubric = plan.rubric
             store.add_rubric(rubric.digest, rubric.name, rubric.version, rubric.content)
         if not replay:
+            take_up(store, plan.output)
             keep_decision(plan, store)
         gateway = await _open_gateway(plan, store, endpoints, stop, replay=replay)
         work = _Work(plan, plan.runs[:limit], store, gateway, progress, stop, replay)
@@ -138,6 +140,8 @@ def run_plan(
             reached = reached or await judge_runs(work)
         finally:
             await gateway.close()
+        if not replay:  # what came while the store was away, and is in it by now
+            take_up(store, plan.output)
         work.kept = NOTHING_KEPT  # half of a replay's memory, and measuring needs as much again
         counters = gateway.counters
         return await measure(plan, work.runs, store, work.stored, counters.asked, counters.spent_aud, reached)
@@ -273,6 +277,7 @@ def ask_study(
     """
     if purpose == "judge" and not plan.judges:
         raise InputError(f"study {plan.study.name}: has no judges to ask; name them under [judges]")
+    take_up(store, plan.output)
     asked = {(one.provider, one.model, one.endpoint) for one in _unpaid(plan, store, requests)}
     refuse_keyless((end.spec for end in endpoints_of(plan) if end.key in asked), plan.folder)
     stop = threading.Event()
@@ -300,7 +305,7 @@ def ask_study(
 async def _open_gateway(
     plan: Plan, store: Store, endpoints: Sequence[Endpoint], stop: threading.Event, *, replay: bool = False
 ) -> Gateway:
-    ledger, study, desk = Ledger(store, plan.study.name), plan.study, None
+    ledger, study, desk = Ledger(store, plan.study.name, plan.output), plan.study, None
     if not replay:  # also where the study asks singly now: what an open batch holds is paid for
         client, poll = partial(open_batch_client, folder=plan.folder), study.batch_poll_seconds
         desk = BatchDesk(store, study.name, client, poll_seconds=poll, stop=stop)

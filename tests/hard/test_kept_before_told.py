@@ -101,7 +101,7 @@ def test_a_write_that_may_be_lost_is_no_success(
 
     def unsafe(command: Told, reply: Told) -> Told:
         claims = command.get("insert") == "calls"
-        if {"replies": replies_in(command), "claims": claims, "owners": command.get("insert") == "owners"}[
+        if {"replies": replies_in(command), "claims": claims, "owners": command.get("update") == "owners"}[
             what
         ]:
             return {**reply, "writeConcernError": {"code": 64, "errmsg": "waiting for replication timed out"}}

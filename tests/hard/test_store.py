@@ -24,6 +24,7 @@ from queue import Queue
 from typing import Any
 from urllib.parse import unquote_plus
 
+import bson
 import mongoengine as me
 import pandas as pd
 import psutil
@@ -31,22 +32,23 @@ import pytest
 from bson import ObjectId
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pymongo import InsertOne, ReplaceOne, UpdateOne
+from pymongo import InsertOne, ReadPreference, ReplaceOne, UpdateOne
 from waiting import is_alive, wait_for
+from wire import Told, Wire
 
 from toolkit.errors import StoreError
 from toolkit.judges.ensemble import ensemble_evaluation
 from toolkit.judges.judgement import Judgement
 from toolkit.models.base import Answer, ModelReply, Usage
 from toolkit.prompts.dataset import load_dataset
-from toolkit.runs.budget import spent_and_held
-from toolkit.runs.ledger import calls_by_state
+from toolkit.runs.budget import Account, spent_and_held
+from toolkit.runs.ledger import Ledger, calls_by_state
 from toolkit.store import connection, documents, embedded, frames, writer
 from toolkit.store.connection import Store, open_store
 from toolkit.store.dictionary import typed_columns
 from toolkit.store.documents import Call, OutputBlob, Prompt, Run
 from toolkit.store.records import evaluation_fields, failed_run_record, judgement_record, run_records
-from toolkit.store.writer import LARGEST_BULK, TOUCH, Duplicate, Record, utc_now
+from toolkit.store.writer import LARGEST_BULK, TOUCH, Duplicate, Record, Unmatched, utc_now
 
 KEY = {"study": "s", "test": "t", "prompt_id": "p", "model": "m", "repeat": 0, "call_id": "c"}
 ANSWER = Answer("c", ModelReply("Block it.", "length", Usage(3, 2), "m"), 0.1, 5.0, 1, from_ledger=False)
@@ -434,14 +436,15 @@ def test_what_nobody_waits_for_gathers_beside_what_is_flushed(
     """Thirty replies one after the other are thirty flushed writes, and their texts a bulk every second here.
 
     Every tenth of a second otherwise, which one flush takes on a slow disk: then each text would be a bulk of its own.
-    What is flushed at once is not split: the embedded server flushes a command once, at its end.
+    What is flushed at once is not split: the embedded server flushes a command once, at its end. Another server is
+    asked to flush them all, because it does so for all of its clients together.
     """
     noted: list[tuple[str, bool, int]] = []  # of each bulk: collection, flushed, operations
     bulk = writer._bulk
 
-    def noting(collection: Any, operations: list[Any]) -> dict[int, Exception]:
+    def noting(collection: Any, operations: list[Any], again: bool = False) -> dict[int, Exception]:
         noted.append((collection.name, collection.write_concern.document["j"], len(operations)))
-        return bulk(collection, operations)
+        return bulk(collection, operations, again)
 
     monkeypatch.setattr(writer, "_bulk", noting)
     monkeypatch.setattr(writer, "POSTED_SECONDS", 1.0)
@@ -453,7 +456,9 @@ def test_what_nobody_waits_for_gathers_beside_what_is_flushed(
             store.writer.post(text_record(number))
         await store.writer.settled()
         took = time.monotonic() - began
-        assert [one for one in noted if one[1]] == [("calls", True, 1)] * 30
+        paid = [one for one in noted if one[0] == "calls"]
+        assert paid == [("calls", True, 1)] * 30
+        assert [one for one in noted if one[1] and one[0] != "calls"] == [] or store.folder is None
         together = (
             store.writer.write("calls", InsertOne({"_id": f"at once {n}"}), flush=True)
             for n in range(LARGEST_BULK)
@@ -465,7 +470,7 @@ def test_what_nobody_waits_for_gathers_beside_what_is_flushed(
     texts = [count for name, _, count in noted if name == "output_blobs"]
     assert sum(texts) == store.objects(OutputBlob).count() == 30
     assert len(texts) <= min(most, 20)
-    flushed = [count for _, is_flushed, count in noted if is_flushed]
+    flushed = [count for name, _, count in noted if name == "calls"]
     assert sum(flushed) == 30 + LARGEST_BULK
     assert len(flushed) <= 35
 
@@ -493,6 +498,109 @@ def test_nothing_is_written_after_a_record_that_could_not_be_kept(store: Store) 
             asyncio.run(store.writer.settled())
     assert store.objects(OutputBlob).count() == 0
     store.writer.submit("calls", InsertOne({"_id": "paid"})).result()  # what was paid for is still taken
+
+
+def test_a_change_that_matches_nothing_is_no_success(store: Store) -> None:
+    """Who changes what was removed hears of it; a record that nobody waits for is written again."""
+    things = store.database["things"]
+    things.insert_many([{"_id": "a", "owner": "x"}, {"_id": "b", "owner": "x"}])
+    changes = [UpdateOne({"_id": name, "owner": "x"}, {"$set": {"n": 1}}) for name in ("a", "gone", "b")]
+    futures = [store.writer.submit("things", change) for change in changes]
+    assert [type(future.exception()) for future in futures] == [type(None), Unmatched, type(None)]
+    assert type(store.writer.submit("things", ReplaceOne({"_id": "c"}, {"n": 1})).exception()) is Unmatched
+    record = failed_run_record(KEY, {"test_item": "p"}, "timeout: no reply")
+    store.writer.post(record)
+    asyncio.run(store.writer.settled())
+    known = store.database["runs"].find_one({})
+    store.database["runs"].delete_many({})
+    store.writer.post(record, known)
+    asyncio.run(store.writer.settled())
+    assert store.database["runs"].count_documents({}) == 1
+    store.writer.post_change("runs", "gone", {"judged": True})
+    with pytest.raises(Unmatched):
+        asyncio.run(store.writer.settled())
+
+
+def test_a_document_that_no_store_takes_whole_comes_back_whole(store: Store) -> None:
+    """Forty megabytes of text in one document, changed to as much and to little; nothing of it over 16 MB."""
+    text, other = "aü\x00" * 10_000_000, "\U0001f512" * 5_000_000
+    blob = {"_id": "a", "blob_id": "a", "content": text, "metadata": {"n": 1}}
+    store.writer.submit("output_blobs", InsertOne(dict(blob))).result()
+    sizes = [
+        len(bson.encode(one)) for name in ("output_blobs", "parts") for one in store.database[name].find()
+    ]
+    assert len(sizes) > 3
+    assert max(sizes) < 16_777_216
+    assert store.find_by(OutputBlob, "blob_id", ["a"]) == [blob]
+    for content in (other, "small"):
+        change = UpdateOne({"_id": "a"}, {"$set": {"content": content}})
+        store.writer.submit("output_blobs", change).result()
+        assert store.find_where(OutputBlob, {"blob_id": "a"}) == [{**blob, "content": content}]
+    store.writer.submit("output_blobs", ReplaceOne({"_id": "a"}, {**blob, "content": other})).result()
+    store.database["parts"].delete_one({})
+    store.database["parts"].delete_many({"content": {"$regex": "\U0001f512"}})
+    with pytest.raises(StoreError, match="a part of its content is missing"):
+        store.find_by(OutputBlob, "blob_id", ["a"])
+
+
+@pytest.mark.parametrize(
+    ("options", "concern"),
+    [
+        ("", {"w": "majority", "j": True}),
+        ("w=majority&journal=true&wtimeoutMS=5000", {"w": "majority", "j": True, "wtimeout": 5000}),
+        ("w=1&journal=false", {"w": 1, "j": True}),
+        ("w=0", {"w": 1, "j": True}),
+        ("w=2&readConcernLevel=local", {"w": 2, "j": True}),
+    ],
+)
+def test_the_concern_of_the_address_holds_and_reads_go_to_the_primary(
+    store_folder: Path, options: str, concern: dict[str, Any]
+) -> None:
+    """Every write is acknowledged as the address says and journaled; no read of ledger or budget asks a secondary."""
+    seen: list[Any] = []
+
+    def note(command: Told, reply: Told) -> None:
+        if any(name in command for name in ("insert", "update", "delete", "findAndModify")):
+            seen.append(command.get("writeConcern"))
+
+    with Wire(embedded.address(store_folder), note=note) as wire:
+        store = Store(f"{wire.uri}/?{options}{'&' * bool(options)}readPreference=secondaryPreferred", None)
+        ledger = Ledger(store, "s")
+        money = Account(store, "s", ledger.owner, 1.0)
+        asyncio.run(money.reserve(0.1))
+        store.writer.submit("calls", InsertOne({"_id": "a"})).result()
+        store.writer.submit("calls", ReplaceOne({"_id": "a"}, {"state": "done"}), flush=True).result()
+        ledger.owner.close()
+        money.close()
+        assert len(seen) > 5
+        assert all(one == concern for one in seen), seen
+        level = {"w=2": "local"}.get(options[:3], "majority" if concern["w"] == "majority" else None)
+        for collection in (store.database["calls"], store.objects(Call)._collection):
+            assert collection.read_preference == ReadPreference.PRIMARY
+            assert collection.read_concern.level == level
+        assert store.writer._database.read_preference == ReadPreference.PRIMARY
+        store.close()
+
+
+def test_the_database_of_the_address_is_used(store_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Two people of one server are apart; who has calls where an earlier toolkit kept them is told."""
+    with Wire(embedded.address(store_folder)) as wire:
+        stores = {name: Store(f"{wire.uri}/{name}", None) for name in ("alice", "bob", "")}
+        assert [store.database.name for store in stores.values()] == ["alice", "bob", "toolkit"]
+        for name, store in stores.items():
+            store.writer.submit("calls", InsertOne({"_id": name})).result()
+        assert [store.database["calls"].count_documents({}) for store in stores.values()] == [1, 1, 1]
+        assert capfd.readouterr().err == ""
+        stores["carol"] = Store(f"{wire.uri}/carol", None)
+        assert (
+            "the database carol of MONGODB_URI is empty, and toolkit beside it has calls"
+            in capfd.readouterr().err
+        )
+        for store in stores.values():
+            store.close()
+    for uri in ("mongodb://", "mongodb://127.0.0.1/?w=0&journal=true", "mongodb://127.0.0.1/?w=1&=2"):
+        with pytest.raises(StoreError, match="check MONGODB_URI"):
+            Store(uri, None)
 
 
 def test_prompts_are_stored_once_and_never_change_under_a_version(store: Store) -> None:

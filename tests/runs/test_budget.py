@@ -31,6 +31,19 @@ def call(store: Store, number: int, owner: str, state: str, **money: float) -> N
     )
 
 
+def test_an_account_that_was_removed_forgets_nothing(store: Store) -> None:
+    """What was spent before is counted again from the ledger, and the cap holds."""
+    money, owner = opened(store, 1.0)
+    call(store, 1, "another:1:1:x", "done", aud_cost=0.9)
+    asyncio.run(money.reserve(0.05))
+    money.settle(0.05, 0.05)
+    store.database["accounts"].delete_many({})
+    store.database["owners"].delete_many({})
+    with pytest.raises(BudgetReached):
+        asyncio.run(money.reserve(0.2))
+    owner.close()
+
+
 def spend(money: Account, worst: float, cost: float, calls: int, at_once: int) -> float:
     """Spend on calls that cost less than their worst, at most ``at_once`` under way, until the budget is reached."""
 

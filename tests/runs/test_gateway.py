@@ -6,10 +6,11 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
+from socket import gethostname
 from typing import Any
 
 import pytest
@@ -18,13 +19,15 @@ from toolkit.errors import BudgetReached, InputError, ModelError
 from toolkit.models.base import Answer, Message, ModelReply, ModelRequest, Usage
 from toolkit.models.catalogue import model_spec
 from toolkit.models.prices import Price
+from toolkit.runs import ledger as ledger_module
 from toolkit.runs.budget import unsure_calls
 from toolkit.runs.execution import each, run_anywhere
 from toolkit.runs.gateway import Endpoint, Gateway
-from toolkit.runs.ledger import Busy, Claim, Ledger
+from toolkit.runs.ledger import LEASE_SECONDS, Busy, Claim, Ledger, Taken, is_living
 from toolkit.runs.limits import RetryPolicy
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
+from toolkit.store.writer import is_as_sealed, utc_now
 
 REQUEST = ModelRequest("scripted", "scripted", (Message("user", "Which port?"),), max_tokens=10)
 PRICE = Price(1.0, 2.0, 1.5, "test", "test")
@@ -363,6 +366,88 @@ def test_a_call_that_an_open_batch_holds_is_not_lost_with_its_owner(store: Store
 
     run_anywhere(work, threading.Event())
     ledgers[4].owner.close()
+
+
+def test_a_lease_is_over_by_the_clock_of_the_server(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of a host that is an hour behind, or ahead, gives a claim to nobody else."""
+    own, moment = gethostname(), time.time
+    for behind in (3600, -3600):
+        monkeypatch.setattr(ledger_module, "this_host", lambda: "another-host")
+        monkeypatch.setattr("socket.gethostname", lambda: "another-host")
+        monkeypatch.setattr(time, "time", lambda by=behind: moment() - by)
+        there = Ledger(store, "s")
+        there.owner.start()
+        monkeypatch.setattr(time, "time", moment)
+        monkeypatch.setattr(ledger_module, "this_host", lambda: own)
+        monkeypatch.setattr("socket.gethostname", lambda: own)
+        assert is_living(store, there.owner.name)
+        lease = store.database["owners"].find_one({"_id": there.owner.name})["lease_until"]
+        assert lease == pytest.approx(moment() + LEASE_SECONDS, abs=60)
+        there.owner.close()
+
+
+def in_ledgers(work: Callable[[], Coroutine[Any, Any, None]], *ledgers: Ledger) -> None:
+    run_anywhere(work, threading.Event())
+    for ledger in ledgers:
+        ledger.owner.close()
+
+
+@pytest.mark.parametrize("end", ["complete", "fail", "note"])
+def test_what_was_sent_under_a_claim_that_is_gone_is_kept(store: Store, end: str) -> None:
+    """A reply is stored though its claim was removed, attempts and what they may have cost too."""
+    ledger, attempts = Ledger(store, "s"), [{"at": utc_now(), "outcome": "timeout", "ms": 1.0}]
+    reply = ModelReply("Port 22.", "stop", Usage(3, 2), "m")
+
+    async def work() -> None:
+        claim = await ledger.claim(REQUEST, purpose="run", worst_aud=0.5)
+        assert isinstance(claim, Claim)
+        store.database["calls"].delete_many({})
+        if end == "complete":
+            await ledger.complete(claim, reply, aud_cost=0.1, latency_ms=1.0, attempts=attempts)
+        elif end == "fail":
+            await ledger.fail(claim, reason="timeout", message="", attempts=attempts, unsure_aud=0.5)
+        else:
+            await ledger.note(claim, attempts, 0.5, sent=True)
+
+    in_ledgers(work, ledger)
+    (call,) = store.objects(Call)
+    state = {"complete": "done", "fail": "failed", "note": "claimed"}[end]
+    assert (call.state, call.unsure_aud, len(call.attempts)) == (state, 0.0 if end == "complete" else 0.5, 1)
+    assert call.text == ("Port 22." if end == "complete" else None)
+
+
+def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store: Store) -> None:
+    """A claim that was taken over though its owner lived: nothing is sent under it, and no reply replaces another."""
+    slow, fast = Ledger(store, "s"), Ledger(store, "s")
+    answers = []
+
+    def came(by: str) -> list[dict[str, Any]]:
+        return [{"at": utc_now(), "outcome": "answered", "ms": 1.0, "by": by}]
+
+    async def work() -> None:
+        mine = await slow.claim(REQUEST, purpose="run", worst_aud=0.5)
+        store.database["owners"].delete_many({})
+        taken = await fast.claim(REQUEST, purpose="run", worst_aud=0.5)
+        assert isinstance(mine, Claim)
+        assert isinstance(taken, Claim)
+        with pytest.raises(Taken):
+            await slow.note(mine, [], 0.0, sent=True)
+        for ledger, claim in ((fast, taken), (slow, mine)):
+            reply, by = ModelReply(f"{ledger is fast}", "stop", Usage(3, 2), "m"), f"{ledger is fast}"
+            answers.append(
+                await ledger.complete(claim, reply, aud_cost=0.1, latency_ms=1.0, attempts=came(by))
+            )
+
+    in_ledgers(work, slow, fast)
+    assert [answer.reply.text for answer in answers] == ["True", "True"]
+    document = store.database["calls"].find_one({})
+    assert document is not None
+    assert (document["text"], document["aud_cost"]) == ("True", 0.1)
+    assert document["unsure_aud"] == pytest.approx(
+        0.5 + 0.1
+    )  # lost, as far as the second knew; and the second reply
+    assert [one["outcome"] for one in document["attempts"]] == ["lost", "answered", "answered"]
+    assert is_as_sealed(document)
 
 
 def test_run_anywhere_works_where_a_loop_is_running() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from pymongo import UpdateOne
 from small_study import STUDY, finished_study
 
 from toolkit.errors import InputError
@@ -456,11 +457,21 @@ def test_the_command_imports_and_says_what_it_did(study, tmp_path, toolkit):
     assert (code, "name the rater" in err) == (2, True)
 
 
-def test_an_order_that_two_processes_keep_at_once_holds_each_run_once(study):
+def test_an_order_that_two_processes_keep_at_once_holds_each_run_once(study, monkeypatch):
+    """Added by $push, which promises an order; $addToSet does not."""
+    write, operators = study.store.writer.write, []
+
+    def noting(collection, operation, **how):
+        operators.extend(operation._doc if isinstance(operation, UpdateOne) else ())
+        return write(collection, operation, **how)
+
+    monkeypatch.setattr(study.store.writer, "write", noting)
+
     async def both() -> None:
         for order in (["a", "b"], ["b", "a", "c"]):
             await keep_order(study.store, "small", "anna", "h", 1, None, order)
 
     asyncio.run(both())
+    assert operators == ["$push", "$set"]
     assert stored_order(study.store, "small", "anna", "h", 1) == (("a", "b", "c"), None)
     assert stored_order(study.store, "small", "ben", "h", 1) is None

@@ -38,7 +38,7 @@ def contradictions(plan: Plan, store: Store) -> Iterator[str]:
     runs = store.find_where(Run, of_study, only=(*_RUN, "status"))
     said = store.find_where(Judgement, of_study, ("scores", "reasons", "detail"))
     paid: dict[str, tuple[Any, ...]] = {}
-    yield from _calls(plan, store.database["calls"].find(of_study, batch_size=_PART), paid)
+    yield from _calls(plan, store.joined(store.database["calls"].find(of_study, batch_size=_PART)), paid)
     # Studies of one results folder share calls: another one may have paid for an answer that this one rests on.
     named = chain((run["call_id"] for run in runs), *(one.get("call_ids") or () for one in said))
     shared = sorted({call_id for call_id in named if call_id not in paid})

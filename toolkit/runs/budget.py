@@ -8,6 +8,7 @@ and living grants together never pass the budget.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 from collections import defaultdict
@@ -16,7 +17,7 @@ from typing import Any, Final
 
 from pymongo.errors import DuplicateKeyError
 
-from toolkit.errors import BudgetReached, InputError
+from toolkit.errors import BudgetReached, InputError, StoreError
 from toolkit.plan import Plan
 from toolkit.runs.batches import open_call_ids
 from toolkit.runs.ledger import Owner, calls_by_state, claimed_calls, living, was_sent
@@ -108,7 +109,8 @@ class Account:
                 account["settled_aud"] += self._used - self._carried
             account["grants"] = others
 
-        self._change(change)
+        with contextlib.suppress(StoreError):  # it is away: whoever opens it next finds our owner dead
+            self._change(change)
 
     def _fits(self, aud: float) -> bool:
         return self._used + self._reserved + aud <= self._granted
@@ -139,7 +141,10 @@ class Account:
 
         def change(account: dict[str, Any]) -> None:
             alive = living(self._store, self._study)
-            if not self._opened or any(grant["owner"] not in alive for grant in account["grants"]):
+            # Without a version it is new, or was removed while we work.
+            if not (self._opened and account["version"]) or any(
+                grant["owner"] not in alive for grant in account["grants"]
+            ):
                 account["grants"] = [grant for grant in account["grants"] if grant["owner"] in alive]
                 account["settled_aud"] = self._settled(alive)
             most, needed = self._most(account), self._used + self._reserved + aud
@@ -181,22 +186,25 @@ class Account:
 
     def _change(self, change: Any) -> None:
         """Change the account as nobody else changes it meanwhile: by its version, again until it holds."""
+        while not self._store.writer.patiently(lambda _: self._is_changed(change)):
+            pass
+
+    def _is_changed(self, change: Any) -> bool:
+        """Change the account once, and return whether nobody else did so meanwhile."""
         accounts = self._store.database["accounts"]
-        while True:
-            found = accounts.find_one({"_id": self._study})
-            account = found or {"version": 0, "settled_aud": 0.0, "grants": []}
-            version = account["version"]
-            change(account)
-            content = {"settled_aud": account["settled_aud"], "grants": account["grants"]}
-            if found is None:
-                try:
-                    accounts.insert_one({"_id": self._study, "version": 1, **content})
-                except DuplicateKeyError:
-                    continue
-                return
-            key = {"_id": self._study, "version": version}
-            if accounts.find_one_and_update(key, {"$set": {"version": version + 1, **content}}) is not None:
-                return
+        found = accounts.find_one({"_id": self._study})
+        account = found or {"version": 0, "settled_aud": 0.0, "grants": []}
+        version = account["version"]
+        change(account)
+        content = {"settled_aud": account["settled_aud"], "grants": account["grants"], "version": version + 1}
+        if found is None:
+            try:
+                accounts.insert_one({"_id": self._study, **content})
+            except DuplicateKeyError:
+                return False
+            return True
+        key = {"_id": self._study, "version": version}
+        return accounts.find_one_and_update(key, {"$set": content}) is not None
 
 
 def settlements(store: Store, study: str) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from toolkit.models.usage import text_tokens, worst_usage
 from toolkit.plan import Plan
 from toolkit.runs.batches import STILL_OPEN, BatchDesk
 from toolkit.runs.budget import Account
-from toolkit.runs.ledger import Busy, Claim, Ledger
+from toolkit.runs.ledger import Busy, Claim, Ledger, Taken
 from toolkit.runs.limits import (
     LONGEST_WAIT,
     POLL_SECONDS,
@@ -227,17 +227,17 @@ class Gateway:
         try:
             if not self._is_held(sending):  # what a batch holds is reserved since it was sent
                 await self._reserve(sending)
-            claimed = await self._claim(sending, purpose)
-            while isinstance(claimed, Busy):
-                own = claimed.owner == self._ledger.owner.name
+            while not isinstance(claimed := await self._claim(sending, purpose), Answer):
+                if isinstance(claimed, Claim):
+                    await self._take_over(claimed, sending)
+                    with contextlib.suppress(Taken):  # by a process that counts what was sent under it
+                        return await self._send(claimed, sending)
+                    sending.attempts, sending.unsure_aud = [], 0.0
+                own = isinstance(claimed, Busy) and claimed.owner == self._ledger.owner.name
                 with self._waiting("for an equal one under way" if own else "for another process"):
                     await self._sleep(POLL_SECONDS)
                     self._refuse(sending.endpoint)
-                    claimed = await self._claim(sending, purpose)
-            if isinstance(claimed, Answer):
-                return claimed
-            await self._take_over(claimed, sending)
-            return await self._send(claimed, sending)
+            return claimed
         finally:
             self._unprepare(sending)
             self._settle(sending, 0.0)
@@ -446,6 +446,8 @@ class Gateway:
         came: dict[str, Any] = {}
         started = time.monotonic()
         try:
+            with self._waiting("for the store"):
+                await self._ledger.store.writer.until_back(partial(self._refuse, endpoint))
             self._refuse(endpoint)
             attempt, billed = {"at": utc_now(), "outcome": "cancelled"}, False
             # Per model and not per room: a client knows what its model can do.

@@ -15,24 +15,25 @@ import json
 import os
 import socket
 import threading
-import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
+from pymongo import DeleteMany, InsertOne, UpdateOne
 from pymongo.errors import PyMongoError
 
+from toolkit.errors import StoreError
 from toolkit.models.base import Answer, ModelReply, ModelRequest, Usage
 from toolkit.runs.batches import open_call_ids
+from toolkit.runs.unsaved import UNSAVED, add_call, write_of
 from toolkit.store.connection import Store
 from toolkit.store.documents import Call
-from toolkit.store.writer import TOUCH, Duplicate, sealed, utc_now
+from toolkit.store.writer import TOUCH, Duplicate, Unmatched, sealed, utc_now
 from toolkit.words import total_aud
 
 _PART: Final = 1000  # calls that are read at once where all of a study are
@@ -72,12 +73,18 @@ class Busy:
     owner: str
 
 
-class Ledger:
-    """Claims, completes and reads calls in one store."""
+class Taken(Exception):
+    """The claim of this process is another's now, which took it over or has its reply."""
 
-    def __init__(self, store: Store, study: str) -> None:
+
+class Ledger:
+    """Claims, completes and reads calls in one store; ``folder`` takes up the replies that the store does not."""
+
+    def __init__(self, store: Store, study: str, folder: Path | None = None) -> None:
         self.store = store
         self.study = study
+        self._unsaved = folder / UNSAVED if folder else None
+        self._claiming: set[str] = set()
         self.owner = Owner(store, study)
         self._calls = store.database["calls"]
         self._batched: dict[str, set[str]] = {}
@@ -89,17 +96,18 @@ class Ledger:
 
     def whole(self, call_id: str) -> Answer:
         """Return an answer that is paid for with its raw reply, which the others leave out because it is large."""
-        return answer_of(self._calls.find_one({"_id": call_id}, {"request": 0}))
+        (document,) = self.store.joined(self._calls.find({"_id": call_id}, {"request": 0}), ("request",))
+        return answer_of(document)
 
     def kept(self) -> dict[str, Answer]:
         """Return every answer this study has paid for, by call id."""
         # A pipeline, for the reason that `Store.find_where` has one; in parts, for answers are smaller than documents.
-        wanted = [
+        wanted: list[dict[str, Any]] = [
             {"$match": {"study": self.study, "state": "done"}},
             {"$project": {"request": 0, "raw": 0}},
         ]
         found = self._calls.aggregate(wanted, batchSize=_PART)
-        return {document["_id"]: answer_of(document) for document in found}
+        return {call["_id"]: answer_of(call) for call in self.store.joined(found, ("request", "raw"))}
 
     def failures(self) -> dict[str, tuple[str, str]]:
         """Return reason and message of every call of this study that failed, by call id."""
@@ -124,12 +132,20 @@ class Ledger:
         try:
             await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=sent)))
         except Duplicate:
-            return await asyncio.to_thread(self._claim_again, claim, sent)
+            if claim.call_id in self._claiming:
+                return Busy(self.owner.name)
+            self._claiming.add(claim.call_id)
+            try:
+                return await asyncio.to_thread(self._claim_again, claim, sent)
+            finally:
+                self._claiming.discard(claim.call_id)
         return claim
 
     def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
         """Claim a call that has a document already: done, failed before, or left by a dead process."""
-        found = self._calls.find_one({"_id": claim.call_id})
+        patiently = self.store.writer.patiently
+        find = partial(self._calls.find, {"_id": claim.call_id})
+        found = next(self.store.joined(patiently(lambda _: list(find()))), None)
         if found is None:
             return Busy("")  # withdrawn between our insert and our look; the caller asks again
         if found["state"] == "done":
@@ -158,10 +174,14 @@ class Ledger:
         )
         for fixed in ("_id", "created_at", "updated_at"):
             changes.pop(fixed)
-        won = self._calls.find_one_and_update(
-            # The owner is part of the condition, so of two that find the same dead owner one wins.
-            {"_id": claim.call_id, "state": found["state"], "owner": found["owner"]},
-            {"$set": changes, **TOUCH},
+        # The owner is part of the condition, so of two that find the same dead owner one wins.
+        key = {"_id": claim.call_id, "state": found["state"], "owner": found["owner"]}
+        ours = {"_id": claim.call_id, "state": "claimed", "owner": self.owner.name}
+        won = patiently(
+            lambda again: (
+                self._calls.find_one_and_update(key, {"$set": changes, **TOUCH})
+                or (again and self._calls.find_one(ours, {"_id": 1}))  # it was done, and the answer got lost
+            )
         )
         return claim if won else Busy("")
 
@@ -202,10 +222,13 @@ class Ledger:
             attempts=[*claim.earlier, *attempts],
             unsure_aud=claim.inherited_aud + unsure_aud,
         )
-        # By identity alone: a paid reply is kept even if our claim was taken over meanwhile. Replaced and not changed:
-        # the embedded server does it in half the time, and a changed date would become a text there.
-        operation = ReplaceOne({"_id": claim.call_id}, document)
-        await self.store.writer.write("calls", operation, flush=True)
+        # A paid reply is kept even if our claim is gone or was taken over meanwhile.
+        operation = write_of(document)
+        try:
+            await self.store.writer.write("calls", operation, flush=True, unsaved=self._unsaved)
+        except Duplicate:
+            stored = await asyncio.to_thread(add_call, self.store, document)
+            return replace(answer_of(stored), from_ledger=False)
         return Answer(
             claim.call_id, reply, aud_cost, latency_ms, len(document["attempts"]), from_ledger=False
         )
@@ -219,7 +242,10 @@ class Ledger:
         worst_aud: float,
         sent: bool,
     ) -> None:
-        """Note attempts under a claim that stays, with what they and the next may cost, and whether that is sent."""
+        """Note attempts under a claim that stays, with what they and the next may cost, and whether that is sent.
+
+        Raises ``Taken`` where the claim is another process's: nothing may be sent under it.
+        """
         changes = {
             "sent": sent,
             "worst_aud": worst_aud,
@@ -227,7 +253,13 @@ class Ledger:
             "unsure_aud": claim.inherited_aud + unsure_aud,
         }
         key = {"_id": claim.call_id, "owner": self.owner.name}
-        await self.store.writer.write("calls", UpdateOne(key, {"$set": changes, **TOUCH}))
+        try:
+            await self.store.writer.write("calls", UpdateOne(key, {"$set": changes, **TOUCH}))
+        except Unmatched:
+            try:
+                await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", **changes)))
+            except Duplicate:
+                raise Taken from None
 
     async def fail(
         self, claim: Claim, *, reason: str, message: str, attempts: list[dict[str, Any]], unsure_aud: float
@@ -240,8 +272,10 @@ class Ledger:
             attempts=[*claim.earlier, *attempts],
             unsure_aud=claim.inherited_aud + unsure_aud,
         )
-        operation = ReplaceOne({"_id": claim.call_id, "owner": self.owner.name}, document)
-        await self.store.writer.write("calls", operation)
+        try:
+            await self.store.writer.write("calls", write_of(document), unsaved=self._unsaved)
+        except Duplicate:
+            await asyncio.to_thread(add_call, self.store, document)
 
     async def withdraw(self, claim: Claim) -> None:
         """Take back a claim under which nothing was sent; attempts of owners before stay known."""
@@ -279,6 +313,7 @@ class Owner:
 
     def __init__(self, store: Store, study: str) -> None:
         self.name = f"{this_host()}:{os.getpid()}:{_birth(os.getpid())}:{uuid.uuid4().hex[:8]}"
+        self._store = store
         self._owners = store.database["owners"]
         self._study = study
         self._stop = threading.Event()
@@ -289,8 +324,7 @@ class Owner:
         """Make this owner known and keep it so; a second call, of whichever thread, does nothing."""
         with self._starting:
             if self._beat is None:
-                lease = time.time() + LEASE_SECONDS
-                self._owners.insert_one({"_id": self.name, "study": self._study, "lease_until": lease})
+                self._store.writer.patiently(lambda _: self._lease())
                 self._beat = threading.Thread(target=self._renew, name="owner-heartbeat", daemon=True)
                 self._beat.start()
 
@@ -299,34 +333,40 @@ class Owner:
         self._stop.set()
         if self._beat is not None:
             self._beat.join()
-            self._owners.delete_one({"_id": self.name})
+            with contextlib.suppress(StoreError):  # it is away: our pid, or the lease, says that we are dead
+                self._store.writer.patiently(lambda _: self._owners.delete_one({"_id": self.name}))
 
     def _renew(self) -> None:
         while not self._stop.wait(HEARTBEAT_SECONDS):
-            try:
-                self._owners.update_one(
-                    {"_id": self.name}, {"$set": {"lease_until": time.time() + LEASE_SECONDS}}
-                )
-            except PyMongoError:
-                continue  # a store that is away for a moment; the lease outlasts several beats
+            with contextlib.suppress(
+                PyMongoError
+            ):  # a store that is away for a moment; the lease outlasts several beats
+                self._lease()
+
+    def _lease(self) -> None:
+        """Make this owner known, or renew its lease, also where somebody removed it."""
+        lease = {"study": self._study, "lease_until": self._store.server_time() + LEASE_SECONDS}
+        self._owners.update_one({"_id": self.name}, {"$set": lease}, upsert=True)
 
 
 def living(store: Store, study: str) -> set[str]:
     """Return the owners that are at work on a study."""
-    return {known["_id"] for known in store.database["owners"].find({"study": study}) if _is_alive(known)}
+    owners = store.database["owners"]
+    found = store.writer.patiently(lambda _: list(owners.find({"study": study})))
+    return {known["_id"] for known in found if _is_alive(store, known)}
 
 
 def is_living(store: Store, owner: str) -> bool:
     """Return whether an owner is at work; on this host that is seen, elsewhere its lease says it."""
-    known = store.database["owners"].find_one({"_id": owner})
-    return known is not None and _is_alive(known)
+    known = store.writer.patiently(lambda _: store.database["owners"].find_one({"_id": owner}))
+    return known is not None and _is_alive(store, known)
 
 
-def _is_alive(known: dict[str, Any]) -> bool:
+def _is_alive(store: Store, known: dict[str, Any]) -> bool:
     host, pid, birth, _ = known["_id"].rsplit(":", 3)
     if host in (this_host(), socket.gethostname()) and (seen := _birth(int(pid))) != _ALIVE:
         return seen == birth
-    return bool(known["lease_until"] >= time.time())
+    return bool(known["lease_until"] >= store.writer.patiently(lambda _: store.server_time()))
 
 
 @cache

@@ -16,7 +16,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +41,7 @@ from toolkit.store.documents import (
     Run,
     Settlement,
 )
+from toolkit.store.parts import JSON
 from toolkit.store.schema import fault_of
 from toolkit.store.writer import Duplicate, sealed
 from toolkit.words import VERSION
@@ -72,12 +72,10 @@ BLOCK: Final = (
     4_000_000  # bytes of lines whose documents are in memory at the same time, with the last one of them
 )
 LONGEST: Final = (
-    1 << 27
-)  # bytes of a line: a document has 16 MB at most, and JSON needs up to six for one of them
+    1 << 29
+)  # bytes of a line: a document of 16 MB needs up to six times as much in JSON, and some are stored in parts
 _STEP: Final = 1 << 20
 _AGE: Final = (1980, 1, 1, 0, 0, 0)  # of every member: the same records are the same bytes
-# Whole numbers, floats and moments come back as they were, moments as the store gives them.
-_OPTIONS: Final = json_util.CANONICAL_JSON_OPTIONS.with_options(tz_aware=True, tzinfo=UTC)
 # What zipfile says of a damaged file: a broken stream is a zlib.error, an unknown method or version a
 # NotImplementedError, and a flag that says "encrypted" a RuntimeError. The last two are what bson says of a date that
 # no calendar has, or of a number that is none.
@@ -168,7 +166,7 @@ def pack_archive(
             with file.open(_member(f"{name}.jsonl"), "w", force_zip64=True) as stream:
                 for document in documents:
                     plain = _named(name, document)
-                    line = json_util.dumps(plain, json_options=_OPTIONS, sort_keys=True).encode() + b"\n"
+                    line = json_util.dumps(plain, json_options=JSON, sort_keys=True).encode() + b"\n"
                     stream.write(line)
                     digest.update(line)
                     count += 1
@@ -291,7 +289,7 @@ def _blocks(path: Path, file: zipfile.ZipFile, name: str, sha256: str) -> Iterat
     with file.open(f"{name}.jsonl") as stream, io.BufferedReader(stream, _STEP) as lines:  # type: ignore[type-var]
         while line := lines.readline(LONGEST):
             digest.update(line)
-            document: dict[str, Any] = json_util.loads(line, json_options=_OPTIONS)
+            document: dict[str, Any] = json_util.loads(line, json_options=JSON)
             if not all(isinstance(part, str) for part in _key_of(name, document)):
                 raise ValueError(f"a record without a name: {', '.join(KEYS[name])}")
             block.append(document)
@@ -444,7 +442,7 @@ def _longer_round(new: _Document, known: _Document) -> _Operation | None:
     further = [run_id for run_id in new["run_ids"] if run_id not in known["run_ids"]]
     if not further:
         return None
-    change = {"$addToSet": {"run_ids": {"$each": further}}, "$set": {"size": new["size"]}}
+    change = {"$push": {"run_ids": {"$each": further}}, "$set": {"size": new["size"]}}
     return UpdateOne({"_id": known["_id"]}, change)
 
 

@@ -10,10 +10,11 @@ import contextlib
 import gc
 import os
 import re
+import sys
 import threading
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,20 +22,25 @@ from typing import Any
 
 import mongoengine as me
 import pymongo
-from mongoengine.connection import get_connection
+from mongoengine.connection import ConnectionFailure, get_connection
 from mongoengine.queryset import QuerySet
 from pymongo import InsertOne
+from pymongo.database import Database
 from pymongo.errors import PyMongoError
 from pymongo.monitoring import ServerHeartbeatFailedEvent, ServerHeartbeatListener
+from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import ReadPreference
+from pymongo.write_concern import WriteConcern
 
 from toolkit.errors import StoreError
 from toolkit.prompts.dataset import Prompt as DatasetPrompt
 from toolkit.store import embedded
 from toolkit.store.documents import DOCUMENTS, Prompt, Rubric
 from toolkit.store.migrations import bring_forward
-from toolkit.store.writer import BulkWriter, Duplicate, reason_of, what_to_do
+from toolkit.store.parts import PARTS, joined
+from toolkit.store.writer import PATIENCE_SECONDS, BulkWriter, Duplicate, reason_of, what_to_do
 
-DATABASE = "toolkit"
+DATABASE = "toolkit"  # where the address names none
 ANSWER_MS = 10_000  # longest a store may take to answer at all
 CHUNK = 5000  # ids in one $in
 BATCH = 100_000  # documents in one reply, which ends at 16 MB anyway
@@ -48,27 +54,30 @@ class Store:
         self.folder = folder
         with _opening:
             alias = f"store-{uuid.uuid4()}"
-            me.connect(
-                db=DATABASE,
-                host=uri,
-                alias=alias,
-                tz_aware=True,
-                uuidRepresentation="standard",
-                serverSelectionTimeoutMS=ANSWER_MS,
-                event_listeners=[_Reviver(folder)] if folder else [],
-            )
-            client = get_connection(alias)
-            self.database = client[DATABASE]
+            # What the address says of it is how long its user will wait: for an answer, and for a store that is away.
+            named = "serverselectiontimeoutms=" in uri.lower()
             try:
+                me.connect(
+                    db=DATABASE,
+                    host=uri,
+                    alias=alias,
+                    tz_aware=True,
+                    uuidRepresentation="standard",
+                    event_listeners=[_Reviver(folder)] if folder else [],
+                    **({} if named else {"serverSelectionTimeoutMS": ANSWER_MS}),
+                )
+                client = get_connection(alias)
+                self.database = _database(client, embedded=folder is not None)
                 for document in DOCUMENTS:
                     for spec in document._meta["index_specs"]:  # `ensure_indexes` knows one store a process
                         options = {name: value for name, value in spec.items() if name != "fields"}
                         self.database[document._meta["collection"]].create_index(spec["fields"], **options)
                 bring_forward(self.database)
+                _warn_of_another(self.database)
             except StoreError as error:
                 me.disconnect(alias)
                 raise StoreError(f"{folder or _without_password(uri)}: {error}") from None
-            except PyMongoError as error:
+            except (PyMongoError, ConnectionFailure) as error:
                 me.disconnect(alias)
                 said = _without_password(reason_of(error))
                 if folder:
@@ -80,7 +89,9 @@ class Store:
                 ) from None
         # A database object of its own, or the thread would hold the one whose end ends it.
         revive = partial(embedded.revive, folder) if folder else None
-        self.writer = BulkWriter(client[DATABASE], revive)
+        selection = client.options.server_selection_timeout
+        patience = selection if named else 2 * selection if folder else PATIENCE_SECONDS
+        self.writer = BulkWriter(self.database.with_options(), revive, patience)
         self._alias = alias
         self._abandoned = weakref.finalize(self.database, _close_abandoned, self.writer, alias)
 
@@ -142,12 +153,24 @@ class Store:
         ]
         matching = self.objects(document).filter(__raw__=where)
         if "_id" in where:  # which a pipeline of the embedded server finds without its index
-            yield from matching.exclude(*left).batch_size(BATCH).as_pymongo()
+            yield from self.joined(matching.exclude(*left).batch_size(BATCH).as_pymongo(), left)
             return
         # Fields are taken away in a pipeline: only that way does the embedded server leave them out in SQL, in a
         # fifth of the time, and hand on the others as they were written: picked one by one, floats keep 15 digits.
         taking = [{"$project": dict.fromkeys(left, 0)}] if left else []
-        yield from matching.aggregate(taking, batchSize=BATCH)
+        yield from self.joined(matching.aggregate(taking, batchSize=BATCH), left)
+
+    def joined(
+        self, found: Iterable[dict[str, Any]], leave_out: Container[str] = ()
+    ) -> Iterator[dict[str, Any]]:
+        """Yield raw documents whole, also those that are stored in parts; every reader of texts asks through this."""
+        parts = self.database[PARTS]
+        return joined(found, lambda ids: parts.find({"_id": {"$in": ids}}, batch_size=2), leave_out)
+
+    def server_time(self) -> float:
+        """Return the present moment by the clock of the server, in seconds since 1970: hosts may not agree on one."""
+        hello = self.database.command("hello", codec_options=self.database.codec_options)
+        return float(hello["localTime"].timestamp())
 
     def add_prompts(self, prompts: Sequence[DatasetPrompt]) -> None:
         """Store prompts once per dataset version; the same id with another text is refused."""
@@ -189,6 +212,39 @@ class Store:
         """Write what is queued and disconnect."""
         if self._abandoned.detach():
             _close(self.writer, self._alias)
+
+
+def _database(client: pymongo.MongoClient[Any], *, embedded: bool) -> Database[Any]:
+    """Return the database that an address names, as the ledger needs it.
+
+    Read from the primary, whatever the address says: a reply or a grant that a secondary does not have yet would be
+    paid for again. Writes are acknowledged as the address says, by a majority where it says nothing and by one server
+    at least; what a majority has is also what is read, so that nothing that was read can be rolled back.
+    """
+    concern = {name: value for name, value in client.write_concern.document.items() if name != "fsync"}
+    concern["w"] = concern.get("w", 1 if embedded else "majority") or 1
+    level = client.read_concern.level or ("majority" if concern["w"] == "majority" else None)
+    database: Database[Any] = client.get_default_database(
+        DATABASE,
+        read_preference=ReadPreference.PRIMARY,
+        write_concern=WriteConcern(**{**concern, "j": True}),
+        read_concern=ReadConcern(level),
+    )
+    return database
+
+
+def _warn_of_another(database: Database[Any]) -> None:
+    """Say where calls are that an earlier toolkit kept: it used one database, whichever the address named."""
+    if database.name == DATABASE or database["calls"].find_one({}, {"_id": 1}):
+        return
+    with contextlib.suppress(PyMongoError):  # no database of this user's
+        if database.client[DATABASE]["calls"].find_one({}, {"_id": 1}):
+            print(
+                f"toolkit: the database {database.name} of MONGODB_URI is empty, and {DATABASE} beside it has calls; "
+                f"if they are yours, name {DATABASE} in MONGODB_URI, or they are asked and paid for again",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 class _Reviver(ServerHeartbeatListener):

@@ -108,9 +108,12 @@ def _running(folder: Path) -> str | None:
 
 
 def socket_of(folder: Path) -> Path:
-    """Return the socket of a folder's server: in it, or where its path is too long, in a folder of the user's own."""
+    """Return the socket of a folder's server: in it, or in a folder of the user's own.
+
+    That is where its path is too long for a socket, or no UTF-8, which an address has to be.
+    """
     inside = folder / "server.sock"
-    if len(os.fsencode(inside)) <= LONGEST:
+    if len(os.fsencode(inside)) <= LONGEST and _is_utf8(inside):
         return inside
     name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
     place = Path(tempfile.gettempdir()) / f"toolkit-{os.getuid()}"
@@ -120,7 +123,18 @@ def socket_of(folder: Path) -> Path:
         raise StoreError(
             f"{place}: is not this user's alone; remove it, or choose an `output` with a shorter path"
         )
+    if not _is_utf8(place):
+        raise StoreError(
+            f"{place}: its name is no UTF-8, and no socket can be named; set TMPDIR to another folder"
+        )
     return place / f"{name}.sock"
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        return bool(str(path).encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _refuse_damaged(folder: Path) -> None:

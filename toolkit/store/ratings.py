@@ -198,7 +198,10 @@ async def keep_order(
     try:
         await store.writer.write("rating_rounds", InsertOne(document.to_mongo().to_dict()), flush=True)
     except Duplicate:
-        change = {"$addToSet": {"run_ids": {"$each": list(run_ids)}}, "$set": {"size": size}}
+        # Not $addToSet, which promises no order. What two desks add at once is there twice, and read once.
+        order = stored_order(store, study, rater, rubric_hash, seed) or ((), None)
+        further = [run_id for run_id in run_ids if run_id not in order[0]]
+        change = {"$push": {"run_ids": {"$each": further}}, "$set": {"size": size}}
         await store.writer.write("rating_rounds", UpdateOne({"_id": round_id}, change), flush=True)
 
 

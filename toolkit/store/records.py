@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
+from pymongo import InsertOne
 from ulid import ULID
 
 from toolkit.errors import InputError
@@ -19,6 +20,7 @@ from toolkit.judges.judgement import Judgement, judge_label
 from toolkit.models.base import Answer
 from toolkit.store import documents
 from toolkit.store.connection import Store
+from toolkit.store.parts import PARTS
 from toolkit.store.writer import TOUCH, Record, differing, utc_now
 from toolkit.words import DIMENSIONS
 
@@ -254,7 +256,8 @@ def reply_text(store: Store, run_id: str) -> str:
         raise InputError(f"run {run_id!r}: not in the store; study.runs() lists the run ids")
     if run.output_blob_id is None:
         raise InputError(f"run {run_id}: has no reply ({run.failure})")
-    return str(store.objects(documents.OutputBlob).get(blob_id=run.output_blob_id).content)
+    (blob,) = store.find_by(documents.OutputBlob, "blob_id", [run.output_blob_id])
+    return str(blob["content"])
 
 
 def stored_judgements(
@@ -297,7 +300,10 @@ def copy_ledger(store: Store, into: Store) -> None:
         {"state": {"$in": ["done", "failed"]}}
     )  # raw, from one ledger into the other
     while chunk := list(islice(calls, _CHUNK)):
-        into.database["calls"].insert_many(chunk)
+        if small := [call for call in chunk if PARTS not in call]:
+            into.database["calls"].insert_many(small)
+        for call in store.joined(call for call in chunk if PARTS in call):
+            into.writer.submit("calls", InsertOne(call)).result()
 
 
 def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterable[str]) -> Iterator[str]:

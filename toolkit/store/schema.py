@@ -15,7 +15,9 @@ from typing import Any, Final
 import bson
 import mongoengine as me
 
-_LARGEST: Final = 16_000_000  # bytes that a store takes as one document
+from toolkit.store.parts import PARTS
+
+_LARGEST: Final = 1 << 28  # bytes of a document; one of more than 16 MB is stored in parts
 _Check = Callable[[Any], bool]
 
 
@@ -23,7 +25,7 @@ def fault_of(kind: Any, document: Mapping[str, Any]) -> str | None:
     """Return why a document is none of its class, ``None`` where it is one; a field of a later version is kept."""
     if name := _wrong_field(kind, document):
         return f"{name} is missing, or not what it must be"
-    if not _is_plain(document) or len(bson.encode(document)) > _LARGEST:
+    if PARTS in document or not _is_plain(document) or len(bson.encode(document)) > _LARGEST:
         return "it holds what no store keeps"
     return None
 

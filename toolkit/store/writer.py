@@ -2,6 +2,10 @@
 
 A reply must be on disk before anyone hears of it, and one bulk of many costs less than many writes: the operations are
 raw, because mongoengine has no bulk of inserts and updates, and checking each document takes four times as long.
+
+A store that is away is waited for, as long as its address allows; a reply that comes meanwhile is also in a file
+(`toolkit.runs.unsaved`). A change that matched no document is a failure, and a document that is too large for a store
+is written in parts (`toolkit.store.parts`).
 """
 
 from __future__ import annotations
@@ -11,15 +15,19 @@ import contextlib
 import hashlib
 import json
 import queue
+import sys
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
+from bson import json_util
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 from pymongo.collection import Collection
 from pymongo.database import Database
@@ -27,7 +35,10 @@ from pymongo.errors import BulkWriteError, ConnectionFailure, PyMongoError
 from pymongo.write_concern import WriteConcern
 
 from toolkit.errors import StoreError
+from toolkit.files import append_durably
+from toolkit.store.parts import JSON, PARTS, divided
 
+T = TypeVar("T")
 Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteMany
 DUPLICATE_KEY = 11000
 TOUCH = {"$currentDate": {"updated_at": True}}
@@ -87,8 +98,17 @@ POSTED_SECONDS = 0.1
 half of the store's time. They can all be made again from the ledger, and `settled` and `close` do not wait for it."""
 
 
+RETRY_SECONDS: Final = 0.5  # between two tries to reach a store that is away
+PATIENCE_SECONDS: Final = 600.0
+"""How long writes wait for a store that is away, where its address does not say it (``serverSelectionTimeoutMS``)."""
+
+
 class Duplicate(Exception):
     """The document exists already: someone else claimed or wrote it first."""
+
+
+class Unmatched(StoreError):
+    """The document that was to be changed is not in the store, or not as it was."""
 
 
 @dataclass(frozen=True)
@@ -119,34 +139,48 @@ class _Entry:
     loop: asyncio.AbstractEventLoop | None = None
     flush: bool = False
     record: Record | None = None
+    unsaved: Path | None = None
 
 
 class BulkWriter:
     """Gathers operations from any thread or loop and writes them in bulks; what is acknowledged survives our death.
 
     What was paid for is also flushed to the disk first (``flush``), so that it survives the machine; the rest can be
-    made again from the ledger.
+    made again from the ledger. ``patience`` is for how many seconds a store that is away is waited for.
     """
 
-    def __init__(self, database: Database, revive: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        revive: Callable[[], None] | None = None,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
         self._database = database
         self._revive = revive
+        self._patience = patience
+        self._is_reported = self._has_given_up = False
+        self._closing = threading.Event()
         self._queue: queue.SimpleQueue[_Entry | None] = queue.SimpleQueue()
         self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, collection: str, operation: Operation) -> Future[None]:
+    def submit(self, collection: str, operation: Operation, *, flush: bool = False) -> Future[None]:
         """Queue one operation; its future ends when it is acknowledged, or holds ``Duplicate`` or ``StoreError``."""
         future: Future[None] = Future()
-        self._queue.put(_Entry(collection, operation, future))
+        self._queue.put(_Entry(collection, operation, future, flush=flush))
         return future
 
-    async def write(self, collection: str, operation: Operation, *, flush: bool = False) -> None:
-        """Write one operation and return when it is acknowledged; a cancelled caller does not take it back."""
+    async def write(
+        self, collection: str, operation: Operation, *, flush: bool = False, unsaved: Path | None = None
+    ) -> None:
+        """Write one operation and return when it is acknowledged; a cancelled caller does not take it back.
+
+        ``unsaved`` is the file that its document goes into where the store does not take it, or not at once.
+        """
         loop = asyncio.get_running_loop()
         future = loop.create_future()
-        self._queue.put(_Entry(collection, operation, future, loop, flush))
+        self._queue.put(_Entry(collection, operation, future, loop, flush, unsaved=unsaved))
         await future
 
     def post(self, record: Record, known: Mapping[str, Any] | None = None) -> None:
@@ -155,7 +189,7 @@ class BulkWriter:
             self._queue.put(_Entry(record.collection, InsertOne(record.document), record=record))
         else:
             change = UpdateOne({"_id": known["_id"]}, dict(record.change or {}))
-            self._queue.put(_Entry(record.collection, change))
+            self._queue.put(_Entry(record.collection, change, record=record))
 
     def post_change(self, collection: str, document_id: Any, fields: Mapping[str, Any]) -> None:
         """Queue a change of a document behind the records that were posted before it; see `post`."""
@@ -177,9 +211,56 @@ class BulkWriter:
             raise self._broken
 
     def close(self) -> None:
-        """Write what is queued and end the thread."""
+        """Write what is queued and end the thread; a store that is away is no longer waited for."""
+        self._closing.set()
         self._queue.put(None)
         self._thread.join()
+
+    async def until_back(self, check: Callable[[], None]) -> None:
+        """Return when the store can be written to, at once as a rule; ``check`` may raise and so end the waiting."""
+        until = time.monotonic() + self._patience
+        while self._is_away():
+            check()
+            if time.monotonic() > until:
+                raise _lost("database", TimeoutError("it is away"))
+            await asyncio.sleep(RETRY_SECONDS / 5)
+
+    def patiently(self, work: Callable[[bool], T]) -> T:
+        """Return what ``work`` returns, which asks the store, and is done again as long as the store is away.
+
+        It is told whether it may have been done already, by a server that was gone before it could answer.
+        """
+        again, until = self._is_away(), time.monotonic() + self._patience
+        while True:
+            try:
+                result = work(again)
+            except ConnectionFailure as error:
+                # An embedded server is started anew at once.
+                if again or not self._revive:
+                    self._report()
+                self._has_given_up |= self._closing.is_set() or time.monotonic() >= until
+                if self._has_given_up:
+                    raise _lost("database", error) from error
+                if self._revive:
+                    self._revive()
+                self._closing.wait(RETRY_SECONDS * again)
+                again = True
+            else:
+                self._has_given_up = self._is_reported = False
+                return result
+
+    def _is_away(self) -> bool:
+        away = not self._database.client.topology_description.has_writable_server()
+        if away and not self._revive:
+            self._report()
+        return away
+
+    def _report(self) -> None:
+        """Say once that the store is away."""
+        if not self._is_reported:
+            self._is_reported = True
+            line = f"toolkit: the store does not answer; replies wait for it, up to {self._patience:g} s, and nothing"
+            print(f"{line} more is asked meanwhile", file=sys.stderr, flush=True)
 
     def _work(self) -> None:
         closing = False
@@ -223,12 +304,15 @@ class BulkWriter:
         if self._broken is not None:
             entries = [entry for entry in entries if entry.future is not None]
         entries = self._without_repetitions(name, entries)
-        failures = self._write(name, flush, [entry.operation for entry in entries if entry.operation])
-        there = [place for place, failure in failures.items() if isinstance(failure, Duplicate)]
-        if there:
-            self._change(name, [record for place in there if (record := entries[place].record)])
+        failures = self._write(name, flush, entries)
+        existing = [place for place, failure in failures.items() if isinstance(failure, Duplicate)]
+        if existing:
+            self._change(name, [record for place in existing if (record := entries[place].record)])
         for place, failure in failures.items():
-            if entries[place].future is None and not isinstance(failure, Duplicate):
+            entry = entries[place]
+            if isinstance(failure, Unmatched) and entry.record:  # removed since it was read
+                self._write_entries(name, flush, [_Entry(name, InsertOne(entry.record.document))])
+            elif entry.future is None and not isinstance(failure, Duplicate):
                 self._broken = self._broken or failure
         _settle(entries, failures)
 
@@ -247,60 +331,80 @@ class BulkWriter:
             return entries
         return [entry for entry in entries if not (entry.record and entry.record.key.get("_id") in same)]
 
-    def _write(self, name: str, flush: bool, operations: list[Operation]) -> dict[int, Exception]:
+    def _write(self, name: str, flush: bool, entries: list[_Entry]) -> dict[int, Exception]:
         """Write one bulk and return what failed, by place."""
-        if not operations:
+        if not entries:
             return {}
-        collection = self._database.get_collection(name, write_concern=WriteConcern(w=1, j=flush))
-        try:
-            return _bulk(collection, operations)
-        except ConnectionFailure:
-            return self._write_again(collection, operations)
+        concern = dict(self._database.write_concern.document)
+        if self._revive:  # the embedded server, whose every flush waits for the disk
+            concern["j"] = flush
+        database = self._database.with_options(write_concern=WriteConcern(**concern))
+        pieces, operations = divided([entry.operation for entry in entries if entry.operation])
+        files: dict[int, str] = {}
 
-    def _write_again(self, collection: Collection[Any], operations: list[Operation]) -> dict[int, Exception]:
-        """Write a bulk once more, after its store died or was away: nobody knows how much of it was done."""
+        def attempt(again: bool) -> dict[int, Exception]:
+            if again:
+                _set_aside(entries, files)
+            for failure in _bulk(database[PARTS], pieces).values() if pieces else ():
+                if not isinstance(failure, Duplicate):  # named by what is in them
+                    return dict.fromkeys(range(len(operations)), failure)
+            return _bulk(database[name], operations, again)
+
         try:
-            if self._revive:
-                self._revive()
-            failures = _bulk(collection, operations)
-            # All operations may be done twice, except that an insert then finds itself.
-            return {
-                place: failure
-                for place, failure in failures.items()
-                if not (isinstance(failure, Duplicate) and _is_own(collection, operations[place]))
-            }
-        except (PyMongoError, StoreError) as error:
-            return dict.fromkeys(range(len(operations)), _lost(collection.name, error))
+            failures = self.patiently(attempt)
+        except Exception as error:  # whatever it is, it belongs to those who wait: this thread goes on
+            failure = error if isinstance(error, StoreError) else _lost(name, error)
+            failures = dict.fromkeys(range(len(operations)), failure)
+        lost = [entries[place] for place, one in failures.items() if not isinstance(one, Duplicate)]
+        _set_aside(lost, files)
+        for line, count in Counter(files[id(entry)] for entry in lost if entry.unsaved).items():
+            print(f"toolkit: calls that the store did not take: {count}, {line}", file=sys.stderr, flush=True)
+        return failures
 
     def _change(self, name: str, records: list[Record]) -> None:
         """Change records that are there already, found by their keys and changed by their ids."""
-        changes: list[Operation] = []
+        changes: list[_Entry] = []
         try:
             for record in records:
                 if record.change is not None:
-                    stored = self._database[name].find_one(dict(record.key)) or {}
-                    if record.changes(stored):
+                    collection = self._database[name]
+                    find = partial(collection.find_one, dict(record.key))
+                    stored = self.patiently(lambda _, find=find: find())  # type: ignore[misc]
+                    if stored is None:
+                        changes.append(_Entry(name, InsertOne(record.document)))
+                    elif record.changes(stored):
                         # The embedded server reads a whole collection to change by other keys.
-                        key = {"_id": stored["_id"]} if stored else dict(record.key)
-                        changes.append(UpdateOne(key, dict(record.change)))
-        except PyMongoError as error:
+                        changes.append(_Entry(name, UpdateOne({"_id": stored["_id"]}, dict(record.change))))
+        except (PyMongoError, StoreError) as error:
             self._broken = self._broken or _lost(name, error)
             return
         for failure in self._write(name, False, changes).values():
             self._broken = self._broken or failure
 
 
-def _bulk(collection: Collection[Any], operations: list[Operation]) -> dict[int, Exception]:
+def _bulk(
+    collection: Collection[Any], operations: Sequence[Operation], again: bool = False
+) -> dict[int, Exception]:
+    """Write operations and return what failed, by place; done ``again``, an insert may find itself."""
+    failures = _written(collection, operations)
+    return {
+        place: failure
+        for place, failure in failures.items()
+        if not (again and isinstance(failure, Duplicate) and _is_own(collection, operations[place]))
+    }
+
+
+def _written(collection: Collection[Any], operations: Sequence[Operation]) -> dict[int, Exception]:
+    failures: dict[int, Exception] = {}
+    counts: Mapping[str, Any]
     try:
-        collection.bulk_write(operations, ordered=False)
+        counts = collection.bulk_write(operations, ordered=False).bulk_api_result
     except BulkWriteError as error:
-        failures: dict[int, Exception] = {}
+        counts = error.details
         # Written, and perhaps not for good: whoever waits for a flush must not take it for one.
         for unsafe in error.details["writeConcernErrors"]:
             failures = dict.fromkeys(range(len(operations)), _failure(collection.name, unsafe))
-        return failures | {
-            item["index"]: _failure(collection.name, item) for item in error.details["writeErrors"]
-        }
+        failures |= {item["index"]: _failure(collection.name, item) for item in error.details["writeErrors"]}
     except ConnectionFailure:
         raise
     except PyMongoError as error:
@@ -308,17 +412,51 @@ def _bulk(collection: Collection[Any], operations: list[Operation]) -> dict[int,
     except Exception as error:  # one that cannot be encoded must not take the others of its bulk with it
         if len(operations) == 1:
             return {0: StoreError(f"{collection.name}: not written, it cannot be stored ({error})")}
-        alone = [_bulk(collection, [operation]) for operation in operations]
+        alone = [_bulk(collection, [operation], again=True) for operation in operations]
         return {place: failure for place, found in enumerate(alone) for failure in found.values()}
-    return {}
+    return _unmatched(collection, operations, counts) | failures
+
+
+def _unmatched(
+    collection: Collection[Any], operations: Sequence[Operation], counts: Mapping[str, Any]
+) -> dict[int, Exception]:
+    """Return which operations changed nothing, because what they were to change is not there."""
+    changes = {place: one for place, one in enumerate(operations) if isinstance(one, UpdateOne | ReplaceOne)}
+    several = any(isinstance(operation, UpdateMany) for operation in operations)
+    if not changes or (not several and counts["nMatched"] + counts["nUpserted"] >= len(changes)):
+        return {}
+    failure = Unmatched(f"{collection.name}: what was to be changed is not in the store any more; run again")
+    return {
+        place: failure
+        for place, operation in changes.items()
+        if not operation._upsert and collection.count_documents(operation._filter, limit=1) == 0
+    }
 
 
 def _is_own(collection: Collection[Any], operation: Operation) -> bool:
-    if not isinstance(operation, InsertOne):
+    if not isinstance(operation, InsertOne | ReplaceOne):
         return False
-    # A claim is told from that of another process by its owner.
-    key = {name: operation._doc[name] for name in ("_id", "owner") if name in operation._doc}
+    # A claim is told from that of another process by its owner, and a reply by its seal.
+    document: Mapping[str, Any] = operation._doc
+    key = {name: document[name] for name in ("_id", "owner", "seal") if name in document}
     return collection.count_documents(key, limit=1) > 0
+
+
+def _set_aside(entries: Iterable[_Entry], files: dict[int, str]) -> None:
+    """Write the documents of entries into the files that they name, and note for each, once, what became of it."""
+    waiting: dict[Path, list[_Entry]] = defaultdict(list)
+    for entry in entries:
+        if entry.unsaved and id(entry) not in files:
+            waiting[entry.unsaved].append(entry)
+    for path, several in waiting.items():
+        documents = [one.operation._doc for one in several if isinstance(one.operation, ReplaceOne)]
+        lines = "".join(f"{json_util.dumps(document, json_options=JSON)}\n" for document in documents)
+        try:
+            append_durably(path, lines.encode())
+            line = f"kept in {path}; the next start of the study takes them up"
+        except OSError as error:
+            line = f"and lost: {path} cannot be written either ({error.strerror})"
+        files.update((id(entry), line) for entry in several)
 
 
 def _lost(name: str, error: Exception) -> StoreError:

@@ -1,0 +1,101 @@
+"""Calls that come to a ledger twice or late: from a file that a store which was away left, or from two processes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bson import json_util
+from bson.errors import BSONError
+from pymongo import ReplaceOne
+
+from toolkit.files import append_durably
+from toolkit.store.connection import Store
+from toolkit.store.documents import Call
+from toolkit.store.parts import JSON
+from toolkit.store.schema import fault_of
+from toolkit.store.writer import Duplicate, Unmatched, is_as_sealed, sealed
+from toolkit.words import counted
+
+UNSAVED: Final = "unsaved_replies.jsonl"
+"""In the output folder of a study: one call a line, as the ledger has it. It holds no key, because no call does."""
+DAMAGED: Final = "unsaved_replies.damaged.jsonl"
+
+
+def write_of(call: Mapping[str, Any]) -> ReplaceOne:
+    """Return what writes a call that has ended: over its claim, or anew where the claim is gone.
+
+    It is a duplicate where another process has claimed or answered the call meanwhile, see `add_call`. Replaced and not
+    changed: the embedded server does it in half the time.
+    """
+    key = {"_id": call["_id"], "owner": call["owner"], "state": {"$ne": "done"}}
+    return ReplaceOne(key, dict(call), upsert=True)
+
+
+def add_call(store: Store, call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Have the ledger hold a call that has ended beside what it has of it, and return what it holds now.
+
+    The first reply stays, because runs may rest on it. Of a second one, and of a failure, the attempts are added, and
+    what they cost or may have cost is counted as unsure. Twice is once.
+    """
+    find = store.database["calls"].find
+    while True:
+        with contextlib.suppress(Duplicate):
+            store.writer.submit("calls", write_of(call), flush=True).result()
+            return call
+        known = next(store.joined(store.writer.patiently(lambda _: list(find({"_id": call["_id"]})))), None)
+        if known is None:
+            continue
+        further = [one for one in call["attempts"] if one not in (known.get("attempts") or ())]
+        if not further or (call["state"] != "done" and known["state"] == "claimed"):
+            return known  # who took a claim over has counted what was sent under it
+        first, second = (call, known) if call["state"] == "done" != known["state"] else (known, call)
+        both = {**first, "attempts": [*(known.get("attempts") or ()), *further]}
+        besides = second.get("aud_cost") or 0.0
+        both["unsure_aud"] = besides + sum(one.get("unsure_aud") or 0.0 for one in (known, call))
+        both["unsure_aud"] -= call.get("inherited_aud") or 0.0 if known["owner"] != call["owner"] else 0.0
+        unchanged = {"_id": call["_id"], "owner": known["owner"], "state": known["state"]}
+        if "seal" in known:
+            unchanged["seal"] = known["seal"]
+        with contextlib.suppress(Unmatched):
+            both = sealed({name: value for name, value in both.items() if name != "seal"})
+            store.writer.submit("calls", ReplaceOne(unchanged, both), flush=True).result()
+            return both
+
+
+def take_up(store: Store, folder: Path) -> None:
+    """Add the calls that a store did not take to the ledger, and remove their file; a damaged line stays beside it."""
+    path, damaged, count = folder / UNSAVED, [], 0
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        with contextlib.suppress(OSError):  # a disk without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        for line in filter(bytes.strip, file):
+            if (call := _call(line)) is None:
+                damaged.append(line.rstrip(b"\n") + b"\n")
+            else:
+                add_call(store, call)
+                count += 1
+        if damaged:
+            append_durably(folder / DAMAGED, b"".join(damaged))
+        path.unlink()
+        if count:
+            said = f"toolkit: {counted(count, 'calls')} of {path} taken up into the ledger"
+            print(said, file=sys.stderr, flush=True)
+        if damaged:
+            said = f"toolkit: {path}: {counted(len(damaged), 'lines')} damaged and not taken up"
+            print(f"{said}; kept in {folder / DAMAGED}", file=sys.stderr, flush=True)
+
+
+def _call(line: bytes) -> dict[str, Any] | None:
+    """Return the call of a line; ``None`` where it is not whole."""
+    try:
+        call: dict[str, Any] = json_util.loads(line, json_options=JSON)
+        if fault_of(Call, call) or call["state"] not in ("done", "failed") or not is_as_sealed(call):
+            return None
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, BSONError):
+        return None
+    return call
