@@ -143,7 +143,7 @@ CSV = "item_id,question,answer"
     ([{}], "the columns (none) are of no known kind"), ('{"item_id": "a"\n', "line 1: is not valid JSON"),
     ("[" * 100_000, "line 1: is not valid JSON"), ('\n["a"]\n', "line 2: is no JSON object"),
     (f"{CSV}\n", "holds no item"), (f"{CSV},answer\na,b,c,d\n", "line 1, column 'answer': is there twice"),
-    (f'{CSV}\na,"b\nc",d\ne,f\n', "line 4: has not as many cells"),
+    (f'{CSV}\na,"b\nc",d\ne,f\n', "line 4: has 2 cells where the header has 3"),
     (f'{CSV}\na,b,"c\n', "line 2: is not valid CSV"), (f"{CSV}\na,b,\n", "line 2, column 'answer': is empty"),
     (",".join(TRUTHFUL) + "\nA,B,Q?,Best,Best; Good, ; ,s\n", "line 2, column 'Incorrect Answers'"),
 ])  # fmt: skip

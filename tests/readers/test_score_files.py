@@ -109,10 +109,11 @@ def test_a_table_says_the_same_in_every_format(tmp_path, suffix) -> None:
 BROKEN = {
     "cut.eval": (
         lambda: (FOREIGN / "inspect_sums.eval").read_bytes()[:9000],
-        "is no whole log of inspect_ai",
+        "cannot be read as a whole log of inspect_ai",
     ),
-    "no.eval": (lambda: b"nothing", "is no whole log of inspect_ai"),
-    "x.xlsx": (lambda: b"PK", "is no table of scores"),
+    "no.eval": (lambda: b"nothing", "cannot be read as a whole log of inspect_ai"),
+    "x.xlsx": (lambda: b"PK", "cannot be read as Excel"),
+    "x.docx": (lambda: b"PK", "is no table of scores"),
     "x.json": (lambda: b'{"a": 1}', "is no table of scores"),
     "y.json": (lambda: b"{", "not valid JSON"),
     "empty.csv": (lambda: b"item,score\n", "holds no rows"),
@@ -146,7 +147,7 @@ def test_a_log_with_a_changed_byte_is_refused(tmp_path) -> None:
         at = file.getinfo("samples/1_epoch_1.json").header_offset + 400
     content[at] ^= 0xFF
     path.write_bytes(content)
-    with pytest.raises(InputError, match="is no whole log of inspect_ai"):
+    with pytest.raises(InputError, match="cannot be read as a whole log of inspect_ai"):
         Scores.load(path)
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
-from toolkit.files import read_rows
+from toolkit.table_files import read_rows
 
 SHIPPED: Final = {"security": "security_hallucinations.jsonl"}
 """Labelled sets that ship with the toolkit, by name; what they are stands in the ``.md`` file beside each."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,7 @@ from toolkit.runs.execution import run_anywhere
 from toolkit.store.connection import Store
 from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
 from toolkit.store.records import stored_runs
+from toolkit.table_files import read_records
 from toolkit.words import DIMENSIONS, SCALE, Summary
 
 BESIDE: Final = ("study", "prompt_id", "base", "task", "reply")
@@ -151,35 +151,11 @@ def _gathered(
 
 def _lines(file: Path) -> Iterator[_Line]:
     """Yield every line that is not blank, under its first number in the file."""
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            header: list[str] | None = None
-            ended = 0
-            for row in reader:
-                number, ended = ended + 1, reader.line_num
-                cells = [cell.strip() for cell in row]
-                if not any(cells):
-                    continue
-                if header is None:
-                    header = cells
-                    if twice := next((name for name in header if header.count(name) > 1), None):
-                        raise InputError(f"{file}: has the column {twice!r} more than once; keep one")
-                    if len(header) == 1 and ";" in header[0]:
-                        raise InputError(
-                            f"{file}: its columns are separated by semicolons; save it with commas"
-                        )
-                    continue
-                if len(cells) != len(header):
-                    raise InputError(
-                        f"{file}, line {number}: has {len(cells)} cells where the header has {len(header)}; "
-                        "write 4.5 with a point, and put text that holds a comma between quotes"
-                    )
-                yield _Line(file, number, dict(zip(header, cells, strict=True)))
-    except FileNotFoundError:
-        raise InputError(f"{file}: there is no such file; give the path of a CSV file of ratings") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file}: cannot be read as CSV in UTF-8 ({error}); save it as such") from None
+    records = read_records(file)
+    header = [name.strip() for name in next(records, (1, []))[1]]
+    for number, cells in records:
+        texts = ("" if cell is None else str(cell).strip() for cell in cells)
+        yield _Line(file, number, dict(zip(header, texts, strict=True)))
 
 
 def _check_header(file: Path, columns: tuple[str, ...], rater: str | None) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.words import LENGTH_BINS, SCALE
+from toolkit.table_files import number_of
+from toolkit.words import LENGTH_BINS, SCALE, one_line
 
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "base": ("base", "item", "item_id", "question_id", "doc_id", "sample_id", "task_id", "target", "id", "example"),
@@ -35,11 +37,15 @@ MEANING: Final[Mapping[str, str]] = {
     "scenario": "scenario", "aud_cost": "cost of an answer in AUD", "output_tokens": "tokens of the answer",
     "human": "whether a person rated", "failure": "why there is no score", "judge_repeat": "repeat of the judge",
 }  # fmt: skip
+PLACE: Final = ["place", "number"]
+"""Names of the index of rows that were read from files."""
 _MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
 _PEOPLE: Final = frozenset(
     {"1", "1.0", "true", "yes", "human", "person", "people", "expert", "turker", "crowd"}
 )
 _JUDGES: Final = frozenset({"0", "0.0", "false", "no", "llm", "model", "judge", "ai", "machine", "automatic"})
+_LARGEST: Final = 1e9
+"""Beyond it the sums of squares lose the differences between scores."""
 _SCALES: Final = ((0.0, 1.0), (1.0, 5.0), SCALE, (1.0, 7.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
 
 
@@ -56,40 +62,54 @@ def take_columns(
     chosen = {("base" if ours == "item" else ours): theirs for ours, theirs in chosen.items()}
     if rows.empty:
         raise InputError(f"{where}: holds no rows; give one row a score")
+    names = [str(name) for name in rows]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{where}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
         if ours not in KNOWN:
             of_ours = ", ".join("item" if name == "base" else name for name in KNOWN)
             raise InputError(f"{where}: {ours!r} is no column of ours; use one of {of_ours}")
-        if theirs not in rows:
-            raise InputError(f"{where}: has no column {theirs!r}; it has {', '.join(_told(rows))}")
-    spelled = {str(name).strip().lower(): str(name) for name in rows}
+        if theirs not in names:
+            raise InputError(f"{where}: has no column {theirs!r}; it has {_listed(names)}")
+    spelled: dict[str, list[str]] = {}
+    for name in names:
+        spelled.setdefault(name.strip().lower(), []).append(name)
     taken: dict[str, str] = {}
-    for ours, names in KNOWN.items():
-        there = [spelled[name] for name in names if name in spelled and spelled[name] not in taken.values()]
-        found = chosen.get(ours) or next((name for name in there if name not in chosen.values()), None)
-        if found is not None:
-            taken[ours] = found
+    for ours, usual in KNOWN.items():
+        free = {*names} - {*taken.values(), *chosen.values()}
+        matches = next(
+            (found for name in usual if (found := [*free.intersection(spelled.get(name, ()))])), []
+        )
+        if ours not in chosen and len(matches) > 1:
+            item = "item" if ours == "base" else ours
+            raise InputError(
+                f"{where}: the columns {', '.join(sorted(map(repr, matches)))} may each be the {item}; say which by "
+                f"--column {item}=NAME"
+            )
+        if ours in chosen or matches:
+            taken[ours] = chosen.get(ours) or matches[0]
     for ours in ("base", "score"):
         if ours not in taken:
-            what = "item" if ours == "base" else ours
+            item = "item" if ours == "base" else ours
             raise InputError(
-                f"{where}: no column is known as the {what} (found: {', '.join(_told(rows))}); name it with "
-                f"--column {what}=NAME"
+                f"{where}: no column is known as the {item} (found: {_listed(names)}); name it with "
+                f"--column {item}=NAME"
             )
-    return rows.rename(columns={theirs: ours for ours, theirs in taken.items()}), taken
+    selected = rows.set_axis(names, axis=1)[list(taken.values())]
+    return selected.set_axis(list(taken), axis=1), taken
 
 
-def _told(rows: pd.DataFrame) -> list[str]:
-    return [str(name) for name in rows if name != "_line"]
+def _listed(names: Sequence[str]) -> str:
+    return one_line(", ".join(names), 500)
 
 
 def checked_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return rows with numbers as numbers and labels as texts; what cannot be used is named by its line."""
-    lines = rows["_line"].tolist() if "_line" in rows else [place + 1 for place in range(len(rows))]
-    kind = "line" if "_line" in rows else "row"
+    from_files = rows.index.names == PLACE
 
     def refuse(at: int, what: str) -> InputError:
-        return InputError(f"{where}, {kind} {lines[at]}: {what}")
+        file, number = rows.index[at] if from_files else (f"{where}, row", at + 1)
+        return InputError(f"{file} {number}: {one_line(what, 500)}")
 
     checked = pd.DataFrame(index=range(len(rows)))
     for name in KNOWN:
@@ -101,7 +121,7 @@ def checked_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
         elif name == "human":
             checked[name] = [_is_person(value, at, refuse) for at, value in enumerate(values)]
         else:
-            checked[name] = [None if _empty(value) else _label(value) for value in values]
+            checked[name] = [_label(value, name, at, refuse) for at, value in enumerate(values)]
     for name in ("base", "model", "judge", "dimension"):
         if name in checked and (gone := checked[name].isna().to_numpy()).any():
             raise refuse(int(gone.argmax()), f"the {MEANING[name]} is empty; every row needs one")
@@ -144,33 +164,53 @@ def _empty(value: Any) -> bool:
     return isinstance(value, str) and value.strip().lower() in _MISSING
 
 
-def _label(value: Any) -> str:
+def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
+    if _empty(value):
+        return None
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # a column of whole numbers with a gap
-    return str(value).strip()
+    text = str(value).strip()
+    if isinstance(value, Mapping | list | tuple | set | bytes | np.ndarray):
+        raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
+    if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
+        raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
+    return text
 
 
 def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
+    """Return a column of numbers, missing ones as NaN."""
     found = []
     for at, value in enumerate(values):
         number = math.nan
         if not _empty(value):
-            try:
-                number = float(value)
-            except (TypeError, ValueError):
-                number = math.inf
-            if math.isinf(number):
+            number = _number(value)
+            if not abs(number) <= _LARGEST:
                 raise refuse(
-                    at, f"{MEANING[name]} {value!r} is no number; write it like 4.5 or leave it empty"
+                    at,
+                    f"{MEANING[name]} {one_line(repr(value), 80)} is no number that can be calculated with; write it "
+                    "like 4.5 or leave it empty",
                 )
         found.append(number)
     return found
 
 
+def _number(value: Any) -> float:
+    """Return a cell as a number; not one that is none, nor one too large for a float, which are infinite here."""
+    if isinstance(value, str):
+        number = number_of(value.strip())
+        return math.inf if number is None else number
+    try:
+        return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
+    except (OverflowError, TypeError, ValueError):
+        return math.inf
+
+
 def _is_person(value: Any, at: int, refuse: Any) -> bool:
     word = str(value).strip().lower()
     if word not in _PEOPLE | _JUDGES:
-        raise refuse(at, f"{value!r} does not say whether a person rated; write human or llm")
+        raise refuse(
+            at, f"{one_line(repr(value), 80)} does not say whether a person rated; write human or llm"
+        )
     return word in _PEOPLE
 
 

@@ -85,10 +85,11 @@ class Scores:
 
         if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
             raise InputError(f"scores {name!r}: name them by letters, digits, '.', '-' and '_', 80 at most")
-        rows, self.taken = take_columns(frame, columns or {}, name)
-        checked = checked_rows(rows, name)
+        where = frame.attrs.get("file", name)
+        rows, self.taken = take_columns(frame, columns or {}, where)
+        checked = checked_rows(rows, where)
         if checked["score"].isna().all():
-            raise InputError(f"{name}: no row has a score; there is nothing to analyse")
+            raise InputError(f"{where}: no row has a score; there is nothing to analyse")
         self._name = name
         self.scale = scale or scale_of(checked["score"])
         if self.scale[0] >= self.scale[1]:
@@ -96,12 +97,12 @@ class Scores:
                 f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
             )
         self.given_scale = scale is not None
-        self.left = [str(one) for one in frame if one not in self.taken.values() and one != "_line"]
+        self.left = [str(name) for name in frame if str(name) not in self.taken.values()]
         self.notes: tuple[str, ...] = ()
         self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
         self._runs, self._judgements, self._human, self.dimensions_scored = frames_of(
-            checked, name, self.scale
+            checked, name, self.scale, where
         )
 
     @classmethod
@@ -133,7 +134,7 @@ class Scores:
         """
         import pandas as pd
 
-        from toolkit.scores.columns import take_columns
+        from toolkit.scores.columns import PLACE, take_columns
         from toolkit.scores.readers import read_file
 
         if not paths:
@@ -147,14 +148,14 @@ class Scores:
             rows = read.rows
             if not read.tidy and len(files) > 1:
                 rows, _ = take_columns(rows, columns or {}, str(file))
-            parts.append(rows)
+            parts.append((f"{file}, {read.unit}", rows))
             notes += [*([f"{file.name} is {read.kind}"] if read.tidy else []), *read.notes]
         several = len(files) > 1
-        together = pd.concat(parts, ignore_index=True) if several else parts[0]
+        together = pd.concat([rows for _, rows in parts], keys=[place for place, _ in parts], names=PLACE)
+        together.attrs["file"] = ", ".join(map(str, files))
         renamed = {"item" if ours == "base" else ours: ours for ours in columns or {}} if several else columns
         found = cls(
-            together.drop(columns="_line", errors="ignore") if several else together,
-            name=named, scale=scale, columns=renamed, output=output,
+            together, name=named, scale=scale, columns=renamed, output=output,
         )  # fmt: skip
         found.notes = tuple(dict.fromkeys(notes))
         found.sources = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

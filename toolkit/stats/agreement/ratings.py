@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -16,12 +14,11 @@ from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
 from toolkit.stats.result import ROUNDING
+from toolkit.table_files import number_of, read_records
 
 REQUIRED = ("target", "judge", "score")
 OPTIONAL = ("dimension", "base")
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none"})
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-"""What people write as a number; Python's float also takes ``1_0`` and full-width digits, which are slips."""
 _SMALLEST, _LARGEST = 1e-9, 1e9
 """Beyond these the sums of squares lose the differences between scores, or overflow."""
 
@@ -36,20 +33,16 @@ def read_ratings(path: str | Path) -> pd.DataFrame:
     ``base``; other columns are ignored. A refusal names the line and the value.
     """
     file = Path(path)
-    try:
-        with file.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, strict=True)
-            lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(row)]
-    except FileNotFoundError:
-        raise InputError(f"{file}: there is no such file; give the path of a CSV file of ratings") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file}: cannot be read as CSV in UTF-8 ({error}); save it as such") from None
+    lines = [
+        (number, ["" if cell is None else str(cell).strip() for cell in cells])
+        for number, cells in read_records(file)
+    ]
     if not lines:
         raise InputError(f"{file}: is empty; it needs a header {','.join(REQUIRED)} and a row per rating")
     columns = _header(file, lines[0][1])
     if len(lines) == 1:
         raise InputError(f"{file}: has a header but no ratings below it; add a row per rating")
-    rows = [_row(file, number, cells, columns, len(lines[0][1])) for number, cells in lines[1:]]
+    rows = [_row(file, number, cells, columns) for number, cells in lines[1:]]
     return pd.DataFrame(rows, columns=list(columns))
 
 
@@ -57,25 +50,14 @@ def _header(file: Path, header: list[str]) -> dict[str, int]:
     """Return the position of each column that is read."""
     absent = [name for name in REQUIRED if name not in header]
     if absent:
-        semicolons = len(header) == 1 and ";" in header[0]
-        action = "separate the columns by commas" if semicolons else "add to the header what is missing"
         raise InputError(
-            f"{file}: lacks the column {', '.join(absent)} (found: {', '.join(header)}); {action}"
+            f"{file}: lacks the column {', '.join(absent)} (found: {', '.join(header)}); add it to the header"
         )
     known = [name for name in (*REQUIRED, *OPTIONAL) if name in header]
-    twice = [name for name in known if header.count(name) > 1]
-    if twice:
-        raise InputError(f"{file}: has the column {twice[0]} more than once; keep one")
     return {name: header.index(name) for name in known}
 
 
-def _row(
-    file: Path, number: int, cells: list[str], columns: dict[str, int], width: int
-) -> dict[str, str | float]:
-    if len(cells) != width:
-        raise InputError(
-            f"{file}, line {number}: has {len(cells)} cells where the header has {width}; correct the line"
-        )
+def _row(file: Path, number: int, cells: list[str], columns: dict[str, int]) -> dict[str, str | float]:
     row: dict[str, str | float] = {}
     for name, position in columns.items():
         cell = cells[position]
@@ -91,11 +73,11 @@ def _row(
 def _score(file: Path, number: int, cell: str) -> float:
     if cell.lower() in _MISSING:
         return float("nan")
-    if not _NUMBER.fullmatch(cell):
+    score = number_of(cell)
+    if score is None:
         raise InputError(
             f"{file}, line {number}: score {cell!r} is not a number; write it like 4.5 or leave it empty"
         )
-    score = float(cell)
     if score and not _SMALLEST <= abs(score) <= _LARGEST:
         raise InputError(
             f"{file}, line {number}: score {cell} cannot be calculated with, its size must be 0 or from {_SMALLEST:g} "
