@@ -70,8 +70,20 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
             cells = frame.iloc[:, place].astype(object).map(cell, na_action="ignore")
             safe.isetitem(place, cells.to_list())
     safe.columns = [guard(str(name)) for name in frame.columns]
+    sink = _Lines()
+    safe.to_csv(sink, index=False, lineterminator="\r\n")
     # A lone surrogate, which JSON may hold, has no UTF-8: it is written as the escape that it came as.
-    return safe.to_csv(index=False, lineterminator="\n").encode(errors="backslashreplace")
+    return sink.getvalue().encode(errors="backslashreplace")
+
+
+class _Lines(io.StringIO):
+    """A text whose rows end in a line feed; a writer whose rows did would leave a carriage return in a cell unquoted."""
+
+    def __init__(self) -> None:
+        super().__init__(newline="")
+
+    def write(self, row: str) -> int:
+        return super().write(row.removesuffix("\r\n") + "\n")
 
 
 def frame_of_csv(path: Path | str) -> pd.DataFrame:
@@ -85,8 +97,8 @@ def frame_of_csv(path: Path | str) -> pd.DataFrame:
 
 def csv_text(rows: Iterable[Sequence[str]], texts: Collection[int]) -> str:
     """Return rows of cells as CSV; those in the columns at `texts` are guarded, the others are numbers."""
-    sink = io.StringIO(newline="")
-    lines = csv.writer(sink, lineterminator="\n")
+    sink = _Lines()
+    lines = csv.writer(sink, lineterminator="\r\n")
     lines.writerows([guard(cell) if at in texts else cell for at, cell in enumerate(row)] for row in rows)
     return sink.getvalue()
 
@@ -180,7 +192,7 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
-    if "\0" in text[:_SHOWN].partition("\n")[0]:
+    if text[:_SHOWN].count("\0") * 3 > len(text[:_SHOWN]):
         raise InputError(f"{path}: its first line is not UTF-8; save the file as UTF-8")
     return text
 

@@ -193,7 +193,7 @@ def test_an_odd_file_is_read_or_refused_by_one_line(tmp_path, name, seeds) -> No
     for seed in seeds:
         rng = random.Random(f"{name} {seed}")
         content = FORMATS[name](rng)
-        content = damaged(content, rng) if rng.random() < 0.15 else content
+        content = damaged(content, rng) if content and rng.random() < 0.15 else content
         (tmp_path / name).write_bytes(content)
         try:
             assert Scores.load(tmp_path / name).summary().text
