@@ -77,7 +77,7 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
 
 
 class _Lines(io.StringIO):
-    """A text whose rows end in a line feed; a writer whose rows did would leave a carriage return in a cell unquoted."""
+    """Rows that end in a line feed; a writer told so would leave a carriage return in a cell unquoted."""
 
     def __init__(self) -> None:
         super().__init__(newline="")

