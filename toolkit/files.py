@@ -19,11 +19,12 @@ import tempfile
 import tomllib
 import uuid
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from importlib.metadata import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import IO, Annotated, Any, TypeVar
+from typing import IO, Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
@@ -33,6 +34,11 @@ M = TypeVar("M", bound=BaseModel)
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 ZSTD = 93
 """Zstandard, of the methods of compression that a zip knows."""
+DAMAGED_ZIP: Final = (
+    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, LookupError, TypeError, ValueError),
+    *(AttributeError, MemoryError, OverflowError),
+)
+"""What zipfile and the readers of its members raise: a broken stream, an unknown method, "encrypted", a false size."""
 _MEMBER, _PACKED, _LARGEST = 1 << 26, 100, 1 << 29
 """Bytes that a member of a zip may unpack to however small it is, times its packed size that it may, and at most."""
 

@@ -13,13 +13,12 @@ import json
 import re
 import warnings
 import zipfile
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from toolkit.errors import InputError
-from toolkit.files import distinct_keys, member_size
+from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size
 from toolkit.words import one_line
 
 if TYPE_CHECKING:
@@ -27,11 +26,6 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 ROW_FILES: Final = (".csv", ".tsv", ".xlsx", ".jsonl")
-DAMAGED_ZIP: Final = (
-    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, LookupError, TypeError, ValueError),
-    *(AttributeError, MemoryError, OverflowError),
-)
-"""What zipfile and the readers of its members raise: a broken stream, an unknown method, "encrypted", a false size."""
 # The wide signs too, which some spreadsheets take for the others, and NUL, which some leave out.
 _RISKY: Final = "=+-@\t\r\n\x00＝＋－＠'"
 _CLASS: Final = "[" + "".join(rf"\x{ord(sign):02x}" if sign < "\x7f" else sign for sign in _RISKY) + "]"

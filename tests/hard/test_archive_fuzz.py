@@ -308,7 +308,8 @@ def wrong(kind: str, field: Any) -> list[Any]:
             inner = field.document_type
             good = right(kind, field)
             parts = inner._fields.items()
-            return [*values, 1, [], *({**good, name: bad} for name, part in parts for bad in wrong(inner.__name__, part))]  # fmt: skip
+            bad = [{**good, name: value} for name, part in parts for value in wrong(inner.__name__, part)]
+            return [*values, 1, [], *bad]
         case me.ListField():
             return [*values, 1, {}, "x", *([bad] for bad in wrong(kind, field.field))]
         case me.DictField():

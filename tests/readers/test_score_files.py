@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -149,6 +150,100 @@ def test_a_log_with_a_changed_byte_is_refused(tmp_path) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match="cannot be read as a whole log of inspect_ai"):
         Scores.load(path)
+
+
+@pytest.mark.parametrize("member", ["header.json", "samples/1_epoch_1.json"])
+@pytest.mark.parametrize("suffix", [".eval", ".xlsx"])
+def test_a_small_zip_that_unpacks_to_much_is_refused_at_once(tmp_path, member, suffix) -> None:
+    """Whichever of its members it is, and before it is unpacked."""
+    with zipfile.ZipFile(FOREIGN / "inspect_sums.eval") as file:
+        contents = dict.fromkeys(file.namelist(), b"{}")
+    path = tmp_path / f"log{suffix}"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name in contents | {member: b""}:
+            content = b'{"eval": {}}' if name == "header.json" else b'{"id": 1}'
+            file.writestr(name, content + b" " * 120_000_000 if name == member else content)
+    assert path.stat().st_size < 500_000
+    tracemalloc.start()
+    with pytest.raises(InputError, match="would unpack to 120,000,0") as error:
+        Scores.load(path)
+    assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    tracemalloc.stop()
+    assert "\n" not in str(error.value)
+
+
+def log_of(*samples) -> bytes:
+    """Return a log of inspect_ai with these samples."""
+    return json.dumps({"status": "success", "eval": {"task": "t", "model": "m"}, "samples": samples}).encode()
+
+
+def sample(value, **fields) -> dict:
+    """Return a sample with one score."""
+    return {"id": 1, "scores": {"s": {"value": value}}, **fields}
+
+
+TWICE = b'{"item": "a", "score": 1}\n{"item": "b", "score": 1, "score": 2}\n'
+OF_PROMPTFOO = b'{"results": {"results": [{"score": 1, "provider": "a"}, {"score": 1, "promptIdx": "x"}]}}'
+OF_LM_EVAL = b'{"doc_id": 1, "doc": {}, "acc": 1}\n{"doc_id": 2, "doc": {}, "acc": "x"}\n'
+ODD_CELLS = {
+    "doubled.csv": (b"item,score,Score\na,1,2\n", "may each be the score"),
+    "huge.json": (b'[{"item": "a", "score": 1' + b"0" * 400 + b"}]", "row 1: score 1000"),
+    "under.csv": (b"item,score\na,1_0\n", "line 2: score '1_0' is no number"),
+    "wide.csv": ("item,score\na,1\nb,４\n".encode(), "line 3: score '４' is no number"),
+    "arabic.csv": ("item,score\na,1\nb,٣\n".encode(), "line 3: score '٣' is no number"),
+    "twice.jsonl": (TWICE, "line 2: is not valid JSON (the key 'score' is there twice)"),
+    "twice.json": (b'[{"item": "b", "score": 1, "score": 2}]', "the key 'score' is there twice"),
+    "deep.jsonl": (b'{"item": "a", "score": ' + b"[" * 100_000, "line 1: is not valid JSON"),
+    "list.jsonl": (b'{"item": "a", "judge": ["x"], "score": 1}', "line 1: the judge ['x'] is no name"),
+    "object.jsonl": (b'{"item": "a", "score": {"a": 1}}', "line 1: score {'a': 1} is no number"),
+    "epoch.json": (
+        log_of(sample(1, epoch="x")),
+        "sample 1: cannot be read as inspect_ai writes it (TypeError: epoch",
+    ),
+    "sample.json": (
+        log_of(sample(1), [1]),
+        "sample 2: cannot be read as inspect_ai writes it (TypeError: the sample",
+    ),
+    "value.json": (
+        log_of(sample([1])),
+        "sample 1: cannot be read as inspect_ai writes it (ValueError: the value of s",
+    ),
+    "result.json": (
+        OF_PROMPTFOO,
+        "result 2: cannot be read as promptfoo writes it (TypeError: promptIdx is 'x'",
+    ),
+    "samples_t_1.jsonl": (
+        OF_LM_EVAL,
+        "line 2: cannot be read as a sample of lm-eval (ValueError: the value of acc",
+    ),
+    "criterion.csv": (
+        b"item,dimension,score\na,cluster,1\n",
+        "the dimension 'cluster' has the name of a column",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD_CELLS)
+def test_an_odd_cell_is_named_with_its_file_and_place(tmp_path, name) -> None:
+    """By line, row, sample or result."""
+    content, message = ODD_CELLS[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as error:
+        Scores.load(tmp_path / name)
+    assert str(error.value).startswith(str(tmp_path / name))
+    assert message in str(error.value)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_an_encrypted_log_is_one_line(tmp_path) -> None:
+    """As its flags say."""
+    content = bytearray((FOREIGN / "inspect_sums.eval").read_bytes())
+    at = -1
+    while (at := content.find(b"PK\x01\x02", at + 1)) >= 0:
+        content[at + 8] |= 1
+    (tmp_path / "log.eval").write_bytes(content)
+    with pytest.raises(InputError, match=r"log\.eval.*encrypted"):
+        Scores.load(tmp_path / "log.eval")
 
 
 def test_a_missing_file_and_no_file_are_named(tmp_path) -> None:

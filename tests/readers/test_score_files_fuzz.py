@@ -145,7 +145,8 @@ def inspect_json(rng: random.Random) -> bytes:
     """Return a log of inspect_ai with something changed."""
     log = json.loads((FOREIGN / "inspect_sums.json").read_text())
     whole = {"status": log["status"], "eval": log["eval"], "samples": log["samples"]}
-    return json.dumps({**whole, "samples": changed(whole["samples"], rng)} if rng.random() < 0.7 else changed(whole, rng)).encode()  # fmt: skip
+    inside = {**whole, "samples": changed(whole["samples"], rng)}
+    return json.dumps(inside if rng.random() < 0.7 else changed(whole, rng)).encode()
 
 
 def inspect_zip(rng: random.Random) -> bytes:

@@ -21,8 +21,8 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import ZSTD, member_size, read_json
-from toolkit.table_files import DAMAGED_ZIP, ROW_FILES, number_of, read_rows
+from toolkit.files import DAMAGED_ZIP, ZSTD, member_size, read_json
+from toolkit.table_files import ROW_FILES, number_of, read_rows
 from toolkit.words import DIMENSIONS, SCALE, one_line
 
 _LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
