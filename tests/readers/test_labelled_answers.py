@@ -161,7 +161,7 @@ def test_a_file_that_cannot_be_opened_is_said(tmp_path):
     (tmp_path / "latin.csv").write_bytes("item_id\né".encode("latin-1"))
     (tmp_path / "folder.csv").mkdir()
     found = {"no.csv": "cannot be read", "latin.csv": "not UTF-8", "folder.csv": "cannot be read"}
-    for name, says in (found | {"securty": "neither a .csv, .jsonl or .json file nor the name of a"}).items():
+    for name, says in (found | {"securty": ".jsonl or .json file nor the name of a"}).items():
         with pytest.raises(InputError, match=re.escape(says)):
             read_items(tmp_path / name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -46,6 +47,11 @@ _PEOPLE: Final = frozenset(
 _JUDGES: Final = frozenset({"0", "0.0", "false", "no", "llm", "model", "judge", "ai", "machine", "automatic"})
 _LARGEST: Final = 1e9
 """Beyond it the sums of squares lose the differences between scores."""
+_COUNTED: Final = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)[ _.-]?\d+")
+"""Names of columns that plainly are one judge each."""
+_COMMA: Final = re.compile(r"[+-]?\d*(,\d+)?", re.ASCII)
+_THOUSANDS: Final = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
+_PERCENT: Final = (0.0, 100.0)
 _SCALES: Final = ((0.0, 1.0), (1.0, 5.0), SCALE, (1.0, 7.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
 
 
@@ -103,6 +109,34 @@ def _listed(names: Sequence[str]) -> str:
     return one_line(", ".join(names), 500)
 
 
+def long_rows(rows: pd.DataFrame, judges: Sequence[str], where: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table with a column for each judge as one with a row for each score, and what was taken for judges.
+
+    Without `judges` a table is wide where it has no column of scores and two or more that count judges (judge_1,
+    rater2); every other table stays as it is.
+    """
+    names = [str(name) for name in rows]
+    usual = {name.strip().lower() for name in names}
+    if not judges and not usual.intersection((*KNOWN["score"], *KNOWN["judge"])):
+        judges = [name for name in names if _COUNTED.fullmatch(name.strip())]
+        judges = judges if len(judges) > 1 else []
+    if not judges:
+        return rows, []
+    for name in judges:
+        if names.count(name) != 1:
+            raise InputError(
+                f"{where}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
+            )
+    if taken := [name for name in ("judge", "score") if name in names]:
+        raise InputError(
+            f"{where}: has a column {taken[0]!r} and a column for each judge; leave out one or the other"
+        )
+    wide = rows.set_axis(names, axis=1)
+    others = [name for name in names if name not in judges]
+    long = wide.melt(others, list(judges), var_name="judge", value_name="score", ignore_index=False)
+    return long, [f"each column is a judge: {_listed(judges)}"]
+
+
 def checked_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return rows with numbers as numbers and labels as texts; what cannot be used is named by its line."""
     from_files = rows.index.names == PLACE
@@ -117,7 +151,16 @@ def checked_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
             continue
         values = rows[name].tolist()
         if name in ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat"):
-            checked[name] = _numbers(values, name, refuse)
+            plain, note = _plain_numbers(values)
+            checked[name] = _numbers(plain, name, refuse)
+            if note:
+                checked.attrs["notes"] = [*checked.attrs.get("notes", ()), f"{MEANING[name]}: {note}"]
+            if (
+                name == "score"
+                and note.startswith(_PERCENTAGES)
+                and checked[name].dropna().between(*_PERCENT).all()
+            ):
+                checked.attrs["scale"] = _PERCENT
         elif name == "human":
             checked[name] = [_is_person(value, at, refuse) for at, value in enumerate(values)]
         else:
@@ -175,6 +218,31 @@ def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
     if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
         raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
     return text
+
+
+_PERCENTAGES: Final = "percentages, 85% is 85"
+
+
+def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
+    """Return a column as numbers are written here, where it is another writing in every cell, and which one it is."""
+    texts = [value.strip() for value in values if not _empty(value) and isinstance(value, str)]
+    if not texts or len(texts) < sum(not _empty(value) for value in values):
+        return values, ""
+    notes = []
+    if {text.lower() for text in texts} <= {"true", "false"}:
+        return [
+            value if _empty(value) else float(value.strip().lower() == "true") for value in values
+        ], "True is 1"
+    if all(text.endswith("%") for text in texts):
+        values = [value if _empty(value) else value.strip()[:-1].rstrip() for value in values]
+        texts = [text[:-1].rstrip() for text in texts]
+        notes.append(_PERCENTAGES)
+    commas = [text for text in texts if "," in text]
+    # "1,234" alone may be a thousand: a column is decimal only where a cell of it cannot be read so.
+    if commas and all(map(_COMMA.fullmatch, texts)) and not all(map(_THOUSANDS.fullmatch, commas)):
+        values = [value if _empty(value) else value.replace(",", ".") for value in values]
+        notes.append("decimal commas")
+    return values, "; ".join(notes)
 
 
 def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
