@@ -164,7 +164,12 @@ def checked_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
         elif name == "human":
             checked[name] = [_is_person(value, at, refuse) for at, value in enumerate(values)]
         else:
-            checked[name] = [_label(value, name, at, refuse) for at, value in enumerate(values)]
+            texts = {value: at for at, value in reversed([*enumerate(values)]) if isinstance(value, str)}
+            labels = {value: _label(value, name, at, refuse) for value, at in texts.items()}
+            checked[name] = [
+                labels[value] if isinstance(value, str) else _label(value, name, at, refuse)
+                for at, value in enumerate(values)
+            ]
     for name in ("base", "model", "judge", "dimension"):
         if name in checked and (gone := checked[name].isna().to_numpy()).any():
             raise refuse(int(gone.argmax()), f"the {MEANING[name]} is empty; every row needs one")
