@@ -14,6 +14,7 @@ import re
 import warnings
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,7 +57,7 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
 
     def cell(value: Any) -> Any:
         # Texts, and whatever else is written as its text: a list or a path begins as its text does.
-        return value if value is None or isinstance(value, int | float) else guard(str(value))
+        return value if value is None or isinstance(value, Number) else guard(str(value))
 
     safe = frame.copy()
     for place, dtype in enumerate(frame.dtypes):
