@@ -86,7 +86,15 @@ def test_a_text_comes_back(text, tmp_path) -> None:
 def test_a_negative_number_is_no_text() -> None:
     """Of whatever type it is, in a column of its own or among texts."""
     mixed = pd.Series([np.int64(-5), -0.5, np.float32(-2), "-x", None, True], dtype="object")
-    assert csv_bytes(pd.DataFrame({"a": mixed})).decode().split() == ["a", "-5", "-0.5", "-2.0", "'-x", '""', "True"]
+    assert csv_bytes(pd.DataFrame({"a": mixed})).decode().split() == [
+        "a",
+        "-5",
+        "-0.5",
+        "-2.0",
+        "'-x",
+        '""',
+        "True",
+    ]
 
 
 def hostile_ratings() -> pd.DataFrame:
