@@ -270,9 +270,25 @@ def import_(archive: Path, into: Path) -> Summary:
     return import_archive(archive, into)
 
 
-@_command(short_help="Analyse anybody's scores: tables, logs of other tools.")
+class _ManyJudges(click.Command):
+    """A command whose ``--judges`` takes every name up to the next option, as shells of other languages have it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        spread, many = [], False
+        for arg in args:
+            if arg.startswith("-"):
+                many = arg == "--judges"
+            elif many:
+                spread += ["--judges", arg]
+            if not many:
+                spread.append(arg)
+        return super().parse_args(ctx, spread)
+
+
+@_command(short_help="Analyse anybody's scores: tables, logs of other tools.", cls=_ManyJudges)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=_PATH)
 @click.option("--column", "columns", multiple=True, metavar="OURS=THEIRS", help="What a column is: item=doc.")
+@click.option("--judges", multiple=True, metavar="NAME...", help="Columns that are a judge each; after FILE.")
 @click.option("--scale", nargs=2, type=float, metavar="LOW HIGH", help="Ends of the scale of the scores.")
 @click.option("--metric", help="Metric of lm-eval or scorer of inspect_ai; the first, and all, by default.")
 @click.option("--name", help="Of these scores; that of FILE by default.")
@@ -284,8 +300,8 @@ def analyse(
 ) -> Iterator[Summary]:
     """Say what each column of FILE was taken for and which questions it can answer; then write figures and tables.
 
-    FILE is a CSV, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval, results of promptfoo
-    (.json) or an archive of `toolkit export`. Several are put one under the other.
+    FILE is a CSV, TSV, Excel, Parquet or JSONL table, a log of inspect_ai (.eval, .json), samples of lm-eval, results
+    of promptfoo (.json) or an archive of `toolkit export`. Several are put one under the other.
     """
     from toolkit.scores.scores import Scores, column_names
 

@@ -9,10 +9,8 @@ shares the disk or of this one before it was started anew: some disks do not tel
 from __future__ import annotations
 
 import contextlib
-import csv
 import fcntl
 import functools
-import io
 import json
 import os
 import re
@@ -21,6 +19,8 @@ import tempfile
 import time
 import tomllib
 import uuid
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from importlib.metadata import files
 from importlib.resources.abc import Traversable
@@ -33,6 +33,15 @@ from toolkit.errors import InputError
 
 M = TypeVar("M", bound=BaseModel)
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+ZSTD = 93
+"""Zstandard, of the methods of compression that a zip knows."""
+DAMAGED_ZIP: Final = (
+    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, LookupError, TypeError, ValueError),
+    *(AttributeError, MemoryError, OverflowError),
+)
+"""What zipfile and the readers of its members raise: a broken stream, an unknown method, "encrypted", a false size."""
+_MEMBER, _PACKED, _LARGEST = 1 << 26, 100, 1 << 29
+"""Bytes that a member of a zip may unpack to however small it is, times its packed size that it may, and at most."""
 
 
 @functools.cache
@@ -171,8 +180,32 @@ def read_toml(path: Path | Traversable, where: str = "", what: str = "file") -> 
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file."""
-    return _read(path, str(path), "file", json.loads, "JSON")
+    """Return the content of a JSON file; a key that an object has twice is refused, for one of its values is lost."""
+    return _read(
+        path, str(path), "file", lambda text: json.loads(text, object_pairs_hook=distinct_keys), "JSON"
+    )
+
+
+def distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the pairs of a JSON object as a dict, or raise ``ValueError`` that names the key that is there twice."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} is there twice")
+    return row
+
+
+def member_size(file: zipfile.ZipFile, name: str) -> int:
+    """Return what a member of a zip unpacks to; raises ``ValueError`` where that is more than a file of work has."""
+    member = file.getinfo(name)
+    most = max(_MEMBER, min(_PACKED * member.compress_size, _LARGEST))
+    if member.file_size > most:
+        raise ValueError(
+            f"{name} would unpack to {member.file_size:,} bytes, more than the {most:,} that are read"
+        )
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, ZSTD):
+        raise ValueError(f"{name} is compressed by the method {member.compress_type}, which is not read")
+    return member.file_size
 
 
 def _read(path: Path | Traversable, where: str, what: str, parse: Callable[[str], Any], form: str) -> Any:
@@ -225,66 +258,3 @@ def checked(model: type[M], data: Any, where: str) -> M:
             said = "must be a table"
         place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)
         raise InputError(f"{where}{', ' if place else ''}{place}: {said}") from None
-
-
-MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
-"""What people and programs write, in small letters, where there is no score."""
-
-
-def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield line and cells of each row: of a ``.csv`` file with a header, else of a file with one JSON object a line.
-
-    Not by pandas, which fills short rows and renames doubled columns without a word, and knows no line of a cell.
-    """
-    yield from (_csv_rows if path.suffix.lower() == ".csv" else _json_rows)(path, _text_of(path))
-
-
-def read_csv(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield line and cells, without blanks around them, of each row of a CSV file with a header."""
-    for line, row in _csv_rows(path, _text_of(path)):
-        yield line, {name.strip(): cell.strip() for name, cell in row.items()}
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")  # not read_text: line breaks stay as they were written
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8 ({error}); save it as UTF-8") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
-
-
-def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    line = 1
-    try:
-        columns = reader.fieldnames or ()
-        if len(columns) == 1 and ";" in columns[0]:
-            raise InputError(f"{path}: its columns are separated by semicolons; save it with commas")
-        if twice := [column for column in columns if columns.count(column) > 1]:
-            raise InputError(f"{path}, line 1, column {twice[0]!r}: is there twice; name each column once")
-        line = reader.line_num + 1
-        for row in reader:
-            if None in row or None in row.values():
-                raise InputError(
-                    f"{path}, line {line}: has not as many cells as the header; quote a text with a comma, and write "
-                    "4.5 with a point"
-                )
-            yield line, row
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise InputError(f"{path}, line {line}: is not valid CSV ({error}); correct the row") from None
-
-
-def _json_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    # Not splitlines: JSON text may hold U+2028, which splitlines takes for the end of a line.
-    for line, written in enumerate(text.split("\n"), start=1):
-        if not written.strip():
-            continue
-        try:
-            row = json.loads(written)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}, line {line}: is not valid JSON ({error}); one object a line") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{path}, line {line}: is no JSON object; write one object a line")
-        yield line, row

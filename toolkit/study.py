@@ -509,10 +509,10 @@ class Study(Scores):
             names of the bundle.
         """
         from toolkit.files import write_atomically
-        from toolkit.report.figure import csv_bytes
         from toolkit.report.thesis.bundle import bundle_place, write_bundle
         from toolkit.report.thesis.document import check_format
         from toolkit.report.thesis.methods import methods_section, what_was_done
+        from toolkit.table_files import csv_bytes
 
         check_format(format)
         status, of, manifest = self.status(), self.frames(), self.manifest()

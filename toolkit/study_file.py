@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 from toolkit.errors import InputError, StudyError
 from toolkit.files import read_toml
-from toolkit.models.catalogue import PROVIDERS, ModelSpec, model_spec
+from toolkit.models.catalogue import PROVIDERS, ModelSpec, address_fault, model_spec
 from toolkit.words import JUDGE_ROLES, SCENARIOS, SCORE
 
 LengthBin = Literal["S", "M", "L"]
@@ -27,7 +26,7 @@ Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class Planted(_Strict):
@@ -99,11 +98,8 @@ class ModelEntry(_Strict):
     @field_validator("base_url")
     @classmethod
     def _holds_no_password(cls, value: str | None) -> str | None:
-        if value and "@" in urlsplit(value).netloc:
-            raise ValueError(
-                "an address with a user name or password would stand in every call, manifest and archive; leave them "
-                "out and name the variable that holds the key by api_key_env"
-            )
+        if value and (fault := address_fault(value)):
+            raise ValueError(f"the address {fault}")
         return value
 
     @property
@@ -215,7 +211,7 @@ class Analysis(_Strict):
 
     score: Literal["composite_strict", "composite"] = SCORE
     primary: Literal["M-S", "L-M", "L-S"] | None = None
-    equivalence_margin: float | None = Field(None, gt=0, allow_inf_nan=False)
+    equivalence_margin: float | None = Field(None, gt=0)
     ceiling_share: float = Field(0.3, gt=0, le=1)
 
 
@@ -233,7 +229,7 @@ class StudyFile(_Strict):
     options: Mapping[str, Any] = Field(default_factory=dict)
     models: tuple[ModelEntry, ...] = Field(min_length=1)
     selection: Literal["all", "adaptive"] = "all"
-    target_width: float | None = Field(None, gt=0, allow_inf_nan=False)
+    target_width: float | None = Field(None, gt=0)
     repeats: int = Field(1, ge=1, le=1000)
     seed: int = Field(20250107, ge=0, lt=2**31)
     concurrency: int = Field(10, ge=1, le=1000)
@@ -303,6 +299,23 @@ def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
+def _odd_text(value: Any, key: str = "") -> str | None:
+    """Return the key of the first text that no name and no path is; prose, replies and options may have any."""
+    if isinstance(value, dict):
+        pairs = [(name, inner) for name, inner in value.items() if name not in ("note", "replies", "options")]
+        if odd := next((name for name, _ in pairs if not name.isprintable()), None):
+            return f"{key}.{odd!r}".removeprefix(".")
+        return next((odd for name, inner in pairs if (odd := _odd_text(inner, f"{key}.{name}"))), None)
+    if isinstance(value, list):
+        return next(
+            (odd for at, inner in enumerate(value) if (odd := _odd_text(inner, f"{key}[{at}]"))), None
+        )
+    odd = isinstance(value, str) and any(
+        unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in value
+    )
+    return key.removeprefix(".") if odd else None
+
+
 Entry = TypeVar("Entry", bound=ModelEntry)
 
 
@@ -315,6 +328,10 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
         content = read_toml(file, str(path))
     except InputError as error:
         raise StudyError(str(error)) from None
+    if key := _odd_text(content):
+        raise StudyError(
+            f"{path}: {key}: holds a control character, which no name and no path has; take it out"
+        )
     try:
         study = StudyFile.model_validate(content)
     except ValidationError as error:
@@ -404,8 +421,11 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "missing":
         return f"key {key} is missing"
     message = first["msg"].removeprefix("Value error, ")
-    given = f", got {first['input']!r}" if isinstance(first["input"], str | int | float | bool) else ""
-    given = re.sub(r"//[^/@\s]*@", "//***@", given)  # a line may end up in a log, and a password with it
+    # A line may end up in a log, and a key that stands in the wrong place with it.
+    secret = first["loc"][-1:] in (("base_url",), ("api_key_env",))
+    given = (
+        f", got {first['input']!r}" if isinstance(first["input"], str | int | float) and not secret else ""
+    )
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{key}: {message}{given}{more}" if key else f"{message}{more}"
 

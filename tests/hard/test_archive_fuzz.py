@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import random
 import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import mongoengine as me
 import pytest
 from small_study import finished_study
 
@@ -20,6 +23,8 @@ from toolkit.errors import InputError
 from toolkit.store import embedded
 from toolkit.store.archive import CONTENTS, KEYS, add_archive, check_archive, write_archive
 from toolkit.store.connection import Store, open_store
+from toolkit.store.documents import DOCUMENTS
+from toolkit.store.schema import fault_of
 
 Members = list[tuple[str, bytes]]
 WRONG: tuple[Any, ...] = (
@@ -241,3 +246,124 @@ def test_no_damaged_archive_is_imported_by_half(
     assert not wrong, "\n".join([f"{len(wrong)} of {len(seeds)}", *wrong])
     assert ended["refused"] > len(seeds) / 2
     assert ended["imported"] > len(seeds) / 20
+
+
+TABLES: dict[tuple[str, str], tuple[Any, tuple[Any, ...]]] = {
+    **{
+        (kind, "scores"): ({"clarity": 3.0, "relevance": None}, ({"clarity": 99}, {"clarity": "4"}, {"clarity": -1}))
+        for kind in ("Run", "Judgement", "HumanRating")
+    },
+    ("Judgement", "expected"): ({"clarity": 3.2}, ({"clarity": 5.1},)),
+    ("Judgement", "expected_mass"): ({"clarity": 1.0}, ({"clarity": 1.1},)),
+    ("Run", "judge_calls"): ({"primary": "c"}, ({"primary": 1},)),
+    ("Run", "ensemble_evaluation"): (
+        {"aggregated": {"mean_scores": {"clarity": 2.0}, "judge_count": 2, "judged": True}, "judge_results": {"a": {}}},
+        (
+            {"aggregated": {"mean_scores": {"clarity": 99}}}, {"aggregated": {"judge_count": "two"}},
+            {"aggregated": []}, {"judge_results": {"a": {"scores": {"clarity": 6}}}}, {"judge_results": {"a": 1}},
+        ),
+    ),
+    ("Call", "request"): (
+        {"messages": [{"role": "user", "content": "x"}]}, ({}, {"messages": [1]}, {"messages": [{"role": 1}]}),
+    ),
+    ("Call", "failure"): ({"reason": "timeout", "message": "x"}, ({"reason": 1},)),
+    ("Call", "attempts"): ([{"ms": 1.0, "outcome": "answered"}], ([1], [{"ms": "1"}], [{"ms": -1}], [{"outcome": 1}])),
+    ("Settlement", "calls"): ([{"call_id": "a", "aud": 1.0}], ([{}], [{"call_id": "a", "aud": "1"}])),
+    ("Account", "grants"): ([{"owner": "a"}], ([{}], [1])),
+    ("Prompt", "metadata"): ({"base_scenario": "b"}, ({"base_scenario": 1},)),
+    ("OutputBlob", "metadata"): ({"content_length": 1}, ({"content_length": "1"}, {"fsp_sentences": [1]})),
+}  # fmt: skip
+"""Tables and lists of the documents: one that is right, and some that are not."""
+
+
+def right(kind: str, field: Any) -> Any:
+    """Return a value that a field takes."""
+    if (kind, field.name) in TABLES:
+        return TABLES[kind, field.name][0]
+    match field:
+        case me.EmbeddedDocumentField():
+            inner = field.document_type
+            return {name: right(inner.__name__, part) for name, part in inner._fields.items()}
+        case me.ListField():
+            return [right(kind, field.field)]
+        case me.DictField():
+            return {}
+        case me.StringField():
+            return field.choices[0] if field.choices else "a" * (field.min_length or 1)
+        case me.BooleanField():
+            return True
+        case me.DateTimeField():
+            return datetime(2026, 1, 1, tzinfo=UTC)
+    return 1 if isinstance(field, me.IntField) else 1.0
+
+
+def wrong(kind: str, field: Any) -> list[Any]:
+    """Return values that a field does not take, out of its range, of another type, and null."""
+    values: list[Any] = [] if field.null or isinstance(field, me.StringField) else [None]
+    if isinstance(field, me.StringField) and field.required:
+        values.append(None)
+    values += TABLES[kind, field.name][1] if (kind, field.name) in TABLES else ()
+    match field:
+        case me.EmbeddedDocumentField():
+            inner = field.document_type
+            good = right(kind, field)
+            parts = inner._fields.items()
+            bad = [{**good, name: value} for name, part in parts for value in wrong(inner.__name__, part)]
+            return [*values, 1, [], *bad]
+        case me.ListField():
+            return [*values, 1, {}, "x", *([bad] for bad in wrong(kind, field.field))]
+        case me.DictField():
+            return [*values, 1, [], "x"]
+        case me.StringField():
+            odd = ["x"] if field.choices else []
+            return [*values, 1, [], {}, True, *odd, *(["a"] if field.min_length else [])]
+        case me.BooleanField():
+            return [*values, 2, "true", [], 0.5]
+        case me.DateTimeField():
+            return [*values, 1, "2026-01-01", {}]
+    edges = [field.max_value * 2, field.min_value - 1 - abs(field.min_value)]
+    return [
+        *values,
+        *edges,
+        math.nan,
+        math.inf,
+        "1",
+        [],
+        True,
+        *([0.5] if isinstance(field, me.IntField) else []),
+    ]
+
+
+@pytest.mark.parametrize("kind", DOCUMENTS, ids=lambda kind: kind.__name__)
+def test_every_field_of_every_document_is_checked(kind: Any) -> None:
+    """A right document passes; with any field out of its range, of another type or null it is refused by its name."""
+    fields = {
+        kind._db_field_map[name]: field
+        for name, field in kind._fields.items()
+        if not isinstance(field, me.ObjectIdField)
+    }
+    whole = {name: right(kind.__name__, field) for name, field in fields.items()}
+    assert fault_of(kind, whole) is None
+    passed = [
+        f"{name}: {value!r}"
+        for name, field in fields.items()
+        for value in wrong(kind.__name__, field)
+        if not str(fault_of(kind, {**whole, name: value})).startswith(f"{name} ")
+    ]
+    assert not passed
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [("judgements", "scores", {"clarity": 99}), ("runs", "attempts", None), ("calls", "attempts", None)],
+)
+def test_a_value_out_of_range_is_refused_at_import(whole, tmp_path, part, field, value) -> None:
+    """With its field, in one line, though every sum is right."""
+    members = dict(members_of(whole))
+    lines = members[f"{part}.jsonl"].splitlines(keepends=True)
+    lines[0] = json.dumps({**json.loads(lines[0]), field: value}).encode() + b"\n"
+    members[f"{part}.jsonl"] = b"".join(lines)
+    (tmp_path / "a.zip").write_bytes(packed(summed(list(members.items()))))
+    with pytest.raises(InputError, match=f"{field} is missing, or not what it must be") as error:
+        check_archive(tmp_path / "a.zip")
+    assert "\n" not in str(error.value)

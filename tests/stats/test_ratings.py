@@ -33,7 +33,6 @@ def test_an_empty_score_is_missing(tmp_path):
         ("", "has no ratings"),
         ("target,judge,score\n", "has no ratings"),
         ("target,score\nt1,4\n", "lacks the column judge"),
-        ("target;judge;score\nt1;j1;4\n", "with commas"),
         ("target,judge,score,score\nt1,j1,4,4\n", "is there twice"),
         ("target,judge,score\nt1,j1,4\nt2,j1,four\n", "line 3: score 'four'"),
         ("target,judge,score\nt1,j1,5/5\n", "line 2: score '5/5'"),

@@ -396,9 +396,9 @@ def test_an_import_that_was_killed_half_way_is_completed_by_the_same_command(stu
         ("run_id,rater", "{0},anna", "line 1: needs either the columns dimension and score"),
         ("run_id,rater,dimension,score,clarity", "{0},anna,clarity,4,4", "line 1: needs either"),
         ("run_id,rater,clarity,clarity", "{0},anna,4,4", "column 'clarity': is there twice"),
-        ("run_id;rater;clarity", "{0};anna;4", "separated by semicolons"),
+        ("run_id;rater;clarity", "{0};anna;4,5", "line 2, column clarity: '4,5' is not a number; write it like 4.5"),
         (WIDE, "", "has no ratings"),
-        (WIDE, '{0},anna,"4', "is not valid CSV"),
+        (WIDE, '{0},anna,"4', "line 2: is not valid CSV"),
     ],
 )  # fmt: skip
 def test_a_wrong_line_is_named_and_nothing_is_kept(study, tmp_path, header, line, message):
@@ -420,7 +420,7 @@ def test_a_file_that_cannot_be_taken_is_one_line(study, tmp_path):
     study.runs().to_csv(tmp_path / "runs.csv", index=False)
     lines = a_file(tmp_path, f"{WIDE},reasons", f'{one},anna,4,"two\nlines"', f"{two},anna,9,")
     for path, rater, says in (
-        (tmp_path / "none.csv", None, "No such file"),
+        (tmp_path / "none.csv", None, "there is no such file"),
         (tmp_path / "binary.csv", None, "is not UTF-8"),
         (lines, "ben", "name the rater either"),
         (tmp_path / "runs.csv", "anna", "is unknown"),

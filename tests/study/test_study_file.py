@@ -11,6 +11,7 @@ import pytest
 from toolkit.errors import StudyError
 from toolkit.judges.hallucination import hallucination_requests
 from toolkit.judges.labelled import LabelledItem
+from toolkit.models.catalogue import model_spec
 from toolkit.plan import make_plan
 from toolkit.study_file import StudyFile, load_study_file
 
@@ -62,7 +63,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ('name = "p"\nmodels = ["llama-3.3-70b", "llama-3-3-70b"]', ["models[1]", "same model"]),
         ('name = "p"\nmodels = ["gpt-5o"]', ["models[0]", "gpt-5o", "gpt-4o", "claude-3-5-haiku"]),
         ('name = "p"\nmodels = [{ name = "gpt-4o", key = "x" }]', ["models[0].key", "api_key_env"]),
-        (SERVER, ["models[0].base_url", "user name or password", "api_key_env", "'http://***@h/v1'"]),
+        (SERVER, ["models[0].base_url", "user name, a password", "api_key_env"]),
         (BEGIN + "repeat = 3", ["unknown key repeat", "repeats"]),
         (BEGIN + "repeats = 0", ["repeats", "greater than or equal to 1", "0"]),
         (BEGIN + 'length_bins = ["S", "XL"]', ["length_bins[1]", "XL", "'S', 'M' or 'L'"]),
@@ -70,6 +71,14 @@ def test_paths_are_relative_to_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         (BEGIN + "[sampling]\ntemprature = 1", ["sampling.temprature", "temperature"]),
         (BEGIN + "[sampling]\ntemperature = nan", ["sampling.temperature"]),
         (BEGIN + "[budget]\naud = -1.0", ["budget.aud", "greater than 0"]),
+        *((BEGIN + f"{table} = {odd}", [key, "finite"]) for odd in ("inf", "nan") for table, key in (
+            ("[budget]\naud", "budget.aud"), ("batch_poll_seconds", "batch_poll_seconds"),
+            ("timeout_seconds", "timeout_seconds"), ("[budget]\nconfirm_above_aud", "confirm_above_aud"),
+            ("limits.openai.tokens_per_minute", "limits.openai.tokens_per_minute"))),
+        *((BEGIN + f'{key} = "a\\u{code}b"', [key.rpartition("]\n")[2], "control character"])
+          for code in ("0000", "0007", "001b", "0085", "2028") for key in ("output", "dataset", "test")),
+        (BEGIN + '[judges]\nrubric = "a\\u0000.toml"', ["judges.rubric", "control character"]),
+        ('name = "p"\nmodels = [{ name = "x\\u001b[2J", provider = "scripted" }]', ["models[0].name", "control"]),
         (BEGIN + '[judges]\nprimary = { name = "gpt-4o", temp = 1 }', ["judges.primary.temp"]),
         (BEGIN + '[judges]\ntertiary = "nobody"', ["judges.tertiary", "nobody", "gpt-4o"]),
         (BEGIN + '[judges]\nrubric = "best"', ["judges.rubric", "best", "seed-v1"]),
@@ -95,6 +104,82 @@ def test_a_fault_is_one_line_that_helps(tmp_path: Path, text: str, says: list[st
     line = str(caught.value)
     assert "\n" not in line
     assert [part for part in (str(tmp_path / "s.toml"), *says) if part not in line] == []
+
+
+KEY = "Zx8SECRETq"
+KEYED = (
+    *(f"https://h/v1?{name}={KEY}" for name in ("key", "api_key", "token", "x", "api-version")),
+    *(f"https://h/v1#{KEY}", f"https://h/v1?{KEY}", f"https://{KEY}@h/v1", f"https://me:{KEY}@h/v1"),
+    *(
+        f"https://h/sk-{KEY}/v1",
+        f"https://h/v1/sk_{KEY}",
+        f"https://h/key/{KEY}/v1",
+        f"https://h/token={KEY}/v1",
+    ),
+    *(
+        f"https://h/v1%3Fkey={KEY}",
+        f"https://h/v1;{KEY}",
+        f"https://h/%73k-{KEY}",
+        f"https://h/Bearer%20{KEY}/v1",
+    ),
+    *(
+        f"https://h/AIza{KEY}012345/v1",
+        f"ftp://me:{KEY}@h",
+        f"https://h/v1 {KEY}",
+        f"https://h/gsk_{KEY}",
+        f"h?{KEY}",
+    ),
+)
+
+
+@pytest.mark.parametrize("url", [*KEYED, "https://h/proxy/OF-THE-ENVIRONMENT-1/v1"])
+def test_a_key_in_an_address_is_refused_and_not_printed(tmp_path: Path, monkeypatch, url: str) -> None:
+    """By the study file and by the catalogue, of models and of judges."""
+    monkeypatch.setenv("PROXY_KEY", "OF-THE-ENVIRONMENT-1")
+    entry = f'{{ name = "m", provider = "compatible", base_url = "{url}" }}'
+    for text in (f'name = "p"\nmodels = [{entry}]', f"{BEGIN}[judges]\nprimary = {entry}"):
+        with pytest.raises(StudyError, match="base_url") as caught:
+            load(tmp_path, text)
+        assert KEY not in str(caught.value)
+        assert "OF-THE" not in str(caught.value)
+    with pytest.raises(StudyError, match="base_url") as caught:
+        model_spec("m", provider="compatible", base_url=url)
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [f"sk-{KEY}", f"gsk_{KEY}", f"hf_{KEY}", "a b"])
+def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_printed(
+    tmp_path: Path, name: str
+) -> None:
+    """It would stand in the manifest."""
+    with pytest.raises(StudyError, match="api_key_env") as caught:
+        load(tmp_path, f'name = "p"\nmodels = [{{ name = "gpt-4o", api_key_env = "{name}" }}]')
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "http://127.0.0.1:8000/v1",
+            "https://api.groq.com/openai/v1",
+            "http://[::1]:8080/v1",
+            "https://h.example",
+        ),
+        *(
+            "https://gateway.ai.cloudflare.com/v1/0123456789abcdef0123456789abcdef/g/openai",
+            "https://h/auth/v1",
+        ),
+        *(
+            "https://h/monkey/v1",
+            "https://h/api-gateway-1/v1",
+            "https://r.openai.azure.com/openai/deployments/gpt-4o",
+        ),
+    ],
+)
+def test_an_address_without_a_key_is_taken(url: str) -> None:
+    """Also with numbers of accounts, and names that look a little like a key."""
+    assert model_spec("m", provider="compatible", base_url=url).base_url == url
 
 
 def test_what_is_no_text_is_one_line(tmp_path: Path) -> None:

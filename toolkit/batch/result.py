@@ -14,6 +14,7 @@ from urllib.parse import quote
 from toolkit.batch.records import DONE, STATUSES
 from toolkit.files import write_atomically
 from toolkit.runs.progress import duration
+from toolkit.table_files import csv_bytes
 from toolkit.words import RESULT_TYPE, Summary, counted
 
 if TYPE_CHECKING:
@@ -143,16 +144,14 @@ class BatchResult:
 
         What the templates found stands beside them, as CSV and, where it has intervals, as a figure over the grid.
         """
-        content = self.to_frame().to_csv(index=False, lineterminator="\n")
         results = self.results()
         for name in (RESULTS_NAME, FIGURE_NAME):
             (self.folder / name).unlink(missing_ok=True)
         if len(results):
-            found = results.to_csv(index=False, lineterminator="\n")
-            write_atomically(self.folder / RESULTS_NAME, found.encode())
+            write_atomically(self.folder / RESULTS_NAME, csv_bytes(results))
             draw_grid(results, self.folder / FIGURE_NAME)
         return (
-            write_atomically(self.folder / CSV_NAME, content.encode()),
+            write_atomically(self.folder / CSV_NAME, csv_bytes(self.to_frame())),
             write_atomically(
                 self.folder / NOTEBOOK_NAME, self._notebook(with_results=bool(len(results))).encode()
             ),
@@ -183,8 +182,9 @@ class BatchResult:
             v4.new_markdown_cell(table),
             v4.new_code_cell(
                 "# The same as a frame, to sort and filter.\nimport pandas as pd\n\n"
+                "from toolkit.table_files import frame_of_csv\n\n"
                 'pd.set_option("display.html.use_mathjax", False)  # an error may quote a "$"\n'
-                f'frame = pd.read_csv("{CSV_NAME}")\nframe[frame.status != "{DONE}"]'
+                f'frame = frame_of_csv("{CSV_NAME}")\nframe[frame.status != "{DONE}"]'
             ),
         ]
         if with_results:
@@ -194,7 +194,7 @@ class BatchResult:
                     "## What the notebooks found\n\nThe rows that each gave to `toolkit.result`, beside its parameters."
                     + picture * (self.folder / FIGURE_NAME).is_file()
                 ),
-                v4.new_code_cell(f'results = pd.read_csv("{RESULTS_NAME}")\nresults'),
+                v4.new_code_cell(f'results = frame_of_csv("{RESULTS_NAME}")\nresults'),
             ]
         for number, cell in enumerate(cells):
             cell["id"] = f"summary-{number}"  # drawn at random otherwise: the same result is the same file

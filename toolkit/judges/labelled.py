@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from toolkit.errors import InputError
-from toolkit.files import read_rows
+from toolkit.table_files import ROW_FILES, read_rows
 
 SHIPPED: Final = {"security": "security_hallucinations.jsonl"}
 """Labelled sets that ship with the toolkit, by name; what they are stands in the ``.md`` file beside each."""
@@ -76,9 +76,9 @@ def read_items(path: str | Path, *, seed: int | None = 0) -> tuple[LabelledItem,
         name, file = str(path), Path(str(resources.files("toolkit.judges"))) / "data" / SHIPPED[str(path)]
     else:
         name, file = Path(path).stem, Path(path)
-    if file.suffix.lower() not in (".csv", ".jsonl", ".json"):
+    if file.suffix.lower() not in (*ROW_FILES, ".json"):
         raise InputError(
-            f"{path}: is neither a .csv, .jsonl or .json file nor the name of a shipped set; check it"
+            f"{path}: is neither a .csv, .tsv, .xlsx, .jsonl or .json file nor the name of a shipped set; check it"
         )
     items: dict[str, LabelledItem] = {}
     for line, cells in read_rows(file):

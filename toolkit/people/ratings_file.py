@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from toolkit.errors import InputError
-from toolkit.files import MISSING, read_csv
 from toolkit.people.rating import checked_rater, rateable_replies, why_not
 from toolkit.plan import Plan
 from toolkit.runs.execution import run_anywhere
 from toolkit.store.connection import Store
 from toolkit.store.ratings import Rating, keep_judgements, keep_ratings, newest_ratings
 from toolkit.store.records import stored_runs
+from toolkit.table_files import MISSING, read_texts
 from toolkit.words import DIMENSIONS, SCALE, Summary
 
 BESIDE: Final = ("study", "prompt_id", "base", "task", "reply")
@@ -78,7 +78,7 @@ def import_ratings(plan: Plan, store: Store, path: str | Path, rater: str | None
     nothing.
     """
     file = Path(path)
-    lines = [_Line(file, number, cells) for number, cells in read_csv(file) if any(cells.values())]
+    lines = [_Line(file, number, cells) for number, cells in read_texts(file) if any(cells.values())]
     if not lines:
         raise InputError(f"{file}: has no ratings; it needs a header and a line a rating")
     _check_header(file, tuple(lines[0].cells), rater)

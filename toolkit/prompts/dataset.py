@@ -19,9 +19,10 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from toolkit.errors import InputError
-from toolkit.files import Strict, Text, checked, read_json, read_rows, read_toml
+from toolkit.files import Strict, Text, checked, read_json, read_toml
 from toolkit.models.tokens import count_all
 from toolkit.prompt_test import TestItem
+from toolkit.table_files import read_rows
 from toolkit.words import LENGTH_BINS, SCENARIOS
 
 SHIPPED: Final = (

@@ -18,6 +18,7 @@ from toolkit.report import captions
 from toolkit.report.escape import readable
 from toolkit.report.show import PNG_DPI, picture_html, plain_text
 from toolkit.report.style import ModelStyle, message_figure, model_styles, thesis_style
+from toolkit.table_files import csv_bytes
 from toolkit.words import SCALE
 
 if TYPE_CHECKING:
@@ -171,8 +172,3 @@ def take_away_others(folder: Path, pattern: str, kept: Iterable[str]) -> None:
     for path in sorted(folder.glob(f"{pattern}.*")):
         if path.suffix in (*SUFFIXES, ".tex") and path.stem not in stay and path.is_file():
             path.unlink()
-
-
-def csv_bytes(frame: pd.DataFrame) -> bytes:
-    r"""Return the frame as UTF-8 CSV with the same line ends on every system."""
-    return frame.to_csv(index=False, lineterminator="\n").encode()

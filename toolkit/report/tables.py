@@ -14,9 +14,9 @@ import pandas as pd
 from toolkit.files import write_atomically
 from toolkit.report import captions, style
 from toolkit.report.escape import readable, with_study
-from toolkit.report.figure import csv_bytes
 from toolkit.report.latex import latex_table
 from toolkit.stats.result import CONFIDENCE, Estimate, digits_apart, estimates_frame
+from toolkit.table_files import csv_bytes
 from toolkit.words import coverage
 
 if TYPE_CHECKING:

@@ -48,22 +48,6 @@ def choose(names: Sequence[str] | None) -> tuple[str, ...]:
     return chosen
 
 
-# A cell that begins like this can become a formula when a spreadsheet opens the file, and text in captures is chosen by
-# strangers: it gets an apostrophe in front. So does one that begins with an apostrophe, so that taking it off is clear.
-_MARK: Final = "'"
-_RISKY: Final = frozenset("=+-@\t\r\n＝＋－＠" + _MARK)
-
-
-def guard(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
-    return _MARK + text if text and text[0] in _RISKY else text
-
-
-def unguard(text: str) -> str:
-    """Return what ``guard`` was given."""
-    return text[1:] if len(text) > 1 and text[0] == _MARK and text[1] in _RISKY else text
-
-
 Record = tuple[str, ...]
 
 SEVERAL: Final = "\r"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +14,10 @@ from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.samples import pyshark_reader, tshark
-from toolkit.samples.columns import COLUMNS, NAMES, cells_of, choose, guard, holds_several_messages, in_tunnel
+from toolkit.samples.columns import COLUMNS, NAMES, cells_of, choose, holds_several_messages, in_tunnel
 from toolkit.samples.pseudonyms import Pseudonyms
 from toolkit.samples.tshark import DamagedCapture, check_capture, tshark_version
+from toolkit.table_files import csv_text
 from toolkit.words import Summary
 
 _AT_ONCE: Final = 5_000  # rows that wait for their file to be opened: thousands of streams, one open file
@@ -192,7 +192,8 @@ class Tables:
 
     def __init__(self, folder: Path, stem: str, columns: Sequence[str], per_stream: bool) -> None:
         self._folder, self._stem, self._per_stream = folder, stem, per_stream
-        self._places = [(NAMES.index(name), COLUMNS[name] == "string") for name in columns]
+        self._places = [NAMES.index(name) for name in columns]
+        self._texts = {at for at, name in enumerate(columns) if COLUMNS[name] == "string"}
         self._header = tuple(columns)
         self._waiting: dict[str, list[list[str]]] = {}
         self._count = 0
@@ -203,8 +204,7 @@ class Tables:
         stem = self._stem
         if self._per_stream:
             stem = f"{stem}-stream-{cells[_STREAM]}" if cells[_STREAM] else f"{stem}-other"
-        row = [guard(cells[place]) if text else cells[place] for place, text in self._places]
-        self._waiting.setdefault(stem, []).append(row)
+        self._waiting.setdefault(stem, []).append([cells[place] for place in self._places])
         self._count += 1
         if self._count >= _AT_ONCE:
             self._flush()
@@ -217,8 +217,7 @@ class Tables:
     def _flush(self) -> None:
         for stem, rows in self._waiting.items():
             with (self._folder / f"{stem}.csv").open("a", encoding="utf-8", newline="") as stream:
-                writer = csv.writer(stream, lineterminator="\n")
-                writer.writerows(rows if stem in self._rows else [self._header, *rows])
+                stream.write(csv_text(rows if stem in self._rows else [self._header, *rows], self._texts))
             self._rows[stem] = self._rows.get(stem, 0) + len(rows)
         self._waiting.clear()
         self._count = 0

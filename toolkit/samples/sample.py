@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from toolkit.errors import InputError
-from toolkit.samples.columns import COLUMNS, NAMES, unguard
+from toolkit.samples.columns import COLUMNS, NAMES
+from toolkit.table_files import csv_records, unguard
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,12 +75,11 @@ def _read(path: Path, advice: str = "") -> str:
 def _frame(text: str, path: Path) -> pd.DataFrame:
     import pandas as pd
 
-    try:
-        # Not pandas.read_csv: it fills a short row and drops the end of a long one without an error.
-        names, *rows = csv.reader(io.StringIO(text, newline=""), strict=True)
-    except (csv.Error, ValueError) as error:
-        why = error if isinstance(error, csv.Error) else "it is empty"
-        raise InputError(f"{path}: not a table ({why})") from None
+    # Not pandas.read_csv: it fills a short row and drops the end of a long one without an error.
+    records = [cells for _, cells in csv_records(path, text) if cells]
+    if not records:
+        raise InputError(f"{path}: not a table (it is empty)")
+    names, *rows = records
     if not set(names) & set(NAMES):
         must = f"the first line must name some of {', '.join(NAMES)}"
         raise InputError(f"{path}: has no column of a sample; {must}")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from toolkit.errors import InputError
-from toolkit.files import MISSING
-from toolkit.words import LENGTH_BINS, SCALE
+from toolkit.table_files import MISSING, number_of
+from toolkit.words import LENGTH_BINS, SCALE, one_line
 
 KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "base": ("base", "item", "item_id", "question_id", "doc_id", "sample_id", "task_id", "target", "id", "example"),
@@ -36,10 +38,19 @@ MEANING: Final[Mapping[str, str]] = {
     "scenario": "scenario", "aud_cost": "cost of an answer in AUD", "output_tokens": "tokens of the answer",
     "human": "whether a person rated", "failure": "why there is no score", "judge_repeat": "repeat of the judge",
 }  # fmt: skip
+PLACE: Final = ["place", "number"]
+"""Names of the index of rows that were read from files."""
 _PEOPLE: Final = frozenset(
     {"1", "1.0", "true", "yes", "human", "person", "people", "expert", "turker", "crowd"}
 )
 _JUDGES: Final = frozenset({"0", "0.0", "false", "no", "llm", "model", "judge", "ai", "machine", "automatic"})
+_LARGEST: Final = 1e9
+"""Beyond it the sums of squares lose the differences between scores."""
+_COUNTED: Final = re.compile(r"(?ai)(judge|rater|annotator|evaluator|grader|scorer|worker)[ _.-]?\d+")
+"""Names of columns that plainly are one judge each."""
+_COMMA: Final = re.compile(r"[+-]?\d*(,\d+)?", re.ASCII)
+_THOUSANDS: Final = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+", re.ASCII)
+_PERCENT: Final = (0.0, 100.0)
 _SCALES: Final = ((0.0, 1.0), (1.0, 5.0), SCALE, (1.0, 7.0), (1.0, 10.0), (0.0, 10.0), (0.0, 100.0))
 
 
@@ -56,40 +67,82 @@ def take_columns(
     chosen = {("base" if ours == "item" else ours): theirs for ours, theirs in chosen.items()}
     if rows.empty:
         raise InputError(f"{where}: holds no rows; give one row a score")
+    names = [str(name) for name in rows]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{where}: has the column {one_line(twice[0], 80)!r} more than once; keep one")
     for ours, theirs in chosen.items():
         if ours not in KNOWN:
             of_ours = ", ".join("item" if name == "base" else name for name in KNOWN)
             raise InputError(f"{where}: {ours!r} is no column of ours; use one of {of_ours}")
-        if theirs not in rows:
-            raise InputError(f"{where}: has no column {theirs!r}; it has {', '.join(_told(rows))}")
-    spelled = {str(name).strip().lower(): str(name) for name in rows}
+        if theirs not in names:
+            raise InputError(f"{where}: has no column {theirs!r}; it has {_listed(names)}")
+    spelled: dict[str, list[str]] = {}
+    for name in names:
+        spelled.setdefault(name.strip().lower(), []).append(name)
     taken: dict[str, str] = {}
-    for ours, names in KNOWN.items():
-        there = [spelled[name] for name in names if name in spelled and spelled[name] not in taken.values()]
-        found = chosen.get(ours) or next((name for name in there if name not in chosen.values()), None)
-        if found is not None:
-            taken[ours] = found
+    for ours, usual in KNOWN.items():
+        free = {*names} - {*taken.values(), *chosen.values()}
+        matches = next(
+            (found for name in usual if (found := [*free.intersection(spelled.get(name, ()))])), []
+        )
+        if ours not in chosen and len(matches) > 1:
+            item = "item" if ours == "base" else ours
+            raise InputError(
+                f"{where}: the columns {', '.join(sorted(map(repr, matches)))} may each be the {item}; say which by "
+                f"--column {item}=NAME"
+            )
+        if ours in chosen or matches:
+            taken[ours] = chosen.get(ours) or matches[0]
     for ours in ("base", "score"):
         if ours not in taken:
-            what = "item" if ours == "base" else ours
+            item = "item" if ours == "base" else ours
             raise InputError(
-                f"{where}: no column is known as the {what} (found: {', '.join(_told(rows))}); name it with "
-                f"--column {what}=NAME"
+                f"{where}: no column is known as the {item} (found: {_listed(names)}); name it with "
+                f"--column {item}=NAME"
             )
-    return rows.rename(columns={theirs: ours for ours, theirs in taken.items()}), taken
+    selected = rows.set_axis(names, axis=1)[list(taken.values())]
+    return selected.set_axis(list(taken), axis=1), taken
 
 
-def _told(rows: pd.DataFrame) -> list[str]:
-    return [str(name) for name in rows if name != "_line"]
+def _listed(names: Sequence[str]) -> str:
+    return one_line(", ".join(names), 500)
+
+
+def long_rows(rows: pd.DataFrame, judges: Sequence[str], where: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return a table with a column for each judge as one with a row for each score, and what was taken for judges.
+
+    Without `judges` a table is wide where it has no column of scores and two or more that count judges (judge_1,
+    rater2); every other table stays as it is.
+    """
+    names = [str(name) for name in rows]
+    usual = {name.strip().lower() for name in names}
+    if not judges and not usual.intersection((*KNOWN["score"], *KNOWN["judge"])):
+        judges = [name for name in names if _COUNTED.fullmatch(name.strip())]
+        judges = judges if len(judges) > 1 else []
+    if not judges:
+        return rows, []
+    for name in judges:
+        if names.count(name) != 1:
+            raise InputError(
+                f"{where}: has no column {name!r} of its own for a judge; it has {_listed(names)}"
+            )
+    if taken := [name for name in ("judge", "score") if name in names]:
+        raise InputError(
+            f"{where}: has a column {taken[0]!r} and a column for each judge; leave out one or the other"
+        )
+    wide = rows.set_axis(names, axis=1)
+    others = [name for name in names if name not in judges]
+    long = wide.melt(others, list(judges), var_name="judge", value_name="score", ignore_index=False)
+    return long, [f"each column is a judge: {_listed(judges)}"]
 
 
 def checked_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return rows with numbers as numbers and labels as texts; what cannot be used is named by its line."""
-    lines = rows["_line"].tolist() if "_line" in rows else [place + 1 for place in range(len(rows))]
-    kind = "line" if "_line" in rows else "row"
+    from_files = rows.index.names == PLACE
 
     def refuse(at: int, what: str) -> InputError:
-        return InputError(f"{where}, {kind} {lines[at]}: {what}")
+        file, number = rows.index[at] if from_files else (f"{where}, row", at + 1)
+        return InputError(f"{file} {number}: {one_line(what, 500)}")
 
     checked = pd.DataFrame(index=range(len(rows)))
     for name in KNOWN:
@@ -97,11 +150,25 @@ def checked_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
             continue
         values = rows[name].tolist()
         if name in ("score", "aud_cost", "output_tokens", "repeat", "judge_repeat"):
-            checked[name] = _numbers(values, name, refuse)
+            plain, note = _plain_numbers(values)
+            checked[name] = _numbers(plain, name, refuse)
+            if note:
+                checked.attrs["notes"] = [*checked.attrs.get("notes", ()), f"{MEANING[name]}: {note}"]
+            if (
+                name == "score"
+                and note.startswith(_PERCENTAGES)
+                and checked[name].dropna().between(*_PERCENT).all()
+            ):
+                checked.attrs["scale"] = _PERCENT
         elif name == "human":
             checked[name] = [_is_person(value, at, refuse) for at, value in enumerate(values)]
         else:
-            checked[name] = [None if _empty(value) else _label(value) for value in values]
+            texts = {value: at for at, value in reversed([*enumerate(values)]) if isinstance(value, str)}
+            labels = {value: _label(value, name, at, refuse) for value, at in texts.items()}
+            checked[name] = [
+                labels[value] if isinstance(value, str) else _label(value, name, at, refuse)
+                for at, value in enumerate(values)
+            ]
     for name in ("base", "model", "judge", "dimension"):
         if name in checked and (gone := checked[name].isna().to_numpy()).any():
             raise refuse(int(gone.argmax()), f"the {MEANING[name]} is empty; every row needs one")
@@ -144,33 +211,78 @@ def _empty(value: Any) -> bool:
     return isinstance(value, str) and value.strip().lower() in MISSING
 
 
-def _label(value: Any) -> str:
+def _label(value: Any, name: str, at: int, refuse: Any) -> str | None:
+    if _empty(value):
+        return None
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # a column of whole numbers with a gap
-    return str(value).strip()
+    text = str(value).strip()
+    if isinstance(value, Mapping | list | tuple | set | bytes | np.ndarray):
+        raise refuse(at, f"the {MEANING[name]} {one_line(text, 80)} is no name; write a text or a number")
+    if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in text):
+        raise refuse(at, f"the {MEANING[name]} {text!r} holds what is no text; write it in Unicode")
+    return text
+
+
+_PERCENTAGES: Final = "percentages, 85% is 85"
+
+
+def _plain_numbers(values: list[Any]) -> tuple[list[Any], str]:
+    """Return a column as numbers are written here, where it is another writing in every cell, and which one it is."""
+    texts = [value.strip() for value in values if not _empty(value) and isinstance(value, str)]
+    if not texts or len(texts) < sum(not _empty(value) for value in values):
+        return values, ""
+    notes = []
+    if {text.lower() for text in texts} <= {"true", "false"}:
+        return [
+            value if _empty(value) else float(value.strip().lower() == "true") for value in values
+        ], "True is 1"
+    if all(text.endswith("%") for text in texts):
+        values = [value if _empty(value) else value.strip()[:-1].rstrip() for value in values]
+        texts = [text[:-1].rstrip() for text in texts]
+        notes.append(_PERCENTAGES)
+    commas = [text for text in texts if "," in text]
+    # "1,234" alone may be a thousand: a column is decimal only where a cell of it cannot be read so.
+    if commas and all(map(_COMMA.fullmatch, texts)) and not all(map(_THOUSANDS.fullmatch, commas)):
+        values = [value if _empty(value) else value.replace(",", ".") for value in values]
+        notes.append("decimal commas")
+    return values, "; ".join(notes)
 
 
 def _numbers(values: Sequence[Any], name: str, refuse: Any) -> list[float]:
+    """Return a column of numbers, missing ones as NaN."""
     found = []
     for at, value in enumerate(values):
         number = math.nan
         if not _empty(value):
-            try:
-                number = float(value)
-            except (TypeError, ValueError):
-                number = math.inf
-            if math.isinf(number):
+            number = _number(value)
+            if not abs(number) <= _LARGEST:
                 raise refuse(
-                    at, f"{MEANING[name]} {value!r} is no number; write it like 4.5 or leave it empty"
+                    at,
+                    f"{MEANING[name]} {one_line(repr(value), 80)} is no number that can be calculated with; write it "
+                    "like 4.5 or leave it empty",
                 )
         found.append(number)
     return found
 
 
+def _number(value: Any) -> float:
+    """Return a cell as a number; not one that is none, nor one too large for a float, which are infinite here."""
+    if isinstance(value, str):
+        number = number_of(value.strip())
+        return math.inf if number is None else number
+    try:
+        return float(value) if isinstance(value, int | float | Decimal | np.number | np.bool_) else math.inf
+    except (OverflowError, TypeError, ValueError):
+        return math.inf
+
+
 def _is_person(value: Any, at: int, refuse: Any) -> bool:
     word = str(value).strip().lower()
     if word not in _PEOPLE | _JUDGES:
-        raise refuse(at, f"{value!r} does not say whether a person rated; write human or llm")
+        raise refuse(
+            at, f"{one_line(repr(value), 80)} does not say whether a person rated; write human or llm"
+        )
     return word in _PEOPLE
 
 

@@ -10,6 +10,8 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.run_table import WHOLE
+from toolkit.store.dictionary import KINDS
+from toolkit.words import DIMENSIONS, one_line
 
 LONE: Final = "score"
 """The judge of scores that name none."""
@@ -20,9 +22,15 @@ _DEFAULTS: Final = {
     "failure": None, **dict.fromkeys(_ABOUT),
 }  # fmt: skip
 
+_COLUMNS: Final = ({*KINDS["runs"], *KINDS["judgements"], *_DEFAULTS, "rater", "human"}) - {
+    *DIMENSIONS,
+    "score",
+}
+"""Names of columns of the frames: no dimension has one of them, for each is a column of its own."""
+
 
 def frames_of(
-    rows: pd.DataFrame, name: str, scale: tuple[float, float]
+    rows: pd.DataFrame, name: str, scale: tuple[float, float], where: str
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, tuple[str, ...]]:
     """Return runs, judgements, ratings by people and the dimensions of checked rows.
 
@@ -32,19 +40,22 @@ def frames_of(
     outside = (rows["score"] < scale[0]) | (rows["score"] > scale[1])
     if outside.any():
         value = rows.loc[outside, "score"].iloc[0]
-        raise InputError(f"{name}: score {value:g} is outside of the scale {scale[0]:g}-{scale[1]:g}")
+        raise InputError(f"{where}: score {value:g} is outside of the scale {scale[0]:g}-{scale[1]:g}")
     rows = rows.copy()
     for column, default in _DEFAULTS.items():
         if column not in rows:
             rows[column] = default
     rows["cluster"] = rows["cluster"].fillna(rows["base"])
-    rows["run_id"] = rows[_RUN].astype(str).agg(" / ".join, axis=1)
+    # Not by a function of pandas over rows, which makes a series of each: 200,000 take minutes.
+    rows["run_id"] = list(map(" / ".join, zip(*(rows[name].astype(str) for name in _RUN), strict=True)))
     several = _several_values(rows)
     if several:
-        raise InputError(f"{name}: {several}; an answer has one")
+        raise InputError(f"{where}: {one_line(several, 300)}; an answer has one")
     if rows["human"].all():
         rows["human"] = False  # people who rated are the judges, where nobody else is
     dimensions = tuple(dict.fromkeys(rows["dimension"])) if "dimension" in rows else ()
+    if columns := [part for part in dimensions if part in _COLUMNS]:
+        raise InputError(f"{where}: the dimension {columns[0]!r} has the name of a column; give it another")
     said = _judgements(rows, dimensions, name)
     judgements, human = said[~said["human"]], said[said["human"]]
     runs = _runs(rows, judgements, dimensions, name)

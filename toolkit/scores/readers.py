@@ -7,10 +7,12 @@ without a word. A score that a tool did not give is an empty one.
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -19,43 +21,56 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError
-from toolkit.files import read_json, read_rows
-from toolkit.words import DIMENSIONS, SCALE
+from toolkit.files import DAMAGED_ZIP, ZSTD, member_size, read_json
+from toolkit.table_files import ROW_FILES, number_of, read_rows
+from toolkit.words import DIMENSIONS, SCALE, one_line
 
 _LETTERS: Final = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 """Letters of inspect_ai: correct, incorrect, partially correct and no answer (``value_to_float`` of inspect_ai)."""
 _WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
-_ZSTD: Final = 93
-"""Of the methods of compression that a zip knows."""
 _COMPOSITES: Final = ("composite", "composite_strict")
 _NAMED: Final = 4
-_LARGEST: Final = 1 << 32
+_MOST_ROWS: Final = 20_000_000
+"""Of a Parquet file: one of a few bytes can claim any number."""
+_SHOWN: Final = 80
 Rows = list[dict[str, Any]]
 
 
 @dataclass
 class Read:
-    """Rows of a file, how they were understood, and what was left out of them; `tidy` where columns have our names."""
+    """Rows of a file, how they were understood, and what was left out of them; `tidy` where columns have our names.
+
+    The index numbers what the rows stand in: `unit`, a line, say.
+    """
 
     rows: pd.DataFrame
     kind: str
     notes: list[str] = field(default_factory=list)
     tidy: bool = True
     scale: tuple[float, float] | None = None
+    unit: str = "row"
 
 
 def read_file(path: Path, metric: str | None = None) -> Read:
     """Read one file of scores by what is in it; an unknown kind is one line that names those that are known."""
     if not path.is_file():
         raise InputError(f"{path}: no such file; give a table or a log of scores")
+    with _at(path, "", "be read as scores"):
+        return _read_file(path, metric)
+
+
+def _read_file(path: Path, metric: str | None) -> Read:
     suffix = path.suffix.lower()
     if suffix == ".parquet":
         return _parquet(path)
-    if suffix in (".csv", ".jsonl"):
-        rows = [{"_line": line, **row} for line, row in read_rows(path)]
+    if suffix in ROW_FILES:
+        numbered = list(read_rows(path))
+        rows = [row for _, row in numbered]
         if rows and suffix == ".jsonl" and {"doc_id", "doc"} <= rows[0].keys():
-            return _lm_eval(path, rows, metric)
-        return Read(pd.DataFrame(rows), "a table", tidy=False)
+            return _lm_eval(path, numbered, metric)
+        lines = [line for line, _ in numbered]
+        unit = "row" if suffix == ".xlsx" else "line"
+        return Read(pd.DataFrame(rows, index=lines), "a table", tidy=False, unit=unit)
     if suffix == ".eval":
         return _inspect(path, *_inspect_members(path), metric)
     if suffix == ".zip":
@@ -67,40 +82,88 @@ def read_file(path: Path, metric: str | None = None) -> Read:
         if isinstance(log, Mapping) and "results" in log:
             return _promptfoo(path, log["results"])
         if isinstance(log, list) and all(isinstance(row, Mapping) for row in log):
-            return Read(pd.DataFrame(log), "a table", tidy=False)
+            return Read(_from_first(pd.DataFrame(log)), "a table", tidy=False)
     raise InputError(
-        f"{path}: is no table of scores (.csv, .parquet, .jsonl), log of inspect_ai (.eval, .json), samples of lm-eval "
-        "(samples_*.jsonl), results of promptfoo (.json) or archive of `toolkit export` (.zip)"
+        f"{path}: is no table of scores (.csv, .tsv, .xlsx, .parquet, .jsonl), log of inspect_ai (.eval, .json), "
+        "samples of lm-eval (samples_*.jsonl), results of promptfoo (.json) or archive of `toolkit export` (.zip)"
     )
 
 
-def _parquet(path: Path) -> Read:
+def _from_first(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return rows counted from 1, as messages count them."""
+    return rows.set_axis(range(1, len(rows) + 1))
+
+
+@contextmanager
+def _at(path: Path, place: str, writer: str) -> Iterator[None]:
+    """Say in one line where a file is not as its writer writes it, whatever of its shape is wrong."""
     try:
-        return Read(pd.read_parquet(path), "a table", tidy=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as Parquet ({error}); save it again") from None
+        yield
+    except (*DAMAGED_ZIP, RecursionError, ArithmeticError, pa.ArrowException) as error:
+        why = one_line(f"{type(error).__name__}: {error}", 200)
+        raise InputError(f"{path}{place}: cannot {writer} ({why}); correct it, or write it again") from None
 
 
-def _lm_eval(path: Path, rows: Rows, metric: str | None) -> Read:
+def _table(value: Any, what: str) -> Mapping[str, Any]:
+    """Return a JSON object as it is; raises ``TypeError`` for another value."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} is {one_line(repr(value), _SHOWN)}, no object")
+    return value
+
+
+def _whole(value: Any, what: str) -> int:
+    """Return a whole number that counts something; raises ``TypeError`` for another value."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
+        raise TypeError(f"{what} is {one_line(repr(value), _SHOWN)}, no whole number from 0")
+    return value
+
+
+def _name(value: Any, what: str) -> str:
+    """Return a name or number as text; raises ``TypeError`` for another value."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
+        raise TypeError(f"{what} is {one_line(repr(value), _SHOWN)}, no name")
+    return str(value)
+
+
+def _parquet(path: Path) -> Read:
+    from pyarrow import parquet
+
+    rows = parquet.ParquetFile(path).metadata.num_rows
+    if rows > _MOST_ROWS:
+        raise InputError(f"{path}: has {rows:,} rows, more than the {_MOST_ROWS:,} that are read; split it")
+    frame = pd.read_parquet(path)
+    if any(frame.index.names):  # items that somebody made the index are a column like the others
+        frame = frame.reset_index()
+    return Read(_from_first(frame), "a table", tidy=False)
+
+
+def _lm_eval(path: Path, numbered: list[tuple[int, dict[str, Any]]], metric: str | None) -> Read:
     """Return samples of lm-eval (``--log_samples``): one row a document, the task's first metric as its score."""
     task = path.stem.removeprefix("samples_").rpartition("_")[0] or path.stem
-    filters = list(dict.fromkeys(row.get("filter") for row in rows))
-    kept = [row for row in rows if row.get("filter") == filters[0]]
-    known = _metrics(kept[0])
+    for line, row in numbered:
+        with _at(path, f", line {line}", "be read as a sample of lm-eval"):
+            _name(row["doc_id"], "doc_id")
+            if row.get("filter") is not None:
+                _name(row["filter"], "filter")
+    filters = list(dict.fromkeys(row.get("filter") for _, row in numbered))
+    saved = [(line, row) for line, row in numbered if row.get("filter") == filters[0]]
+    known = _metrics(saved[0][1])
     if not known or (metric is not None and metric not in known):
         raise InputError(f"{path}: has no metric {metric or ''}; it has {', '.join(known) or 'none'}")
-    taken = metric or known[0]
-    found = [
-        {"base": f"{task}/{row['doc_id']}", "model": _lm_eval_model(path), "score": _number(row.get(taken))}
-        for row in kept
-    ]
+    taken, model = metric or known[0], _lm_eval_model(path)
+    rows = []
+    for line, row in saved:
+        with _at(path, f", line {line}", "be read as a sample of lm-eval"):
+            score = _number(row.get(taken), taken)
+        rows.append({"base": f"{task}/{row['doc_id']}", "model": model, "score": score})
     return Read(
-        pd.DataFrame(found),
+        pd.DataFrame(rows, index=[line for line, _ in saved]),
         "samples of lm-eval",
         [
             f"score is the metric {taken}{_others(known, taken, 'metric')}",
             *([f"filter {filters[0]} taken, not {_several(filters[1:])}"] if filters[1:] else []),
         ],
+        unit="line",
     )
 
 
@@ -117,78 +180,89 @@ def _lm_eval_model(path: Path) -> str:
     stamp = path.stem.rpartition("_")[2]
     for beside in (path.with_name(f"results_{stamp}.json"), *sorted(path.parent.glob("results_*.json"))):
         if beside.is_file() and isinstance(about := read_json(beside), Mapping):
-            arguments = (about.get("config") or {}).get("model_args")
+            config = about.get("config")
+            arguments = config.get("model_args") if isinstance(config, Mapping) else None
             named = arguments.get("pretrained") if isinstance(arguments, Mapping) else None
             return str(about.get("model_name") or named or path.parent.name)
     return path.parent.name or "model"
 
 
-def _inspect_members(path: Path) -> tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]:
-    """Return the head of a log that is a zip, and its samples one after the other."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            names = [name for name in file.namelist() if name.startswith("samples/")]
-            if sum(file.getinfo(name).file_size for name in names) > _LARGEST:
-                raise InputError(f"{path}: would unpack to more than {_LARGEST:,} bytes; split the log")
-            head = "header.json" if "header.json" in file.namelist() else "_journal/start.json"
-            start = json.loads(_member(path, file, head))
-            samples = [_scores_only(json.loads(_member(path, file, name))) for name in sorted(names)]
-    except (OSError, KeyError, ValueError, zlib.error, zipfile.BadZipFile, NotImplementedError) as error:
-        raise InputError(f"{path}: is no whole log of inspect_ai ({error}); copy it again") from None
-    return start["eval"], iter(samples)
+def _inspect_members(path: Path) -> tuple[Any, Iterator[Any]]:
+    """Return the head of a log that is a zip, and its samples one after the other; each is let go when it was read."""
+    with _at(path, "", "be read as a whole log of inspect_ai"), zipfile.ZipFile(path) as file:
+        listed = file.namelist()
+        names = sorted(name for name in listed if name.startswith("samples/"))
+        head = "header.json" if "header.json" in listed else "_journal/start.json"
+        start = _table(json.loads(_member(path, file, head)), head)["eval"]
+        samples = []
+        for name in names:
+            with _at(path, f", {one_line(name, _SHOWN)}", "be read as a whole log of inspect_ai"):
+                sample = json.loads(_member(path, file, name))
+                # Of a sample what is read of it: its messages and events are most of a log.
+                fields = ("id", "epoch", "scores", "error", "metadata")
+                samples.append({field: _table(sample, "the sample").get(field) for field in fields})
+    return start, iter(samples)
 
 
 def _member(path: Path, file: zipfile.ZipFile, name: str) -> bytes:
     """Return a member of a zip, of Zstandard too, which inspect_ai writes and zipfile of Python 3.11 cannot read."""
-    about = file.getinfo(name)
-    if about.compress_type != _ZSTD:
+    size, about = member_size(file, name), file.getinfo(name)
+    if about.flag_bits & 1:
+        raise RuntimeError("it is encrypted")
+    if about.compress_type != ZSTD:
         return file.read(name)
     with path.open("rb") as raw:
         raw.seek(about.header_offset + 26)  # of the local header: lengths of the name and of what is extra
         lengths = int.from_bytes(raw.read(2), "little") + int.from_bytes(raw.read(2), "little")
         raw.seek(lengths, 1)
-        content = pa.Codec("zstd").decompress(raw.read(about.compress_size), about.file_size, asbytes=True)
+        content = pa.Codec("zstd").decompress(raw.read(about.compress_size), size, asbytes=True)
     if zlib.crc32(content) != about.CRC:
         raise zipfile.BadZipFile(f"bad CRC-32 of {name}")
     return bytes(content)
 
 
-def _scores_only(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep of a sample what is read of it: its messages and events are most of a log."""
-    return {name: sample.get(name) for name in ("id", "epoch", "scores", "error", "metadata")}
-
-
-def _inspect(
-    path: Path, about: Mapping[str, Any], samples: Iterable[Mapping[str, Any]], metric: str | None
-) -> Read:
+def _inspect(path: Path, about: Any, samples: Iterable[Any], metric: str | None) -> Read:
     """Return a log of inspect_ai: a scorer is a judge, an epoch a repeat, a key of a score a dimension."""
-    task, model = str(about.get("task", path.stem)), str(about.get("model", "model"))
+    with _at(path, "", "be read as a log of inspect_ai"):
+        head = _table(about, "eval")
+        task, model = _name(head.get("task", path.stem), "task"), _name(head.get("model", "model"), "model")
+        listed = enumerate(samples, 1)
     read: list[tuple[dict[str, Any], dict[str, Any]]] = []
-    for sample in samples:
-        where = {
-            "base": f"{task}/{sample['id']}", "model": model, "repeat": int(sample.get("epoch") or 1) - 1,
-            "failure": "error in the sample" if sample.get("error") else None,
-            **_of_ours(sample.get("metadata")),
-        }  # fmt: skip
-        given = sample.get("scores") or {}
-        values = {
-            judge: one.get("value") if isinstance(one, Mapping) else one for judge, one in given.items()
-        }
-        read.append((where, values))
+    for number, sample in listed:
+        with _at(path, f", sample {number}", "be read as inspect_ai writes it"):
+            epoch = _table(sample, "the sample").get("epoch")
+            where = {
+                "base": f"{task}/{_name(sample['id'], 'id')}",
+                "model": model,
+                "repeat": max(_whole(1 if epoch is None else epoch, "epoch") - 1, 0),
+                "failure": "error in the sample" if sample.get("error") else None,
+                **_of_ours(sample.get("metadata")),
+            }
+            scores = _table(sample.get("scores") or {}, "scores")
+            read.append((where, {name: _value(score) for name, score in scores.items()}))
     scorers = list(dict.fromkeys(judge for _, values in read for judge in values))
     if metric is not None and metric not in scorers:
         raise InputError(f"{path}: has no scorer {metric}; it has {_several(scorers)}")
     if not scorers:
         raise InputError(f"{path}: no sample of this log has a score; score it first (inspect score)")
     parts = {judge: _parts_of(values.get(judge) for _, values in read) for judge in scorers}
-    rows = [
-        # A scorer that gave this sample no score has one that is missing, of each of its parts.
-        {**where, "judge": judge, "dimension": name, "score": _number(_part(values.get(judge), name))}
-        for where, values in read
-        for judge in ([metric] if metric else scorers)
-        for name in parts[judge]
-    ]
-    frame = pd.DataFrame(rows)
+    rows: Rows = []
+    numbers: list[int] = []
+    for number, (where, values) in enumerate(read, 1):
+        with _at(path, f", sample {number}", "be read as inspect_ai writes it"):
+            # A scorer that gave this sample no score has one that is missing, of each of its parts.
+            rows += [
+                {
+                    **where,
+                    "judge": judge,
+                    "dimension": name,
+                    "score": _number(_part(values.get(judge), name), judge),
+                }
+                for judge in ([metric] if metric else scorers)
+                for name in parts[judge]
+            ]
+        numbers += [number] * (len(rows) - len(numbers))
+    frame = pd.DataFrame(rows, index=numbers)
     if frame["dimension"].isna().all():
         frame = frame.drop(columns="dimension")
     elif frame["dimension"].isna().any():
@@ -197,7 +271,11 @@ def _inspect(
     if frame["score"].isin((0.0, 0.5, 1.0)).all():
         notes.append("C is 1, P .5, I and N 0, as inspect_ai counts them")
     ours = "run_id" in (read[0][0] if read else {})
-    return Read(frame, "a log of inspect_ai", notes, scale=SCALE if ours else None)
+    return Read(frame, "a log of inspect_ai", notes, scale=SCALE if ours else None, unit="sample")
+
+
+def _value(score: Any) -> Any:
+    return score.get("value") if isinstance(score, Mapping) else score
 
 
 def _parts_of(values: Iterable[Any]) -> list[str | None]:
@@ -224,27 +302,39 @@ def _promptfoo(path: Path, results: Any) -> Read:
         raise InputError(
             f"{path}: holds no results of promptfoo; export it with `promptfoo eval -o FILE.json`"
         )
-    prompts = {one.get("promptIdx", 0) for one in listed}
+    for number, result in enumerate(listed, 1):
+        with _at(path, f", result {number}", "be read as promptfoo writes it"):
+            for index in ("testIdx", "promptIdx"):
+                _whole(_table(result, "the result").get(index, 0), index)
+    prompts = {result.get("promptIdx", 0) for result in listed}
     seen: Counter[tuple[Any, ...]] = Counter()
     rows: Rows = []
-    for place, one in enumerate(listed):
-        provider = one.get("provider") or {}
-        name = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
-        model = f"{name}, prompt {one.get('promptIdx', 0) + 1}" if len(prompts) > 1 else str(name)
-        key = (one.get("testIdx", place), model)
-        failed = one.get("score") is None or bool(one.get("error") and not one.get("gradingResult"))
+    for place, result in enumerate(listed):
+        with _at(path, f", result {place + 1}", "be read as promptfoo writes it"):
+            provider = result.get("provider")
+            label = provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
+            name = _name(label, "provider")
+            model = f"{name}, prompt {result.get('promptIdx', 0) + 1}" if len(prompts) > 1 else name
+            key = (result.get("testIdx", place), model)
+            failed = result.get("score") is None or bool(
+                result.get("error") and not result.get("gradingResult")
+            )
+            score = None if failed else _number(result["score"], "score")
+        failure = "error of the provider" if failed else None
         rows.append(
             {
-                "base": f"test {key[0]}", "model": model, "repeat": seen[key],
-                "score": None if failed else _number(one["score"]),
-                "failure": "error of the provider" if failed else None,
+                "base": f"test {key[0]}",
+                "model": model,
+                "repeat": seen[key],
+                "score": score,
+                "failure": failure,
             }
-        )  # fmt: skip
+        )
         seen[key] += 1
     notes = ["costs of promptfoo are in USD and were not taken"]
     if len(prompts) > 1:
         notes.append(f"{len(prompts)} prompts: each with its provider is a model")
-    return Read(pd.DataFrame(rows), "results of promptfoo", notes)
+    return Read(_from_first(pd.DataFrame(rows)), "results of promptfoo", notes, unit="result")
 
 
 def _archive(path: Path) -> Read:
@@ -289,21 +379,25 @@ def _archive(path: Path) -> Read:
     if not rows:
         raise InputError(f"{path}: no run of study {archive.study} is judged; there are no scores to analyse")
     notes = [f"study {archive.study}; its composite is the strict one here: a score of 0 counts"]
-    return Read(pd.DataFrame(rows), "an archive of `toolkit export`", notes, scale=SCALE)
+    return Read(_from_first(pd.DataFrame(rows)), "an archive of `toolkit export`", notes, scale=SCALE)
 
 
-def _number(value: Any) -> float | None:
-    """Return a score as a number; what a tool wrote in its own letters is counted as that tool counts it."""
+def _number(value: Any, name: str) -> float | None:
+    """Return a score as a number; what a tool wrote in its own letters is counted as that tool counts it.
+
+    Raises ``ValueError`` for a value that is there and is no number: to drop it would make it a missing one.
+    """
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return None
+    number = None
     if isinstance(value, str):
         text = value.strip()
-        told = _LETTERS.get(text, _WORDS.get(text.lower()))
-        if told is not None:
-            return told
-        try:
-            return float(text)
-        except ValueError:
-            return None
-    return float(value) if isinstance(value, bool | int | float) else None
+        number = _LETTERS.get(text, _WORDS.get(text.lower(), number_of(text)))
+    elif isinstance(value, bool | int | float):
+        number = float(value)
+    if number is None or math.isinf(number):
+        raise ValueError(f"the value of {name}, {one_line(repr(value), _SHOWN)}, is no number")
+    return number
 
 
 def _several(names: Iterable[object]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
@@ -24,7 +24,7 @@ _JUDGES: Final = ("reliability", "generalizability", "judge_cards", "bland_altma
 _LENGTHS: Final = ("length", "length_by_model", "length_bias", "mixed_model", "power")
 _OWN: Final = ("required_elements", "focus")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-_SUFFIXES: Final = frozenset({".csv", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
+_SUFFIXES: Final = frozenset({".csv", ".tsv", ".xlsx", ".parquet", ".jsonl", ".json", ".eval", ".zip"})
 
 
 def _of_frames(analysis: Callable[Concatenate[Analyses, P], R]) -> Callable[Concatenate[Scores, P], R]:
@@ -52,6 +52,8 @@ class Scores:
         Ends of the scale of the scores; by default the narrowest usual one that holds them all.
     columns
         What columns are, where their names do not say it: ``{"item": "doc", "judge": "who"}``.
+    judges
+        Columns of a wide table that hold the scores of one judge each; ``judge_1``, ``rater2`` and the like are told.
     output
         Folder of figures, tables and bundle; ``results/NAME`` by default.
 
@@ -78,30 +80,33 @@ class Scores:
         name: str = "scores",
         scale: tuple[float, float] | None = None,
         columns: Mapping[str, str] | None = None,
+        judges: Sequence[str] = (),
         output: Path | str | None = None,
     ) -> None:
-        from toolkit.scores.columns import checked_rows, scale_of, take_columns
+        from toolkit.scores.columns import checked_rows, long_rows, scale_of, take_columns
         from toolkit.scores.frames import frames_of
 
         if not _NAME.fullmatch(name):  # it becomes a folder, and a label of LaTeX
             raise InputError(f"scores {name!r}: name them by letters, digits, '.', '-' and '_', 80 at most")
-        rows, self.taken = take_columns(frame, columns or {}, name)
-        checked = checked_rows(rows, name)
+        where = frame.attrs.get("file", name)
+        frame, notes = long_rows(frame, judges, where)
+        rows, self.taken = take_columns(frame, columns or {}, where)
+        checked = checked_rows(rows, where)
         if checked["score"].isna().all():
-            raise InputError(f"{name}: no row has a score; there is nothing to analyse")
+            raise InputError(f"{where}: no row has a score; there is nothing to analyse")
         self._name = name
-        self.scale = scale or scale_of(checked["score"])
+        self.scale = scale or checked.attrs.get("scale") or scale_of(checked["score"])
         if self.scale[0] >= self.scale[1]:
             raise InputError(
                 f"{name}: scale {self.scale[0]:g} to {self.scale[1]:g} is none; give its low end first"
             )
         self.given_scale = scale is not None
-        self.left = [str(one) for one in frame if one not in self.taken.values() and one != "_line"]
-        self.notes: tuple[str, ...] = ()
+        self.left = [str(name) for name in frame if str(name) not in self.taken.values()]
+        self.notes: tuple[str, ...] = (*notes, *checked.attrs.get("notes", ()))
         self.sources: dict[str, str] = {}
         self._output = Path(output) if output is not None else Path("results") / name
         self._runs, self._judgements, self._human, self.dimensions_scored = frames_of(
-            checked, name, self.scale
+            checked, name, self.scale, where
         )
 
     @classmethod
@@ -111,6 +116,7 @@ class Scores:
         name: str | None = None,
         scale: tuple[float, float] | None = None,
         columns: Mapping[str, str] | None = None,
+        judges: Sequence[str] = (),
         metric: str | None = None,
         output: Path | str | None = None,
     ) -> Scores:
@@ -119,11 +125,11 @@ class Scores:
         Parameters
         ----------
         *paths
-            CSV, Parquet, JSONL; ``.eval`` and JSON logs of inspect_ai; ``samples_*.jsonl`` of lm-eval; JSON of
-            promptfoo; an archive of ``toolkit export``. Several files are put one under the other.
+            CSV, TSV, Excel, Parquet, JSONL; ``.eval`` and JSON logs of inspect_ai; ``samples_*.jsonl`` of lm-eval; JSON
+            of promptfoo; an archive of ``toolkit export``. Several files are put one under the other.
         metric
             Metric of lm-eval or scorer of inspect_ai to take; the first metric and all scorers by default.
-        name, scale, columns, output
+        name, scale, columns, judges, output
             As of `Scores`; the name is that of the first file by default.
 
         Raises
@@ -133,7 +139,7 @@ class Scores:
         """
         import pandas as pd
 
-        from toolkit.scores.columns import take_columns
+        from toolkit.scores.columns import PLACE, long_rows, take_columns
         from toolkit.scores.readers import read_file
 
         if not paths:
@@ -146,17 +152,19 @@ class Scores:
             scale = scale or read.scale
             rows = read.rows
             if not read.tidy and len(files) > 1:
+                rows, wide = long_rows(rows, judges, str(file))
                 rows, _ = take_columns(rows, columns or {}, str(file))
-            parts.append(rows)
+                notes += wide
+            parts.append((f"{file}, {read.unit}", rows))
             notes += [*([f"{file.name} is {read.kind}"] if read.tidy else []), *read.notes]
         several = len(files) > 1
-        together = pd.concat(parts, ignore_index=True) if several else parts[0]
+        together = pd.concat([rows for _, rows in parts], keys=[place for place, _ in parts], names=PLACE)
+        together.attrs["file"] = ", ".join(map(str, files))
         renamed = {"item" if ours == "base" else ours: ours for ours in columns or {}} if several else columns
         found = cls(
-            together.drop(columns="_line", errors="ignore") if several else together,
-            name=named, scale=scale, columns=renamed, output=output,
+            together, name=named, scale=scale, columns=renamed, output=output, judges=() if several else judges,
         )  # fmt: skip
-        found.notes = tuple(dict.fromkeys(notes))
+        found.notes = tuple(dict.fromkeys([*notes, *found.notes]))
         found.sources = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
         return found
 

@@ -12,7 +12,6 @@ import hashlib
 import io
 import json
 import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from bson.errors import BSONError
 from pymongo import InsertOne, ReplaceOne, UpdateOne
 
 from toolkit.errors import InputError
-from toolkit.files import opened_atomically
+from toolkit.files import DAMAGED_ZIP, opened_atomically
 from toolkit.store.calls import calls_beside
 from toolkit.store.connection import Store
 from toolkit.store.documents import (
@@ -76,13 +75,8 @@ LONGEST: Final = (
 )  # bytes of a line: a document of 16 MB needs up to six times as much in JSON, and some are stored in parts
 _STEP: Final = 1 << 20
 _AGE: Final = (1980, 1, 1, 0, 0, 0)  # of every member: the same records are the same bytes
-# What zipfile says of a damaged file: a broken stream is a zlib.error, an unknown method or version a
-# NotImplementedError, and a flag that says "encrypted" a RuntimeError. The last two are what bson says of a date that
-# no calendar has, or of a number that is none.
-_DAMAGED: Final = (
-    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, LookupError, TypeError, ValueError),
-    *(BSONError, ArithmeticError),
-)
+# The last two are what bson says of a date that no calendar has, or of a number that is none.
+_DAMAGED: Final = (*DAMAGED_ZIP, BSONError, ArithmeticError)
 _Document = Mapping[str, Any]
 _Documents = list[dict[str, Any]]
 _Operation = InsertOne | ReplaceOne | UpdateOne

@@ -6,12 +6,86 @@ Nothing outside ``toolkit.store`` handles these objects: plain frozen objects an
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Final
 
 import mongoengine as me
 
 from toolkit.store.writer import utc_now
-from toolkit.words import LENGTH_BINS, SCENARIOS
+from toolkit.words import LENGTH_BINS, SCALE, SCENARIOS
+
+_COUNT: Final = {"min_value": 0, "max_value": 10**12}
+"""Of tokens, repeats, attempts and milliseconds: sums of what is larger leave the 64 bits of a frame."""
+_AUD: Final = {"min_value": 0, "max_value": 10**9}
+_SCORE: Final = {"min_value": SCALE[0], "max_value": SCALE[1]}
+_Validation = Callable[[Any], None]
+
+
+def _number(low: float, high: float) -> _Validation:
+    """Return the check of a number in a table; it may be missing."""
+
+    def check(value: Any) -> None:
+        real = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if value is not None and not (real and low <= value <= high):
+            raise me.ValidationError(f"is no number from {low:g} to {high:g}")
+
+    return check
+
+
+def _kind(*kinds: type) -> _Validation:
+    """Return the check of a value of these types."""
+
+    def check(value: Any) -> None:
+        if not isinstance(value, kinds):
+            raise me.ValidationError("is of another type")
+
+    return check
+
+
+def _each(check: _Validation) -> _Validation:
+    """Return the check of a list or table all of whose values pass another one; it may be missing."""
+
+    def check_each(values: Any) -> None:
+        if not isinstance(values, Mapping | list | None):
+            raise me.ValidationError("is neither list nor table")
+        for value in (values.values() if isinstance(values, Mapping) else values) or ():
+            check(value)
+
+    return check_each
+
+
+def _fields(required: tuple[str, ...] = (), /, **checks: _Validation) -> _Validation:
+    """Return the check of a table whose fields of these names pass theirs, where they are in it."""
+
+    def check_fields(value: Any) -> None:
+        if not isinstance(value, Mapping) or not value.keys() >= {*required}:
+            raise me.ValidationError("is no table with its fields")
+        for name, check in checks.items():
+            if name in value:
+                check(value[name])
+
+    return check_fields
+
+
+_text, _scores = _kind(str), _each(_number(*SCALE))
+_count, _aud = _number(0, _COUNT["max_value"]), _number(0, _AUD["max_value"])
+_attempt = _fields(at=_kind(str, datetime), ms=_count, outcome=_text)
+_judge_result = _fields(
+    scores=_scores, expected=_scores, composite=_number(*SCALE), composite_strict=_number(*SCALE), zeros=_count,
+    model=_text, call_id=_text, rubric=_text, rubric_hash=_text, reason=_kind(str, type(None)),
+)  # fmt: skip
+_evaluation = _fields(
+    judge_results=_each(_judge_result),
+    aggregated=_fields(
+        mean_scores=_scores, median_scores=_scores, leave_one_out=_scores, judge_count=_count, judged=_kind(bool, int),
+        confidence_intervals=_each(_scores),
+    ),
+)  # fmt: skip
+_request = _fields(
+    ("messages",), messages=_each(_fields(role=_text, content=_text)), provider=_text, model=_text
+)
 
 
 class _Document(me.Document):
@@ -37,9 +111,9 @@ class Prompt(_Changing):
     scenario = me.StringField(choices=SCENARIOS)
     category = me.StringField()
     length_bin = me.StringField(choices=tuple(LENGTH_BINS))
-    token_count = me.IntField(required=True, min_value=0)
+    token_count = me.IntField(required=True, **_COUNT)
     dataset_version = me.StringField(required=True)
-    metadata = me.DictField()
+    metadata = me.DictField(validation=_fields(base_scenario=_text))
     meta = {
         "collection": "prompts",
         "indexes": [
@@ -54,16 +128,16 @@ class OutputBlob(_Created):
 
     blob_id = me.StringField(required=True, unique=True)
     content = me.StringField(required=True)
-    metadata = me.DictField()
+    metadata = me.DictField(validation=_fields(content_length=_count, fsp_sentences=_each(_text)))
     meta = {"collection": "output_blobs"}
 
 
 class Tokens(me.EmbeddedDocument):
     """Tokens of one run."""
 
-    input = me.IntField(required=True, min_value=0)
-    output = me.IntField(required=True, min_value=0)
-    total = me.IntField(required=True, min_value=0)
+    input = me.IntField(required=True, **_COUNT)
+    output = me.IntField(required=True, **_COUNT)
+    total = me.IntField(required=True, **_COUNT)
     # added: whether these are our count rather than the provider's
     estimated = me.BooleanField(required=True, default=False)
 
@@ -71,8 +145,8 @@ class Tokens(me.EmbeddedDocument):
 class Economics(me.EmbeddedDocument):
     """What one run cost and how long its reply took."""
 
-    aud_cost = me.FloatField(required=True, min_value=0)
-    latency_ms = me.FloatField(required=True, min_value=0)
+    aud_cost = me.FloatField(required=True, **_AUD)
+    latency_ms = me.FloatField(required=True, **_COUNT)
 
 
 class Run(_Changing):
@@ -85,8 +159,8 @@ class Run(_Changing):
     prompt_length_bin = me.StringField(choices=tuple(LENGTH_BINS))
     tokens = me.EmbeddedDocumentField(Tokens)
     economics = me.EmbeddedDocumentField(Economics)
-    scores = me.DictField()
-    ensemble_evaluation = me.DictField()
+    scores = me.DictField(validation=_scores)
+    ensemble_evaluation = me.DictField(validation=_evaluation)
     output_blob_id = me.StringField()
     bias_controls = me.DictField()
     # added: which study and test asked, which call answered, and why it failed
@@ -94,17 +168,17 @@ class Run(_Changing):
     test = me.StringField(required=True)
     test_item = me.StringField(required=True)
     dataset_version = me.StringField(required=True)
-    repeat = me.IntField(required=True, min_value=0)
+    repeat = me.IntField(required=True, **_COUNT)
     call_id = me.StringField(required=True)
     finish_reason = me.StringField()
-    attempts = me.IntField(min_value=0)
+    attempts = me.IntField(**_COUNT)
     failure = me.StringField()
     # added: what the judges of the evaluation were, when all have answered, and whether two or more count
     ensemble_key = me.StringField()
     judged = me.BooleanField()
     # added: the text that was judged, and the calls of the judges whose word counts
     judged_blob_id = me.StringField()
-    judge_calls = me.DictField()
+    judge_calls = me.DictField(validation=_each(_text))
     # added: what keeps a reply from being whole, and what the study says of such a reply
     defect = me.StringField(choices=("truncated", "empty", "refused", "filtered"))
     reply_policy = me.StringField(choices=("keep", "retry", "exclude"))
@@ -129,26 +203,26 @@ class Judgement(_Changing):
     call_ids = me.ListField(
         me.StringField()
     )  # all that were answered, that one first; not kept of judgements before
-    scores = me.DictField(null=True)
-    composite = me.FloatField(null=True)
-    composite_strict = me.FloatField(null=True)
-    zeros = me.IntField(null=True)
+    scores = me.DictField(null=True, validation=_scores)
+    composite = me.FloatField(null=True, **_SCORE)
+    composite_strict = me.FloatField(null=True, **_SCORE)
+    zeros = me.IntField(null=True, **_COUNT)
     failed = me.BooleanField(required=True)
     reason = me.StringField(null=True)
     reasons = me.StringField(null=True)
     answered = me.BooleanField(required=True)
-    aud_cost = me.FloatField(null=True)
-    latency_ms = me.FloatField(null=True)
-    input_tokens = me.IntField(null=True)
-    output_tokens = me.IntField(null=True)
+    aud_cost = me.FloatField(null=True, **_AUD)
+    latency_ms = me.FloatField(null=True, **_COUNT)
+    input_tokens = me.IntField(null=True, **_COUNT)
+    output_tokens = me.IntField(null=True, **_COUNT)
     study = me.StringField(required=True)
     # how it was asked, and what came beside the scores; see toolkit.judges.judgement
-    judge_repeat = me.IntField(required=True, min_value=0, default=0)
+    judge_repeat = me.IntField(required=True, default=0, **_COUNT)
     focus = me.StringField(required=True, choices=("off", "listed", "per_sentence"), default="off")
     related = me.BooleanField(required=True, default=False)
     repaired = me.BooleanField(required=True, default=False)
-    expected = me.DictField(null=True)
-    expected_mass = me.DictField(null=True)
+    expected = me.DictField(null=True, validation=_scores)
+    expected_mass = me.DictField(null=True, validation=_each(_number(0, 1 + 1e-6)))
     detail = me.DictField(null=True)
     meta = {
         "collection": "judgements",
@@ -180,25 +254,25 @@ class Call(_Changing):
     purpose = me.StringField(required=True)
     provider = me.StringField(required=True)
     model = me.StringField(required=True)
-    request = me.DictField()
-    worst_aud = me.FloatField(required=True, min_value=0)
+    request = me.DictField(validation=_request)
+    worst_aud = me.FloatField(required=True, **_AUD)
     # of a claim: whether its request is being sent, and may be billed if its owner dies
     sent = me.BooleanField()
     text = me.StringField()
     finish_reason = me.StringField()
     answered_by = me.StringField()
     raw = me.StringField()
-    input_tokens = me.IntField(min_value=0)
-    output_tokens = me.IntField(min_value=0)
+    input_tokens = me.IntField(**_COUNT)
+    output_tokens = me.IntField(**_COUNT)
     tokens_estimated = me.BooleanField()
-    cache_read_tokens = me.IntField(min_value=0)  # parts of the input tokens
-    cache_written_tokens = me.IntField(min_value=0)
-    aud_cost = me.FloatField(min_value=0)
-    latency_ms = me.FloatField(min_value=0)
-    attempts = me.ListField(me.DictField())
-    unsure_aud = me.FloatField(min_value=0)  # attempts that broke after they were sent, at their worst
-    inherited_aud = me.FloatField(min_value=0)  # the part of it from before this owner
-    failure = me.DictField()
+    cache_read_tokens = me.IntField(**_COUNT)  # parts of the input tokens
+    cache_written_tokens = me.IntField(**_COUNT)
+    aud_cost = me.FloatField(**_AUD)
+    latency_ms = me.FloatField(**_COUNT)
+    attempts = me.ListField(me.DictField(validation=_attempt))
+    unsure_aud = me.FloatField(**_AUD)  # attempts that broke after they were sent, at their worst
+    inherited_aud = me.FloatField(**_AUD)  # the part of it from before this owner
+    failure = me.DictField(validation=_fields(reason=_text, message=_text))
     seal = me.StringField()  # of a call that is done or failed; those from before have none
     meta = {"collection": "calls", "indexes": [["study", "state"]]}
 
@@ -208,7 +282,7 @@ class Owner(_Document):
 
     name = me.StringField(primary_key=True)
     study = me.StringField(required=True)
-    lease_until = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
+    lease_until = me.FloatField(required=True, **_COUNT)  # seconds since 1970, UTC; see toolkit.store.writer
     meta = {"collection": "owners"}
 
 
@@ -216,9 +290,9 @@ class Account(_Document):
     """What a study has spent and what its processes may still spend, for the budget they share."""
 
     study = me.StringField(primary_key=True)
-    version = me.IntField(required=True)
-    settled_aud = me.FloatField(required=True)
-    grants = me.ListField(me.DictField())
+    version = me.IntField(required=True, **_COUNT)
+    settled_aud = me.FloatField(required=True, **_AUD)
+    grants = me.ListField(me.DictField(validation=_fields(("owner",), owner=_text)))
     meta = {"collection": "accounts"}
 
 
@@ -233,7 +307,7 @@ class Batch(_Document):
     endpoint = me.StringField(null=True)
     batch_id = me.StringField(null=True)  # the provider's, once it is known
     call_ids = me.ListField(me.StringField(), required=True)
-    created = me.FloatField(required=True)  # seconds since 1970, UTC; see toolkit.store.writer
+    created = me.FloatField(required=True, **_COUNT)  # seconds since 1970, UTC; see toolkit.store.writer
     updated_at = me.DateTimeField(required=True, default=utc_now)
     meta = {"collection": "batches", "indexes": [["study", "state"]]}
 
@@ -246,8 +320,10 @@ class Settlement(_Document):
     at = me.DateTimeField(required=True)
     billed = me.BooleanField(required=True)
     note = me.StringField(required=True)
-    aud = me.FloatField(required=True, min_value=0)
-    calls = me.ListField(me.DictField(), required=True)  # call_id, aud
+    aud = me.FloatField(required=True, **_AUD)
+    calls = me.ListField(
+        me.DictField(validation=_fields(("call_id", "aud"), call_id=_text, aud=_aud)), required=True
+    )  # call_id, aud
     meta = {"collection": "settlements"}
 
 
@@ -272,8 +348,8 @@ class HumanRating(_Created):
     blob_id = me.StringField(required=True)  # the text that was rated: of another text nothing is known
     rubric = me.StringField(required=True)
     rubric_hash = me.StringField(required=True)
-    version = me.IntField(required=True, min_value=1)
-    scores = me.DictField()
+    version = me.IntField(required=True, min_value=1, max_value=10**9)
+    scores = me.DictField(validation=_scores)
     reasons = me.StringField(null=True)
     source = me.StringField(required=True, choices=("desk", "file"))
     seal = me.StringField()
@@ -287,8 +363,8 @@ class RatingRound(_Created):
     study = me.StringField(required=True)
     rater = me.StringField(required=True)
     rubric_hash = me.StringField(required=True)
-    seed = me.IntField(required=True)
-    size = me.IntField(null=True, min_value=1)
+    seed = me.IntField(required=True, min_value=-(2**63), max_value=2**63 - 1)
+    size = me.IntField(null=True, min_value=1, max_value=10**9)
     run_ids = me.ListField(me.StringField())
     meta = {"collection": "rating_rounds"}
 

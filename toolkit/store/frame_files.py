@@ -1,16 +1,14 @@
 """Tidy frames as files and back without loss: CSV for everyone, Parquet for large ones.
 
 A frame comes back with the columns and dtypes of its kind, floats to the last bit, a missing text apart from an empty
-one, and texts character by character: line ends, NUL and terminal escapes are data. One thing looks different in a CSV
-file: a spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula and runs it, and replies of
-models are hostile. Such a text, and one that begins with a tab, a line end, NUL or an apostrophe, has an apostrophe
-before it in the file, which spreadsheets take for "this is text"; reading takes it away again.
+one, and texts character by character: line ends, NUL and terminal escapes are data. In a CSV file, texts that a
+spreadsheet would run are guarded; see `toolkit.table_files`.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,21 +17,19 @@ import pandas as pd
 from toolkit.errors import InputError
 from toolkit.files import write_atomically
 from toolkit.store.dictionary import TEXT, as_kind, columns_of
+from toolkit.table_files import arrow_csv, unguarded
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 FORMATS: Final = (".csv", ".parquet")
-# The wide signs too, which some spreadsheets take for the others, and NUL, which some leave out.
-_FORMULA: Final = r"\A([=+\-@\t\r\n\x00'＝＋－＠])"
-_GUARDED: Final = r"\A'"
 _KIND: Final = b"toolkit.frame"
 
 
 def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
     """Write a tidy frame into a file that is whole or not there; the name says the format, ``.csv`` or ``.parquet``."""
     import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
     place, whole = _path(path), as_kind(frame, kind)
     buffer = io.BytesIO()
@@ -42,7 +38,7 @@ def save_frame(frame: pd.DataFrame, path: Path | str, kind: str) -> Path:
             name for name, column in columns_of(kind).items() if _arrow_type(column.dtype) == pa.string()
         ]
         table = pa.Table.from_pandas(whole.astype(dict.fromkeys(texts, TEXT)), preserve_index=False)
-        csv.write_csv(_replaced(table, texts, _FORMULA, r"'\1"), buffer)
+        buffer.write(arrow_csv(table, texts))
     else:
         table = pa.Table.from_pandas(whole, preserve_index=False)
         metadata = {**(table.schema.metadata or {}), _KIND: kind.encode()}
@@ -86,16 +82,7 @@ def _from_csv(content: bytes, types: Mapping[str, Any]) -> pa.Table:
         ),
     )
     texts = [name for name in table.column_names if types.get(name) == pa.string()]
-    return _replaced(table, texts, _GUARDED, "")
-
-
-def _replaced(table: pa.Table, texts: Sequence[str], pattern: str, replacement: str) -> pa.Table:
-    from pyarrow import compute
-
-    for name in texts:
-        changed = compute.replace_substring_regex(table[name], pattern=pattern, replacement=replacement)
-        table = table.set_column(table.column_names.index(name), name, changed)
-    return table
+    return unguarded(table, texts)
 
 
 def _from_parquet(content: bytes, kind: str, place: Path) -> pa.Table:

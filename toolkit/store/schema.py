@@ -31,20 +31,22 @@ def fault_of(kind: Any, document: Mapping[str, Any]) -> str | None:
 
 
 def _wrong_field(kind: Any, document: Mapping[str, Any]) -> str | None:
-    for name, (needed, check) in _checks(kind).items():
+    for name, (needed, nullable, check) in _checks(kind).items():
         value = document.get(name)
-        if needed if value is None else not check(value):
+        if (needed or (name in document and not nullable)) if value is None else not check(value):
             return name
     return None
 
 
 @cache
-def _checks(kind: Any) -> dict[str, tuple[bool, _Check]]:
-    """Return for each field, by its name in the store, whether it must be there and what its value must pass."""
+def _checks(kind: Any) -> dict[str, tuple[bool, bool, _Check]]:
+    """Return for each field, by its name in the store, whether it must be there, may be null, and what it must pass."""
     return {
         kind._db_field_map[name]: (
             bool(field.required and field.default is None),
-            _INSIDE.get(name) or _check_of(field),
+            # Records write null for a text that there is not.
+            bool(field.null or (isinstance(field, me.StringField) and not field.required)),
+            _check_of(field),
         )
         for name, field in kind._fields.items()
         if not isinstance(field, me.ObjectIdField)  # the store's own key is not of an archive
@@ -52,6 +54,19 @@ def _checks(kind: Any) -> dict[str, tuple[bool, _Check]]:
 
 
 def _check_of(field: Any) -> _Check:
+    plain, validation = _plain_check_of(field), field.validation
+    return plain if validation is None else lambda value: plain(value) and _passes(validation, value)
+
+
+def _passes(validation: Callable[[Any], None], value: Any) -> bool:
+    try:
+        validation(value)
+    except me.ValidationError:
+        return False
+    return True
+
+
+def _plain_check_of(field: Any) -> _Check:
     match field:
         case me.EmbeddedDocumentField():
             return lambda value: isinstance(value, dict) and _wrong_field(field.document_type, value) is None
@@ -72,27 +87,15 @@ def _check_of(field: Any) -> _Check:
         case me.DateTimeField():
             return lambda value: isinstance(value, datetime)
     least = -math.inf if field.min_value is None else field.min_value
+    most = math.inf if field.max_value is None else field.max_value
     whole = isinstance(field, me.IntField)
-    return lambda value: _is_number(value) and value >= least and (not whole or isinstance(value, int))
+    return lambda value: (
+        _is_number(value) and least <= value <= most and (not whole or isinstance(value, int))
+    )
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _numbers(value: Any) -> bool:
-    return isinstance(value, dict) and all(one is None or _is_number(one) for one in value.values())
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
-
-
-_INSIDE: Final[Mapping[str, _Check]] = {
-    **dict.fromkeys(("scores", "expected", "expected_mass"), _numbers),
-    "judge_calls": _texts,
-}
-"""Tables whose values every frame reads as they are; a number may be missing."""
 
 
 def _is_plain(value: Any) -> bool:

@@ -24,6 +24,8 @@ from toolkit.words import JUDGE_ROLES, agreeing, counted, scale, scale_words
 
 Pair = tuple[str, str]
 
+_MANY: Final = 5_000
+"""Points of a panel from which they are one picture in a PDF or SVG, which otherwise has 22 MB and takes minutes."""
 _ACROSS: Final = 3
 _JITTER: Final = 0.06
 _NARROW: Final = 22
@@ -145,6 +147,7 @@ def _draw_agreement(
             axes.plot(
                 own["first_score"], own["second_score"], linestyle="none", color=look.color,
                 marker=look.marker, markersize=size, alpha=0.6, markeredgewidth=0, zorder=2, clip_on=False,
+                rasterized=len(rows) > _MANY,
             )  # fmt: skip
         for judge, which in zip(pair, "xy", strict=True):
             style.score_axis(axes, f"{style.shorten(judge, 20)} judge", which=which)
@@ -222,6 +225,7 @@ def _draw_bland_altman(drawn: Mapping[Pair, BlandAltman], data: pd.DataFrame) ->
         answers = points["answers"].astype(float)
         sizes = (_POINT * answers * min(1.0, _LARGEST / (_POINT * float(answers.max())))).clip(lower=2.0)
         marks: dict[str, Any] = {"color": style.INK, "alpha": 0.45, "linewidth": 0, "clip_on": False}
+        marks["rasterized"] = len(points) > _MANY
         axes.scatter(points["mean"], points["difference"], s=sizes, zorder=2, **marks)
         for row in style.rows_of(own[own["kind"] != "point"]):
             width = 1.4 if row.kind == "bias" else 1.1

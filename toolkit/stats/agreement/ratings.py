@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -14,13 +13,11 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from toolkit.errors import InputError
-from toolkit.files import MISSING, read_csv
 from toolkit.stats.result import ROUNDING
+from toolkit.table_files import MISSING, number_of, read_texts
 
 REQUIRED = ("target", "judge", "score")
 OPTIONAL = ("dimension", "base")
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
-"""What people write as a number; Python's float also takes ``1_0`` and full-width digits, which are slips."""
 _SMALLEST, _LARGEST = 1e-9, 1e9
 """Beyond these the sums of squares lose the differences between scores, or overflow."""
 
@@ -35,7 +32,7 @@ def read_ratings(path: str | Path) -> pd.DataFrame:
     ``base``; other columns are ignored. A refusal names the line and the value.
     """
     file = Path(path)
-    rows = [_row(file, line, cells) for line, cells in read_csv(file) if any(cells.values())]
+    rows = [_row(file, line, cells) for line, cells in read_texts(file) if any(cells.values())]
     if not rows:
         raise InputError(
             f"{file}: has no ratings; it needs a header {','.join(REQUIRED)} and a row per rating"
@@ -55,11 +52,11 @@ def _row(file: Path, line: int, cells: dict[str, str]) -> dict[str, str | float]
 def _score(file: Path, number: int, cell: str) -> float:
     if cell.lower() in MISSING:
         return float("nan")
-    if not _NUMBER.fullmatch(cell):
+    score = number_of(cell)
+    if score is None:
         raise InputError(
             f"{file}, line {number}: score {cell!r} is not a number; write it like 4.5 or leave it empty"
         )
-    score = float(cell)
     if score and not _SMALLEST <= abs(score) <= _LARGEST:
         raise InputError(
             f"{file}, line {number}: score {cell} cannot be calculated with, its size must be 0 or from {_SMALLEST:g} "

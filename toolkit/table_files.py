@@ -1,0 +1,294 @@
+"""Tables as files: the one place that writes CSV, and the one that reads the tables people hand in.
+
+A spreadsheet takes a text that begins with ``=``, ``+``, ``-`` or ``@`` for a formula and runs it, and replies, names
+of models and captures are chosen by strangers. Such a text, and one that begins with a tab, a line end, NUL or an
+apostrophe, gets an apostrophe in front, which spreadsheets take for "this is text"; reading takes it away again.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import warnings
+import zipfile
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from numbers import Number
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from toolkit.errors import InputError
+from toolkit.files import DAMAGED_ZIP, distinct_keys, member_size
+from toolkit.words import one_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+ROW_FILES: Final = (".csv", ".tsv", ".xlsx", ".jsonl")
+# The wide signs too, which some spreadsheets take for the others, and NUL, which some leave out.
+_RISKY: Final = "=+-@\t\r\n\x00＝＋－＠'"
+_CLASS: Final = "[" + "".join(rf"\x{ord(sign):02x}" if sign < "\x7f" else sign for sign in _RISKY) + "]"
+MISSING: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
+"""What people and programs write, in small letters, where there is no score."""
+_SEPARATORS: Final = (",", ";", "\t")
+_SEP_LINE: Final = re.compile(r'"?sep=(.)"?\r?\n?', re.IGNORECASE)
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_SHOWN: Final = 200
+
+
+def guard(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] and text[0] in _RISKY else text
+
+
+def unguard(text: str) -> str:
+    """Return what ``guard`` was given."""
+    return text[1:] if text[:1] == "'" and text[1:2] and text[1] in _RISKY else text
+
+
+def number_of(text: str) -> float | None:
+    """Return what people write as a number; Python's float also takes ``1_0`` and full-width digits: slips."""
+    return float(text) if _NUMBER.fullmatch(text) else None
+
+
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    """Return a frame as UTF-8 CSV with the same line ends on every system; no cell and no name is a formula."""
+    from pandas.api.types import is_bool_dtype, is_numeric_dtype
+
+    def cell(value: Any) -> Any:
+        # Texts, and whatever else is written as its text: a list or a path begins as its text does.
+        return value if value is None or isinstance(value, Number) else guard(str(value))
+
+    safe = frame.copy()
+    for place, dtype in enumerate(frame.dtypes):
+        if not (is_numeric_dtype(dtype) or is_bool_dtype(dtype)):
+            cells = frame.iloc[:, place].astype(object).map(cell, na_action="ignore")
+            safe.isetitem(place, cells.to_list())
+    safe.columns = [guard(str(name)) for name in frame.columns]
+    sink = _Lines()
+    safe.to_csv(sink, index=False, lineterminator="\r\n")
+    # A lone surrogate, which JSON may hold, has no UTF-8: it is written as the escape that it came as.
+    return sink.getvalue().encode(errors="backslashreplace")
+
+
+class _Lines(io.StringIO):
+    """Rows that end in a line feed; a writer told so would leave a carriage return in a cell unquoted."""
+
+    def __init__(self) -> None:
+        super().__init__(newline="")
+
+    def write(self, row: str) -> int:
+        return super().write(row.removesuffix("\r\n") + "\n")
+
+
+def frame_of_csv(path: Path | str) -> pd.DataFrame:
+    """Return a CSV file that the toolkit wrote as a frame, its texts as they were."""
+    import pandas as pd
+
+    frame = pd.read_csv(path).rename(columns=unguard)
+    texts = frame.select_dtypes(["object", "str"])
+    return frame.assign(**{str(name): texts[name].map(unguard, na_action="ignore") for name in texts})
+
+
+def csv_text(rows: Iterable[Sequence[str]], texts: Collection[int]) -> str:
+    """Return rows of cells as CSV; those in the columns at `texts` are guarded, the others are numbers."""
+    sink = _Lines()
+    lines = csv.writer(sink, lineterminator="\r\n")
+    lines.writerows([guard(cell) if at in texts else cell for at, cell in enumerate(row)] for row in rows)
+    return sink.getvalue()
+
+
+def arrow_csv(table: pa.Table, texts: Sequence[str]) -> bytes:
+    """Return a table of pyarrow as CSV, floats to the last bit and a missing text apart from an empty one."""
+    from pyarrow import csv as arrow
+
+    buffer = io.BytesIO()
+    arrow.write_csv(_replaced(table, texts, rf"\A({_CLASS})", r"'\1"), buffer)
+    return buffer.getvalue()
+
+
+def unguarded(table: pa.Table, texts: Sequence[str]) -> pa.Table:
+    """Return a table that ``arrow_csv`` wrote with its texts as they were."""
+    return _replaced(table, texts, rf"\A'({_CLASS})", r"\1")
+
+
+def _replaced(table: pa.Table, texts: Sequence[str], pattern: str, replacement: str) -> pa.Table:
+    from pyarrow import compute
+
+    for name in texts:
+        changed = compute.replace_substring_regex(table[name], pattern=pattern, replacement=replacement)
+        table = table.set_column(table.column_names.index(name), name, changed)
+    return table
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield line and cells of each row: of CSV, TSV or Excel with a header, else of a file with one JSON object a line.
+
+    Not by pandas, which fills short rows and renames doubled columns without a word, and knows no line of a cell.
+    """
+    if path.suffix.lower() not in (".csv", ".tsv", ".xlsx"):
+        yield from _json_rows(path)
+        return
+    records = read_records(path)
+    columns = next(records, (1, []))[1]
+    for line, cells in records:
+        yield line, dict(zip(columns, cells, strict=True))
+
+
+def read_texts(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield line and cells, as texts without blanks around them, of each row below the header of a table."""
+    records = read_records(path)
+    header = [name.strip() for name in next(records, (1, []))[1]]
+    for line, cells in records:
+        yield (
+            line,
+            dict(zip(header, ("" if cell is None else str(cell).strip() for cell in cells), strict=True)),
+        )
+
+
+def read_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the header of a table and its rows, each with its line, its cells as many as the header has.
+
+    Rows without a cell are left out, and so are columns without name and cells: spreadsheets write both. Texts of CSV
+    are separated by what a line ``sep=`` says, else by what the header has most of: commas, semicolons or tabs.
+    """
+    excel = path.suffix.lower() == ".xlsx"
+    records = _excel_records(path) if excel else csv_records(path, read_text(path))
+    nothing = (None, "")
+    header: list[str] = []
+    named: list[int] = []
+    for line, given in records:
+        # One look at the first sign, and a look at all cells only where they may be empty: tables have 200,000 rows.
+        cells = [unguard(cell) if isinstance(cell, str) and cell[:1] == "'" else cell for cell in given]
+        if not any(cells) and all(cell in nothing for cell in cells):
+            continue
+        if not header:
+            header = ["" if cell is None else str(cell) for cell in cells]
+            if twice := [name for name in header if name and header.count(name) > 1]:
+                raise InputError(
+                    f"{path}, line {line}, column {one_line(twice[0], 80)!r}: is there twice; name each column once"
+                )
+            named = [at for at, name in enumerate(header) if name.strip() or at == 0]
+            yield line, [header[at] for at in named]
+            continue
+        cells += [None] * (len(header) - len(cells)) if excel else []
+        if len(cells) != len(header) and (
+            len(cells) < len(header) or any(cell not in nothing for cell in cells[len(header) :])
+        ):
+            raise InputError(
+                f"{path}, line {line}: has {len(cells)} cells where the header has {len(header)}; write 4.5 with a "
+                "point, and put text that holds a comma between quotes"
+            )
+        if len(named) < len(header) and (
+            odd := [cells[at] for at in range(len(header)) if at not in named and cells[at] not in nothing]
+        ):
+            raise InputError(
+                f"{path}, line {line}: {one_line(str(odd[0]), 80)!r} stands in a column without a name; name it in "
+                "the header"
+            )
+        yield line, [cells[at] for at in named]
+
+
+def read_text(path: Path) -> str:
+    """Return a text file in UTF-8, or in UTF-16 with its mark; line breaks stay as they were written."""
+    try:
+        content = path.read_bytes()
+        text = content.decode("utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"{path}: cannot be read: there is no such file; check the path") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}, line {line}: is not UTF-8; save the file as UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    if text[:_SHOWN].count("\0") * 3 > len(text[:_SHOWN]):
+        raise InputError(f"{path}: its first line is not UTF-8; save the file as UTF-8")
+    return text
+
+
+def csv_records(path: Path, text: str) -> Iterator[tuple[int, list[Any]]]:
+    """Yield every record of CSV with its line, its cells as they stand in the file."""
+    csv.field_size_limit(
+        max(csv.field_size_limit(), len(text) + 1)
+    )  # a reply may be longer than 131,072 signs
+    skipped, start = 0, text.lstrip("\r\n")
+    if stated := _SEP_LINE.match(start):
+        separator, skipped = stated[1], stated.end()
+    else:
+        header = re.sub(r'"[^"]*"', "", start.partition("\n")[0])
+        separator = max(_SEPARATORS, key=header.count)
+    skipped += len(text) - len(start)
+    before = text[:skipped].count("\n")
+    line = before + 1
+    try:
+        reader = csv.reader(io.StringIO(text[skipped:], newline=""), delimiter=separator, strict=True)
+        for cells in reader:
+            yield line, cells
+            line = before + reader.line_num + 1
+    except (csv.Error, TypeError, ValueError) as error:  # the last two: a separator that no CSV has
+        raise InputError(f"{path}, line {line}: is not valid CSV ({error}); correct the row") from None
+
+
+def _excel_records(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the rows of the one sheet of a workbook that has any, as Excel last calculated them."""
+    try:
+        import openpyxl  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        raise InputError(
+            f"{path}: Excel files need openpyxl: pip install 'llm-security-toolkit[excel]', or save it as CSV"
+        ) from None
+
+    def rows_of(*, values: bool) -> dict[str, list[tuple[int, list[Any]]]]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of styles and extensions that are not read
+            book = openpyxl.load_workbook(path, read_only=True, data_only=values)
+            sheets = {}
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()  # some programs write wrong ones
+                rows = enumerate(sheet.iter_rows(values_only=True), 1)
+                sheets[sheet.title] = [(line, list(cells)) for line, cells in rows if set(cells) - {None}]
+            book.close()
+        return {title: rows for title, rows in sheets.items() if rows}
+
+    try:
+        with zipfile.ZipFile(path) as file:
+            for name in file.namelist():
+                member_size(file, name)
+        sheets, formulas = rows_of(values=True), rows_of(values=False)
+    except FileNotFoundError:
+        raise InputError(f"{path}: cannot be read: there is no such file; check the path") from None
+    except (*DAMAGED_ZIP, SyntaxError) as error:  # of XML: a ParseError is a SyntaxError
+        raise InputError(
+            f"{path}: cannot be read as Excel ({one_line(str(error), _SHOWN)}); save it as .xlsx or CSV, without a "
+            "password"
+        ) from None
+    if len(formulas) > 1:
+        raise InputError(
+            f"{path}: has several sheets ({', '.join(formulas)}); save the one to be read as a file of its own"
+        )
+    calculated = {line: cells for rows in sheets.values() for line, cells in rows}
+    for line, cells in next(iter(formulas.values()), []):
+        shown = calculated.get(line, [None] * len(cells))
+        for at, cell in enumerate(cells):
+            if isinstance(cell, str) and cell[:1] == "=" and shown[at] is None:
+                raise InputError(
+                    f"{path}, line {line}: {one_line(cell, 80)} was not calculated; save it again with Excel"
+                )
+        yield line, shown
+
+
+def _json_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    # Not splitlines: JSON text may hold U+2028, which splitlines takes for the end of a line.
+    for line, written in enumerate(read_text(path).split("\n"), start=1):
+        if not written.strip():
+            continue
+        try:
+            row = json.loads(written, object_pairs_hook=distinct_keys)
+        except (ValueError, RecursionError) as error:
+            why = one_line(str(error), _SHOWN)
+            raise InputError(f"{path}, line {line}: is not valid JSON ({why}); one object a line") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{path}, line {line}: is no JSON object; write one object a line")
+        yield line, row
