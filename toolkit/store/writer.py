@@ -285,7 +285,13 @@ class BulkWriter:
             # By name, so that texts (output_blobs) and prompts are there before the runs that point to them, and
             # what is flushed after what is not: a claim before its reply.
             for name, flush in sorted(bulks):
-                self._write_entries(name, flush, bulks[name, flush])
+                try:
+                    self._write_entries(name, flush, bulks[name, flush])
+                except (
+                    Exception
+                ) as error:  # whatever it is, it belongs to those who wait: this thread goes on
+                    failure = self._broken = _lost(name, error)
+                    _settle(bulks[name, flush], dict.fromkeys(range(len(bulks[name, flush])), failure))
             _settle(marks, {})
 
     def _arrived(self, began: float, due: float | None) -> list[_Entry | None]:
@@ -310,7 +316,9 @@ class BulkWriter:
             self._change(name, [record for place in existing if (record := entries[place].record)])
         for place, failure in failures.items():
             entry = entries[place]
-            if isinstance(failure, Unmatched) and entry.record:  # removed since it was read
+            if (
+                isinstance(failure, Unmatched) and entry.record and entry.record.document
+            ):  # removed since it was read
                 self._write_entries(name, flush, [_Entry(name, InsertOne(entry.record.document))])
             elif entry.future is None and not isinstance(failure, Duplicate):
                 self._broken = self._broken or failure
@@ -320,7 +328,7 @@ class BulkWriter:
         """Return the entries without posted changes of documents that are so already."""
         changes: dict[Any, list[Record]] = defaultdict(list)
         for entry in entries:
-            if entry.record and isinstance(entry.operation, UpdateOne):
+            if entry.record and isinstance(entry.operation, UpdateOne) and "_id" in entry.record.key:
                 changes[entry.record.key["_id"]].append(entry.record)
         try:
             stored = self._database[name].find({"_id": {"$in": list(changes)}}) if changes else ()
