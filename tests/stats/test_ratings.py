@@ -36,7 +36,7 @@ def test_an_empty_score_is_missing(tmp_path):
         ("target,judge,score,score\nt1,j1,4,4\n", "is there twice"),
         ("target,judge,score\nt1,j1,4\nt2,j1,four\n", "line 3: score 'four'"),
         ("target,judge,score\nt1,j1,5/5\n", "line 2: score '5/5'"),
-        ("target,judge,score\nt1,j1\n", "line 2: has not as many cells"),
+        ("target,judge,score\nt1,j1\n", "line 2: has 2 cells where the header has 3"),
         ("target,judge,score\nt1,,4\n", "line 2: the judge is empty"),
         ('target,judge,score\nt1,"j1,4\n', "is not valid CSV"),
         ("target,judge,score\nt1,j1,1_0\n", "line 2: score '1_0' is not a number"),
