@@ -407,7 +407,7 @@ def test_what_was_sent_under_a_claim_that_is_gone_is_kept(store: Store, end: str
         elif end == "fail":
             await ledger.fail(claim, reason="timeout", message="", attempts=attempts, unsure_aud=0.5)
         else:
-            await ledger.note(claim, attempts, 0.5, sent=True)
+            await ledger.note(claim, attempts, 0.5, worst_aud=0.5, sent=True)
 
     in_ledgers(work, ledger)
     (call,) = store.objects(Call)
@@ -431,7 +431,7 @@ def test_of_two_replies_to_a_call_the_first_stays_and_both_are_booked(store: Sto
         assert isinstance(mine, Claim)
         assert isinstance(taken, Claim)
         with pytest.raises(Taken):
-            await slow.note(mine, [], 0.0, sent=True)
+            await slow.note(mine, [], 0.0, worst_aud=0.5, sent=True)
         for ledger, claim in ((fast, taken), (slow, mine)):
             reply, by = ModelReply(f"{ledger is fast}", "stop", Usage(3, 2), "m"), f"{ledger is fast}"
             answers.append(
