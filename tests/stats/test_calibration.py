@@ -77,6 +77,16 @@ def test_each_part_is_that_of_its_function():
         "model m1",
         "model m2",
     ]
+    bins = ["length_bin M - S", "length_bin L - M", "length_bin L - S"]
+    assert list(found.differences) == [*bins, "model m1 - m2"]
+    for pair, (first, second) in {"length_bin M - S": "MS", "length_bin L - S": "LS"}.items():
+        ends = (found.means[f"length_bin {side}"].calibrated.estimate for side in (first, second))
+        assert found.differences[pair].calibrated.estimate == pytest.approx(np.subtract(*ends))
+    rows = found.frame().set_index("about")
+    assert (
+        rows.loc["difference, model m1 - m2", "name"]
+        == "calibrated difference of composite_strict, model m1 - m2"
+    )
     kappa = weighted_kappa(rated["composite_strict"], rated["rating"], bases=list(rated["base"]))
     r = clustered_pearson("r", rated["composite_strict"], rated["rating"], list(rated["base"]))
     assert [x.estimate for x in found.agreement[:2]] == pytest.approx([kappa.estimate, r.estimate])
@@ -89,7 +99,7 @@ def test_each_part_is_that_of_its_function():
     assert found.alt_tests["ensemble"].winning_rate.estimate == test.winning_rate.estimate
     assert [need.width for need in found.needed] == [0.5, 0.2]
     assert "calibrated mean of composite_strict, all" in found.sentence()
-    assert len(found.frame()) == 6 + 8 + 8
+    assert len(found.frame()) == 6 + 4 + 8 + 8
     assert json.dumps(found.to_dict(), allow_nan=False)
 
 
