@@ -210,7 +210,7 @@ def prediction_powered_contrasts(
     absent = table[table[["people", "judges"]].isna().any(axis=1)]
     table = table.drop(absent.index)
     finite = bool(np.isfinite(table[["people", "judges"]].to_numpy()).all())
-    fit = _fit(table, list(contrasts.values()), tuning) if finite else None
+    fit = _fit(table, list(contrasts.values()), tuning) if finite and table["rated"].any() else None
     unit, results = points() if unit is None else unit, {}
     for place, (name, pair) in enumerate(contrasts.items()):
         part = table[table["group"].isin(pair)]
@@ -264,7 +264,7 @@ def _fit(
     people = table["people"].to_numpy(float)
     # Centred and of one size first: neither a constant in all scores nor their unit may cost precision.
     size = float(np.abs(np.concatenate([people, judges])).max(initial=0.0)) or 1.0
-    middle, centre = float(people @ rated) / max(rated.sum(), 1), float(judges.sum()) / max(len(judges), 1)
+    middle, centre = float(people @ rated / rated.sum()), float(judges.mean())
     y, f = (people - middle) / size, (judges - centre) / size
     parts = (rated, rated * y, rated * f, rated * y * f, rated * f * f, 1 - rated, (1 - rated) * f)
     member = np.array([(table["group"] == group).to_numpy(float) for group in groups]).T
