@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,7 @@ from toolkit.stats import (
     mcnemar,
     missing_data,
     mixed_model,
+    omega_total,
     paired_sample_size,
     pareto,
     pilot_power,
@@ -56,6 +58,7 @@ from toolkit.stats.comparisons.missing_data import imbalance_test
 from toolkit.stats.comparisons.models import paired_difference
 from toolkit.stats.detection.deciders import length_decisions
 from toolkit.stats.detection.rates import confusion
+from toolkit.stats.inference.jackknife import ONE_SIDED, with_jackknife
 from toolkit.stats.one_shot.methods import KEYS, score_methods
 from toolkit.stats.power.experiments import one_shot_power
 
@@ -231,7 +234,7 @@ REFUSED = [
     *(
         ("ANOVA", lambda function=function, scores=scores: function(scores))
         for function in (repeated_measures, friedman)
-        for scores in ([[1.0], [2.0], [3.0]], [1.0, 2.0], [[1.0, NAN]] * 3, [[1.0, INF]] * 3)
+        for scores in ([[1.0], [2.0], [3.0]], [1.0, 2.0], [[1.0, INF]] * 3)
     ),
     *(("margin", lambda margin=m: equivalence("M-S", [0.1, 0.2], margin)) for m in (0, -0.1, NAN, INF)),
     *(("paired test", lambda given=given: sign_flip(given)) for given in ([], [1, NAN], [INF])),
@@ -321,3 +324,31 @@ def test_what_cannot_be_used_is_refused_in_one_line(says, call):
     with pytest.raises(InputError, match=says) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_bases_and_rows_that_lack_a_score_are_left_out_and_counted() -> None:
+    """As many numbers from the complete ones alone: two omnibus tests and omega."""
+    gaps = np.insert(TABLE, 4, [[3.0, NAN, 2.0]], axis=0)
+    for test in (repeated_measures, friedman):
+        assert test(gaps) == replace(test(TABLE), missing=1)
+        assert test(gaps, missing=2).missing == 3
+    assert omega_total(gaps, range(10)) == replace(omega_total(TABLE, range(9)), missing=1)
+
+
+def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_why_it_ends_there() -> None:
+    """Three bases alike and a fourth far away: the bias is larger than the error."""
+    found, scale = Estimate("x", 1.0), (lambda values: values, lambda values: values)
+    moved = with_jackknife(found, np.array([0.70, 0.71, 0.72, 0.70]), *scale)
+    assert (moved.low, moved.note) == (1.0, ONE_SIDED)
+    assert moved.high > 1
+    assert not with_jackknife(found, np.array([0.8, 1.3, 0.9, 1.0]), *scale).note
+
+
+def test_runs_that_have_no_length_bin_at_all_are_of_one_bin() -> None:
+    """Models are compared; a bin that is missing in some rows only is named."""
+    runs = RUNS.assign(composite_strict=TABLE[:8].ravel(), length_bin=None).drop(columns="run_id")
+    runs["prompt_id"] = [f"{base}{place % 3}" for place, base in enumerate(runs["base"])]
+    found = compare_models(runs).differences[0]
+    assert found == compare_models(runs.assign(length_bin="S")).differences[0]
+    with pytest.raises(InputError, match="row 1: the length_bin is empty"):
+        compare_models(runs.assign(length_bin=[None] + ["S"] * 23))
