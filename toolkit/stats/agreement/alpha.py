@@ -140,7 +140,7 @@ def omega_total(
     items that is the exact solution. Alpha is omega where all loadings are equal and is smaller otherwise. Like
     alpha it ignores that one judge is milder than another.
 
-    Rows that lack a score are left out and counted. A loading at its bound (a Heywood case) with or without one of the bases makes omega jump, and there is no interval.
+    A loading at its bound (a Heywood case) with or without one of the bases makes omega jump, and there is no interval.
 
     References
     ----------

@@ -164,25 +164,8 @@ def prediction_powered_contrasts(
     hardly; means of 3.3 and 4.6 on 0-5) means and differences covered 95.0-97.0 % at 8 rated bases and 94.8-96.4 % at
     12 and more. With fewer than 8 the result says that its interval is not verified.
 
-    Parameters
-    ----------
-    contrasts
-        Name of each result, with its group and None, or with two groups of which the second is subtracted.
-    human, judged : array of shape (n,)
-        Of the rated answers; an answer that lacks one of them is missing.
-    unrated : array of shape (N,)
-        The judges' scores of the other answers.
-    groups, unrated_groups, bases, unrated_bases
-        Group and base of each answer; without bases every answer is its own.
-    tuning
-        A weight to use instead of :math:`\hat\lambda`.
-    unit
-        Of the scores; score points by default.
-
-    Returns
-    -------
-    dict of CalibratedMean
-        By the name of the contrast.
+    ``contrasts`` name each result, with its group and None, or with two groups of which the second is subtracted. An
+    answer that lacks a score is missing; without bases every answer is its own.
 
     References
     ----------
@@ -215,68 +198,75 @@ def prediction_powered_contrasts(
     for place, (name, pair) in enumerate(contrasts.items()):
         part = table[table["group"].isin(pair)]
         rated = part[part["rated"]]
+        by_group = rated.groupby("group")["base"].nunique()
+        bases_rated, bases_scored = int(rated["base"].nunique()), int(part["base"].nunique())
         n = {"rated answers": len(rated), "unrated answers": len(part) - len(rated)}
         if bases is not None:
-            n |= {"bases": part["base"].nunique(), "rated bases": rated["base"].nunique()}
+            n |= {"bases": bases_scored, "rated bases": bases_rated}
         empty = Estimate(name, None, None, None, JACKKNIFE, unit, n, int(absent["group"].isin(pair).sum()))
         people = replace(empty, name=f"{name}, people alone", n={"answers": len(rated)}, method=ALONE)
         judges = replace(empty, name=f"{name}, judges alone", n={"answers": len(part)}, method=ALONE)
-        sizes = len(part), int(part["base"].nunique())
-        lacking = [side for side in pair if side is not None and side not in set(rated["group"])]
+        lacking = [side for side in pair if side is not None and side not in by_group]
         if fit is None or lacking:
             which = f" of {lacking[0]}" if lacking and pair[1] is not None else ""
             why = f"no answer{which} was rated by people and by the judges"
             why = why if lacking else "a score is infinite; correct it or leave it empty"
             empty, people, judges = (one.not_estimable(why) for one in (empty, people, judges))
-            results[name] = CalibratedMean(empty, people, judges, None, None, *sizes)
+            results[name] = CalibratedMean(empty, people, judges, None, None, len(part), bases_scored)
             continue
-        alone = fit.independent[place]
+        estimate, error, degrees, alone = (float(values[place]) for values in fit[0])
+        found = replace(empty, estimate=estimate)
+        if bases_rated < FEWEST_BASES:
+            found = found.no_interval(f"{counted(bases_rated, 'rated bases')}, and {FEWEST_BASES} are needed")
+        elif by_group.min() < 2:
+            found = found.no_interval(
+                f"all ratings of {by_group.idxmin()} are of one base, and two are needed"
+            )
+        elif not math.isfinite(error):
+            found = found.no_interval("the ratings do not vary")
+        else:
+            degrees = min(degrees, bases_rated - 1.0)
+            half = error * float(special.stdtrit(degrees, (1 + found.confidence) / 2))
+            few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
+            found = replace(found, low=estimate - half, high=estimate + half, degrees=degrees)
+            found = found.noted(few if bases_rated < VERIFIED else "")
         results[name] = CalibratedMean(
-            _with_interval(empty, rated, fit, place),
+            found,
             _alone(people, rated, "people", pair),
             _alone(judges, part, "judges", pair),
-            fit.weight,
-            _correlation(rated["people"].to_numpy(), rated["judges"].to_numpy(), fit.size),
-            *sizes,
-            float(alone) if math.isfinite(alone) else None,
+            fit[1],
+            _correlation(rated["people"].to_numpy(), rated["judges"].to_numpy()),
+            len(part),
+            bases_scored,
+            alone if math.isfinite(alone) else None,
         )
     return results
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """Contrasts of all answers, with the jackknife over bases and, as if each answer were a base, over answers."""
-
-    estimates: np.ndarray
-    errors: np.ndarray
-    degrees: np.ndarray
-    independent: np.ndarray
-    weight: float
-    size: float
-
-
 def _fit(
     table: pd.DataFrame, contrasts: Sequence[tuple[Hashable, Hashable | None]], tuning: float | None
-) -> _Fit:
+) -> tuple[tuple[np.ndarray, ...], float]:
+    """Return estimate, error, degrees of freedom, and the error if each answer were a base; and the judges' weight."""
     groups = list(dict.fromkeys(side for pair in contrasts for side in pair if side is not None))
     signs = np.array([[float(group == a) - float(group == b) for group in groups] for a, b in contrasts])
-    rated, judges = table["rated"].to_numpy(float), table["judges"].to_numpy(float)
-    people = table["people"].to_numpy(float)
+    rated, judges, people = (table[name].to_numpy(float) for name in ("rated", "judges", "people"))
     # Centred and of one size first: neither a constant in all scores nor their unit may cost precision.
-    size = float(np.abs(np.concatenate([people, judges])).max(initial=0.0)) or 1.0
-    middle, centre = float(people @ rated / rated.sum()), float(judges.mean())
-    y, f = (people - middle) / size, (judges - centre) / size
+    size = float(np.abs(np.concatenate([people, judges])).max()) or 1.0
+    middle = float(people @ rated / rated.sum())
+    y, f = (people - middle) / size, (judges - float(judges.mean())) / size
     parts = (rated, rated * y, rated * f, rated * y * f, rated * f * f, 1 - rated, (1 - rated) * f)
     member = np.array([(table["group"] == group).to_numpy(float) for group in groups]).T
     rows = np.stack(parts, axis=1)[:, :, None] * member[:, None, :]
-    codes, answers = pd.factorize(table["base"])[0], rated > 0
-    bases = np.bincount(codes, rated) > 0
+    codes = pd.factorize(table["base"])[0]
     total, without = all_and_without(sums_by(codes, rows))
     (estimates,), (weight,) = calibrated_contrasts(total, signs, tuning)
-    errors, degrees = _jackknife(estimates, calibrated_contrasts(without, signs, tuning)[0], bases)
-    independent, _ = _jackknife(estimates, calibrated_contrasts(total - rows, signs, tuning)[0], answers)
+    replicates, of_answers = (
+        calibrated_contrasts(sums, signs, tuning)[0] for sums in (without, total - rows)
+    )
+    errors, degrees = _jackknife(estimates, replicates, np.bincount(codes, rated) > 0)
+    independent, _ = _jackknife(estimates, of_answers, rated > 0)
     estimates = middle * signs.sum(axis=1) + size * estimates
-    return _Fit(estimates, size * errors, degrees, size * independent, weight, size)
+    return (estimates, size * errors, degrees, size * independent), float(weight)
 
 
 def _jackknife(
@@ -286,32 +276,14 @@ def _jackknife(
 
     Bases without ratings are another stratum, or their number would stand in the factor (G - 1) / G of the rated.
     """
-    sizes = rated.sum(), (~rated).sum()
-    strata = (rated, ~rated) if min(sizes) >= FEWEST_BASES else (np.ones_like(rated),)
+    both = min(rated.sum(), (~rated).sum()) >= FEWEST_BASES
+    strata = (rated, ~rated) if both else (np.ones_like(rated),)
     parts = [jackknife(estimates, replicates[stratum])[1:] for stratum in strata]
-    variances, degrees = (np.nan_to_num(np.stack(part)) for part in zip(*parts, strict=True))
-    variances = variances**2
-    total = variances.sum(axis=0)
-    usable = np.isfinite(replicates).all(axis=0) & (total > 0)
-    below = np.where(usable, (variances**2 / degrees).sum(axis=0), 1.0)
-    return np.where(usable, np.sqrt(total), np.nan), total**2 / below
-
-
-def _with_interval(empty: Estimate, rated: pd.DataFrame, fit: _Fit, place: int) -> Estimate:
-    by_group = rated.groupby("group")["base"].nunique()
-    estimate, bases = float(fit.estimates[place]), int(rated["base"].nunique())
-    found = replace(empty, estimate=estimate)
-    if bases < FEWEST_BASES:
-        return found.no_interval(f"{counted(bases, 'rated bases')}, and {FEWEST_BASES} are needed")
-    if by_group.min() < 2:
-        return found.no_interval(f"all ratings of {by_group.idxmin()} are of one base, and two are needed")
-    if not math.isfinite(fit.errors[place]):
-        return found.no_interval("the ratings do not vary")
-    degrees = min(float(fit.degrees[place]), bases - 1.0)
-    half = float(fit.errors[place] * special.stdtrit(degrees, (1 + found.confidence) / 2))
-    note = f"{bases} rated bases: coverage of the interval is verified from {VERIFIED} on"
-    found = replace(found, low=estimate - half, high=estimate + half, degrees=degrees)
-    return found if bases >= VERIFIED else found.noted(note)
+    errors, degrees = (np.nan_to_num(np.stack(part)) for part in zip(*parts, strict=True))
+    variance = (errors**2).sum(axis=0)
+    usable = np.isfinite(replicates).all(axis=0) & (variance > 0)
+    below = np.where(usable, (errors**4 / degrees).sum(axis=0), 1.0)
+    return np.where(usable, np.sqrt(variance), np.nan), variance**2 / below
 
 
 def _alone(
@@ -343,8 +315,8 @@ def _labels(
     return np.array([str(base) for base in (*bases, *unrated_bases)], dtype=object)
 
 
-def _correlation(y: np.ndarray, f: np.ndarray, scale: float) -> float | None:
-    if len(y) < 3 or min(np.ptp(y), np.ptp(f)) <= ROUNDING * scale:
+def _correlation(y: np.ndarray, f: np.ndarray) -> float | None:
+    size = float(np.abs(np.concatenate([y, f])).max())
+    if len(y) < 3 or min(np.ptp(y), np.ptp(f)) <= ROUNDING * size:
         return None
-    a, b = y - y.mean(), f - f.mean()
-    return max(-1.0, min(1.0, float(a @ b) / math.sqrt(float(a @ a) * float(b @ b))))
+    return float(np.clip(np.corrcoef(y, f)[0, 1], -1, 1))
