@@ -330,7 +330,7 @@ def _calibrated_lengths(rng: np.random.Generator, made: Setting) -> Outcome:
     judged = draw.on_scale(quality + 0.4 + rng.normal(0, 0.4, 108))
     shown = base < made["rated_bases"]
     found = prediction_powered_contrasts(
-        {"calibrated mean of S": ("S", None), "calibrated M - S": ("M", "S")},
+        [("calibrated mean of S", "S", None), ("calibrated M - S", "M", "S")],
         people[shown],
         judged[shown],
         judged[~shown],
@@ -340,8 +340,8 @@ def _calibrated_lengths(rng: np.random.Generator, made: Setting) -> Outcome:
         base[~shown].tolist(),
     )
     short, medium = (float(draw.mean_of(mean + more, math.hypot(0.5, 0.5, 0.4))) for more in (0.0, 0.15))
-    truths = {"calibrated mean of S": short, "calibrated M - S": medium - short}
-    return {name: (one.calibrated, truths[name]) for name, one in found.items()}
+    truths = (short, medium - short)
+    return {one.calibrated.name: (one.calibrated, truth) for one, truth in zip(found, truths, strict=True)}
 
 
 _DESIGN: Final = Design(("answer", "judge"))

@@ -77,16 +77,13 @@ def test_each_part_is_that_of_its_function():
         "model m1",
         "model m2",
     ]
-    bins = ["length_bin M - S", "length_bin L - M", "length_bin L - S"]
-    assert list(found.differences) == [*bins, "model m1 - m2"]
-    for pair, (first, second) in {"length_bin M - S": "MS", "length_bin L - S": "LS"}.items():
+    title = "calibrated difference of composite_strict, "
+    pairs = ["length_bin M - S", "length_bin L - M", "length_bin L - S", "model m1 - m2"]
+    assert [one.calibrated.name for one in found.differences] == [title + pair for pair in pairs]
+    for place, (first, second) in {0: "MS", 2: "LS"}.items():
         ends = (found.means[f"length_bin {side}"].calibrated.estimate for side in (first, second))
-        assert found.differences[pair].calibrated.estimate == pytest.approx(np.subtract(*ends))
-    rows = found.frame().set_index("about")
-    assert (
-        rows.loc["difference, model m1 - m2", "name"]
-        == "calibrated difference of composite_strict, model m1 - m2"
-    )
+        assert found.differences[place].calibrated.estimate == pytest.approx(np.subtract(*ends))
+    assert found.frame().query("about == 'difference'")["name"].tolist() == [title + pair for pair in pairs]
     kappa = weighted_kappa(rated["composite_strict"], rated["rating"], bases=list(rated["base"]))
     r = clustered_pearson("r", rated["composite_strict"], rated["rating"], list(rated["base"]))
     assert [x.estimate for x in found.agreement[:2]] == pytest.approx([kappa.estimate, r.estimate])
@@ -134,3 +131,16 @@ def test_nobody_rated_and_one_person_rated():
     one = calibrate(runs, judgements, human[human["rater"] == "r0"])
     assert one.means["all"].calibrated.low is not None
     assert one.alt_tests["ensemble"].passed is None
+
+
+def test_every_pair_of_models_has_a_difference_whatever_they_are_called():
+    """Two pairs that read alike, "a - b - c", are two."""
+    runs, judgements, human = study()
+    names = dict(
+        zip([f"{b}{m}" for b in "SM" for m in ("m1", "m2")], ["a", "b - c", "a - b", "c"], strict=True)
+    )
+    tables = [table[table["length_bin"] != "L"].copy() for table in (runs, judgements, human)]
+    for table in tables:
+        table["model"] = (table["length_bin"] + table["model"]).map(names)
+        table["length_bin"] = "S"
+    assert len(calibrate(*tables).differences) == 6

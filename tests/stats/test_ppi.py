@@ -140,7 +140,8 @@ def few_rated(seed: int, rated: int, noise: float = 0.35):
 
 def contrasted(contrasts, people, judges, side, base, shown) -> dict[str, CalibratedMean]:
     rows = people[shown], judges[shown], judges[~shown], side[shown], side[~shown], base[shown], base[~shown]
-    return prediction_powered_contrasts(contrasts, *rows)
+    named = [(name, *pair) for name, pair in contrasts.items()]
+    return dict(zip(contrasts, prediction_powered_contrasts(named, *rows), strict=True))
 
 
 def test_a_difference_is_that_of_the_means_at_one_weight_of_all_rated_answers() -> None:

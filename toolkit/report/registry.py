@@ -136,10 +136,7 @@ def write_figures(of: Analyses, about: About, folder: Path | str, only: Collecti
             tables += [estimates_table("models", title, placed(of.compare_models()), end=about.end)]
         if not of.answers("length") and len(of.human):  # a study has it in its statistics
             people = of.calibration()
-            held = [
-                ("calibrated", one.calibrated)
-                for one in (*people.means.values(), *people.differences.values())
-            ]
+            held = [("calibrated", one.calibrated) for one in (*people.means.values(), *people.differences)]
             held += [("agreement", one) for one in people.agreement]
             tables.append(estimates_table("people", "Judges held against people", held, end=about.end))
         if of.answers("judge_cards"):

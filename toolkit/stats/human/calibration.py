@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -28,7 +28,7 @@ class Calibration(Result):
     """What the ratings of people say of the scores of the judges."""
 
     means: Mapping[str, CalibratedMean]
-    differences: Mapping[str, CalibratedMean]
+    differences: tuple[CalibratedMean, ...]
     agreement: tuple[Estimate, ...]
     alt_tests: Mapping[str, AltTest]
     needed: tuple[RatingsNeeded, ...]
@@ -37,7 +37,7 @@ class Calibration(Result):
     def rows(self) -> Iterator[tuple[str, Estimate]]:
         """Return the means, the differences, the agreement and the two numbers of each test."""
         yield from ((f"mean, {group}", mean.calibrated) for group, mean in self.means.items())
-        yield from ((f"difference, {pair}", found.calibrated) for pair, found in self.differences.items())
+        yield from (("difference", found.calibrated) for found in self.differences)
         yield from (("agreement", one) for one in self.agreement)
         for judge, test in self.alt_tests.items():
             for one in (test.winning_rate, test.advantage):
@@ -91,7 +91,7 @@ def calibrate(
     for column in told_apart(table, ("length_bin", "model")):
         if table[column].nunique() > 1:
             by_group, by_pair = _calibrated(table, column, score)
-            means, differences = means | by_group, differences | by_pair
+            means, differences = means | by_group, differences + by_pair
     scores = {"ensemble": table.set_index("run_id")["judged"]}
     for judge in in_order(judgements["judge"]):
         scores[str(judge)] = judgements[judgements["judge"] == judge].groupby("run_id")[score].mean()
@@ -110,7 +110,7 @@ def calibrate(
     if raters > 1:
         notes.append("the intervals hold for these people, not for others")
     needed = ratings_for_mean(means["all"], width), ratings_for_agreement(agreement[0], 0.2)
-    return Calibration(means, differences, tuple(agreement), alt_tests, needed, tuple(notes))
+    return Calibration(means, tuple(differences), tuple(agreement), alt_tests, needed, tuple(notes))
 
 
 def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str) -> None:
@@ -132,7 +132,7 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
 
 def _calibrated(
     table: pd.DataFrame, column: str, score: str
-) -> tuple[dict[str, CalibratedMean], dict[str, CalibratedMean]]:
+) -> tuple[dict[str, CalibratedMean], list[CalibratedMean]]:
     """Return the calibrated means of the groups in a column, and their differences in pairs."""
     names = in_order(table[column])
     pairs = (
@@ -141,16 +141,15 @@ def _calibrated(
         else combinations(names, 2)
     )
     prefix = "" if column == "all" else f"{column} "
-    means: dict[str, tuple[str, str | None]] = {f"{prefix}{name}": (name, None) for name in names}
-    differences = {f"{prefix}{first} - {second}": (first, second) for first, second in pairs}
-    titles = {f"calibrated mean of {score}, {group}": contrast for group, contrast in means.items()}
-    titles |= {
-        f"calibrated difference of {score}, {pair}": contrast for pair, contrast in differences.items()
-    }
+    means = [f"{prefix}{name}" for name in names]
+    contrasts: list[tuple[str, Hashable, Hashable | None]] = []
+    contrasts += [(f"calibrated mean of {score}, {prefix}{name}", name, None) for name in names]
+    title = f"calibrated difference of {score}, {prefix}"
+    contrasts += [(f"{title}{first} - {second}", first, second) for first, second in pairs]
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
     rated, others = table[table["shown"]], table[~table["shown"]]
     results = prediction_powered_contrasts(
-        titles,
+        contrasts,
         rated["rating"],
         rated["judged"],
         others["judged"],
@@ -160,9 +159,7 @@ def _calibrated(
         list(others["base"]),
         unit=score_unit(score),
     )
-    calibrated = list(results.values())
-    by_pair = dict(zip(differences, calibrated[len(means) :], strict=True))
-    return dict(zip(means, calibrated, strict=False)), by_pair
+    return dict(zip(means, results, strict=False)), results[len(means) :]
 
 
 def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -115,8 +115,7 @@ def prediction_powered_mean(
     """
     y, f, u = (np.asarray(values, dtype=float) for values in (human, judged, unrated))
     groups = ["all"] * len(y), ["all"] * len(u), bases, unrated_bases
-    results = prediction_powered_contrasts({name: ("all", None)}, y, f, u, *groups, tuning=tuning, unit=unit)
-    mean = results[name]
+    (mean,) = prediction_powered_contrasts([(name, "all", None)], y, f, u, *groups, tuning=tuning, unit=unit)
     if interval == "jackknife" or mean.tuning is None:
         return mean
     complete = ~(np.isnan(y) | np.isnan(f))
@@ -134,7 +133,7 @@ def prediction_powered_mean(
 
 
 def prediction_powered_contrasts(
-    contrasts: Mapping[str, tuple[Hashable, Hashable | None]],
+    contrasts: Sequence[tuple[str, Hashable, Hashable | None]],
     human: ArrayLike,
     judged: ArrayLike,
     unrated: ArrayLike,
@@ -145,7 +144,7 @@ def prediction_powered_contrasts(
     *,
     tuning: float | None = None,
     unit: str | None = None,
-) -> dict[str, CalibratedMean]:
+) -> list[CalibratedMean]:
     r"""Return means of groups of answers, and differences of two, as people would give them to all answers.
 
     With people's ratings y, judges' scores f, and n rated and N other answers of group c,
@@ -164,8 +163,8 @@ def prediction_powered_contrasts(
     hardly; means of 3.3 and 4.6 on 0-5) means and differences covered 95.0-97.0 % at 8 rated bases and 94.8-96.4 % at
     12 and more. With fewer than 8 the result says that its interval is not verified.
 
-    ``contrasts`` name each result, with its group and None, or with two groups of which the second is subtracted. An
-    answer that lacks a score is missing; without bases every answer is its own.
+    ``contrasts`` are the name of each result, with its group and None, or with two groups of which the second is
+    subtracted. An answer that lacks a score is missing; without bases every answer is its own.
 
     References
     ----------
@@ -177,8 +176,8 @@ def prediction_powered_contrasts(
     --------
     >>> people, same = [4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5]
     >>> by_group_and_base = list("MSMSMSMS"), list("MSMS"), list("aabbccdd"), list("eeff")
-    >>> found = prediction_powered_contrasts({"M - S": ("M", "S")}, people, same, [5, 4, 4, 4], *by_group_and_base)
-    >>> round(found["M - S"].calibrated.estimate, 3), found["M - S"].calibrated.n["rated bases"]
+    >>> found = prediction_powered_contrasts([("M - S", "M", "S")], people, same, [5, 4, 4, 4], *by_group_and_base)
+    >>> round(found[0].calibrated.estimate, 3), found[0].calibrated.n["rated bases"]
     (1.352, 4)
     """
     y, f, u = (np.asarray(values, dtype=float) for values in (human, judged, unrated))
@@ -193,26 +192,27 @@ def prediction_powered_contrasts(
     absent = table[table[["people", "judges"]].isna().any(axis=1)]
     table = table.drop(absent.index)
     finite = bool(np.isfinite(table[["people", "judges"]].to_numpy()).all())
-    fit = _fit(table, list(contrasts.values()), tuning) if finite and table["rated"].any() else None
-    unit, results = points() if unit is None else unit, {}
-    for place, (name, pair) in enumerate(contrasts.items()):
-        part = table[table["group"].isin(pair)]
+    fit = _fit(table, [pair for _, *pair in contrasts], tuning) if finite and table["rated"].any() else None
+    unit, results = points() if unit is None else unit, list[CalibratedMean]()
+    for place, (name, first, second) in enumerate(contrasts):
+        sides = [first] if second is None else [first, second]
+        part = table[table["group"].isin(sides)]
         rated = part[part["rated"]]
         by_group = rated.groupby("group")["base"].nunique()
         bases_rated, bases_scored = int(rated["base"].nunique()), int(part["base"].nunique())
         n = {"rated answers": len(rated), "unrated answers": len(part) - len(rated)}
         if bases is not None:
             n |= {"bases": bases_scored, "rated bases": bases_rated}
-        empty = Estimate(name, None, None, None, JACKKNIFE, unit, n, int(absent["group"].isin(pair).sum()))
+        empty = Estimate(name, None, None, None, JACKKNIFE, unit, n, int(absent["group"].isin(sides).sum()))
         people = replace(empty, name=f"{name}, people alone", n={"answers": len(rated)}, method=ALONE)
         judges = replace(empty, name=f"{name}, judges alone", n={"answers": len(part)}, method=ALONE)
-        lacking = [side for side in pair if side is not None and side not in by_group]
+        lacking = [side for side in sides if side not in by_group]
         if fit is None or lacking:
-            which = f" of {lacking[0]}" if lacking and pair[1] is not None else ""
+            which = f" of {lacking[0]}" if lacking and second is not None else ""
             why = f"no answer{which} was rated by people and by the judges"
             why = why if lacking else "a score is infinite; correct it or leave it empty"
             empty, people, judges = (one.not_estimable(why) for one in (empty, people, judges))
-            results[name] = CalibratedMean(empty, people, judges, None, None, len(part), bases_scored)
+            results.append(CalibratedMean(empty, people, judges, None, None, len(part), bases_scored))
             continue
         estimate, error, degrees, alone = (float(values[place]) for values in fit[0])
         found = replace(empty, estimate=estimate)
@@ -230,21 +230,23 @@ def prediction_powered_contrasts(
             few = f"{bases_rated} rated bases: coverage of the interval is verified from {VERIFIED} on"
             found = replace(found, low=estimate - half, high=estimate + half, degrees=degrees)
             found = found.noted(few if bases_rated < VERIFIED else "")
-        results[name] = CalibratedMean(
-            found,
-            _alone(people, rated, "people", pair),
-            _alone(judges, part, "judges", pair),
-            fit[1],
-            _correlation(rated["people"].to_numpy(), rated["judges"].to_numpy()),
-            len(part),
-            bases_scored,
-            alone if math.isfinite(alone) else None,
+        results.append(
+            CalibratedMean(
+                found,
+                _alone(people, rated, "people", sides),
+                _alone(judges, part, "judges", sides),
+                fit[1],
+                _correlation(rated["people"].to_numpy(), rated["judges"].to_numpy()),
+                len(part),
+                bases_scored,
+                alone if math.isfinite(alone) else None,
+            )
         )
     return results
 
 
 def _fit(
-    table: pd.DataFrame, contrasts: Sequence[tuple[Hashable, Hashable | None]], tuning: float | None
+    table: pd.DataFrame, contrasts: Sequence[Sequence[Hashable | None]], tuning: float | None
 ) -> tuple[tuple[np.ndarray, ...], float]:
     """Return estimate, error, degrees of freedom, and the error if each answer were a base; and the judges' weight."""
     groups = list(dict.fromkeys(side for pair in contrasts for side in pair if side is not None))
@@ -286,12 +288,10 @@ def _jackknife(
     return np.where(usable, np.sqrt(variance), np.nan), variance**2 / below
 
 
-def _alone(
-    empty: Estimate, rows: pd.DataFrame, scores: str, pair: tuple[Hashable, Hashable | None]
-) -> Estimate:
-    if pair[1] is None:
+def _alone(empty: Estimate, rows: pd.DataFrame, scores: str, sides: Sequence[Hashable]) -> Estimate:
+    if len(sides) == 1:
         return mean_on_scale(empty, rows[scores], list(rows["base"]))
-    found = clustered_slope(empty.name, rows["group"] == pair[0], rows[scores], list(rows["base"]))
+    found = clustered_slope(empty.name, rows["group"] == sides[0], rows[scores], list(rows["base"]))
     return replace(found, unit=empty.unit, missing=empty.missing)
 
 
