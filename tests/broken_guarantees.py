@@ -65,8 +65,8 @@ MUTATIONS = (
     Mutation(
         "claimed before asked",
         "toolkit/runs/ledger.py",
-        'await self.store.writer.write("calls", InsertOne(',
-        'self.store.writer.submit("calls", InsertOne(',
+        'await self.store.writer.write("calls", InsertOne(self._document(claim, "claimed", sent=sent)))',
+        'self.store.writer.submit("calls", InsertOne(self._document(claim, "claimed", sent=sent)))',
         f"{KEPT}test_a_reply_is_flushed_and_acknowledged_before_anything_follows_from_it",
     ),
     Mutation(
@@ -107,8 +107,8 @@ MUTATIONS = (
     Mutation(
         "only what is about to be sent is claimed",
         "toolkit/runs/gateway.py",
-        "if desk is None:",
-        "if False:",
+        "        if sending.desk is None:\n            await self._prepare(sending)",
+        "        if False:\n            await self._prepare(sending)",
         f"{KILLED}test_only_what_was_sent_may_have_been_billed_by_two_kills",
     ),
     Mutation(
@@ -121,7 +121,7 @@ MUTATIONS = (
     Mutation(
         "what is gathered for a batch was not sent",
         "toolkit/runs/gateway.py",
-        "sending.sent = desk is None or held",
+        "sending.sent = sending.desk is None or self._is_held(sending)",
         "sending.sent = True",
         "tests/hard/test_batch_mode.py::test_a_process_killed_before_its_batch_was_submitted_may_have_been_billed_nothing",
     ),
@@ -163,7 +163,7 @@ MUTATIONS = (
     Mutation(
         "the budget is a cap",
         "toolkit/runs/budget.py",
-        'return float(self._budget - account["settled_aud"] - others)',
+        'return float(self._budget - account["settled_aud"] - others + self._carried)',
         "return float(self._budget)",
         f"{GATEWAY}test_the_budget_is_a_cap_over_everything_ever_spent",
     ),

@@ -74,6 +74,7 @@ def bank_of(plan: Plan) -> pd.DataFrame:
 
     Where models cost nothing, each base costs one: ``attrs["unit"]`` says which.
     """
+    _need_judges(plan)
     if len(set(plan.clusters.values())) < len(plan.clusters):
         raise InputError(
             f"study {plan.study.name}: bases of {plan.dataset.name} share texts, so they are not independent and "
@@ -92,6 +93,14 @@ def bank_of(plan: Plan) -> pd.DataFrame:
     found = bank.assign(cost=bank["aud"] if paid else 1.0)
     found.attrs["unit"] = "AUD" if paid else "bases"
     return found
+
+
+def _need_judges(plan: Plan) -> None:
+    if not plan.test.judged:
+        raise InputError(
+            f"study {plan.study.name}: test {plan.test.name} has no judges, and so no scores of bases at every length; "
+            "study.results() and study.compare_models() have its numbers"
+        )
 
 
 def _of_bases(plan: Plan, bases: Collection[str]) -> Plan:
@@ -121,6 +130,7 @@ def adaptive_order(plan: Plan, runs: pd.DataFrame, count: int) -> list[str]:
 
 def taxonomy(plan: Plan, runs: pd.DataFrame, asked: Sequence[str] | None = None) -> Taxonomy:
     """Return what some bases, by default those asked, cover of the dataset, and how well its items measure."""
+    _need_judges(plan)
     order = list(asked) if asked is not None else list(runs.sort_values("created_at")["base"].unique())
     if not order:
         raise InputError(f"study {plan.study.name}: no base was asked yet; run the study first")

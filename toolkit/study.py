@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from toolkit.analyses import Analyses
+from toolkit.analyses import QUESTIONS, Analyses
 from toolkit.plan import Plan, make_plan
 from toolkit.scores.scores import Scores
 from toolkit.study_file import StudyFile, load_study_file
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from toolkit.stats.adaptive.benchmark import Benchmark
     from toolkit.stats.adaptive.sequential import Sequential
     from toolkit.stats.adaptive.taxonomy import Taxonomy
+    from toolkit.stats.comparisons.models import ModelComparison
     from toolkit.stats.one_shot.methods import MethodScore
     from toolkit.store.connection import Store
     from toolkit.viewer.app import Viewer
@@ -291,7 +292,46 @@ class Study(Scores):
             primary=held.primary,
             ceiling_share=held.ceiling_share,
             related={role: judge.related for role, judge in self.plan.judges.items()},
+            unanswerable=self.unanswerable,
         )
+
+    @property
+    def unanswerable(self) -> Mapping[str, str]:
+        """Questions that this study cannot answer, by the name of the analysis, with the reason."""
+        if self.plan.test.judged:
+            return {}
+        why = f"test {self.plan.test.name} has no judges; study.results() and study.compare_models() have its numbers"
+        return dict.fromkeys(QUESTIONS.keys() - {"compare_models"}, why)
+
+    def compare_models(self, score: str | None = None) -> ModelComparison:
+        """Return the models compared in pairs within prompts; in a test without judges, within its test items.
+
+        Parameters
+        ----------
+        score
+            Column to compare, `[analysis] score` by default; in a test without judges one of its measurements, the
+            first by default.
+
+        Raises
+        ------
+        InputError
+            When a test without judges has no such measurement.
+        """
+        if self.plan.test.judged:
+            return self.frames().compare_models(score)
+        from toolkit.errors import InputError
+        from toolkit.stats.comparisons.models import compare_models
+        from toolkit.stats.inference.run_table import WHOLE
+
+        measured = self.measurements()
+        names = list(dict.fromkeys(measured["name"]))
+        if not names or score not in (None, *names):
+            raise InputError(
+                f"study {self.name}: there is no measurement {score or ''}; it has {', '.join(names)}"
+            )
+        rows = measured[measured["name"] == (score or names[0])]
+        runs = rows.rename(columns={"test_item": "base"}).assign(length_bin=WHOLE)
+        return compare_models(runs, "value", rate=bool(rows["value"].dropna().isin((0, 1)).all()))
 
     def sequential(self, target_width: float | None = None) -> Sequential:
         """Return what the bases asked say of the models on the whole dataset, with intervals that allow stopping.

@@ -47,7 +47,7 @@ from toolkit.stats.detection.rates import auc
 from toolkit.stats.generalizability.components import variance_components
 from toolkit.stats.generalizability.design import Design
 from toolkit.stats.generalizability.g_study import generalizability_study
-from toolkit.stats.human.ppi import prediction_powered_mean
+from toolkit.stats.human.ppi import prediction_powered_contrasts, prediction_powered_mean
 from toolkit.stats.prompt_length.mixed_model import mixed_model
 from toolkit.stats.result import Estimate
 
@@ -311,6 +311,37 @@ def _calibrated(rng: np.random.Generator, made: Setting) -> Outcome:
     )
     truth = float(draw.mean_of(mean, math.sqrt(0.5**2 + 0.5**2 + 0.4**2)))
     return {"calibrated mean": (found.calibrated, truth)}
+
+
+@check(
+    "lengths calibrated against people",
+    "interval",
+    "prediction_powered_contrasts",
+    at(rated_bases=(8, 12, 24)) + at(rated_bases=8, mean=4.5),
+    note="With fewer than 8 rated bases the result says that its interval is not verified.",
+)
+def _calibrated_lengths(rng: np.random.Generator, made: Setting) -> Outcome:
+    """S, M and L of 36 bases, M .15 better; people rate some bases whole, the judges all, .4 points too mildly."""
+    mean = made.get("mean", 3.2)
+    base, side = np.repeat(np.arange(36), 3), np.array(list("SML") * 36)
+    shift = 0.15 * (side == "M")
+    quality = mean + shift + rng.normal(0, 0.5, 36)[base] + rng.normal(0, 0.5, 108)
+    people = draw.on_scale(quality + rng.normal(0, 0.4, 108))
+    judged = draw.on_scale(quality + 0.4 + rng.normal(0, 0.4, 108))
+    shown = base < made["rated_bases"]
+    found = prediction_powered_contrasts(
+        [("calibrated mean of S", "S", None), ("calibrated M - S", "M", "S")],
+        people[shown],
+        judged[shown],
+        judged[~shown],
+        side[shown].tolist(),
+        side[~shown].tolist(),
+        base[shown].tolist(),
+        base[~shown].tolist(),
+    )
+    short, medium = (float(draw.mean_of(mean + more, math.hypot(0.5, 0.5, 0.4))) for more in (0.0, 0.15))
+    truths = (short, medium - short)
+    return {one.calibrated.name: (one.calibrated, truth) for one, truth in zip(found, truths, strict=True)}
 
 
 _DESIGN: Final = Design(("answer", "judge"))

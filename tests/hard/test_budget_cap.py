@@ -99,7 +99,8 @@ def test_what_replies_show_holds_back_what_was_set_aside_before(tmp_path: Path, 
         assert (stopped.exit_code, server.count) == (3, 10)
         assert "'answerer' has billed 20 times what a call costs at worst" in str(stopped.budget)
         assert len(kept_replies(study)) == 10
-        assert stopped.spent_aud == pytest.approx(billed(study, 0, 10 * OVER * MAX_TOKENS))
+        read = sum(call["input_tokens"] for call in study.store.database["calls"].find())
+        assert stopped.spent_aud == pytest.approx(billed(study, read, 10 * OVER * MAX_TOKENS))
         assert not study.store.database["calls"].count_documents({"state": {"$ne": "done"}})
         study.store.close()
 

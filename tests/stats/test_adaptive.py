@@ -135,8 +135,11 @@ def test_what_cannot_be_used_is_said_in_one_line(simulated):
     for wrong in ({"target_width": 0}, {"looks": 0}):
         with pytest.raises(InputError, match="sequential"):
             ours.sequential_comparison(scores, bank, **wrong)
-    with pytest.raises(InputError, match="has no score of every model"):
-        ours.benchmark_designs(scores[scores["base"] != "base_003"], bank, DESIGNS, target_width=0.3)
+    few = scores["score"].where(scores["base"] < "base_011")
+    with pytest.raises(
+        InputError, match="11 of 100 bases have a score of every model at every length, and 12 are"
+    ):
+        ours.benchmark_designs(scores.assign(score=few), bank, DESIGNS, target_width=0.3)
 
 
 def test_the_choice_does_not_bias_what_is_chosen():
@@ -180,6 +183,36 @@ def test_the_benchmark_of_a_table_is_held_against_its_own_means(simulated):
     everything = ours.benchmark_designs(scores, bank, DESIGNS[2:], target_width=1e-9, seeds=1)
     assert everything.trials.loc[0, ["bases", "tau"]].tolist() == [100, 1.0]
     assert everything.trials["score_error"][0] == pytest.approx(0, abs=1e-12)
+
+
+def test_bases_that_lack_a_score_are_left_out_and_named(simulated):
+    """One score of one model, a base nobody answered, and a scenario of which one base is left."""
+    bank, scores = simulated
+    rare = bank["base"].isin(["base_097", "base_098", "base_099"])
+    bank = bank.assign(scenario=bank["scenario"].where(~rare, "RARE"))
+    lacking = scores["base"].isin(["base_097", "base_098"]) & (scores["model"] == "model 2")
+    damaged = scores.assign(score=scores["score"].where(~lacking))[scores["base"] != "base_003"]
+    names = ["base_003", "base_097", "base_098"]
+    found = ours.benchmark_designs(damaged, bank, DESIGNS, target_width=0.35, seeds=2)
+    complete = ours.benchmark_designs(
+        scores[~scores["base"].isin(names)],
+        bank[~bank["base"].isin(names)],
+        DESIGNS,
+        target_width=0.35,
+        seeds=2,
+    )
+    pd.testing.assert_frame_equal(found.trials, complete.trials)
+    words = "bases without a score of every model at every length left out:"
+    assert found.notes[2:] == (f"3 {words} {', '.join(names)}",)
+    assert complete.notes[2:] == ()
+    sequential = ours.sequential_comparison(damaged, bank, target_width=0.35)
+    assert sequential.notes[0] == f"2 {words} base_097, base_098"
+    assert (
+        sequential.notes[1]
+        == "a scenario of which fewer than two bases are complete counts as part of the largest"
+    )
+    assert sequential.differences[0].missing == 2
+    assert sequential.differences[0].low < sequential.differences[0].high
 
 
 @pytest.mark.full

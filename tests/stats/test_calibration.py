@@ -77,6 +77,13 @@ def test_each_part_is_that_of_its_function():
         "model m1",
         "model m2",
     ]
+    title = "calibrated difference of composite_strict, "
+    pairs = ["length_bin M - S", "length_bin L - M", "length_bin L - S", "model m1 - m2"]
+    assert [one.calibrated.name for one in found.differences] == [title + pair for pair in pairs]
+    for place, (first, second) in {0: "MS", 2: "LS"}.items():
+        ends = (found.means[f"length_bin {side}"].calibrated.estimate for side in (first, second))
+        assert found.differences[place].calibrated.estimate == pytest.approx(np.subtract(*ends))
+    assert found.frame().query("about == 'difference'")["name"].tolist() == [title + pair for pair in pairs]
     kappa = weighted_kappa(rated["composite_strict"], rated["rating"], bases=list(rated["base"]))
     r = clustered_pearson("r", rated["composite_strict"], rated["rating"], list(rated["base"]))
     assert [x.estimate for x in found.agreement[:2]] == pytest.approx([kappa.estimate, r.estimate])
@@ -89,7 +96,7 @@ def test_each_part_is_that_of_its_function():
     assert found.alt_tests["ensemble"].winning_rate.estimate == test.winning_rate.estimate
     assert [need.width for need in found.needed] == [0.5, 0.2]
     assert "calibrated mean of composite_strict, all" in found.sentence()
-    assert len(found.frame()) == 6 + 8 + 8
+    assert len(found.frame()) == 6 + 4 + 8 + 8
     assert json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -124,3 +131,16 @@ def test_nobody_rated_and_one_person_rated():
     one = calibrate(runs, judgements, human[human["rater"] == "r0"])
     assert one.means["all"].calibrated.low is not None
     assert one.alt_tests["ensemble"].passed is None
+
+
+def test_every_pair_of_models_has_a_difference_whatever_they_are_called():
+    """Two pairs that read alike, "a - b - c", are two."""
+    runs, judgements, human = study()
+    names = dict(
+        zip([f"{b}{m}" for b in "SM" for m in ("m1", "m2")], ["a", "b - c", "a - b", "c"], strict=True)
+    )
+    tables = [table[table["length_bin"] != "L"].copy() for table in (runs, judgements, human)]
+    for table in tables:
+        table["model"] = (table["length_bin"] + table["model"]).map(names)
+        table["length_bin"] = "S"
+    assert len(calibrate(*tables).differences) == 6

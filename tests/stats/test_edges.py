@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,7 @@ from toolkit.stats import (
     mcnemar,
     missing_data,
     mixed_model,
+    omega_total,
     pareto,
     pilot_power,
     prediction_powered_mean,
@@ -52,9 +54,10 @@ from toolkit.stats import (
     sign_flip,
 )
 from toolkit.stats.comparisons.missing_data import imbalance_test
-from toolkit.stats.comparisons.models import mean_error_bar, paired_difference
+from toolkit.stats.comparisons.models import paired_difference
 from toolkit.stats.detection.deciders import length_decisions
 from toolkit.stats.detection.rates import confusion
+from toolkit.stats.inference.jackknife import ONE_SIDED, with_jackknife
 from toolkit.stats.one_shot.methods import KEYS, score_methods
 from toolkit.stats.power.experiments import one_shot_power
 
@@ -92,8 +95,7 @@ def tost(differences):
 
 
 def error_bar(values, bases):
-    assert paired_difference("d", values, [0.0] * len(values), bases).low is None
-    return mean_error_bar("mean", values, bases)
+    return paired_difference("d", values, [0.0] * len(values), bases)
 
 
 def mixed(runs):
@@ -167,9 +169,9 @@ REASONS = [
     (calibrated, [], [], [3.0, 4.0], "no answer was rated"),
     (calibrated, [NAN], [3.0], [3.0], "no answer was rated"),
     (calibrated, [4.0, INF, 3.0], [4.0, 3.0, 3.0], [3.0], "infinite"),
-    (calibrated, [4.0, 3.0], [4.0, 3.0], [3.0], "2 rated bases, and three"),
+    (calibrated, [4.0, 3.0], [4.0, 3.0], [3.0], "2 rated bases, and 4"),
     (calibrated, [4.0] * 5, [4.0] * 5, [4.0] * 9, "do not vary"),
-    (calibrated, [4.0 + 1e-14, 4.0, 4.0], [4.0] * 3, [4.0] * 9, "do not vary"),
+    (calibrated, [4.0 + 1e-14, 4.0, 4.0, 4.0], [4.0] * 4, [4.0] * 9, "do not vary"),
     (corrected, [True, False], 70, 30, 30, 70, "sensitivity \\+ specificity is 1 or less"),
     (corrected, [True, False], 1, 9, 1, 9, "sensitivity \\+ specificity is 1 or less"),
     (corrected, [True, False], 0, 0, 5, 5, "no item labelled yes"),
@@ -223,15 +225,15 @@ REFUSED = [
     ("there 2 times", lambda: compare_models(TWICE)),
     ("inf is not a finite number", lambda: compare_models(RUNS.assign(composite_strict=INF))),
     ("rate=False", lambda: compare_models(RUNS, rate=True)),
-    ("give as many", lambda: mean_error_bar("x", [1.0], ["a", "b"])),
-    ("infinite", lambda: mean_error_bar("x", [1.0, INF], ["a", "b"])),
+    ("give as many", lambda: paired_difference("x", [1.0], [0.0], ["a", "b"])),
+    ("infinite", lambda: paired_difference("x", [1.0, INF], [0.0, 0.0], ["a", "b"])),
     ("give as many", lambda: paired_difference("x", [1.0], [1.0, 2.0], ["a"])),
     ("not between 0 and 1", lambda: rate_difference("x", [1.5, 0.0], [0.0, 0.0], ["a", "b"])),
     ("give as many", lambda: rate_difference("x", [1.0], [0.0, 0.0], ["a", "b"])),
     *(
         ("ANOVA", lambda function=function, scores=scores: function(scores))
         for function in (repeated_measures, friedman)
-        for scores in ([[1.0], [2.0], [3.0]], [1.0, 2.0], [[1.0, NAN]] * 3, [[1.0, INF]] * 3)
+        for scores in ([[1.0], [2.0], [3.0]], [1.0, 2.0], [[1.0, INF]] * 3)
     ),
     *(("margin", lambda margin=m: equivalence("M-S", [0.1, 0.2], margin)) for m in (0, -0.1, NAN, INF)),
     *(("paired test", lambda given=given: sign_flip(given)) for given in ([], [1, NAN], [INF])),
@@ -319,3 +321,31 @@ def test_what_cannot_be_used_is_refused_in_one_line(says, call):
     with pytest.raises(InputError, match=says) as caught:
         call()
     assert "\n" not in str(caught.value)
+
+
+def test_bases_and_rows_that_lack_a_score_are_left_out_and_counted() -> None:
+    """As many numbers from the complete ones alone: two omnibus tests and omega."""
+    gaps = np.insert(TABLE, 4, [[3.0, NAN, 2.0]], axis=0)
+    for test in (repeated_measures, friedman):
+        assert test(gaps) == replace(test(TABLE), missing=1)
+        assert test(gaps, missing=2).missing == 3
+    assert omega_total(gaps, range(10)) == replace(omega_total(TABLE, range(9)), missing=1)
+
+
+def test_an_interval_that_the_correction_for_bias_moves_off_the_estimate_says_why_it_ends_there() -> None:
+    """Three bases alike and a fourth far away: the bias is larger than the error."""
+    found, scale = Estimate("x", 1.0), (lambda values: values, lambda values: values)
+    moved = with_jackknife(found, np.array([0.70, 0.71, 0.72, 0.70]), *scale)
+    assert (moved.low, moved.note) == (1.0, ONE_SIDED)
+    assert moved.high > 1
+    assert not with_jackknife(found, np.array([0.8, 1.3, 0.9, 1.0]), *scale).note
+
+
+def test_runs_that_have_no_length_bin_at_all_are_of_one_bin() -> None:
+    """Models are compared; a bin that is missing in some rows only is named."""
+    runs = RUNS.assign(composite_strict=TABLE[:8].ravel(), length_bin=None).drop(columns="run_id")
+    runs["prompt_id"] = [f"{base}{place % 3}" for place, base in enumerate(runs["base"])]
+    found = compare_models(runs).differences[0]
+    assert found == compare_models(runs.assign(length_bin="S")).differences[0]
+    with pytest.raises(InputError, match="row 1: the length_bin is empty"):
+        compare_models(runs.assign(length_bin=[None] + ["S"] * 23))

@@ -8,8 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
-from toolkit.stats.inference.means import clustered_mean
+from toolkit.stats.human.ppi import (
+    CalibratedMean,
+    prediction_powered_contrasts,
+    prediction_powered_mean,
+)
+from toolkit.stats.inference.means import clustered_mean, clustered_slope
 
 TRIPLE = ([4, 3, 5, 2, 4, 3, 5, 4], [4.5, 3.5, 4.5, 3, 4, 3.5, 5, 4.5], [4, 4.5, 3.5, 5, 3, 4, 4.5, 3.5])
 
@@ -38,27 +42,34 @@ def test_without_the_judges_it_is_the_clustered_mean_of_the_people() -> None:
     ratings, base = rng.normal(3, 1, 36), [f"b{i}" for i in range(12) for _ in range(3)]
     found = prediction_powered_mean("m", ratings, ratings, [], base, [], tuning=0.0).calibrated
     oracle = clustered_mean(ratings, base)
-    assert (found.estimate, found.low, found.high) == pytest.approx((oracle.mean, oracle.low, oracle.high))
+    error = (found.high - found.low) / 2 / stats.t.ppf(0.975, found.degrees)
+    assert (found.estimate, error) == pytest.approx((oracle.mean, oracle.error))
+    assert found.degrees <= 11
 
 
 def test_the_jackknife_is_that_of_leaving_out_each_base_and_tuning_again() -> None:
-    """The closed form against a plain loop over bases."""
-    data = simulated(np.random.default_rng(5), 20, 40, top=False)
+    """Against a plain loop over bases, those with a rating and those without as two strata."""
+    data = simulated(np.random.default_rng(5), 20, 14, top=False)
     people, judges, base, shown = data
     found = calibrated(*data)
     parts = []
     for one in range(20):
         kept = base != one
         parts.append(calibrated(*(values[kept] for values in data)).calibrated.estimate)
-    spread = np.sqrt(19 / 20 * ((np.array(parts) - np.mean(parts)) ** 2).sum())
-    rated = len(set(base[shown]))
-    half = stats.t.ppf(0.975, rated - 1) * spread
+    rated = np.isin(np.arange(20), base[shown])
+    variances, degrees = [], []
+    for part in (np.array(parts)[rated], np.array(parts)[~rated]):
+        size = len(part)
+        variances.append((size - 1) ** 2 / size * part.var(ddof=1))
+        degrees.append(2 / (2 / (size - 1) + max(stats.kurtosis(part, bias=False), 0) / size))
+    joint = sum(variances) ** 2 / sum(v**2 / d for v, d in zip(variances, degrees, strict=True))
+    half = stats.t.ppf(0.975, min(joint, rated.sum() - 1)) * np.sqrt(sum(variances))
     assert found.calibrated.high - found.calibrated.estimate == pytest.approx(half)
     assert found.calibrated.n == {
-        "rated answers": 40,
-        "unrated answers": 260,
+        "rated answers": 14,
+        "unrated answers": 286,
         "bases": 20,
-        "rated bases": rated,
+        "rated bases": rated.sum(),
     }
     assert found.people.estimate == pytest.approx(people[shown].mean())
     assert found.judges.estimate == pytest.approx(judges.mean())
@@ -112,3 +123,91 @@ def test_every_answer_rated_and_all_unrated_in_one_base_work() -> None:
     assert whole.calibrated.low < 2.75 < whole.calibrated.high
     one = prediction_powered_mean("m", [1.0, 2, 3, 5], [1.0, 2, 4, 5], [3.0, 4.0], "abcd", "zz")
     assert one.calibrated.low < one.calibrated.estimate < one.calibrated.high
+
+
+PAIRS = {"M - S": ("M", "S"), "L - M": ("L", "M"), "L - S": ("L", "S")}
+
+
+def few_rated(seed: int, rated: int, noise: float = 0.35):
+    """Return ratings, judges' scores, bin, base and who is rated: S, M and L of 36 bases, some bases rated whole."""
+    rng = np.random.default_rng(seed)
+    base, side = np.repeat(np.arange(36), 3), np.array(list("SML") * 36)
+    quality = 3.2 + rng.normal(0, 0.5, 36)[base] + rng.normal(0, 0.47, 108) + 0.15 * (side == "M")
+    people = np.clip(np.round((quality + rng.normal(0, 0.4, 108)) * 2) / 2, 0, 5)
+    judges = np.clip(quality + 0.4 + rng.normal(0, noise, 108), 0, 5)
+    return people, judges, side, base, base < rated
+
+
+def contrasted(contrasts, people, judges, side, base, shown) -> dict[str, CalibratedMean]:
+    rows = people[shown], judges[shown], judges[~shown], side[shown], side[~shown], base[shown], base[~shown]
+    named = [(name, *pair) for name, pair in contrasts.items()]
+    return dict(zip(contrasts, prediction_powered_contrasts(named, *rows), strict=True))
+
+
+def test_a_difference_is_that_of_the_means_at_one_weight_of_all_rated_answers() -> None:
+    """The weight by its formula, from rated answers alone; each contrast by hand; people alone by CR2."""
+    people, judges, side, base, shown = few_rated(3, 9)
+    found = contrasted({"S": ("S", None), **PAIRS}, people, judges, side, base, shown)
+    above = below = 0.0
+    times = {"S": 3, "M": 2, "L": 2}
+    for bin_, count in times.items():
+        y, f = people[shown & (side == bin_)], judges[shown & (side == bin_)]
+        above += count * ((y - y.mean()) * (f - f.mean())).sum()
+        below += count * (1 + 9 / 27) * ((f - f.mean()) ** 2).sum()
+    weight = above / below
+    means = {
+        bin_: people[shown & (side == bin_)].mean()
+        + weight * (judges[~shown & (side == bin_)].mean() - judges[shown & (side == bin_)].mean())
+        for bin_ in "SML"
+    }
+    assert [one.tuning for one in found.values()] == pytest.approx([weight] * 4)
+    assert found["S"].calibrated.estimate == pytest.approx(means["S"])
+    for name, (first, second) in PAIRS.items():
+        assert found[name].calibrated.estimate == pytest.approx(means[first] - means[second])
+        rows = shown & np.isin(side, (first, second))
+        oracle = clustered_slope("d", side[rows] == first, people[rows], list(base[rows]))
+        assert (found[name].people.estimate, found[name].people.low) == pytest.approx(
+            (oracle.estimate, oracle.low)
+        )
+    assert found["M - S"].calibrated.n == {
+        "rated answers": 18, "unrated answers": 54, "bases": 36, "rated bases": 9,
+    }  # fmt: skip
+
+
+def test_few_rated_bases_give_no_wider_interval_than_people_alone_and_say_that_they_are_few() -> None:
+    """At 6 rated bases the published weight was wider than people alone; a weight above 1 is taken."""
+    ratios = []
+    for seed in range(60):
+        people, judges, _, base, shown = few_rated(seed, 6)
+        found, alone = (
+            calibrated(people, judges, base, shown).calibrated,
+            clustered_mean(people[shown], base[shown]),
+        )
+        assert found.note == "6 rated bases: coverage of the interval is verified from 8 on"
+        assert found.degrees <= 5
+        difference = contrasted(PAIRS, *few_rated(seed, 12))["M - S"]
+        widths = [one.high - one.low for one in (found, alone, difference.calibrated, difference.people)]
+        ratios.append((widths[0] / widths[1], widths[2] / widths[3]))
+    mean, difference = np.median(ratios, axis=0)
+    assert mean < 0.8
+    assert difference < 0.95
+    assert not contrasted(PAIRS, *few_rated(1, 8))["M - S"].calibrated.note
+    rng = np.random.default_rng(4)
+    quality = rng.normal(size=200)
+    shy = calibrated(
+        3 + quality, 3 + 0.3 * quality + 0.05 * rng.normal(size=200), np.arange(200), np.arange(200) < 20
+    )
+    assert shy.tuning > 2
+    assert shy.calibrated.high - shy.calibrated.low < 0.5
+
+
+def test_a_side_that_nobody_rated_or_one_base_rated_has_no_difference_and_says_why() -> None:
+    people, judges, side, base, shown = few_rated(2, 9)
+    none = contrasted(PAIRS, people, judges, side, base, shown & (side != "M"))
+    assert (
+        none["M - S"].calibrated.note == "not estimable: no answer of M was rated by people and by the judges"
+    )
+    assert none["L - S"].calibrated.low is not None
+    single = contrasted(PAIRS, people, judges, side, base, shown & ((side != "M") | (base == 0)))
+    assert "all ratings of M are of one base" in single["M - S"].calibrated.note
+    assert single["L - S"].calibrated.low is not None

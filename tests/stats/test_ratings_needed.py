@@ -53,7 +53,7 @@ def test_a_judge_that_says_nothing_leaves_the_formula_of_a_mean():
     people = rng.normal(3, 1, 40)
     found = prediction_powered_mean("m", people, np.full(40, 3.0), np.full(2000, 3.0))
     assert found.tuning == 0.0
-    assert ratings_for_mean(found, width(found) / 2).needed == pytest.approx(4 * 40, rel=0.06)
+    assert ratings_for_mean(found, width(found) / 2).needed == pytest.approx(4 * 40, rel=0.1)
     assert "correlation of people and judges of 0.00" in ratings_for_mean(found, 0.1).sentence()
 
 

@@ -228,7 +228,7 @@ REFUSED = {
     "categories": ("3 and 2 categories", lambda: cohen_kappa([1, 0, 1], [1, 0])),
     "infinite alpha": ("Krippendorff's alpha", lambda: krippendorff_alpha(np.array([[1, INF]]))),
     "alpha without bases": ("Krippendorff's alpha", lambda: krippendorff_alpha(np.array([[1, 2]]), [1, 2])),
-    "omega with a gap": ("missing or infinite", lambda: omega([[1.0, NAN, 2]])),
+    "omega of an infinite score": ("infinite", lambda: omega([[1.0, INF, 2]])),
     "more hits than cases": ("is no share", lambda: wilson(6, 5)),
     "no case": ("is no share", lambda: wilson(1, 0)),
     "half a hit": ("whole numbers", lambda: clopper_pearson(1.5, 4)),

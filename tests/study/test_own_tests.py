@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from stub_server import Fault, StubServer
 
+from toolkit.analyses import QUESTIONS
 from toolkit.errors import InputError, StudyError
 from toolkit.prompt_test import SHIPPED, find_test
 from toolkit.store.documents import Prompt, Run
@@ -210,3 +211,46 @@ def test_the_stereotypes_of_the_seed_are_measured(server: StubServer, begin: Beg
     ((_, result),) = study.execute(progress=False).results
     assert result.estimate == pytest.approx(1 / 3)
     assert server.count == 18
+
+
+LACKS_JUDGES = "test ports has no judges"
+WITHOUT_JUDGES = {
+    **dict.fromkeys(sorted(QUESTIONS.keys() - {"compare_models", "judge_cards", "bland_altman"}), ()),
+    "sequential": (0.5,), "adaptive": (0.5,), "taxonomy": (),
+}  # fmt: skip
+
+
+def test_a_test_without_judges_compares_models_and_says_of_every_other_analysis_why_not(
+    server: StubServer, begin: Begin
+) -> None:
+    """Models differ in the port of dns alone; a share has no P value against zero, their difference has."""
+    server.answer = lambda body: (
+        "It is 53." if "dns" in str(body) and body["model"] == "better" else answer(body)
+    )
+    path = begin().path
+    text = path.read_text()
+    entry = text[text.index("[{") + 1 : text.index("}]") + 1]
+    path.write_text(text.replace(entry, f"{entry}, {entry.replace('answerer', 'better')}"))
+    with Study.load(path) as study:
+        assert study.compare_models().differences[0].note == "not estimable: no prompt was answered by both"
+        study.execute(progress=False)
+        assert study.results()["p_value"].isna().all()
+        found = study.compare_models()
+        assert [(name, one.estimate) for name, one in found.models] == [
+            ("answerer", pytest.approx(2 / 3)), ("better", 1.0),
+        ]  # fmt: skip
+        (difference,) = found.differences
+        assert (difference.estimate, difference.unit) == (pytest.approx(-1 / 3), "share of answers")
+        assert difference.n == {"prompts": 3, "bases": 3}
+        assert difference.p_value == 1.0
+        assert study.compare_models("right").frame().equals(found.frame())
+        with pytest.raises(InputError, match="study own: there is no measurement left; it has right"):
+            study.compare_models("left")
+        assert not study.answers("reliability")
+        assert study.answers("compare_models")
+        assert study.questions().query("answerable")["analysis"].tolist() == ["compare_models"]
+        assert study.analyses() == {}
+        for analysis, values in WITHOUT_JUDGES.items():
+            with pytest.raises(InputError, match=LACKS_JUDGES) as caught:
+                getattr(study, analysis)(*values)
+            assert "\n" not in str(caught.value)

@@ -74,6 +74,5 @@ def mean_result(
         unit=unit,
         n=counts,
         missing=missing,
-        p_value=mean.p_value,
         note=mean.reason,
     )

@@ -135,7 +135,9 @@ def write_figures(of: Analyses, about: About, folder: Path | str, only: Collecti
             title = "Means of the models, and their differences within items"
             tables += [estimates_table("models", title, placed(of.compare_models()), end=about.end)]
         if not of.answers("length") and len(of.human):  # a study has it in its statistics
-            held = [("agreement", one) for one in of.calibration().agreement]
+            people = of.calibration()
+            held = [("calibrated", one.calibrated) for one in (*people.means.values(), *people.differences)]
+            held += [("agreement", one) for one in people.agreement]
             tables.append(estimates_table("people", "Judges held against people", held, end=about.end))
         if of.answers("judge_cards"):
             cards = captions.join(about.source, about.note)  # of the strict composite

@@ -20,6 +20,7 @@ from toolkit.stats.adaptive.sequential import (
     boundary,
     fit,
     half_widths,
+    left_out_note,
     read_bank,
     widest_half,
 )
@@ -81,7 +82,7 @@ def benchmark_designs(
     Parameters
     ----------
     scores
-        Of every model on every base: model, base, length_bin and the score.
+        Of every model on every base: model, base, length_bin and the score. Bases without all of them are left out.
     bank
         As for `read_bank`, with cost in AUD a base.
     designs
@@ -105,20 +106,24 @@ def benchmark_designs(
     Raises
     ------
     InputError
-        When a base of the bank has no scores of some model, or there is nothing to compare.
+        When fewer than 12 bases have every score, or there is nothing to compare.
 
     References
     ----------
     Kossen et al. (2021), Active Testing, ICML.
     """
     means, _ = block_means(scores, score)
-    absent = set(bank["base"]) - set(means.index)
-    if absent or means.shape[1] < 2 or not designs or seeds < 1:
-        lack = f"base {min(map(str, absent))} has no score of every model" if absent else "nothing to compare"
-        raise InputError(f"benchmark: {lack}; give two models or more with the scores of the whole bank")
-    read = read_bank(bank)
+    scored = bank["base"].isin(means.index)
+    if (count := int(scored.sum())) < LEAST or means.shape[1] < 2 or not designs or seeds < 1:
+        lack = f"{count} of {len(bank)} bases have a score of every model at every length, and {LEAST} are needed"
+        raise InputError(
+            f"benchmark: {lack if count < LEAST else 'nothing to compare; give two models or more'}"
+        )
+    read = read_bank(bank[scored])
     values = means.loc[list(read.bases)].to_numpy(float)
-    return trials_summary(((read, values, seed) for seed in range(seeds)), designs, target_width, cost_unit)
+    trials = ((read, values, seed) for seed in range(seeds))
+    notes = left_out_note(bank.loc[~scored, "base"].tolist())
+    return trials_summary(trials, designs, target_width, cost_unit, notes)
 
 
 @dataclass(frozen=True)
@@ -171,6 +176,7 @@ def trials_summary(
     designs: Sequence[BenchmarkDesign],
     target: float,
     unit: str = "AUD",
+    more_notes: Iterable[str] = (),
 ) -> Benchmark:
     """Return the summary of designs tried on banks, each with its true scores and a seed."""
     if not target > 0:
@@ -193,6 +199,7 @@ def trials_summary(
     notes = (
         f"width {target:g} of the widest difference; equal cost is {budget:.4g} {unit}, the median of {first}",
         "an interval holds for one difference, not for all jointly",
+        *more_notes,
     )
     return Benchmark(target, results, notes, frame)
 

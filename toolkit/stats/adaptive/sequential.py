@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -58,6 +58,18 @@ class Bank:
         none = np.zeros(len(self.bases), dtype=int)
         return Bank(self.bases, none, none, np.empty((len(none), 0)), np.empty(0), self.costs)
 
+    def joined(self, asked: np.ndarray, complete: np.ndarray) -> Bank:
+        """Return the bank with strata of which two bases were asked, but fewer are complete, in the largest other."""
+        many, scored = (
+            np.bincount(self.strata[of], minlength=len(self.sizes)) >= 2 for of in (asked, complete)
+        )
+        few = many & ~scored
+        if few.all() or not few.any():
+            return self
+        strata = np.where(few[self.strata], np.argmax(np.where(few, 0, self.sizes)), self.strata)
+        strata = pd.factorize(strata)[0]
+        return replace(self, strata=strata, known=self.known - _stratum_means(self.known, strata)[strata])
+
     def places(self, bases: Sequence[Hashable]) -> np.ndarray:
         """Return where bases stand in the bank, or say which one does not."""
         where = {base: place for place, base in enumerate(self.bases)}
@@ -74,7 +86,7 @@ def read_bank(bank: pd.DataFrame, covariates: Sequence[str] = ()) -> Bank:
     ----------
     bank
         One row a base: base; perhaps cost (AUD of the whole block over all models; 1 without it), scenario (the
-        strata; of fewer than 8 bases they are one), category (its effect is shrunk).
+        strata; of fewer than 8 bases they are one, and a single base joins another), category (its effect is shrunk).
     covariates
         Further columns of numbers, known of every base before it is asked: tokens, readability, the number of facts,
         or what earlier models scored on it.
@@ -103,6 +115,8 @@ def read_bank(bank: pd.DataFrame, covariates: Sequence[str] = ()) -> Bank:
         raise InputError("bank: a cost is empty or not above 0; give the AUD of every base")
     scenario = pd.factorize(bank["scenario"])[0] if "scenario" in bank else np.zeros(len(bank), dtype=int)
     small = (np.bincount(scenario) < SMALLEST_STRATUM)[scenario]
+    if small.sum() == 1:  # alone it would have no variance, and no mean could ever be fitted
+        scenario, small = np.where(small, scenario[~small][0], scenario), small & False
     strata = pd.factorize(np.where(small, -1, scenario))[0]
     cells = zip(strata, bank.get("category", pd.Series(strata)), strict=True)
     groups = pd.factorize(pd.Series(list(cells)))[0]
@@ -330,7 +344,8 @@ def sequential_comparison(
     Returns
     -------
     Sequential
-        Without intervals while fewer than 12 bases, or fewer than two of a stratum, are complete.
+        Without intervals while fewer than 12 bases, or fewer than two of a stratum, are complete. A stratum that was
+        asked, and has fewer because scores are missing, is joined with the largest.
 
     Raises
     ------
@@ -360,16 +375,24 @@ def sequential_comparison(
     models = [str(name) for name in blocks.columns]
     pairs = [f"{a} - {b}" for a, b in itertools.combinations(models, 2)]
     cost, n = float(read.costs[asked].sum()), {"bases": len(asked), "bases of the bank": len(read.bases)}
-    found = fit(read, asked, blocks.to_numpy(float)) if len(asked) >= min(LEAST, len(read.bases)) else None
+    joined = read.joined(np.concatenate([asked, read.places(broken)]), asked)
+    found = fit(joined, asked, blocks.to_numpy(float)) if len(asked) >= min(LEAST, len(read.bases)) else None
     if found is None:
         reason = f"fewer than {LEAST} complete bases, or fewer than two of a stratum"
         empty = [
-            Estimate(name, None, unit=unit, n=n, missing=broken).not_estimable(reason)
+            Estimate(name, None, unit=unit, n=n, missing=len(broken)).not_estimable(reason)
             for name in models + pairs
         ]
         split = len(models)
         return Sequential(
-            tuple(empty[:split]), tuple(empty[split:]), target_width, None, None, False, cost, (reason,)
+            tuple(empty[:split]),
+            tuple(empty[split:]),
+            target_width,
+            None,
+            None,
+            False,
+            cost,
+            (reason, *left_out_note(broken)),
         )
     bound = boundary(looks if target_width else 1)
     _, error, degrees = found.pairs() if pairs else found.models()
@@ -390,7 +413,7 @@ def sequential_comparison(
                 method,
                 unit,
                 n,
-                broken,
+                len(broken),
                 degrees=float(d),
             )
             for name, m, h, d in zip(names, parts[0], halves, parts[2], strict=True)
@@ -399,9 +422,9 @@ def sequential_comparison(
     # Where no base has told the models apart yet, a width of 0 says nothing of the bases to come.
     told = widest > ROUNDING or len(asked) == len(read.bases)
     stop = target_width is not None and told and 2 * widest <= target_width * (1 + ROUNDING)
-    notes = [f"{counted(broken, 'bases')} without a score of every model at every length left out"] * bool(
-        broken
-    )
+    notes = left_out_note(broken)
+    if joined is not read:
+        notes.append("a scenario of which fewer than two bases are complete counts as part of the largest")
     if not told:
         notes.append("no base has told the models apart, so that an interval of no width is none; ask more")
     notes.append("each interval holds by itself; a joint statement needs a correction")
@@ -411,15 +434,15 @@ def sequential_comparison(
     )
 
 
-def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, int]:
-    """Return the mean of each complete block (rows bases as first met, columns models), and how many are not complete.
+def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFrame, list[Hashable]]:
+    """Return the mean of each complete block (rows bases as first met, columns models), and the bases without.
 
     Examples
     --------
     >>> rows = [("x", "a", "S", 1.0), ("y", "a", "S", 3.0), ("x", "b", "S", 2.0)]
     >>> means, broken = block_means(pd.DataFrame(rows, columns=["model", "base", "length_bin", "score"]))
     >>> means.loc["a"].tolist(), broken
-    ([1.0, 3.0], 1)
+    ([1.0, 3.0], ['b'])
     """
     need_columns("scores", scores, ("model", "base", "length_bin", score))
     need_labels("scores", scores, ("model", "base", "length_bin"))
@@ -430,4 +453,11 @@ def block_means(scores: pd.DataFrame, score: str = "score") -> tuple[pd.DataFram
     every = pd.MultiIndex.from_product([sorted(set(by[1]), key=str), sorted(set(by[2]), key=str)])
     whole = wide.reindex(columns=every).dropna()
     means = whole.T.groupby(level=0, sort=False).mean().T
-    return means, len(wide) - len(whole)
+    return means, [base for base in wide.index if base not in means.index]
+
+
+def left_out_note(broken: Collection[Hashable]) -> list[str]:
+    """Return a note of the bases that lack a score; none where none does."""
+    names = ", ".join(map(str, broken))
+    note = f"{counted(len(broken), 'bases')} without a score of every model at every length left out: {names}"
+    return [note] if broken else []

@@ -197,7 +197,8 @@ def _divergence(
 
 
 def _items(scores: pd.DataFrame) -> Iterator[Estimate]:
-    means, broken = block_means(scores)
+    means, absent = block_means(scores)
+    broken = len(absent)
     values = means.to_numpy(float)
     n = {"bases": len(values), "models": values.shape[1] if values.size else 0}
     ceiling = Estimate("bases at the ceiling", None, unit="share", n=n, missing=broken)

@@ -156,11 +156,12 @@ def omega_total(
     x = np.asarray(values, dtype=float)
     if x.ndim != 2 or len(x) != len(bases):
         raise InputError(f"{name}: give rows x items, and a base for each row")
-    if not np.isfinite(x).all():
-        raise InputError(f"{name}: a score is missing or infinite; leave such rows out first")
-    codes = numbered(bases)
-    count = int(codes.max(initial=-1)) + 1
-    empty = Estimate(name, None, method=OMEGA_METHOD, n={"bases": count, "rows": len(x)})
+    if np.isinf(x).any():
+        raise InputError(f"{name}: a score is infinite; correct it or leave it empty")
+    complete = ~np.isnan(x).any(axis=1)
+    x, codes = x[complete], numbered([base for base, whole in zip(bases, complete, strict=True) if whole])
+    count, missing = int(codes.max(initial=-1)) + 1, int((~complete).sum())
+    empty = Estimate(name, None, method=OMEGA_METHOD, n={"bases": count, "rows": len(x)}, missing=missing)
     if x.shape[1] < 3:
         return empty.not_estimable(
             f"a one-factor model needs three items and there are {x.shape[1]}; see alpha"

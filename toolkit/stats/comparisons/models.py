@@ -118,25 +118,19 @@ def paired_difference(
     (0.625, {'prompts': 4, 'bases': 3})
     """
     one, other = _as_many(name, first, second, bases)
-    return mean_error_bar(name, one - other, bases, unit=unit, what="prompts")
-
-
-def mean_error_bar(
-    name: str, values: ArrayLike, bases: Sequence[Hashable], *, unit: str = "none", what: str = "answers"
-) -> Estimate:
-    """Return the mean of values with its clustered interval; a value that is NaN is missing."""
-    x, _ = _as_many(name, values, values, bases)
-    known = ~np.isnan(x)
-    labels = [base for base, there in zip(bases, known, strict=True) if there]
-    counts, missing = {what: len(labels), "bases": len(set(labels))}, int((~known).sum())
+    difference = pd.Series(one - other, index=list(bases)).dropna()
+    counts, missing = (
+        {"prompts": len(difference), "bases": difference.index.nunique()},
+        len(one) - len(difference),
+    )
     empty = Estimate(name, None, method=CLUSTERED, unit=unit, n=counts, missing=missing)
-    if not labels:
-        return empty.not_estimable(f"there are no {what}")
-    found = clustered_mean(x[known], labels)
-    made = found.of(empty, tested=True)
+    if difference.empty:
+        return empty.not_estimable("there are no prompts")
+    found = clustered_mean(difference, list(difference.index))
+    tested = found.of(empty, tested=True)
     if found.error is None:
-        return made
-    return replace(made, note=f"clustered standard error {found.error:.4g}", degrees=found.degrees)
+        return tested
+    return replace(tested, note=f"clustered standard error {found.error:.4g}", degrees=found.degrees)
 
 
 def rate_difference(

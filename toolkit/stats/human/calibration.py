@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -13,11 +13,12 @@ from toolkit.stats.agreement.correlations import clustered_pearson
 from toolkit.stats.agreement.kappa import weighted_kappa
 from toolkit.stats.agreement.reliability import reliability
 from toolkit.stats.human.alt_test import AltTest, alternative_annotator_test
-from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_mean
+from toolkit.stats.human.ppi import CalibratedMean, prediction_powered_contrasts
 from toolkit.stats.human.ratings_needed import RatingsNeeded, ratings_for_agreement, ratings_for_mean
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import clustered_mean
 from toolkit.stats.inference.run_table import in_order, need_columns, score_unit, told_apart
+from toolkit.stats.prompt_length.contrasts import CONTRASTS
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCORE, counted
 
@@ -27,14 +28,16 @@ class Calibration(Result):
     """What the ratings of people say of the scores of the judges."""
 
     means: Mapping[str, CalibratedMean]
+    differences: tuple[CalibratedMean, ...]
     agreement: tuple[Estimate, ...]
     alt_tests: Mapping[str, AltTest]
     needed: tuple[RatingsNeeded, ...]
     notes: tuple[str, ...]
 
     def rows(self) -> Iterator[tuple[str, Estimate]]:
-        """Return the means, the agreement and the two numbers of each test."""
-        yield from ((f"mean, {group}", one.calibrated) for group, one in self.means.items())
+        """Return the means, the differences, the agreement and the two numbers of each test."""
+        yield from ((f"mean, {group}", mean.calibrated) for group, mean in self.means.items())
+        yield from (("difference", found.calibrated) for found in self.differences)
         yield from (("agreement", one) for one in self.agreement)
         for judge, test in self.alt_tests.items():
             for one in (test.winning_rate, test.advantage):
@@ -60,14 +63,15 @@ def calibrate(
 
     An answer that several people rated counts with the mean of their ratings. The calibrated means take the rated
     answers as a random part of all that were judged, which the rounds of `toolkit.people.rating` draw, balanced over
-    bin and model.
+    bin and model. Length bins, and models, are compared in pairs; means and differences of one kind share the judges'
+    weight.
 
     ``human`` has one row a rating with run_id, base, rater and the score, missing where unfinished. ``width`` is that
     wanted of the interval of the mean, in score points; that of kappa is .2.
 
     References
     ----------
-    See `prediction_powered_mean`, `weighted_kappa`, `alternative_annotator_test` and `ratings_for_mean`.
+    See `prediction_powered_contrasts`, `weighted_kappa`, `alternative_annotator_test` and `ratings_for_mean`.
 
     Examples
     --------
@@ -83,11 +87,11 @@ def calibrate(
     rating = runs["run_id"].map(human.groupby("run_id")[score].mean()).astype("float64")
     judged = pd.to_numeric(runs[score], errors="coerce").astype("float64")
     table = runs.assign(judged=judged, rating=rating, shown=runs["run_id"].isin(human["run_id"]))
-    groups = {"all": table}
+    means, differences = _calibrated(table.assign(all="all"), "all", score)
     for column in told_apart(table, ("length_bin", "model")):
         if table[column].nunique() > 1:
-            groups |= {f"{column} {name}": table[table[column] == name] for name in in_order(table[column])}
-    means = {group: _mean(group, rows, score) for group, rows in groups.items()}
+            by_group, by_pair = _calibrated(table, column, score)
+            means, differences = means | by_group, differences + by_pair
     scores = {"ensemble": table.set_index("run_id")["judged"]}
     for judge in in_order(judgements["judge"]):
         scores[str(judge)] = judgements[judgements["judge"] == judge].groupby("run_id")[score].mean()
@@ -106,7 +110,7 @@ def calibrate(
     if raters > 1:
         notes.append("the intervals hold for these people, not for others")
     needed = ratings_for_mean(means["all"], width), ratings_for_agreement(agreement[0], 0.2)
-    return Calibration(means, tuple(agreement), alt_tests, needed, tuple(notes))
+    return Calibration(means, tuple(differences), tuple(agreement), alt_tests, needed, tuple(notes))
 
 
 def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, score: str) -> None:
@@ -126,18 +130,36 @@ def _check(runs: pd.DataFrame, judgements: pd.DataFrame, human: pd.DataFrame, sc
         raise InputError(f"calibration: rated run {unknown.iloc[0]} is not among the runs; give all runs")
 
 
-def _mean(group: str, rows: pd.DataFrame, score: str) -> CalibratedMean:
+def _calibrated(
+    table: pd.DataFrame, column: str, score: str
+) -> tuple[dict[str, CalibratedMean], list[CalibratedMean]]:
+    """Return the calibrated means of the groups in a column, and their differences in pairs."""
+    names = in_order(table[column])
+    pairs = (
+        [(b, a) for b, a in CONTRASTS if {a, b} <= {*names}]
+        if column == "length_bin"
+        else combinations(names, 2)
+    )
+    prefix = "" if column == "all" else f"{column} "
+    means = [f"{prefix}{name}" for name in names]
+    contrasts: list[tuple[str, Hashable, Hashable | None]] = []
+    contrasts += [(f"calibrated mean of {score}, {prefix}{name}", name, None) for name in names]
+    title = f"calibrated difference of {score}, {prefix}"
+    contrasts += [(f"{title}{first} - {second}", first, second) for first, second in pairs]
     # A run that was shown and whose rating is unfinished is missing; it is no unrated run.
-    rated, others = rows[rows["shown"]], rows[~rows["shown"]]
-    return prediction_powered_mean(
-        f"calibrated mean of {score}, {group}",
+    rated, others = table[table["shown"]], table[~table["shown"]]
+    results = prediction_powered_contrasts(
+        contrasts,
         rated["rating"],
         rated["judged"],
         others["judged"],
+        list(rated[column]),
+        list(others[column]),
         list(rated["base"]),
         list(others["base"]),
         unit=score_unit(score),
     )
+    return dict(zip(means, results, strict=False)), results[len(means) :]
 
 
 def _agreement(judge: str, values: pd.Series, shown: pd.DataFrame) -> list[Estimate]:

@@ -13,6 +13,9 @@ from scipy import special
 from toolkit.stats.result import ROUNDING, Estimate
 from toolkit.words import counted
 
+ONE_SIDED: Final = (
+    "the correction for bias is larger than half the interval, which therefore ends at the estimate"
+)
 FEWEST_BASES: Final = 4  # the kurtosis that sets the degrees of freedom needs four
 
 
@@ -45,7 +48,8 @@ def jackknife_interval(
     most of the error where scores pile up at the end of the scale. So :math:`\nu` is not G - 1 but
     :math:`2 / \bigl(\frac{2}{G-1} + \frac{\kappa}{G}\bigr)`, which matches the first two moments of
     :math:`s^2` with those of chi squared (Satterthwaite 1946), :math:`\kappa` being the unbiased excess kurtosis of the
-    :math:`z_{(g)}`, at least 0. The interval is widened to hold z where the correction would leave it out.
+    :math:`z_{(g)}`, at least 0. The interval is widened to hold z where the correction would leave it out, so that one
+    end is z: Krippendorff's alpha in 11 of 5,994 simulated studies of 4 bases and in none of 9,000 with 5 to 8.
 
     References
     ----------
@@ -106,4 +110,5 @@ def with_jackknife(
         return found.no_interval(useless)
     # The way there and back may round the estimate itself out of its interval.
     low, high = min(low, found.estimate), max(high, found.estimate)
-    return replace(found, low=low, high=high, degrees=float(degrees))
+    found = replace(found, low=low, high=high, degrees=float(degrees))
+    return found.noted(ONE_SIDED) if whole in ends else found

@@ -48,6 +48,9 @@ def checked_runs(
         }
     )
     need_labels("runs", checked, ("base", "model", *labels))
+    if checked["length_bin"].isna().all():
+        checked["length_bin"] = WHOLE
+    need_labels("runs", checked, ("length_bin",))
     unknown = checked.loc[~checked["length_bin"].isin((*LENGTH_BINS, WHOLE)), "length_bin"]
     if len(unknown):
         raise InputError(f"runs: length bin {unknown.iloc[0]!r} is not known; use {', '.join(LENGTH_BINS)}")

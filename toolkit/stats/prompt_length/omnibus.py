@@ -73,7 +73,7 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> RepeatedMeasures:
     with M the covariance matrix of k - 1 orthonormal contrasts (Greenhouse & Geisser), or by
     :math:`\tilde\varepsilon = \min(1, \frac{n (k - 1) \hat\varepsilon - 2}{(k - 1)(n - 1 - (k - 1) \hat\varepsilon)})`
     (Huynh & Feldt). The second is reported: of simulated true nulls it rejects 4.0-5.9 % from 12 bases on,
-    Greenhouse-Geisser 2.4-5.5 %, no correction up to 9.1 %.
+    Greenhouse-Geisser 2.4-5.5 %, no correction up to 9.1 %. Bases that lack a score are left out and counted.
 
     References
     ----------
@@ -86,8 +86,8 @@ def repeated_measures(scores: ArrayLike, missing: int = 0) -> RepeatedMeasures:
     >>> round(found.f, 2), round(found.epsilon_gg, 3), round(found.p_gg, 4)
     (11.19, 0.782, 0.0183)
     """
-    x = _table(scores)
-    n, k = x.shape
+    x, incomplete = _complete(scores)
+    (n, k), missing = x.shape, missing + incomplete
     empty = RepeatedMeasures(None, n={"bases": n, "bins": k}, missing=missing)
     if n < 3:
         return replace(empty, note=f"not estimable: {counted(n, 'bases')}, and three are needed")
@@ -129,8 +129,8 @@ def friedman(scores: ArrayLike, missing: int = 0) -> Estimate:
     >>> round(found.estimate, 4), round(found.p_value, 4)
     (0.5625, 0.0837)
     """
-    x = _table(scores)
-    n, k = x.shape
+    x, incomplete = _complete(scores)
+    (n, k), missing = x.shape, missing + incomplete
     empty = Estimate("Kendall's W", None, method=FRIEDMAN_METHOD, n={"bases": n, "bins": k}, missing=missing)
     if n < 3:
         return empty.not_estimable(f"{counted(n, 'bases')}, and three are needed")
@@ -152,10 +152,12 @@ def friedman(scores: ArrayLike, missing: int = 0) -> Estimate:
     return replace(empty, estimate=w, p_value=p_value, note=note)
 
 
-def _table(scores: ArrayLike) -> np.ndarray:
+def _complete(scores: ArrayLike) -> tuple[np.ndarray, int]:
+    """Return the bases that have a score in every bin, and how many have not."""
     x = np.asarray(scores, dtype=float)
     if x.ndim != 2 or x.shape[1] < 2:
         raise InputError("ANOVA: give a table of bases x length bins with two bins or more")
-    if not np.isfinite(x).all():
-        raise InputError("ANOVA: a score is missing or infinite; leave such bases out first")
-    return x
+    if np.isinf(x).any():
+        raise InputError("ANOVA: a score is infinite; correct it or leave it empty")
+    complete = x[~np.isnan(x).any(axis=1)]
+    return complete, len(x) - len(complete)
