@@ -249,7 +249,9 @@ def checked(model: type[M], data: Any, where: str) -> M:
         # A misspelled key is a missing one too, and the spelling says more.
         first = next((row for row in errors if row["type"] == "extra_forbidden"), errors[0])
         path, message = first["loc"], first["msg"].removeprefix("Value error, ")
-        absent = [row["loc"][-1] for row in errors if row["type"] == "missing" and row["loc"][:-1] == path[:-1]]
+        absent = [
+            row["loc"][-1] for row in errors if row["type"] == "missing" and row["loc"][:-1] == path[:-1]
+        ]
         names, many = ", ".join(map(repr, absent)), len(absent) > 1
         missing = f"key{'s' * many} {names} {'are' if many else 'is'} missing; add {'them' if many else 'it'}"
         if first["type"] == "missing":
