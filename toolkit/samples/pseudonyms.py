@@ -110,23 +110,20 @@ def read_key(path: Path) -> str:
 def _address(key: str, text: str) -> tuple[str, bool]:
     """Return the pseudonym of an address, and whether it is the address itself."""
     if re.fullmatch(r"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}", text):
-        card = int(text.replace(":", ""), 16)
-        pseudonym = _mac(key, card)
-        return pseudonym.hex(":"), pseudonym == card.to_bytes(6, "big")
+        card = _mac(key, int(text.replace(":", ""), 16)).hex(":")
+        return card, card == text.lower()
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
         return text, False
-    number = int(address)
-    if address.version == 4:
-        mapped = _ipv4(key, number)
-        return str(ipaddress.IPv4Address(mapped)), mapped == number
-    if (number >> 32 << 32, 96) in _NETWORKS6:
-        mapped = _ipv4(key, number & 0xFFFFFFFF)
-        network = f"{ipaddress.IPv6Address(number >> 32 << 32)}".removesuffix("0:0")
-        return network + str(ipaddress.IPv4Address(mapped)), mapped == number & 0xFFFFFFFF
-    mapped = _permute(key, "ipv6", number, 128, _on_path(_NETWORKS6, 128))
-    return str(ipaddress.IPv6Address(mapped)), mapped == number
+    number, network = int(address), ""
+    if address.version == 6 and (number >> 32 << 32, 96) not in _NETWORKS6:
+        mapped = _permute(key, "ipv6", number, 128, _on_path(_NETWORKS6, 128))
+        return str(ipaddress.IPv6Address(mapped)), mapped == number
+    if address.version == 6:
+        network = str(ipaddress.IPv6Address(number >> 32 << 32)).removesuffix("0:0")
+    mapped = _ipv4(key, number & 0xFFFFFFFF)
+    return network + str(ipaddress.IPv4Address(mapped)), mapped == number & 0xFFFFFFFF
 
 
 def _mac(key: str, number: int) -> bytes:
