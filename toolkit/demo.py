@@ -145,6 +145,7 @@ def _last_screen(
     seconds: float,
 ) -> str:
     where, planned = _short(study.output), len(study.plan.runs)
+    tool = ".venv/bin/toolkit" if Path(".venv/bin/toolkit").is_file() else "toolkit"
     runs, judgements = status["runs"]["succeeded"], status["judgements"]
     more = "" if asked == planned else "; the same command goes on with the next"
     return f"""
@@ -159,10 +160,10 @@ The demo is done in {seconds:.0f} s.
   cost   {status["spent_aud"]:.2f} AUD: the model ran on this machine
   note   {study.note}
 
-  next   make lab                               open notebooks/00_start_here.ipynb
-         .venv/bin/toolkit status templates/demo.toml
+  next   {tool} lab   opens notebooks/00_start_here.ipynb
+         {tool} status templates/demo.toml
          copy templates/gpt4o_claude.toml, put your keys in .env, then
-         .venv/bin/toolkit estimate YOUR.toml   before a cent is spent
+         {tool} estimate YOUR.toml   before a cent is spent
 """
 
 

@@ -245,16 +245,21 @@ def checked(model: type[M], data: Any, where: str) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
+        errors = error.errors(include_url=False)
         # A misspelled key is a missing one too, and the spelling says more.
-        found = error.errors(include_url=False)
-        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
-        loc, said = first["loc"], first["msg"].removeprefix("Value error, ")
+        first = next((row for row in errors if row["type"] == "extra_forbidden"), errors[0])
+        path, message = first["loc"], first["msg"].removeprefix("Value error, ")
+        absent = [
+            row["loc"][-1] for row in errors if row["type"] == "missing" and row["loc"][:-1] == path[:-1]
+        ]
+        names, many = ", ".join(map(repr, absent)), len(absent) > 1
+        missing = f"key{'s' * many} {names} {'are' if many else 'is'} missing; add {'them' if many else 'it'}"
         if first["type"] == "missing":
-            loc, said = loc[:-1], f"key {loc[-1]!r} is missing; add it"
+            path, message = path[:-1], missing
         elif first["type"] == "extra_forbidden":
-            allowed = "" if len(loc) > 1 else f", allowed are {', '.join(model.model_fields)}"
-            loc, said = loc[:-1], f"unknown key {loc[-1]!r}{allowed}"
+            allowed = "" if len(path) > 1 else f", allowed are {', '.join(model.model_fields)}"
+            path, message = path[:-1], f"unknown key {path[-1]!r}{allowed}" + f"; {missing}" * bool(absent)
         elif first["type"] == "model_type":
-            said = "must be a table"
-        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in loc)
-        raise InputError(f"{where}{', ' if place else ''}{place}: {said}") from None
+            message = "must be a table"
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in path)
+        raise InputError(f"{where}{', ' if place else ''}{place}: {message}") from None

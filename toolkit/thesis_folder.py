@@ -12,9 +12,7 @@ from toolkit.files import shipped, write_atomically
 from toolkit.report.thesis.references import bibliography, known_references
 from toolkit.words import Summary
 
-_STUDIES: Final = {"local": "demo.toml", "cloud": "gpt4o_claude.toml"}
-"""Study files of a thesis folder, and the templates they are made of."""
-_TEXTS: Final = {"README.md": "README.md", "Makefile": "Makefile", "gitignore": ".gitignore"}
+_TEXTS: Final = {name: name for name in ("README.md", "Makefile", "local.toml")} | {"gitignore": ".gitignore"}
 
 
 def init_folder(folder: Path) -> Summary:
@@ -29,17 +27,16 @@ def init_folder(folder: Path) -> Summary:
         raise InputError(f"{folder}: is there and not empty; name a new folder for the thesis")
     templates = shipped("templates")
     for source in (templates, shipped("notebooks")):
-        ignored = shutil.ignore_patterns("thesis", ".ipynb_checkpoints", "__pycache__")
+        ignored = shutil.ignore_patterns("thesis", "my_prompts", ".ipynb_checkpoints", "__pycache__")
         shutil.copytree(source, folder / source.name, ignore=ignored)
+    shutil.copytree(templates / "my_prompts", folder / "my_prompts")
     for source_name, name in _TEXTS.items():
         write_atomically(folder / name, (templates / "thesis" / source_name).read_bytes())
-    for name, template in _STUDIES.items():
-        text = (templates / template).read_text(encoding="utf-8")
-        # Without an output it is results/NAME beside the file; other paths are those of the templates.
-        text = re.sub(r"^output = .*\n", "", text, flags=re.MULTILINE)
-        text = re.sub(r'^name = ".*"', f'name = "{name}"', text, count=1, flags=re.MULTILINE)
-        text = text.replace('"rubrics/', '"templates/rubrics/')
-        write_atomically(folder / f"{name}.toml", text.encode())
+    text = (templates / "gpt4o_claude.toml").read_text(encoding="utf-8")
+    # Without an output it is results/NAME beside the file.
+    text = re.sub(r"^output = .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r'^name = ".*"', 'name = "cloud"', text, count=1, flags=re.MULTILINE)
+    write_atomically(folder / "cloud.toml", text.encode())
     write_atomically(folder / "references.bib", bibliography(known_references()).encode())
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     text = f"{folder}: {len(files)} files; read README.md there, then: cd {folder} && make demo"

@@ -118,7 +118,11 @@ def test_a_table_gives_the_same_texts_as_the_bases(
 
 @pytest.mark.parametrize(("old", "new", "pieces"), [
     ("category =", "colour =", ("unknown key 'colour'", "category")),
-    ('category = "Ransomware Incident"\n', "", ("'category' is missing",)),
+    ('category = "Ransomware Incident"\n', "", ("key 'category' is missing; add it",)),
+    ('base = "academic_soc_001"\nscenario = "SOC_INCIDENT"\n', "",
+     ("keys 'base', 'scenario' are missing; add them",)),
+    ('base = "academic_soc_001"\nscenario = "SOC_INCIDENT"\n', "bases = 1\n",
+     ("unknown key 'bases'", "facts_l", "keys 'base', 'scenario' are missing; add them")),
     ('"SOC_INCIDENT"', '"SOC"', ("scenario", "'SOC'", "GRC_MAPPING")),
     ('"Ransomware Incident"', '" "', ("category: must be a text that is not empty",)),
     ('["defender:endpoint:alert"', '[""', ("data_sources.1: must be a text",)),
@@ -179,7 +183,8 @@ ROW = '"prompt_id": "a", "text": "a", "scenario": "SOC_INCIDENT", "category": "a
     ("a.csv", f"{HEADER.replace(',', ';')}\na;b;c;d;S\n", ("line 2", "scenario")),
     ("a.csv", b"prompt_id,caf\xe9\n", ("not UTF-8",)), ("a.jsonl", "", ("no prompt in it",)),
     ("a.jsonl", "{", ("line 1", "not valid JSON")),
-    ("a.jsonl", '{"prompt_id": "a"}', ("line 1", "'text' is missing")),
+    ("a.jsonl", '{"prompt_id": "a"}',
+     ("line 1", "keys 'text', 'scenario', 'category', 'length_bin' are missing; add them")),
     ("a.jsonl", "{" + ROW.replace('"a"', "1", 1) + "}", ("line 1", "prompt_id")),
     ("a.xlsx", "x", ("'demo'", ".csv, .json or .jsonl")),
 ])  # fmt: skip

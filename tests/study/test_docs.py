@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import inspect
+import os
 import re
 import shlex
 import shutil
+import socket
+import subprocess
+import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+import nbformat
 import pandas as pd
 import pytest
+from papermill.cli import papermill
 
 import toolkit
 from toolkit import Study
-from toolkit.cli import main
+from toolkit.cli import cli, main
 from toolkit.store import embedded
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,3 +127,103 @@ def main_code(arguments: list[str]) -> int:
     with pytest.raises(SystemExit) as end:
         main(arguments)
     return int(end.value.code or 0)
+
+
+@functools.cache
+def written_texts() -> dict[str, str]:
+    """Return what a reader sees: pages, cells of notebooks that are no code, and what the code of the toolkit says."""
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), ROOT / "templates/thesis/README.md"]
+    texts = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages}
+    for path in (*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("templates/*.ipynb")):
+        cells = nbformat.read(path, 4).cells
+        texts[path.name] = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    for path in (ROOT / "toolkit").rglob("*.py"):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        strings = [node.value for node in nodes if isinstance(node, ast.Constant)]
+        texts[str(path.relative_to(ROOT))] = "\n\n".join(text for text in strings if isinstance(text, str))
+    return texts
+
+
+def spans(text: str) -> list[str]:
+    """Return what stands between backticks in a text, and every line of its blocks of shell."""
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    lines = [re.sub(r" +#.*", "", line) for block in blocks for line in block.splitlines()]
+    inline = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    return [part for line in (*lines, *inline) for part in re.split(r" (?:&&|&) ", line)]
+
+
+def fit(command: click.Command, text: str) -> None:
+    """Parse the words of a command as click would; ``[optional]`` and ``a|b`` as in a table of commands."""
+    words = shlex.split(re.sub(r"(?<!\w)[\[\]]|\]+(?= |$)|\.\.\.|\\?\|\S+", "", text))
+    context = click.Context(command)
+    while words and isinstance(command, click.Group):
+        if words[0] in ("COMMAND", "--help"):
+            return
+        if words[0].startswith("-"):
+            assert words.pop(0) in [name for option in command.params for name in option.opts]
+            continue
+        command = command.commands[words.pop(0)]
+        context = click.Context(command)
+    if not words:  # a command that is named and not called
+        return
+    values, excess, _ = command.make_parser(context).parse_args(words)
+    assert not excess
+    for parameter in command.params:
+        value = values.get(parameter.name)
+        assert not parameter.required or (isinstance(value, str | tuple | bool) and value), parameter.name
+        if isinstance(parameter.type, click.Choice) and isinstance(value, str):
+            parameter.type.convert(value, parameter, context)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, text in written_texts().items() if "toolkit " in text))
+def test_every_command_that_is_named_can_be_called_so(name: str) -> None:
+    """Command, options and number of arguments; what `make` is asked for is in the Makefile of the place."""
+    for span in spans(written_texts()[name]):
+        tool, _, words = span.removeprefix(".venv/bin/").partition(" ")
+        if words and (tool == "toolkit" or (tool == "papermill" and ".ipynb" in words)):
+            try:
+                fit(cli if tool == "toolkit" else papermill, words)
+            except (click.ClickException, KeyError, AssertionError) as error:
+                pytest.fail(f"{name}: `{span}`: {error!r}")
+    thesis = "templates/thesis/README.md"
+    makefiles = [ROOT / "templates/thesis/Makefile"] if name == thesis or name.endswith(".ipynb") else []
+    makefiles += [ROOT / "Makefile"] if name != thesis else []
+    for span in spans(written_texts()[name]):
+        tool, _, target = span.partition(" ")
+        for makefile in makefiles if tool == "make" else ():
+            targets = re.findall(r"^\.PHONY:(.*)$", makefile.read_text(), re.MULTILINE)[0].split()
+            assert target.split()[0] in targets, (span, makefile)
+
+
+def test_every_line_of_configuration_is_toml_that_a_study_takes(tmp_path: Path) -> None:
+    """Blocks of pages, and the lines of templates that wait behind a `#`."""
+    for name, text in written_texts().items():
+        for block in re.findall(r"```toml\n(.*?)```", text, re.DOTALL):
+            table = tomllib.loads(block)
+            if "models" in table:
+                (tmp_path / "page.toml").write_text(f'name = "page"\n{block}', encoding="utf-8")
+                assert Study.load(tmp_path / "page.toml").file.models, name
+        for span in spans(text) if name.endswith((".md", ".ipynb")) else ():
+            if re.match(r"\w+ = |\[\[?\w+\]", span) and span != "STUDY = ...":
+                tomllib.loads(re.sub(r"^(\[\w+\]) ", r"\1\n", span))
+    shutil.copytree(ROOT / "templates", tmp_path / "templates")
+    for path in tmp_path.glob("templates/*.toml"):
+        path.write_text(re.sub(r"^# (?=\w+ = )", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE))
+        assert Study.load(path).name
+
+
+def test_the_shell_of_the_notebook_on_traffic_runs(tmp_path: Path) -> None:
+    """It records from a server of its own, and shares a table whose loopback addresses are named in a note."""
+    text = written_texts()["05_samples_from_traffic.ipynb"]
+    script = "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        script = script.replace("8080", str(probe.getsockname()[1])).replace("sleep 2", "sleep 5")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shell = ["bash", "-e", "-c", script]
+    done = subprocess.run(
+        shell, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "note: no pseudonym for addresses that name no machine: 127.0.0.1" in done.stdout
+    assert "GET" in (tmp_path / "shared.csv").read_text()

@@ -15,6 +15,8 @@ import pytest
 from toolkit import Study
 from toolkit.errors import InputError
 from toolkit.files import shipped, workspace
+from toolkit.prompts.check import check_dataset
+from toolkit.prompts.dataset import _Base, load_dataset
 from toolkit.thesis_folder import init_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +50,24 @@ def test_its_studies_load_and_write_into_its_results(thesis, name) -> None:
     study = Study.load(thesis / f"{name}.toml")
     assert study.name == name
     assert study.output == thesis / "results" / name
-    assert len(study.plan.runs) > 30
+    assert len(study.plan.runs) == {"local": 3, "cloud": 3600}[name]
+
+
+def test_it_ships_a_base_to_write_ones_own_by(thesis) -> None:
+    """A comment above every key of a base, no flaw, and a CSV of the same texts."""
+    path = thesis / "my_prompts" / "my_base_001.toml"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    keys = [number for number, line in enumerate(lines) if re.match(r"\w+ = ", line)]
+    assert {lines[number].split()[0] for number in keys} == {*_Base.model_fields}
+    blocks = path.read_text(encoding="utf-8").split("\n\n")
+    assert all(block.startswith("#") for block in blocks)
+    folder, table = (load_dataset(thesis / "my_prompts" / name) for name in ("", "my_prompts.csv"))
+    assert check_dataset(folder) == check_dataset(table) == ()
+    texts = [
+        [(p.prompt_id, p.text, p.scenario, p.category, p.base) for p in d.prompts] for d in (folder, table)
+    ]
+    assert texts[0] == texts[1]
+    assert [p.length_bin for p in table.prompts] == ["S", "M", "L"]
 
 
 def test_paths_in_notebooks_lead_somewhere(thesis) -> None:
@@ -107,7 +126,13 @@ def test_an_installed_wheel_finds_what_it_carries(tmp_path) -> None:
     (target,) = (tmp_path / "prefix").glob("lib/python*/site-packages")
     with zipfile.ZipFile(wheel) as file:
         carried = {Path(name).name for name in file.namelist()}
-    for pattern in ("templates/*.toml", "templates/*.ipynb", "notebooks/*.ipynb", "templates/thesis/*"):
+    for pattern in (
+        "templates/*.toml",
+        "templates/*.ipynb",
+        "notebooks/*.ipynb",
+        "templates/thesis/*",
+        "templates/my_prompts/*",
+    ):
         assert {path.name for path in ROOT.glob(pattern)} <= carried
     work = tmp_path / "work"
     work.mkdir()

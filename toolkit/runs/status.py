@@ -123,7 +123,7 @@ def status_summary(status: Mapping[str, Any]) -> Summary:
         lines.append(("", f"{runs['planned']} runs, {status['distinct_calls']} distinct calls"))
     lines += [("judgements", judged), ("spent", spent)]
     if status["unsure_aud"] and not status["at_work"]:
-        how = "`toolkit settle STUDY --billed` or `--not-billed`, with --note TEXT"
+        how = "`toolkit settle STUDY --billed --note TEXT`, or with --not-billed"
         lines.append(("unsure", f"compare with the provider's bill, then {how}"))
     for one in status["settled"]:
         which = "accepted as billed" if one["billed"] else "cleared as not billed"

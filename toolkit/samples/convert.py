@@ -76,7 +76,7 @@ def convert(
     name = by_size if reader == "auto" else reader
     chosen = choose(columns)
     pseudonyms = Pseudonyms(pseudonymise) if pseudonymise is not None else None
-    seen = _Seen()
+    seen = _Seen(pseudonyms=pseudonyms)
     with staging_for(final) as staging:
         table = Tables(staging, final.stem, chosen, per_stream)
         with closing(READERS[name](capture, display_filter)) as records:
@@ -97,7 +97,7 @@ def convert(
                 f"{capture}: {passed if display_filter else 'it holds no packet'}; nothing was written"
             )
         counts = table.close()
-        about = _provenance(capture, chosen, name, display_filter, pseudonyms, seen, capture_hash)
+        about = _provenance(capture, chosen, name, display_filter, seen, capture_hash)
         for stem, packets in counts.items():
             stream = stem.removeprefix(f"{final.stem}-").removeprefix("stream-") if per_stream else None
             fields = {**about, "packets": packets, "stream": stream}
@@ -117,15 +117,18 @@ class _Seen:
     several: int = 0
     tunnelled: int = 0
     damage: str | None = None
+    pseudonyms: Pseudonyms | None = None
 
     def note(self) -> str | None:
         """Return what to know, as one line."""
         shown = "of which the table shows the"
+        unchanged = sorted(self.pseudonyms.unchanged) if self.pseudonyms else []
         parts = {
             f"{self.damage}; packets before that, which are in the table: {self.packets:,}": self.damage,
             f"packets with several HTTP messages: {self.several:,}, {shown} first": self.several,
             f"packets inside a tunnel: {self.tunnelled:,}, {shown} innermost packet; "
             "length is that of the whole frame": self.tunnelled,
+            f"no pseudonym for addresses that name no machine: {', '.join(unchanged)}": unchanged,
         }
         return "; ".join(part for part, counts in parts.items() if counts) or None
 
@@ -144,12 +147,12 @@ def _provenance(
     columns: Sequence[str],
     reader: str,
     display_filter: str | None,
-    pseudonyms: Pseudonyms | None,
     seen: _Seen,
     capture_hash: bool,
 ) -> dict[str, Any]:
     """Return where the table comes from: no key, no folder, no date, so the same capture gives the same bytes."""
     identity: dict[str, Any] = {}
+    pseudonyms = seen.pseudonyms
     if capture_hash:
         with capture.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -18,7 +18,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
@@ -57,6 +57,8 @@ class Pseudonyms:
     """The mapping of one key."""
 
     key: str
+    unchanged: set[str] = field(default_factory=set, compare=False)
+    """Addresses met so far whose pseudonym is themselves: they name no machine (``127.0.0.1``, broadcast, ...)."""
 
     def __post_init__(self) -> None:
         if not self.key:
@@ -68,7 +70,10 @@ class Pseudonyms:
 
     def address(self, text: str) -> str:
         """Return the pseudonym of an address, or the text as it is when it is none."""
-        return _address(self.key, text)
+        pseudonym, same = _address(self.key, text)
+        if same:
+            self.unchanged.add(pseudonym)
+        return pseudonym
 
     def text(self, text: str, *, versions: bool = False) -> str:
         """Return a text with every address in it replaced, percent-encoded dots and colons included."""
@@ -102,20 +107,23 @@ def read_key(path: Path) -> str:
 
 
 @lru_cache(maxsize=65_536)
-def _address(key: str, text: str) -> str:
+def _address(key: str, text: str) -> tuple[str, bool]:
+    """Return the pseudonym of an address, and whether it is the address itself."""
     if re.fullmatch(r"[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}", text):
-        return _mac(key, int(text.replace(":", ""), 16)).hex(":")
+        card = _mac(key, int(text.replace(":", ""), 16)).hex(":")
+        return card, card == text.lower()
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        return text
-    if address.version == 4:
-        return str(ipaddress.IPv4Address(_ipv4(key, int(address))))
-    number = int(address)
-    if (number >> 32 << 32, 96) in _NETWORKS6:
-        inner = ipaddress.IPv4Address(_ipv4(key, number & 0xFFFFFFFF))
-        return f"{ipaddress.IPv6Address(number >> 32 << 32)}".removesuffix("0:0") + str(inner)
-    return str(ipaddress.IPv6Address(_permute(key, "ipv6", number, 128, _on_path(_NETWORKS6, 128))))
+        return text, False
+    number, network = int(address), ""
+    if address.version == 6 and (number >> 32 << 32, 96) not in _NETWORKS6:
+        mapped = _permute(key, "ipv6", number, 128, _on_path(_NETWORKS6, 128))
+        return str(ipaddress.IPv6Address(mapped)), mapped == number
+    if address.version == 6:
+        network = str(ipaddress.IPv6Address(number >> 32 << 32)).removesuffix("0:0")
+    mapped = _ipv4(key, number & 0xFFFFFFFF)
+    return network + str(ipaddress.IPv4Address(mapped)), mapped == number & 0xFFFFFFFF
 
 
 def _mac(key: str, number: int) -> bytes:

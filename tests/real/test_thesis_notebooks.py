@@ -1,0 +1,105 @@
+"""Every notebook of a fresh thesis folder runs as `toolkit lab` opens it, after the folder's `make demo` alone."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from toolkit import Study, demo, equivalence_bases
+from toolkit.batch.engine import new_manager
+from toolkit.cli import main
+from toolkit.doctor import copied_notebooks
+from toolkit.store import embedded
+from toolkit.thesis_folder import init_folder
+
+NOTEBOOKS = sorted(path.stem for path in (Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+QUICK = ("01_explore_runs", "06_plan_a_study")
+
+
+def call(line: str) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(shlex.split(line)[1:])
+    assert not end.value.code, line
+
+
+@pytest.fixture(scope="module")
+def thesis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A fresh folder after its `make demo`, in which scripts answer for the local model and nothing is drawn."""
+    folder = tmp_path_factory.mktemp("fresh") / "thesis"
+    init_folder(folder)
+    for path in (*folder.glob("*.toml"), *folder.glob("templates/*.toml"), *folder.glob("notebooks/*.ipynb")):
+        text = path.read_text(encoding="utf-8").replace('name = "smollm2-135m"', 'name = "scripted"')
+        text = re.sub(r'(\\?")smollm2-135m\\?"', r"\1scripted\1", text).replace("bases = 36", "bases = 6")
+        path.write_text(text, encoding="utf-8")
+    lines = subprocess.run(["make", "-n", "demo"], cwd=folder, capture_output=True, text=True, check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(Study, "figures", lambda study: [])
+        patch.setattr(demo, "run_templates", lambda executions: [target for _, target, _ in executions])
+        for line in lines.stdout.splitlines():
+            call(line)
+    copied_notebooks(folder)
+    yield folder
+    for store in folder.rglob(".store"):
+        embedded.stop(store)
+
+
+def printed(path: Path) -> str:
+    """Run a notebook by a kernel of its own in the folder it lies in; returns what it shows as text."""
+    book = nbformat.read(path, 4)
+    where = {"metadata": {"path": str(path.parent)}}
+    NotebookClient(book, km=new_manager("python3"), timeout=600, resources=where).execute(cleanup_kc=True)
+    outputs = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    return "".join(output.get("text", output.get("data", {}).get("text/plain", "")) for output in outputs)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in NOTEBOOKS],
+)
+def test_a_notebook_of_a_fresh_folder_runs(thesis: Path, name: str) -> None:
+    """Without a warning; what it writes is below the folder's results, once."""
+    text = printed(thesis / "results" / "notebooks" / f"{name}.ipynb")
+    assert "Warning" not in text
+    assert not (thesis / "results" / "notebooks" / "results").exists()
+    if name.startswith("07"):
+        assert list((thesis / "results" / "my_scores" / "figures").glob("*.pdf"))
+    if name.startswith("06"):
+        _is_a_study_file(thesis, "# A difference of" + text.split("# A difference of", 1)[1])
+
+
+def _is_a_study_file(thesis: Path, text: str) -> None:
+    """The lines are a study that loads, with as many bases as its margin takes, or all that there are."""
+    (thesis / "printed.toml").write_text(text, encoding="utf-8")
+    with Study.load(thesis / "printed.toml") as study, Study.load(thesis / "templates/demo.toml") as pilot:
+        sd = max(contrast.sd or 0.0 for contrast in pilot.power(0.5).contrasts)
+        needed = equivalence_bases(study.file.analysis.equivalence_margin, sd).whole
+        assert study.file.bases >= min(needed, 100), text
+        assert len(study.plan.runs) == study.file.bases * 3 * 2
+        assert study.file.budget.aud
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("no_pictures")
+def test_own_prompts_are_asked_and_analysed(
+    thesis: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The base that ships and two more, by the commands of the Makefile; verified twice."""
+    monkeypatch.chdir(thesis)
+    bases = Path(demo.__file__).parent / "prompts/data/rq1_controlled"
+    for name in ("academic_cti_003.toml", "academic_grc_001.toml"):
+        shutil.copy(bases / name, thesis / "my_prompts" / name)
+    make = ["make", "-n", "check", "run", "figures", "STUDY=local.toml"]
+    lines = subprocess.run(make, cwd=thesis, capture_output=True, text=True, check=True).stdout.splitlines()
+    for line in (*lines, *["toolkit verify local.toml"] * 2):
+        call(line)
+    assert "bases 3, prompts 9 (S 3, M 3, L 3), problems 0" in capsys.readouterr().out
+    assert (thesis / "results/local/bundle/bundle.tex").is_file()
