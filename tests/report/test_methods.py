@@ -131,7 +131,9 @@ def done_of(**changed: Any) -> Done:
         "judgements": {"planned": 3, "done": 2, "scored": 1, "missing": 1},
         "excluded": {"truncated": 2, "unknown_finish": 1},
         "failures": {"timeout": 1},
-        "judgement_failures": {"prose without scores": 1},
+        "judgement_failures": {"prose without scores": 1, "planted failure": 1},
+        "unread": {"prose without scores": 1},
+        "unanswered": {"planted failure": 1},
         "finish_reasons": {"length": 1, "tool": 1, "unknown": 1},
         "spent_aud": 0.0,
         "unsure_aud": 0.5,
@@ -156,7 +158,8 @@ def test_what_is_one_is_told_of_as_one() -> None:
         "1 reply ended at the limit of tokens",
         "1 reply broke off",
         "So 3 answers were left out as not whole (2 truncated, 1 unknown finish)",
-        "Of 3 planned judgements 2 were given, of which 1 could not be read (1 prose without scores), and 1 is missing",
+        "Of 3 planned judgements 2 were given, of which 1 could not be read (1 prose without scores), and 1 is missing "
+        "(1 planted failure)",
         "1 answer has no score, because fewer than two judges scored it",
         "What failed is missing and never counted as zero",
     ]
