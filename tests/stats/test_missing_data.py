@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from toolkit.stats.comparisons.missing_data import CASES, imbalance_test, missing_bounds, missing_data
+from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 
 
@@ -94,6 +95,9 @@ def test_a_group_that_lacks_nothing_is_as_well_known_as_one_that_lacks_one_score
     width = [one.high - one.low, none.high - none.low]
     assert abs(none.estimate - one.estimate) == pytest.approx(1 / 137)
     assert 0.5 * width[0] < width[1] < width[0]
+    rates = runs.assign(right=runs["composite_strict"].isna().astype(float))
+    means = dict(compare_models(rates, "right", rate=True).models)
+    assert (means["m2"].low, means["m2"].high) == pytest.approx((none.low, none.high))
     # Where answers of a base are all alike, and where no group says how alike they are, a base counts once.
     runs["composite_strict"] = (
         runs["base"].eq("b3").map({True: None, False: 3.0}).where(runs["model"] == "m1", 3.0)
