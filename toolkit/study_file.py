@@ -189,6 +189,7 @@ class Replies(_Strict):
     empty: Literal["retry", "exclude"] = "exclude"
     refused: Literal["keep", "exclude"] = "exclude"
     filtered: Literal["keep", "exclude"] = "exclude"
+    unknown_finish: Literal["keep", "exclude"] = "exclude"
     retries: int = Field(2, ge=1, le=5)
 
 

@@ -20,6 +20,7 @@ from toolkit.stats.generalizability.components import (
 )
 from toolkit.stats.generalizability.design import ComponentsTable, Design, components_table
 from toolkit.stats.generalizability.g_study import generalizability_study
+from toolkit.stats.generalizability.study_scores import ANSWERS
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "brennan_2001.json").read_text("utf-8"))
 CROSSED = Design(("answer", "judge", "repeat"))
@@ -255,6 +256,11 @@ def test_a_factor_of_one_level_is_left_out_and_said():
     found = variance_components(frame, NESTED)
     assert "one repeat only, so what it adds cannot be told" in found.notes
     assert not any("repeat" in name for name in found.raw)
+    # What repeats within a judge are its judgements, whatever number of runs the study has.
+    answers = frame.assign(answer=frame["base"] + frame["model"]).drop(columns="model")
+    notes = variance_components(answers, ANSWERS).notes
+    assert "each judge judged an answer once, so what judging it again would change cannot be told" in notes
+    assert not any("one repeat" in note for note in notes)
 
 
 def test_a_judge_without_any_score_is_left_out_by_its_name():

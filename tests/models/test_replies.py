@@ -39,10 +39,10 @@ def block(text):
         (openai(), "Yes.", "stop"),
         (openai(finish="length"), "Yes.", "length"),
         (openai(finish="content_filter"), "Yes.", "filter"),
-        (openai(finish="tool_calls"), "Yes.", "other"),
-        (openai(finish=None), "Yes.", "other"),
+        (openai(finish="tool_calls"), "Yes.", "tool"),
+        (openai(finish=None), "Yes.", "unknown"),
         # Paid for, and readable: a finish reason and a content of any shape.
-        *((openai(finish=odd), "Yes.", "other") for odd in ([], {}, 7, True, 1.5, [["stop"]], {"a": []})),
+        *((openai(finish=odd), "Yes.", "unknown") for odd in ([], {}, 7, True, 1.5, [["stop"]], {"a": []})),
         *(
             (openai(finish=odd), "Yes.", "length")
             for odd in (["length"], {"type": "length"}, [None, "length"])
@@ -53,17 +53,28 @@ def block(text):
         (openai({"clarity": 4}), '{"clarity": 4}', "stop"),
         (openai(4), "4", "stop"),
         ({"choices": {"message": {"content": "Yes."}, "finish_reason": "stop"}}, "Yes.", "stop"),
-        ({"choices": [None, {"text": "Yes."}], "model": {}, "usage": [7]}, "Yes.", "other"),
+        ({"choices": [None, {"text": "Yes."}], "model": {}, "usage": [7]}, "Yes.", "unknown"),
         ({"choices": [{"message": "Yes.", "finish_reason": "stop"}]}, "Yes.", "stop"),
-        ({"choices": [{"message": {}}, {"message": {"content": "Yes."}}]}, "Yes.", "other"),
+        ({"choices": [{"message": {}}, {"message": {"content": "Yes."}}]}, "Yes.", "unknown"),
         ({"content": "Yes.", "stop_reason": ["max_tokens"]}, "Yes.", "length"),
         ({"content": ["Yes."], "stop_reason": {"reason": "end_turn"}}, "Yes.", "stop"),
-        ({"content": block("Yes."), "stop_reason": 5}, "Yes.", "other"),
+        ({"content": block("Yes."), "stop_reason": 5}, "Yes.", "unknown"),
         (
             anthropic({"type": "web_search_tool_result", "content": [block("a page")]}, block("a")),
             "a",
             "stop",
         ),
+        # A part of another type is no part of the reply, though it has a text.
+        *(
+            (
+                openai([{"type": kind, "text": "hm"}, block("Yes."), {"type": kind, "content": "x"}]),
+                "Yes.",
+                "stop",
+            )
+            for kind in ("tool_result", "thinking", "reasoning", "reasoning.text", "reference", ["text"], 5)
+        ),
+        (anthropic({"type": "server_tool_use", "text": "look"}, finish="pause_turn"), "", "error"),
+        (openai([{"text": "hm", "thought": True}, {"text": "Yes."}]), "Yes.", "stop"),
         (openai(None, refusal="I cannot."), "I cannot.", "refusal"),
         (openai(None, "length"), "", "length"),
         (openai([], "length"), "", "length"),
@@ -72,13 +83,33 @@ def block(text):
         (anthropic(block("a"), finish="max_tokens"), "a", "length"),
         (anthropic(finish="model_context_window_exceeded"), "", "length"),
         (anthropic(finish="refusal"), "", "refusal"),
-        (anthropic(finish="tool_use"), "", "other"),
-        (anthropic(finish=None), "", "other"),
+        (anthropic(finish="tool_use"), "", "tool"),
+        (anthropic(finish=None), "", "unknown"),
     ],
 )
 def test_text_and_finish_reason(raw, text, finish, make_request):
     reply = read("openai" if "choices" in raw else "anthropic", make_request(), raw)
     assert (reply.text, reply.finish_reason, reply.raw) == (text, finish, raw)
+
+
+@pytest.mark.parametrize(
+    ("words", "finish", "defect"),
+    [
+        (("STOP", "eos", "COMPLETE", "end-turn"), "stop", None),
+        (("model_length", "max_tokens", "MAX_TOKENS", " Length ", "max tokens"), "length", "truncated"),
+        (("SAFETY", "recitation", "content-filter", "PROHIBITED_CONTENT"), "filter", "filtered"),
+        (("error", "abort", "timeout", "pause_turn", "insufficient_system_resource"), "error", "truncated"),
+        (("tool_calls", "function_call", "MALFORMED_FUNCTION_CALL"), "tool", "truncated"),
+        (("OTHER", "other", "banana", "null", "", "FINISH_REASON_UNSPECIFIED"), "unknown", "unknown_finish"),
+    ],
+)
+@pytest.mark.parametrize("make", [openai, lambda _, finish: anthropic(block("Yes."), finish=finish)])
+def test_no_reply_that_broke_off_is_whole(make, words, finish, defect, make_request):
+    """Whatever a provider or a server calls it; what nobody knows is a defect of its own."""
+    for word in words:
+        raw = make("Yes.", finish=word)
+        reply = read("openai" if "choices" in raw else "anthropic", make_request(), raw)
+        assert (reply.text, reply.finish_reason, reply.defect) == ("Yes.", finish, defect), word
 
 
 @pytest.mark.parametrize(

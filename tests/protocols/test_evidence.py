@@ -187,3 +187,26 @@ def test_mentions_are_found_with_their_places(text, expected):
 ])  # fmt: skip
 def test_numbers_are_read_as_they_are_written(text, values):
     assert [pytest.approx(number.values[0]) for number in numbers(text)] == values
+
+
+def test_a_cell_that_goes_on_is_no_fact_and_what_it_may_be_is_not_invented() -> None:
+    """Of a capture with a snap length: neither its beginning nor a count that rests on it decides anything."""
+    whole = [
+        (1, "GET", "shop.example", "/start", "HTTP"),
+        (2, "GET", "internal.example", "/admin/login", "HTTP"),
+    ]
+    cut = [whole[0], (2, "GET", "interna[cut]", "/admin/log[cut]", "TCP[cut]")]
+    names = ["number", "method", "host", "uri", "protocol"]
+    frames = [pd.DataFrame(rows, columns=names) for rows in (whole, cut)]
+    full, part = (Facts("s", frame.to_csv(index=False), frame) for frame in frames)
+    answer = "internal.example is asked for /admin/login by GET, and shop.example for /start over HTTP."
+    assert {claim.held for claim in evidence(answer, full)} == {True}
+    assert [(c.text, c.held) for c in evidence(answer, part)] == [
+        ("GET", True), ("shop.example", True), ("/start", True)
+    ]  # fmt: skip
+    assert evidence("It asks interna for /admin/log.", part) == ()
+    assert part.paths == {"/start"}
+    assert "/admin" not in part.text
+    assert [c.held for c in evidence("It asks evil.example for /other.", part)] == [False, False]
+    assert [c.held for c in evidence("There are 7 HTTP requests with GET.", full) if c.held is False]
+    assert not [c for c in evidence("There are 7 HTTP requests with GET.", part) if not c.held]

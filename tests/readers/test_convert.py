@@ -7,8 +7,10 @@ import hashlib
 import io
 import json
 import signal
+import struct
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import handmade
@@ -274,3 +276,82 @@ def test_ended_in_the_middle_there_is_no_csv_and_again_it_is_whole(
     wait_for(lambda: not reading(path))
     assert convert(path, target, reader="fast").packets == packets
     assert target.read_bytes().count(b"\n") == packets + 1
+
+
+def cut_short(frames: Sequence[bytes], snap: int) -> bytes:
+    """Return a capture as ``tcpdump -s`` writes it."""
+    parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, snap, 1)]
+    for index, frame in enumerate(frames):
+        parts.append(
+            struct.pack("<IIII", 1_700_000_000, index, min(snap, len(frame)), len(frame)) + frame[:snap]
+        )
+    return b"".join(parts)
+
+
+def messages() -> list[bytes]:
+    """Return a request and its reply, whose texts end at bytes that a test can count."""
+    request = b"GET /admin/login HTTP/1.1\r\nHost: internal.example\r\nUser-Agent: curl/8.1\r\n\r\n"
+    reply = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok"
+    ends = (handmade.CLIENT, handmade.SERVER)
+    sent = handmade.ipv4(handmade.tcp(request, 4000, 80, flags=0x18), 6, *ends)
+    came = handmade.ipv4(handmade.tcp(reply, 80, 4000, flags=0x18), 6, *reversed(ends))
+    return [handmade.ethernet(sent, 0x800), handmade.ethernet(came, 0x800, back=True)]
+
+
+@both
+@pytest.mark.parametrize(
+    ("snap", "uri", "host", "agent", "kind", "protocols"),
+    [
+        (20, None, None, None, None, None),
+        (54, None, None, None, None, ["TCP[cut]", "TCP[cut]"]),
+        (68, "/admin/log[cut]", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
+        (72, "/admin/login", None, None, None, ["TCP[cut]", "HTTP[cut]"]),
+        (94, "/admin/login", "interna[cut]", None, "te[cut]", ["HTTP[cut]", "HTTP[cut]"]),
+        (105, "/admin/login", "internal.example", None, "text/html", ["HTTP[cut]", "HTTP[cut]"]),
+        (123, "/admin/login", "internal.example", "curl/8[cut]", "text/html", ["HTTP[cut]", "HTTP[cut]"]),
+        (262144, "/admin/login", "internal.example", "curl/8.1", "text/html", ["HTTP", "HTTP"]),
+    ],
+)
+def test_of_a_packet_held_in_part_row_cell_and_provenance_say_so(
+    tmp_path: Path,
+    reader: str,
+    snap: int,
+    uri: str,
+    host: str,
+    agent: str,
+    kind: str,
+    protocols: list[str] | None,
+) -> None:
+    """The cell that may go on is marked, and no other; with a key, half an address in it is not shown."""
+    path, target = tmp_path / "snap.pcap", tmp_path / "snap.csv"
+    path.write_bytes(cut_short(messages(), snap))
+    done = convert(path, target, reader=reader)
+    sample = load_sample(target)
+    frame = sample.frame.astype(object).where(sample.frame.notna(), None)
+    asked = [frame.loc[0, name] for name in ("uri", "host", "user_agent")]
+    assert [*asked, frame.loc[1, "content_type"]] == [uri, host, agent, kind]
+    assert protocols in (None, list(frame["protocol"]))
+    assert frame["protocol"].str.endswith("[cut]").all() == (snap < 1000)
+    assert list(frame["length"]) == [len(one) for one in messages()]
+    assert (done.truncated, sample.about["truncated"]) == (snap < 1000,) * 2
+    assert ("holds in part (a snap length): 2;" in str(sample.about["note"])) == (snap < 1000)
+    convert(path, target, reader=reader, pseudonymise="key")
+    shown = target.read_text()
+    assert "interna[cut]" not in shown
+    assert "/log[cut]" not in shown
+
+
+@both
+def test_what_is_not_decoded_is_said(tmp_path: Path, reader: str) -> None:
+    """HTTP/2 in clear has requests and SCTP has ports, which a table without them must not deny."""
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex("000000040000000000")
+    chunk = struct.pack("!HHIIBBHIHHI", 5000, 80, 1, 0, 0, 3, 20, 1, 0, 0, 0) + b"data"
+    ends = (handmade.CLIENT, handmade.SERVER)
+    held = [(handmade.tcp(preface, 4000, 80, flags=0x18), 6), (chunk, 132)]
+    frames = [handmade.ethernet(handmade.ipv4(payload, number, *ends), 0x800) for payload, number in held]
+    path = tmp_path / "new.pcap"
+    path.write_bytes(handmade.pcap(frames))
+    done = convert(path, tmp_path / "new.csv", reader=reader)
+    assert "packets of HTTP/2 in clear: 1; their requests and replies are not decoded" in str(done.note)
+    assert "packets of SCTP: 1; their ports are not decoded" in str(done.note)
+    assert not done.truncated

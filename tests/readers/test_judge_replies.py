@@ -152,16 +152,17 @@ def test_reasons_are_kept_when_they_were_asked_for_and_refused_when_not(key):
 
 
 @pytest.mark.parametrize(("text", "finish", "word"), [
+    *((text, end, "truncated") for end in ("error", "tool") for text in (GOOD[:-8], "The reply", "")),
     (GOOD[:-8], "length", "truncated"), ("The reply is", "length", "truncated"), ("", "length", "truncated"),
     (f"```json\n{GOOD[:-8]}", "length", "truncated"), ("<think>First, the port", "length", "truncated"),
     (f"{GOOD}\n\nThe reply", "length", "trailing text"), (GOOD, "refusal", "refusal"),
     ("", "refusal", "refusal"), (GOOD, "filter", "filtered"), ("", "filter", "filtered"),
-    ("", "other", "empty"), ("I cannot help with that.", "other", "prose"),
+    *((*said, end, word) for end in ("other", "unknown") for *said, word in (("", "empty"), ("I cannot.", "prose"))),
 ])  # fmt: skip
 def test_how_the_reply_ended_decides_the_reason(text, finish, word):
     assert why(text, finish).split(":")[0] == word
     assert all(
-        read(GOOD, end).scores == SCORES for end in ("stop", "length", "other")
+        read(GOOD, end).scores == SCORES for end in ("stop", "length", "error", "unknown", "other")
     )  # complete is complete
 
 

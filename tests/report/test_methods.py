@@ -129,10 +129,12 @@ def done_of(**changed: Any) -> Done:
         "runs": {"planned": 3, "succeeded": 1, "failed": 1, "missing": 1},
         "distinct_calls": 3,
         "judgements": {"planned": 3, "done": 2, "scored": 1, "missing": 1},
-        "excluded": {"truncated": 1},
+        "excluded": {"truncated": 2, "unknown_finish": 1},
         "failures": {"timeout": 1},
-        "judgement_failures": {"prose without scores": 1},
-        "finish_reasons": {"length": 1},
+        "judgement_failures": {"prose without scores": 1, "planted failure": 1},
+        "unread": {"prose without scores": 1},
+        "unanswered": {"planted failure": 1},
+        "finish_reasons": {"length": 1, "tool": 1, "unknown": 1},
         "spent_aud": 0.0,
         "unsure_aud": 0.5,
     }
@@ -152,10 +154,12 @@ def test_what_is_one_is_told_of_as_one() -> None:
     assert [one.text for one in sentences("missing", done)] == [
         "Of 3 planned runs 1 was answered, 1 failed (1 timeout) and 1 was not asked",
         "Equal requests were paid once: 3 runs, 2 distinct calls",
-        "By the study file replies that are truncated, empty, refused or filtered are left out",
+        "By the study file replies that are truncated, empty, refused, filtered or of an unknown ending are left out",
         "1 reply ended at the limit of tokens",
-        "So 1 answer was left out as not whole (1 truncated)",
-        "Of 3 planned judgements 2 were given, of which 1 could not be read (1 prose without scores), and 1 is missing",
+        "1 reply broke off",
+        "So 3 answers were left out as not whole (2 truncated, 1 unknown finish)",
+        "Of 3 planned judgements 2 were given, of which 1 could not be read (1 prose without scores), and 1 is missing "
+        "(1 planted failure)",
         "1 answer has no score, because fewer than two judges scored it",
         "What failed is missing and never counted as zero",
     ]
@@ -175,12 +179,13 @@ def test_what_is_one_is_told_of_as_one() -> None:
     [
         (
             Replies(truncated="keep"),
-            "replies that are truncated count as they are; replies that are empty, refused or filtered are left out",
+            "replies that are truncated count as they are; replies that are empty, refused, filtered or of an unknown "
+            "ending are left out",
         ),
         (
             Replies(truncated="retry", empty="retry", retries=3),
             "replies that are truncated or empty are asked for again with twice the tokens, up to 3 times, and then "
-            "left out; replies that are refused or filtered are left out",
+            "left out; replies that are refused, filtered or of an unknown ending are left out",
         ),
     ],
 )

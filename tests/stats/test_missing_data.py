@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from toolkit.stats.comparisons.missing_data import CASES, imbalance_test, missing_bounds, missing_data
+from toolkit.stats.comparisons.models import compare_models
 from toolkit.stats.prompt_length.contrasts import compare_lengths
 
 
@@ -80,6 +81,30 @@ def test_a_run_that_failed_keeps_its_reason():
     runs.loc[1, ["composite_strict", "defect"]] = [None, "refusal"]
     runs.loc[2, "composite_strict"] = None
     assert missing_data(runs).reasons == {"refusal": 1, "runs without a reason": 1, "timeout": 1}
+
+
+@pytest.mark.parametrize("end", ["missing", "there"])
+def test_a_group_that_lacks_nothing_is_as_well_known_as_one_that_lacks_one_score(end):
+    """How alike the answers of a base are is what all groups say: 0 of 137 was drawn to 24 %, 1 of 137 to 5 %."""
+    rows = [(f"b{n % 12}", "S", model) for model in ("m1", "m2") for n in range(137)]
+    runs = pd.DataFrame(rows, columns=["base", "length_bin", "model"]).assign(composite_strict=3.0)
+    runs.loc[5, "composite_strict"] = None
+    if end == "there":
+        runs["composite_strict"] = runs["composite_strict"].isna().map({True: 3.0, False: None})
+    one, none = missing_data(runs).shares["model"]
+    width = [one.high - one.low, none.high - none.low]
+    assert abs(none.estimate - one.estimate) == pytest.approx(1 / 137)
+    assert 0.5 * width[0] < width[1] < width[0]
+    rates = runs.assign(right=runs["composite_strict"].isna().astype(float))
+    means = dict(compare_models(rates, "right", rate=True).models)
+    assert (means["m2"].low, means["m2"].high) == pytest.approx((none.low, none.high))
+    # Where answers of a base are all alike, and where no group says how alike they are, a base counts once.
+    runs["composite_strict"] = (
+        runs["base"].eq("b3").map({True: None, False: 3.0}).where(runs["model"] == "m1", 3.0)
+    )
+    alike = missing_data(runs).shares["model"][1]
+    nothing = missing_data(runs.assign(composite_strict=3.0)).shares["model"][1]
+    assert 0.1 < alike.high <= nothing.high == pytest.approx(0.2425, abs=1e-3)
 
 
 def test_the_p_value_is_that_of_all_arrangements():

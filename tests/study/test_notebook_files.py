@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -100,3 +101,19 @@ def test_the_first_notebook_is_changed_in_one_line_and_asks_no_model():
     cells = {cell.id: cell.source for cell in code_of(ROOT / "notebooks" / "00_start_here.ipynb")}
     assert cells["study"] == 'STUDY = "../templates/planted.toml"'
     assert not any(".run(" in source or ".execute(" in source for source in cells.values())
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_no_text_states_what_a_result_states(path):
+    """How P values were corrected, and how many were, the result prints: a study may have two lengths, or no test."""
+    texts = [cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == "markdown"]
+    stated = re.compile(
+        r"(?i)\bcorrected (?:for|by)\b|\bHolm\b|bonferroni|greenhouse|the seven dimensions|three lengths\."
+    )
+    wrong = [
+        m[0]
+        for text in texts
+        for m in stated.finditer(text)
+        if "says what a P value was corrected for" not in text
+    ]
+    assert not wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -176,6 +177,58 @@ def test_replies_cut_off_are_marked_and_treated_as_the_study_says_now(served: Ca
         assert (runs["attempts"] == 3).all()
         study = again(study, '"retry"', '"exclude"')
         assert study.execute(progress=False).new_calls == 0
+        study.close()
+
+
+@pytest.mark.parametrize("word", ["banana", "error", None])
+def test_a_reply_whose_end_nobody_knows_is_judged_only_if_the_study_says_so(
+    served: Callable[..., Any], word: str | None
+) -> None:
+    """It has a text that was paid for, is marked everywhere, and no number rests on it unasked."""
+    defect = "truncated" if word == "error" else "unknown_finish"
+
+    def change(reply: dict) -> dict:
+        text = reply["choices"][0]["message"]["content"]
+        reply["choices"][0]["finish_reason"] = "stop" if text == REASONED else word
+        return reply
+
+    with served(change=change, bins=SHORT, answer=lambda b: REASONED if is_judge(b) else "Plan") as (
+        _,
+        study,
+    ):
+        outcome = study.execute(progress=False)
+        assert (outcome.judged, outcome.new_calls, outcome.excluded) == (0, 2, {defect: 2})
+        runs = study.runs()
+        assert (list(runs["defect"]), runs["composite_strict"].isna().all()) == ([defect] * 2, True)
+        assert f"2 runs (2 of answerer) left out by replies.{defect} = exclude" in set(
+            study.deviations()["after"]
+        )
+        study = again(study, "", f'[replies]\n{defect} = "keep"\n')
+        assert (study.execute(progress=False).judged, study.runs()["excluded"].any()) == (2, False)
+        study.close()
+
+
+def test_a_study_finished_before_unknown_ends_were_told_apart_stays_as_it_is(
+    served: Callable[..., Any],
+) -> None:
+    """Its replies are stored as "other", and were judged; nothing of it is asked, lost or listed as changed."""
+    with served(bins=SHORT) as (_, study):
+        study.execute(progress=False)
+        database, before = study.store.database, study.runs()["composite_strict"]
+        for kind in ("calls", "runs"):
+            database[kind].update_many({}, {"$set": {"finish_reason": "other"}})
+        entry = database["decisions"].find_one({})
+        content = json.loads(entry["content"])
+        content.pop("replies.unknown_finish")
+        database["decisions"].update_one({"_id": entry["_id"]}, {"$set": {"content": json.dumps(content)}})
+        study = again(study, "", "")
+        outcome = study.execute(progress=False)
+        assert (outcome.new_calls, outcome.judged, outcome.excluded) == (0, 2, {})
+        assert before.notna().all()
+        assert study.runs()["composite_strict"].equals(before)
+        assert study.execute(progress=False, replay=True).judged == 2
+        assert study.runs()["defect"].isna().all()
+        assert study.deviations().empty
         study.close()
 
 

@@ -21,7 +21,7 @@ from toolkit.judges.parse import Unreadable, quoted, refuse_refusal, storable
 from toolkit.judges.request import JudgeSpec, fence_code
 from toolkit.judges.rubric import fill, shipped_words
 from toolkit.judges.verdicts import HOLE, after_thoughts, without_quotations
-from toolkit.models.base import Answer, Ask, Message, ModelRequest
+from toolkit.models.base import BROKE_OFF, Answer, Ask, Message, ModelRequest
 from toolkit.words import total_aud
 
 Mode = Literal["boolean", "cot-seed", "cot", "score"]
@@ -169,7 +169,7 @@ def read_vote(text: str, mode: str, finish_reason: str = "stop") -> Vote:
     """
     try:
         refuse_refusal(finish_reason, _seen(text))
-        votes = [_read(part, mode, finish_reason == "length") for part in after_thoughts(text) or ("",)]
+        votes = [_read(part, mode, finish_reason in BROKE_OFF) for part in after_thoughts(text) or ("",)]
     except Unreadable as error:
         return Vote(None, str(error))
     if len({vote.value for vote in votes} - {None}) > 1:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from toolkit.judges.rubric import Rubric
 from toolkit.judges.verdicts import after_thoughts
+from toolkit.models.base import BROKE_OFF
 from toolkit.words import one_line
 
 REASONS: Final = (
@@ -82,7 +83,7 @@ def one_object(text: str, finish_reason: str) -> dict[str, Any]:
         body = body[len(_FENCE) : -len(_FENCE)].strip()
         body = body[4:].strip() if body[:4].lower() == "json" else body
     if not body:
-        raise Unreadable("truncated" if finish_reason == "length" else "empty")
+        raise Unreadable("truncated" if finish_reason in BROKE_OFF else "empty")
     try:
         value, end = _DECODER.raw_decode(body)
     except json.JSONDecodeError as error:
@@ -117,7 +118,7 @@ def quoted(text: str, length: int = 60) -> str:
 def _not_json(body: str, error: json.JSONDecodeError, finish_reason: str) -> Unreadable:
     # A decoder that ran out of text, inside a string or elsewhere, saw the beginning of something.
     ran_out = error.pos >= len(body) or error.msg.startswith("Unterminated string")
-    if finish_reason == "length" or (body[0] in "{[" and ran_out):
+    if finish_reason in BROKE_OFF or (body[0] in "{[" and ran_out):
         return Unreadable("truncated", quoted(body[-40:]))
     if body[0] not in "{[":
         return Unreadable("prose", quoted(body))

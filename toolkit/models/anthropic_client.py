@@ -15,13 +15,6 @@ API_VERSION: Final = "2023-06-01"
 """Under the client's own default, 2026-10-21, the API refuses temperature and top_p, which a study sets."""
 MOST_BREAKPOINTS: Final = 4
 """The most blocks of one request that may end a cached prefix; a fifth is answered with 400."""
-_FINISH: Final = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
 
 
 class AnthropicModel(ClientModel):
@@ -62,9 +55,7 @@ class AnthropicModel(ClientModel):
         """Return text and finish reason of a message, whose list of blocks may be empty."""
         content = raw.get("content")
         text = text_of(content)
-        return (
-            (text, finish_of(raw.get("stop_reason"), _FINISH)) if text or isinstance(content, list) else None
-        )
+        return (text, finish_of(raw.get("stop_reason"))) if text or isinstance(content, list) else None
 
     def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
         """Return the reply in a message."""

@@ -96,14 +96,28 @@ class Usage:
         return self.input + self.output
 
 
-_DEFECTS: Final = {"length": "truncated", "filter": "filtered", "refusal": "refused"}
+UNKNOWN_FINISH: Final = "unknown"
+BROKE_OFF: Final = ("length", "tool", "error")
+"""Reasons for which a reply ended before it was whole: at a limit, for a call of a tool, or by a fault or a pause."""
+_DEFECTS: Final = {
+    **dict.fromkeys(BROKE_OFF, "truncated"), "filter": "filtered", "refusal": "refused",
+}  # fmt: skip
+DEFECTS: Final = {
+    "truncated": "truncated",
+    "empty": "empty",
+    "refused": "refused",
+    "filtered": "filtered",
+    "unknown_finish": "of an unknown ending",
+}
+"""What keeps a reply from being whole, and how a sentence says it."""
 
 
 @dataclass(frozen=True)
 class ModelReply:
     """What came back: the text, why it ended, the tokens, and the raw reply as received.
 
-    ``finish_reason`` is normalised to ``stop``, ``length``, ``filter``, ``refusal`` or ``other``.
+    ``finish_reason`` is one of our words in ``finish_reasons.toml``, or ``unknown``. Earlier versions stored ``other``
+    for what they did not know and took such a reply for whole, as it still is: it was judged, and paid for.
     """
 
     text: str
@@ -114,8 +128,11 @@ class ModelReply:
 
     @property
     def defect(self) -> str | None:
-        """What keeps it from being whole: truncated, filtered, refused or empty; ``None`` when nothing does."""
-        return _DEFECTS.get(self.finish_reason) or (None if self.text.strip() else "empty")
+        """What keeps it from being whole, a key of ``DEFECTS``; ``None`` when nothing does."""
+        if defect := _DEFECTS.get(self.finish_reason):
+            return defect
+        unknown = "unknown_finish" if self.finish_reason == UNKNOWN_FINISH else None
+        return unknown if self.text.strip() else "empty"
 
 
 class Model(Protocol):

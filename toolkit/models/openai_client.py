@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,7 +13,6 @@ from toolkit.models.transport import ClientModel, accepted_schema, body_failure,
 from toolkit.models.usage import usage_of
 
 MOST_LOGPROBS: Final = 20  # the most alternatives of each token that the API returns
-_FINISH: Final = {"stop": "stop", "length": "length", "content_filter": "filter"}
 
 
 class OpenAIModel(ClientModel):
@@ -57,7 +57,7 @@ class OpenAIModel(ClientModel):
                 continue
             message = choice.get("message", choice.get("text"))
             fields = message if isinstance(message, Mapping) else {"content": message}
-            finish = finish_of(choice.get("finish_reason"), _FINISH)
+            finish = finish_of(choice.get("finish_reason"))
             if text := text_of(fields.get("content")):
                 return text, finish
             if refusal := text_of(fields.get("refusal")):
@@ -90,5 +90,6 @@ def _thoughts(choices: Any) -> str:
     for choice in choices if isinstance(choices, list) else [choices]:
         message = choice.get("message") if isinstance(choice, Mapping) else None
         if isinstance(message, Mapping):
-            shown.append(text_of(message.get("reasoning_content") or message.get("reasoning")))
+            thought = message.get("reasoning_content") or message.get("reasoning")
+            shown.append(thought if isinstance(thought, str) else json.dumps(thought) if thought else "")
     return "".join(shown)

@@ -12,10 +12,13 @@ import json
 import math
 import re
 import time
+import tomllib
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import cache
+from importlib.resources import files
 from types import ModuleType
 from typing import Any, Final, TypeVar
 from urllib.parse import urljoin, urlsplit
@@ -23,7 +26,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 
 from toolkit.errors import ModelError
-from toolkit.models.base import ModelReply, ModelRequest
+from toolkit.models.base import UNKNOWN_FINISH, ModelReply, ModelRequest
 from toolkit.models.catalogue import ModelSpec
 from toolkit.models.tokens import is_panic
 from toolkit.models.usage import usage_of
@@ -155,7 +158,9 @@ class ClientModel:
         except BaseException as error:
             if isinstance(error, ModelError) or not (isinstance(error, Exception) or is_panic(error)):
                 raise
-        return ModelReply("", "other", usage_of(self.spec, request, None, text=""), self.spec.model, raw)
+        return ModelReply(
+            "", UNKNOWN_FINISH, usage_of(self.spec, request, None, text=""), self.spec.model, raw
+        )
 
     async def close(self) -> None:
         """Close the connections."""
@@ -404,8 +409,10 @@ def text_of(content: Any, depth: int = 9) -> str:
         return "".join(text_of(block, depth - 1) for block in content)
     if not isinstance(content, Mapping):
         return json.dumps(content)  # a number or a truth value
-    is_text = content.get("type") in (None, "text", "output_text")
-    for name in ("text", "content", "value", "parts") if is_text else ("text",):
+    # A thought, the result of a tool or a quoted source is no part of the reply, though it may have a text.
+    if content.get("type") not in (None, "text", "output_text") or content.get("thought") is True:
+        return ""
+    for name in ("text", "content", "value", "parts"):
         if text := text_of(content.get(name), depth - 1):
             return text
     known = content.keys() & {"type", "thinking", "reasoning", "reasoning_content"}
@@ -417,12 +424,19 @@ def whole_count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**40 else None
 
 
-def finish_of(reason: Any, words: Mapping[str, str]) -> str:
+@cache
+def _finish_words() -> dict[str, str]:
+    table = tomllib.loads((files("toolkit.models") / "finish_reasons.toml").read_text(encoding="utf-8"))
+    return {word: ours for ours, words in table.items() for word in words}
+
+
+def finish_of(reason: Any) -> str:
     """Return why a reply ended, in our word; some servers send the provider's word in a list or an object."""
     parts = (
         reason.values() if isinstance(reason, Mapping) else reason if isinstance(reason, list) else [reason]
     )
-    return next((words[part] for part in parts if isinstance(part, str) and part in words), "other")
+    words = (re.sub(r"[\s-]+", "_", part.strip().lower()) for part in parts if isinstance(part, str))
+    return next((ours for word in words if (ours := _finish_words().get(word))), UNKNOWN_FINISH)
 
 
 _STRING_BOUNDS: Final = frozenset({"minLength", "maxLength"})

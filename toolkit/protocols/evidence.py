@@ -90,20 +90,24 @@ def evidence(answer: str, facts: Facts, question: str = "", known: str = "") -> 
     claims: list[tuple[str, int, int, bool]] = []
     for kind, value, start, end, in_sample in (*_names(named, facts), *_words(bare, facts)):
         held = in_sample or (kind, value) in asked or value.lower() in given.lower()
-        if held or not _excused(text, start, end, kind):
+        if held or not (facts.may_go_on(kind, value) or _excused(text, start, end, kind)):
             claims.append(("address" if kind == "network" else kind, start, end, held))
     for number, number_kind in _numbered(bare, question, facts):
         given_too = bool(set(number.values) & asked_numbers)
         decided = True if given_too else _holds_number(number_kind, number, facts)
         name = number_kind[0]
-        if decided or (decided is False and not _excused(text, number.start, number.end, name)):
+        # A count may rest on cells that go on: then it is neither held nor invented.
+        unsure = decided is False and bool(facts.cut)
+        if decided or (decided is False and not (unsure or _excused(text, number.start, number.end, name))):
             claims.append((name.removeprefix("simple "), number.start, number.end, decided))
-    claims += _rows(bare, named, facts)
-    claims += _of_each(text, facts)
+    claims += [
+        claim for claim in (*_rows(bare, named, facts), *_of_each(text, facts)) if claim[3] or not facts.cut
+    ]
     word = re.fullmatch(r"[\s\"'`*]*([A-Za-z_][\w-]{2,40})[\s\"'`*.]*", text)
     if word and _ASKS_A_NAME.search(question) and word[1].lower() not in _NO_NAMES:
         held = word[1].lower() in facts.text or word[1].lower() in given.lower()
-        claims.append(("name", word.start(1), word.end(1), held))
+        if held or not facts.cut:
+            claims.append(("name", word.start(1), word.end(1), held))
     claims.sort(key=lambda claim: claim[1])
     return tuple(Claim(kind, answer[places[s] : places[e]], places[s], held) for kind, s, e, held in claims)
 

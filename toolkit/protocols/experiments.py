@@ -14,6 +14,7 @@ from toolkit.protocols.evidence import Claim
 from toolkit.protocols.named_values import Match, json_objects
 from toolkit.protocols.questions import AnswerKey, Question
 from toolkit.protocols.sample_facts import Facts, cell_text, decoded_path
+from toolkit.samples.columns import CUT
 
 _KEYS = "method variant question sample model repeat"
 _COLUMNS = f"{_KEYS} verdict matched found why invented run_id".split()
@@ -136,7 +137,11 @@ def _looked_up(one: Any, reply: str, facts: Facts) -> Claim:
     if held is None:  # an empty cell may be cited as empty
         same = not value and field in facts.frame and facts.cell(packet, "number") is not None
     else:
-        same = held == value or decoded_path(held) == decoded_path(value) or _equal(held, value)
+        same = (
+            value in (held, held.removesuffix(CUT))
+            or decoded_path(held) == decoded_path(value)
+            or _equal(held, value)
+        )
     return Claim(
         "citation", f"packet {packet} {field} {value}"[:200], max(0, reply.find(str(one["value"]))), same
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from csv import reader
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations, islice, pairwise
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_plus
 
 from toolkit.protocols.mentions import same_address
-from toolkit.samples.columns import COLUMNS
+from toolkit.samples.columns import COLUMNS, CUT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 _GROUPED: Final = tuple(name for name in COLUMNS if name not in ("number", "time"))
 """Columns whose values are counted, alone and two by two."""
 _BOTH_ENDS: Final = {"address": ("source", "destination"), "port": ("source_port", "destination_port")}
+_COLUMN_OF: Final = {
+    **dict.fromkeys(("path", "parameter", "place", "sql"), "uri"),
+    **dict.fromkeys(("agent", "product"), "user_agent"),
+}
 MAX_VALUES: Final = 40
 """Values of one column, the most frequent ones, that are combined with others and added up."""
 
@@ -39,7 +44,33 @@ class Facts:
     @cached_property
     def text(self) -> str:
         """The CSV in small letters, and once more decoded: where a name is looked for that no column holds alone."""
-        return f"{self.csv}\n{unquote_plus(self.csv)}".lower()
+        text = self.csv
+        if self.cut:
+            rows = reader(text.splitlines())
+            text = "\n".join(",".join("" if cell.endswith(CUT) else cell for cell in row) for row in rows)
+        return f"{text}\n{unquote_plus(text)}".lower()
+
+    @cached_property
+    def cut(self) -> dict[str, frozenset[str]]:
+        """Beginnings of values that go on behind what the capture holds, by column; no other property knows them."""
+        found = {
+            name: {cell for cell in self._column(name) if cell and cell.endswith(CUT)}
+            for name in map(str, self.frame)
+        }
+        return {
+            name: frozenset(cell.removesuffix(CUT) for cell in cells)
+            for name, cells in found.items()
+            if cells
+        }
+
+    def may_go_on(self, kind: str, value: str) -> bool:
+        """Say whether a name may be a value of which the capture holds a beginning."""
+        parts = self.cut.get(_COLUMN_OF.get(kind, kind), ())
+        own = decoded_path(value) if kind == "path" else value.lower()
+        return any(
+            kind in ("protocol", "parameter", "sql") or part.startswith(own) or own.startswith(part)
+            for part in parts
+        )
 
     @cached_property
     def addresses(self) -> frozenset[str]:
@@ -76,7 +107,7 @@ class Facts:
     @cached_property
     def masks(self) -> dict[str, dict[str, int]]:
         """The rows of each value of each column, the most frequent first, and of what is read out of the columns."""
-        found = {name: _rows_of(self._column(name)) for name in _GROUPED if name in self.frame}
+        found = {name: _rows_of(self._facts(name)) for name in _GROUPED if name in self.frame}
         for name, ends in _BOTH_ENDS.items():
             found[name] = _united(pair for end in ends for pair in found.get(end, {}).items())
         parts = {
@@ -98,7 +129,7 @@ class Facts:
         }
         if not {"stream", "method", "status"} <= set(self.frame):
             return {}
-        cells = {name: self._column(name) for name in ("method", "status", "uri") if name in self.frame}
+        cells = {name: self._facts(name) for name in ("method", "status", "uri") if name in self.frame}
         for rows in found["stream"].values():
             inside = _indices(rows)
             asked = [index for index in inside if cells["method"][index]]
@@ -117,7 +148,7 @@ class Facts:
 
     def values(self, column: str) -> frozenset[str]:
         """Return the values of a column in small letters."""
-        cells = self._column(column) if column in self.frame else []
+        cells = self._facts(column) if column in self.frame else []
         return frozenset(value for value in cells if value is not None)
 
     def cell(self, packet: str, column: str) -> str | None:
@@ -254,6 +285,9 @@ class Facts:
 
     def _column(self, name: str) -> list[str | None]:
         return [cell_text(value) for value in self.frame[name]]
+
+    def _facts(self, name: str) -> list[str | None]:
+        return [None if cell and cell.endswith(CUT) else cell for cell in self._column(name)]
 
 
 def decoded_path(path: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 import pandas as pd
 
 from toolkit.analyses import Analyses
+from toolkit.models.base import DEFECTS
 from toolkit.stats.inference.clusters import unit_counts
 from toolkit.stats.result import Estimate
 from toolkit.words import LENGTH_BINS, agreeing, counted, coverage, scale
@@ -60,9 +61,8 @@ def defects_note(runs: pd.DataFrame) -> str:
     said = []
     for excluded, words in ((False, "counted though"), (True, "left out because")):
         kinds = runs.loc[(runs["excluded"] == excluded) & runs["defect"].notna(), "defect"].value_counts()
-        said += [
-            f"{count} of {counted(len(runs), 'answers')} {words} {kind}." for kind, count in kinds.items()
-        ]
+        total = counted(len(runs), "answers")
+        said += [f"{count} of {total} {words} {DEFECTS[str(kind)]}." for kind, count in kinds.items()]
     return " ".join(said)
 
 

@@ -226,8 +226,13 @@ def _history(store: Store, study: str) -> list[dict[str, Any]]:
 
 
 def _content(entry: Mapping[str, Any]) -> dict[str, str]:
-    """Return what was decided; before a study could choose its score, analyses compared the seed's composite."""
-    return {"analysis.score": "composite", **json.loads(entry["content"])}
+    """Return what was decided; earlier versions say nothing of two things.
+
+    Before a study could choose its score, analyses compared the seed's composite. Replies that ended for an unknown
+    reason were not told from others; those that are stored stay as they are, so that nothing changes for them.
+    """
+    earlier = {"analysis.score": "composite", "replies.unknown_finish": "exclude"}
+    return earlier | json.loads(entry["content"])
 
 
 def decisions_of(plan: Plan, store: Store) -> Decisions:
@@ -296,7 +301,8 @@ def _left_out(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
         elif defect == "failed":
             yield pd.NaT, "failed runs", _PLANNED, f"{number} left out, as a run without a reply has no score"
         else:
-            yield pd.NaT, f"{defect} replies", _PLANNED, f"{number} left out by replies.{defect} = {policy}"
+            rule = f"{number} left out by replies.{defect} = {policy}"
+            yield pd.NaT, f"{defect.replace('_', ' ')} replies", _PLANNED, rule
 
 
 def _paid_by_others(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:

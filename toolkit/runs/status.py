@@ -96,6 +96,10 @@ def study_status(plan: Plan, store: Store) -> dict[str, Any]:
         "finish_reasons": dict(
             Counter(one.stored.finish_reason or "unknown" for one in succeeded if one.stored)
         ),
+        "unread": dict(Counter(j.reason.split(":")[0] for j in said if j.answered and j.reason is not None)),
+        "unanswered": dict(
+            Counter(j.reason.split(":")[0] for j in said if not j.answered and j.reason is not None)
+        ),
         "judgement_failures": dict(Counter(j.reason.split(":")[0] for j in said if j.reason is not None)),
         "answered_by_others": answered_by_others(store, name) if "done" in calls else [],
         "output": str(plan.output),

@@ -56,7 +56,14 @@ _FIELDS: Final = (
     *("eth.src", "eth.dst", "tcp.srcport", "tcp.dstport", "udp.srcport", "udp.dstport", "_ws.col.protocol"),
     *("frame.len", "tcp.flags", "tcp.stream", "http.request.method", "http.host", "http.request.uri"),
     *("http.response.code", "http.content_type", "http.user_agent", "tcp.len"),
+    *("frame.cap_len", "http.request.version", "http.request.line", "http.response.line"),
 )
+CUT: Final = "[cut]"
+"""Ends a cell whose value goes on behind what the capture holds of its packet (``tcpdump -s``)."""
+_LENGTH: Final = _FIELDS.index("frame.len")
+_CAPTURED: Final = _FIELDS.index("frame.cap_len")
+_VERSION, _REQUEST_LINES, _RESPONSE_LINES = range(_CAPTURED + 1, _CAPTURED + 4)
+_HEADERS: Final = {"host": "host", "user-agent": "user_agent", "content-type": "content_type"}
 _PROTOCOLS: Final = _FIELDS.index("frame.protocols")
 _PROTOCOL: Final = _FIELDS.index("_ws.col.protocol")
 _TCP_FLAGS: Final = _FIELDS.index("tcp.flags")
@@ -80,8 +87,43 @@ def cells_of(record: Record) -> tuple[str, ...]:
     """Return the row of a sample for one record, one text a column of ``COLUMNS``; empty where it is missing.
 
     Inside a tunnel the innermost packet counts, as it does for tshark's protocol: one layer a row. Of several HTTP
-    messages the first counts. What an ICMP error quotes belongs to another packet and is left out.
+    messages the first counts. What an ICMP error quotes belongs to another packet and is left out. Of a packet that
+    the capture holds in part, cells that may go on end with ``CUT``.
     """
+    cells = _cells(record)
+    if not is_cut(record):
+        return cells
+    cut = _cut_columns(record)
+    return tuple(
+        f"{cell}{CUT}" if cell and name in cut else cell for name, cell in zip(NAMES, cells, strict=True)
+    )
+
+
+def is_cut(record: Record) -> bool:
+    """Say whether the capture holds less of a packet than was sent: it was made with a snap length."""
+    return int(record[_CAPTURED] or 0) < int(record[_LENGTH] or 0)
+
+
+def has_layer(record: Record, name: str) -> bool:
+    """Say whether tshark found a protocol in a packet."""
+    return name in record[_PROTOCOLS].split(":")
+
+
+def _cut_columns(record: Record) -> set[str]:
+    """Return the columns whose value may go on: the protocol, which tshark reads from all layers, and the last text."""
+    cut = {"protocol"}
+    if holds_several_messages(record):  # the row shows the first, which is whole
+        return cut
+    lines = record[_REQUEST_LINES] or record[_RESPONSE_LINES]
+    last = lines.split(SEVERAL)[-1]
+    if not lines and not record[_VERSION]:
+        cut.add("uri")
+    elif not last.endswith("\\n"):
+        cut.add(_HEADERS.get(last.partition(":")[0].strip().lower(), "protocol"))
+    return cut
+
+
+def _cells(record: Record) -> tuple[str, ...]:
     layers = _layers(record[_PROTOCOLS])
     network, transport = layers.network, layers.transport
 

@@ -14,7 +14,17 @@ from typing import Any, Final
 
 from toolkit.errors import InputError
 from toolkit.samples import pyshark_reader, tshark
-from toolkit.samples.columns import COLUMNS, NAMES, cells_of, choose, holds_several_messages, in_tunnel
+from toolkit.samples.columns import (
+    COLUMNS,
+    CUT,
+    NAMES,
+    cells_of,
+    choose,
+    has_layer,
+    holds_several_messages,
+    in_tunnel,
+    is_cut,
+)
 from toolkit.samples.pseudonyms import Pseudonyms
 from toolkit.samples.tshark import DamagedCapture, check_capture, tshark_version
 from toolkit.table_files import csv_text
@@ -85,6 +95,9 @@ def convert(
                     seen.packets += 1
                     seen.several += holds_several_messages(record)
                     seen.tunnelled += in_tunnel(record)
+                    seen.cut += is_cut(record)
+                    seen.http2 += has_layer(record, "http2")
+                    seen.sctp += has_layer(record, "sctp")
                     cells = cells_of(record)
                     table.add(cells if pseudonyms is None else _hidden(cells, pseudonyms))
             except DamagedCapture as damage:
@@ -106,7 +119,7 @@ def convert(
         files = tuple(move(staging, final.parent, stem) for stem in counts)
         if per_stream:
             remove_earlier_streams(final, counts)
-    return Converted(files, seen.packets, name, seen.damage is not None, seen.note())
+    return Converted(files, seen.packets, name, seen.incomplete, seen.note())
 
 
 @dataclass
@@ -116,8 +129,16 @@ class _Seen:
     packets: int = 0
     several: int = 0
     tunnelled: int = 0
+    cut: int = 0
+    http2: int = 0
+    sctp: int = 0
     damage: str | None = None
     pseudonyms: Pseudonyms | None = None
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the table lacks packets, or parts of packets, that were sent."""
+        return self.damage is not None or self.cut > 0
 
     def note(self) -> str | None:
         """Return what to know, as one line."""
@@ -129,12 +150,18 @@ class _Seen:
             f"packets inside a tunnel: {self.tunnelled:,}, {shown} innermost packet; "
             "length is that of the whole frame": self.tunnelled,
             f"no pseudonym for addresses that name no machine: {', '.join(unchanged)}": unchanged,
+            f"packets that the capture holds in part (a snap length): {self.cut:,}; a cell that ends in {CUT} goes on, "
+            "and more may be missing": self.cut,
+            f"packets of HTTP/2 in clear: {self.http2:,}; their requests and replies are not decoded": self.http2,
+            f"packets of SCTP: {self.sctp:,}; their ports are not decoded": self.sctp,
         }
         return "; ".join(part for part, counts in parts.items() if counts) or None
 
 
 def _hidden(cells: Sequence[str], pseudonyms: Pseudonyms) -> list[str]:
     def hide(name: str, cell: str) -> str:
+        if name in _TEXTS and cell.endswith(CUT):  # half an address would pass for a text
+            return CUT
         if name in _ADDRESSES:
             return pseudonyms.address(cell)
         return pseudonyms.text(cell, versions=name == "user_agent") if name in _TEXTS else cell
@@ -173,7 +200,7 @@ def _provenance(
         "reader": reader,
         "display_filter": shareable(display_filter),
         "columns": list(columns),
-        "truncated": seen.damage is not None,
+        "truncated": seen.incomplete,
         "note": shareable(note.replace(str(capture.absolute()), capture.name)) if note else None,
         "pseudonymised": pseudonyms is not None,
     }

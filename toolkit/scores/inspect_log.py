@@ -17,6 +17,7 @@ _STOPS: Final = {
     "length": "max_tokens",
     "filter": "content_filter",
     "refusal": "content_filter",
+    "tool": "tool_calls",
 }
 _VALUES: Final = (*DIMENSIONS, "composite", "composite_strict")
 _ABOUT: Final = ("run_id", "base", "cluster", "scenario", "length_bin", "aud_cost", "output_tokens")

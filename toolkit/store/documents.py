@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 import mongoengine as me
 
+from toolkit.models.base import DEFECTS
 from toolkit.store.writer import utc_now
 from toolkit.words import LENGTH_BINS, SCALE, SCENARIOS
 
@@ -180,7 +181,7 @@ class Run(_Changing):
     judged_blob_id = me.StringField()
     judge_calls = me.DictField(validation=_each(_text))
     # added: what keeps a reply from being whole, and what the study says of such a reply
-    defect = me.StringField(choices=("truncated", "empty", "refused", "filtered"))
+    defect = me.StringField(choices=tuple(DEFECTS))
     reply_policy = me.StringField(choices=("keep", "retry", "exclude"))
     meta = {
         "collection": "runs",

@@ -55,7 +55,7 @@ def variance_components(of: Analyses, about: About) -> FigureWithCaption:
         captions.UNCORRECTED if any(one.low is not None for one in components.components) else "",
         f"Beyond the axis (arrow): {'; '.join(cut)}." if cut else "",
         f"Negative before it was set to 0: {', '.join(below)}." if below else "",
-        " ".join(_caution(note, found) for note in components.cautions),
+        " ".join(f"{note[:1].upper()}{note[1:]}." for note in components.cautions),
         captions.not_estimable_words(one for one in components.components if not one.estimable),
         about.end,
     )
@@ -68,13 +68,6 @@ def variance_components(of: Analyses, about: About) -> FigureWithCaption:
 
 def _effect(name: str) -> str:
     return name.replace(" x ", " × ").replace(":", " in ")
-
-
-def _caution(note: str, found: StudyGeneralizability) -> str:
-    """Return a caution as a sentence; what repeats within a judge there are judgements, not runs."""
-    if note.startswith("one repeat only") and "answer" in found.result.of:
-        note = "each judge judged an answer once, so what judging it again would change cannot be told"
-    return f"{note[:1].upper()}{note[1:]}."
 
 
 def _draw_components(data: pd.DataFrame) -> tuple[Figure, list[str]]:

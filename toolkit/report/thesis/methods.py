@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from toolkit.errors import PriceError
+from toolkit.models.base import DEFECTS
 from toolkit.report import captions
 from toolkit.report.escape import escape_breaking, readable
 from toolkit.report.thesis.references import (
@@ -43,7 +44,6 @@ _POLICIES: Final = {
     "retry": "are asked for again with twice the tokens, up to {} times, and then left out",
     "exclude": "are left out",
 }
-_DEFECTS: Final = ("truncated", "empty", "refused", "filtered")
 _SIGN: Final = "\x1f"
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _NEXT_SENTENCE: Final = re.compile(r"\n(?! )")
@@ -96,7 +96,7 @@ class Done:
         replies = self.plan.study.replies
         rules = []
         for policy, words in _POLICIES.items():
-            if defects := [defect for defect in _DEFECTS if getattr(replies, defect) == policy]:
+            if defects := [words for name, words in DEFECTS.items() if getattr(replies, name) == policy]:
                 rules.append(f"replies that are {joined(defects, 'or')} {words.format(replies.retries)}")
         return rules
 

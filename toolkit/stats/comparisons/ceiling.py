@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.errors import InputError
 from toolkit.stats.inference.clusters import over_clusters
-from toolkit.stats.inference.proportions import share
+from toolkit.stats.inference.proportions import likeness, share
 from toolkit.stats.inference.run_table import in_order, need_columns, need_labels, numbers_of, told_apart
 from toolkit.stats.result import Estimate, Result
 from toolkit.words import SCORE, scale
@@ -80,6 +80,7 @@ def ceiling(scores: pd.DataFrame, score: str = SCORE, *, limit: float = 0.3) -> 
                 list(bases[there]),
                 what="scores",
                 missing=missing,
+                alike=likeness(list(hits[~gone]), list(bases[~gone])),
             )
             for what, end, hits in ends
         )

@@ -12,7 +12,7 @@ import pandas as pd
 
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.multiplicity import with_holm
-from toolkit.stats.inference.proportions import share
+from toolkit.stats.inference.proportions import likeness, share
 from toolkit.stats.inference.run_table import (
     WHOLE,
     checked_runs,
@@ -114,12 +114,15 @@ def missing_data(
         need_labels(f"missing data: {what}", table, ("base",))
         gone = table[score].isna().to_numpy()
         bases = table["base"].astype(str).to_numpy()
+        alike = likeness(list(gone), list(bases))
         overall.append(share(f"missing {what}", list(gone), list(bases), what=what))
         for column in told_apart(table, columns):
             names = table[column].astype("object").to_numpy()  # compared one by one, see `_numbered`
             places = {name: np.array([one == name for one in names]) for name in in_order(names)}
             shares[column] = tuple(
-                share(f"missing, {column} {name}", gone[at].tolist(), bases[at].tolist(), what=what)
+                share(
+                    f"missing, {column} {name}", gone[at].tolist(), bases[at].tolist(), what=what, alike=alike
+                )
                 for name, at in places.items()
             )
             imbalance.append(imbalance_test(column, gone, names, bases, seed=seed))

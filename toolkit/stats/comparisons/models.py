@@ -17,7 +17,7 @@ from toolkit.stats.inference.bounded import mean_on_scale
 from toolkit.stats.inference.clusters import over_clusters
 from toolkit.stats.inference.means import CLUSTERED, clustered_mean
 from toolkit.stats.inference.multiplicity import with_holm
-from toolkit.stats.inference.proportions import effective_cases, share, wilson
+from toolkit.stats.inference.proportions import effective_cases, likeness, share, wilson
 from toolkit.stats.inference.run_table import checked_runs, left_out_note, score_unit
 from toolkit.stats.inference.sign_flip import sign_flip
 from toolkit.stats.prompt_length.contrasts import exploratory
@@ -82,8 +82,10 @@ def compare_models(runs: pd.DataFrame, score: str = SCORE, *, rate: bool = False
             f"runs: {score} holds other values than 0 and 1, so its mean is no rate; use rate=False"
         )
     unit = RATE_UNIT if rate else score_unit(score)
+    known = checked.dropna(subset=["score"])
+    alike = likeness([value == 1 for value in known["score"]], list(known["base"])) if rate else None
     means = tuple(
-        (str(model), _of_model(str(model), rows, rate, unit))
+        (str(model), _of_model(str(model), rows, rate, unit, alike))
         for model, rows in checked.groupby("model", sort=True)
     )
     by = ["base", "situation", "length_bin", *prompts, "model"]
@@ -223,7 +225,7 @@ def _as_many(
     return one, other
 
 
-def _of_model(model: str, rows: pd.DataFrame, rate: bool, unit: str) -> Estimate:
+def _of_model(model: str, rows: pd.DataFrame, rate: bool, unit: str, alike: float | None) -> Estimate:
     if not rate:
         scored = rows.dropna(subset=["score"])
         counts = {"answers": len(scored), "bases": scored["base"].nunique()}
@@ -233,7 +235,7 @@ def _of_model(model: str, rows: pd.DataFrame, rate: bool, unit: str) -> Estimate
         return mean_on_scale(empty, scored["score"], list(scored["base"]))
     known = rows.dropna(subset=["score"])
     hits, missing = [bool(score) for score in known["score"]], len(rows) - len(known)
-    return share(model, hits, list(known["base"]), what="answers", missing=missing)
+    return share(model, hits, list(known["base"]), what="answers", missing=missing, alike=alike)
 
 
 def _notes(checked: pd.DataFrame, cells: pd.DataFrame, score: str) -> tuple[str, ...]:

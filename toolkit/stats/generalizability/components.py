@@ -280,7 +280,14 @@ def _notes(table: ComponentsTable, fit: Fit) -> tuple[str, ...]:
 def _cautions(table: ComponentsTable, asked: Design) -> list[str]:
     """Say what no number of this table shows: factors of one level, and scores at an end of the scale."""
     single = [name for name in asked.factors if name not in table.design.factors]
-    cautions = [f"one {name} only, so what it adds cannot be told" for name in single]
+    # What repeats within a judge are its judgements of one answer, and not the runs of the study.
+    judged_again = "judge" in asked.nested.get("repeat", ())
+    cautions = [
+        "each judge judged an answer once, so what judging it again would change cannot be told"
+        if name == "repeat" and judged_again
+        else f"one {name} only, so what it adds cannot be told"
+        for name in single
+    ]
     values = table.values[np.isfinite(table.values)]
     for word, end in (("highest", values.max()), ("lowest", values.min())):
         share = float(np.isclose(values, end).mean())

@@ -61,13 +61,15 @@ def share(
     *,
     what: str = "pairs",
     missing: int = 0,
+    alike: float | None = None,
 ) -> Estimate:
     r"""Return the share of hits with an interval that allows for cases that come in clusters.
 
     The cases count as :math:`n_e = n / d` with the design effect :math:`d`, the square of the clustered standard
     error over that of independent cases, held within :math:`1 \le d \le n / G` with G clusters and then multiplied by
     :math:`(t_{G-1} / z)^2`, because it is known from G clusters only. Where all cases agree, their standard error says
-    nothing and the clusters count as one case each.
+    nothing: with ``alike``, the `likeness` of a larger set that these are a part of, :math:`d = 1 + (n / G - 1)` times
+    it, and without it the clusters count as one case each.
 
     References
     ----------
@@ -91,12 +93,29 @@ def share(
         return empty.not_estimable("there is no case")
     p = sum(map(bool, hits)) / len(hits)
     error = clustered_mean([float(bool(hit)) for hit in hits], labels).error or 0.0
-    effective = effective_cases(p, error, len(hits), groups)
+    effective = effective_cases(p, error, len(hits), groups, alike)
     low, high = wilson(p * effective, effective)
     return replace(empty, estimate=p, low=low, high=high)
 
 
-def effective_cases(p: float, error: float, cases: int, groups: int) -> float:
+def likeness(hits: Sequence[bool], clusters: Sequence[Hashable]) -> float | None:
+    """Return how alike the cases of a cluster are, from 0 to 1, by their design effect; None where all cases agree.
+
+    Examples
+    --------
+    >>> likeness([True, True, False, False], ["a", "a", "b", "b"])
+    1.0
+    """
+    cases, groups = len(hits), len(set(clusters))
+    p = sum(map(bool, hits)) / cases if cases else 0.0
+    if p in (0.0, 1.0) or groups in (1, cases):
+        return None
+    error = clustered_mean([float(bool(hit)) for hit in hits], list(clusters)).error or 0.0
+    effect = error**2 * cases / (p * (1 - p))
+    return min(max((effect - 1) / (cases / groups - 1), 0.0), 1.0)
+
+
+def effective_cases(p: float, error: float, cases: int, groups: int, alike: float | None = None) -> float:
     """Return how many independent cases a share of clustered cases is worth; see `share`.
 
     Examples
@@ -104,9 +123,12 @@ def effective_cases(p: float, error: float, cases: int, groups: int) -> float:
     >>> round(effective_cases(0.5, 0.1, 60, 12), 1)
     19.8
     """
-    if p in (0.0, 1.0) or groups < 2 or groups >= cases:
+    uniform = p in (0.0, 1.0)
+    if (uniform and alike is None) or groups < 2 or groups >= cases:
         return float(groups)
     doubt = (float(special.stdtrit(groups - 1, 0.975)) / float(special.ndtri(0.975))) ** 2
+    if uniform:
+        return max(float(groups), cases / (1 + (cases / groups - 1) * (alike or 0.0)) / doubt)
     worth = p * (1 - p) / error**2 if error > 0 else float(cases)
     return min(float(cases), max(float(groups), worth)) / doubt
 
