@@ -38,7 +38,6 @@ R = TypeVar("R")
 
 
 def _once(analysis: Callable[P, R]) -> Callable[P, R]:
-    """Keep what an analysis gave for the same arguments, however they are written."""
 
     @wraps(analysis)
     def kept(*args: P.args, **kwargs: P.kwargs) -> R:

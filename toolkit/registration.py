@@ -64,7 +64,6 @@ def register(study: Study, pilot: Study | None = None, out: Path | None = None) 
 
 
 def _power(pilot: Study, primary: str | None) -> list[str]:
-    """Return what a pilot says of the power of the primary contrast, or of each."""
     of = pilot.frames()
     if not of.is_judged:
         return [f"Not known: study {pilot.name} has no scores; a pilot with some is given by --pilot."]

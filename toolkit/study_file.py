@@ -370,7 +370,6 @@ def load_study_file(path: str | Path) -> tuple[StudyFile, Path]:
 
 
 def _at(entry: Entry, folder: Path) -> Entry:
-    """Return an entry whose weights are named by an absolute path."""
     return entry if entry.gguf is None else entry.model_copy(update={"gguf": folder / entry.gguf})
 
 
@@ -411,7 +410,6 @@ def _check_names(study: StudyFile, path: str | Path) -> None:
 
 
 def _explain(error: ValidationError) -> str:
-    """Return the first fault of a study file as key, fault and what is allowed."""
     first = error.errors(include_url=False)[0]
     key = ""
     for part in first["loc"]:
@@ -431,7 +429,6 @@ def _explain(error: ValidationError) -> str:
 
 
 def _table(fault: ErrorDetails) -> type[BaseModel]:
-    """Return the table of the study file in which an unknown key stands."""
     table: type[BaseModel] = StudyFile
     for part in fault["loc"][:-1]:
         if str(part) in table.model_fields:  # not a place in a list, nor the name of a provider

@@ -101,7 +101,6 @@ def shipped_attacks() -> tuple[Attack, ...]:
 
 
 def _attacked(one: Altering) -> list[Probe]:
-    """Put each attack into the reply, in paragraphs of its own."""
     cut = _middle(one.text)
     made = []
     for attack in one.attacks:
@@ -243,7 +242,6 @@ def _lines(text: str) -> list[str]:
 
 
 def _parts(reply: str) -> list[_Part]:
-    """Cut a reply into its smallest pieces that make sense alone."""
     parts: list[_Part] = []
     lines: list[str] = []
     kind, gap, fence, blank = "text", "", "", False

@@ -205,7 +205,6 @@ def _plain(text: str) -> str:
 
 
 def _decision(text: str) -> tuple[bool, str] | None:
-    """Return the decision and what follows it."""
     found = _FIRST.match(_plain(text).lstrip(_QUOTE_MARK))
     if found is None or _BOTH.match(found["rest"]):
         return None
@@ -214,7 +213,6 @@ def _decision(text: str) -> tuple[bool, str] | None:
 
 
 def _alone(line: str) -> bool | None:
-    """Return the decision of a line that holds nothing else."""
     decision = _decision(line) if len(line) <= _SHORT else None
     return decision[0] if decision and not decision[1].strip(" .!") else None
 
@@ -275,7 +273,6 @@ def _score(lines: Sequence[_Line], cut: bool) -> Vote:
 
 
 def _explanation(lines: Sequence[_Line], verdict: int, beside: str = "") -> str | None:
-    """Return what stands beside the verdict, on its line and on the others."""
     texts = [*(line.text for line in lines[:verdict]), beside, *(line.text for line in lines[verdict + 1 :])]
     return storable("\n".join(text for text in texts if _plain(text))) or None
 

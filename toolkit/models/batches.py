@@ -127,7 +127,6 @@ class BatchClient(ABC):
         return Results(results, faults)
 
     def _answer(self, raw: Any) -> BatchResult:
-        """Return what a provider answered, or why there is no reply in it."""
         try:
             self.reply(ModelRequest(self._spec.provider, self._spec.model, (Message("user", ""),)), raw)
         except ModelError as error:
@@ -192,13 +191,11 @@ class BatchClient(ABC):
         return batch
 
     def _id_of(self, made: Mapping[str, Any]) -> str:
-        """Return the id in what a provider says of a file or batch."""
         if not isinstance(made.get("id"), str) or not made["id"]:
             raise body_failure(self._spec, "holds no id")
         return str(made["id"])
 
     def _unanswered(self, word: object) -> ModelError:
-        """Return the failure of a call that a batch ended without answering; asked singly it may succeed."""
         reason = self.unanswered.get(str(word), "batch_error")
         what = f": the batch did not answer this call ({reason})"
         return failure(self._spec, what, reason, retryable=True)

@@ -129,7 +129,6 @@ def model_spec(name: str, **overrides: Any) -> ModelSpec:
 
 
 def _checked(spec: ModelSpec) -> ModelSpec:
-    """Return the spec, or say what keeps it from being asked."""
     if spec.planted and spec.provider != "scripted":
         raise StudyError(f'model {spec.name!r} is asked for real: planted is for provider = "scripted" alone')
     if spec.provider == "compatible" and not spec.base_url:

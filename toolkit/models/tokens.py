@@ -91,7 +91,6 @@ def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
 
 @lru_cache(maxsize=len(ENCODINGS))
 def _encoder(encoding: str) -> tiktoken.Encoding:
-    """Return tiktoken's encoder, built once a process from ranks that are already on disk."""
     if encoding not in ENCODINGS:
         raise InputError(f"unknown token encoding {encoding!r}: use one of {', '.join(ENCODINGS)}")
     os.environ["TIKTOKEN_CACHE_DIR"] = str(_ranks_folder())
@@ -99,7 +98,6 @@ def _encoder(encoding: str) -> tiktoken.Encoding:
 
 
 def _ranks_folder() -> Path:
-    """Return a folder that holds the ranks of every encoding under the names tiktoken looks for."""
     chosen = os.environ.get("TIKTOKEN_CACHE_DIR")
     if chosen and all(_is_intact(Path(chosen), encoding) for encoding in ENCODINGS):
         return Path(chosen)

@@ -459,7 +459,6 @@ def _without(schema: Mapping[str, Any], refused: frozenset[str]) -> dict[str, An
 
 
 def _inside(key: str, value: Any, refused: frozenset[str]) -> Any:
-    """Return the value of a keyword, with the schemas in it changed too."""
     if key in ("properties", "$defs") and isinstance(value, Mapping):
         return {name: _without(part, refused) for name, part in value.items()}
     if key in ("anyOf", "allOf", "oneOf") and isinstance(value, list):

@@ -243,7 +243,6 @@ def compose(opening: str, facts: Iterable[str], task: str) -> str:
 
 
 def _table(path: Path) -> tuple[str, list[_Found]]:
-    """Return the version of a table and its prompts, each with where it comes from."""
     found: list[_Found] = []
     versions: dict[str, str] = {}
     optional = {name for name, one in _Row.model_fields.items() if not one.is_required()}

@@ -143,7 +143,6 @@ def _made(kind: str, match: re.Match[str]) -> Iterator[Mention]:
 
 
 def _of_authority(match: re.Match[str]) -> Iterator[Mention]:
-    """Return the host or address of a match, and the port and path that follow it."""
     groups = match.groupdict()
     host = groups.get("host") or match[0]
     start = match.start("host") if "host" in groups else match.start()

@@ -252,7 +252,6 @@ def load_prompts(path: str | Path | None = None) -> tuple[PromptVariant, ...]:
 
 
 def _rows(path: str | Path | None, shipped: str, table: str, model: type[_Row]) -> Iterator[tuple[_Row, str]]:
-    """Yield the checked rows of a file, each with where it stands."""
     where = shipped if path is None else str(path)
     place = resources.files("toolkit.protocols") / "data" / shipped if path is None else Path(path)
     data = read_toml(place, where)

@@ -116,7 +116,6 @@ class Account:
         return self._used + self._reserved + aud <= self._granted
 
     async def _is_granted(self, aud: float) -> bool:
-        """Return whether as much more fits into the grant, which grows where the budget has room."""
         if not self._fits(aud):
             async with self._asking:
                 if not self._fits(aud):
@@ -135,7 +134,6 @@ class Account:
         return float(self._budget - account["settled_aud"] - others + self._carried)
 
     def _ask_for(self, aud: float) -> None:
-        """Have the grant grow by what is needed, or by a share of the budget where there is as much left."""
         self._owner.start()
         granted = [0.0]
 
@@ -190,7 +188,6 @@ class Account:
             pass
 
     def _is_changed(self, change: Any) -> bool:
-        """Change the account once, and return whether nobody else did so meanwhile."""
         accounts = self._store.database["accounts"]
         found = accounts.find_one({"_id": self._study})
         account = found or {"version": 0, "settled_aud": 0.0, "grants": []}

@@ -273,7 +273,6 @@ def _differences(
 
 
 def _left_out(plan: Plan, store: Store) -> Iterator[tuple[Any, ...]]:
-    """Return how many runs do not count, by model, with the rule that leaves them out."""
     fields = ("call_id", "model", "status", "defect", "reply_policy")
     runs = store.find_where(Run, {"study": plan.study.name}, only=fields)
     planned = set(plan.call_ids)

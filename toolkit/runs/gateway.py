@@ -313,7 +313,6 @@ class Gateway:
             self._settle(sending, claim.carried_aud)
 
     def _is_held(self, sending: Sending) -> bool:
-        """Return whether a batch that this process knows of holds a call, and may be billed for it."""
         return sending.desk is not None and sending.desk.holds(sending.request.identity())
 
     async def _send(self, claim: Claim, sending: Sending) -> Answer:
@@ -427,7 +426,6 @@ class Gateway:
             await self._reserve(sending)
 
     async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
-        """Send a request once, when its provider has a place for it; every request that is sent is noted."""
         request, endpoint = sending.request, sending.endpoint
         self._refuse(endpoint)
         limiter, slot = self._limiters[endpoint.room], None
@@ -485,7 +483,6 @@ class Gateway:
         sending.sent = sent
 
     def _is_stopped_by(self, error: ModelError, endpoint: Endpoint) -> bool:
-        """Return whether a failure keeps a provider from being asked again, or a model whose wait takes too long."""
         if error.fatal_for_provider:
             self._stopped[endpoint.room] = error
         elif error.retry_after and not self._limiters[endpoint.room].waits_for(error.retry_after):
@@ -506,7 +503,6 @@ class Gateway:
         return sending.base_aud * max(earlier, self._overrun.get(model, 1.0))
 
     def _note_overrun(self, sending: Sending, aud: float) -> None:
-        """Note what a reply costs as a factor of the worst case of its call."""
         model = sending.endpoint.key[:2]
         if sending.base_aud > 0:
             self._overrun[model] = max(self._overrun.get(model, 1.0), aud / sending.base_aud)
@@ -571,7 +567,6 @@ class Gateway:
             sending.reserved_aud = 0.0
 
     async def _sleep(self, seconds: float) -> None:
-        """Sleep, or stop sleeping when the study is stopped."""
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self._stop.is_set():
             await asyncio.sleep(min(left, POLL_SECONDS))

@@ -142,7 +142,6 @@ class Ledger:
         return claim
 
     def _claim_again(self, claim: Claim, sent: bool) -> Claim | Answer | Busy:
-        """Claim a call that has a document already: done, failed before, or left by a dead process."""
         patiently = self.store.writer.patiently
         find = partial(self._calls.find, {"_id": claim.call_id})
         found = next(self.store.joined(patiently(lambda _: list(find()))), None)
@@ -186,7 +185,6 @@ class Ledger:
         return claim if won else Busy("")
 
     def _is_batched(self, call_id: str, owner: str) -> bool:
-        """Return whether an open batch holds a call of a dead owner."""
         # One look after its death is enough: it submits nothing more.
         if owner not in self._batched:
             self._batched[owner] = open_call_ids(self.store, self.study)

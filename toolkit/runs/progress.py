@@ -72,7 +72,6 @@ class Progress:
         self._look_again()
 
     def _words(self, done: int | None = None) -> str:
-        """Return what failed, was sent again and was paid since the beginning, and what all may cost."""
         before = self._before
         now = before if self._counted is None else _counts(self._counted)
         failed, retried, spent, doubted = (

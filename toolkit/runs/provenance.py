@@ -124,7 +124,6 @@ def others_lines(others: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _is_same_model(asked: str, answered: str) -> bool:
-    """Return whether a name is that of the model that was asked, or of a dated version of it."""
     asked, answered = asked.casefold(), answered.casefold()
     dated = re.escape(asked.removesuffix("-latest")) + r"([-@]\d{4}(-?\d\d){0,2})?"
     return answered == asked or re.fullmatch(dated, answered) is not None

@@ -159,7 +159,6 @@ def statuses(look: Callable[[], dict[str, Any]], seconds: float | None) -> Itera
 
 
 def _now(status: Mapping[str, Any]) -> str:
-    """Return what goes on at the moment, in words."""
     if not status["at_work"]:
         return "no process is at work"
     parts = [

@@ -130,7 +130,6 @@ def _checked(
 
 
 def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int | None, str]:
-    """Run the command until it, the recording or the time ends; return its exit code and what went wrong."""
 
     def over() -> bool:
         return dumpcap.process.poll() is not None or time.monotonic() >= deadline

@@ -251,12 +251,10 @@ class _Whole:
 
 
 def _key_of(name: str, document: _Document) -> tuple[str, ...]:
-    """Return what names a document of a collection, see ``KEYS``."""
     return tuple(document[part] for part in KEYS[name])
 
 
 def _named(name: str, document: _Document) -> _Document:
-    """Return a document without the store's own key, where it is named by something else."""
     return (
         document
         if KEYS[name] == ("_id",)
@@ -343,7 +341,6 @@ def _compare(store: Store, name: str, archive: Archive) -> int:
 
 
 def _write(store: Store, name: str, archive: Archive) -> tuple[int, int]:
-    """Write the documents of a collection, and return how many were added and how many brought up to date."""
     added = updated = 0
     for block in archive.blocks(name):
         new, changed = _operations(store, name, block, archive)
@@ -360,7 +357,6 @@ def _write(store: Store, name: str, archive: Archive) -> tuple[int, int]:
 def _operations(
     store: Store, name: str, documents: _Documents, archive: Archive
 ) -> tuple[list[_Operation], list[_Operation]]:
-    """Return what adds the documents that a store lacks, and what brings those up to date that it has."""
     key, (kind, compared, merge) = KEYS[name], _PARTS[name]
     found = store.find_by(kind, key[0], (one[key[0]] for one in documents), only=(*key, *compared))
     there = {_key_of(name, one): one for one in found}

@@ -248,8 +248,6 @@ def _warn_of_another(database: Database[Any]) -> None:
 
 
 class _Reviver(ServerHeartbeatListener):
-    """Starts an embedded server that died again, as soon as a client notices."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 

@@ -24,7 +24,6 @@ _Validation = Callable[[Any], None]
 
 
 def _number(low: float, high: float) -> _Validation:
-    """Return the check of a number in a table; it may be missing."""
 
     def check(value: Any) -> None:
         real = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -35,7 +34,6 @@ def _number(low: float, high: float) -> _Validation:
 
 
 def _kind(*kinds: type) -> _Validation:
-    """Return the check of a value of these types."""
 
     def check(value: Any) -> None:
         if not isinstance(value, kinds):
@@ -45,7 +43,6 @@ def _kind(*kinds: type) -> _Validation:
 
 
 def _each(check: _Validation) -> _Validation:
-    """Return the check of a list or table all of whose values pass another one; it may be missing."""
 
     def check_each(values: Any) -> None:
         if not isinstance(values, Mapping | list | None):
@@ -57,7 +54,6 @@ def _each(check: _Validation) -> _Validation:
 
 
 def _fields(required: tuple[str, ...] = (), /, **checks: _Validation) -> _Validation:
-    """Return the check of a table whose fields of these names pass theirs, where they are in it."""
 
     def check_fields(value: Any) -> None:
         if not isinstance(value, Mapping) or not value.keys() >= {*required}:

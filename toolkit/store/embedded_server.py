@@ -148,7 +148,6 @@ _dumps = functools.partial(neosqlite_json_dumps, allow_nan=False)  # which SQLit
 
 
 def _changed(document: Document, change: Document, *, new: bool) -> Document:
-    """Return a document with fields and parts of fields (``a.b``, ``list.0``) set or taken away."""
     document = deepcopy(document)
     for operator, fields in change.items():
         for path, value in fields.items():

@@ -140,7 +140,6 @@ async def keep_judgements(store: Store, ratings: Iterable[Rating]) -> None:
 
 
 def _numbered(store: Store, ratings: Sequence[Rating]) -> list[Rating]:
-    """Return the ratings with the version that each would be next, and the present moment."""
     versions: dict[tuple[str, str, str], int] = {}
     for found in store.find_by(HumanRating, "run_id", (rating.run_id for rating in ratings)):
         key = (found["rater"], found["run_id"], found["rubric_hash"])

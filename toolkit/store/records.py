@@ -393,7 +393,6 @@ def _calls(judgement: _Document) -> Sequence[str]:
 
 
 def _differing_instruments(store: Store, rebuilt: Store, kept: Kept) -> Iterator[str]:
-    """Yield a line for every prompt of a run, and the rubric, that is not what the study file names."""
     asked = {(run["prompt_id"], run["dataset_version"]) for run in kept.runs.values()}
     for what, kind, key in (
         ("prompt", documents.Prompt, ("prompt_id", "dataset_version")),
