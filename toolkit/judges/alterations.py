@@ -214,11 +214,9 @@ class _Part:
 
 
 def _shuffled(one: Altering) -> list[Probe]:
-    """Put the paragraphs of a reply, and the items of each list, into another order.
-
-    A heading, or a line that ends in a colon, stays above what it introduces; a list item keeps its number and its
-    further lines; fenced code is never cut.
-    """
+    """Put the paragraphs of a reply, and the items of each list, into another order."""
+    # A heading, or a line that ends in a colon, stays above what it introduces; a list item keeps its number and its
+    # further lines; fenced code is never cut.
     sections = _sections(one.text)
     # There must be two different sections, or a list with two different items.
     items = [{part.text for part in section if part.kind == "item"} for section in sections]

@@ -225,10 +225,8 @@ def _number(line: str) -> float | None:
 def _verdict(
     lines: Sequence[_Line], verdicts: Sequence[float | None], cut: bool, reason: str
 ) -> tuple[int, float]:
-    """Return the verdict and its line: the first that is not quoted, or else the last, if no line announces it.
-
-    After "The answer says:" a line is the answer's; and at the token limit it may go on.
-    """
+    """Return the verdict and its line: the first that is not quoted, or else the last, if no line announces it."""
+    # After "The answer says:" a line is the answer's; and at the token limit it may go on.
     places = [place for place, line in enumerate(lines) if line.unquoted]
     if places and (verdict := verdicts[places[0]]) is not None:
         return places[0], verdict

@@ -320,10 +320,8 @@ class AnthropicBatches(BatchClient):
     async def _is_ours(
         self, batch: Mapping[str, Any], name: str, call_ids: Collection[str], others: Collection[str]
     ) -> bool | None:
-        """Return whether a batch has as many requests, and its first result one of our custom ids.
-
-        Results show only once a batch has ended; whether it has, the list may say too late.
-        """
+        """Return whether a batch has as many requests, and its first result one of our custom ids."""
+        # Results show only once a batch has ended; whether it has, the list may say too late.
         counts = batch.get("request_counts")
         sizes = [whole_count(n) or 0 for n in counts.values()] if isinstance(counts, Mapping) else None
         if batch["id"] in others or batch.get("archived_at") or (sizes and sum(sizes) != len(call_ids)):

@@ -56,10 +56,8 @@ def is_panic(error: BaseException) -> bool:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Yield a text whole, or cut inside of runs of blanks that tiktoken's regular expressions panic at.
-
-    Every other text is counted as it always was, in one piece.
-    """
+    """Yield a text whole, or cut inside of runs of blanks that tiktoken's regular expressions panic at."""
+    # Every other text is counted as it always was, in one piece.
     start = 0
     if len(text) > LONGEST_BLANK:
         for run in re.finditer(r"\s+", text):
@@ -70,10 +68,8 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
-    """Return how many tokens each text has, remembered on disk under the hash of all of them.
-
-    An encoder takes 0.3 s and 75 MB to load, which a command that opens a known dataset need not spend.
-    """
+    """Return how many tokens each text has, remembered on disk under the hash of all of them."""
+    # An encoder takes 0.3 s and 75 MB to load, which a command that opens a known dataset need not spend.
     digest = hashlib.sha256(json.dumps([encoding, *texts]).encode()).hexdigest()
     file = Path(platformdirs.user_cache_dir("llm-security-toolkit")) / "counts" / f"{digest}.json"
     with contextlib.suppress(OSError, ValueError):
@@ -121,10 +117,8 @@ def _ranks_folder() -> Path:
 
 
 def _expected(encoding: str) -> tuple[str, str]:
-    """Return the file name and the SHA-256 under which tiktoken looks for the ranks of an encoding.
-
-    Both are constants of tiktoken's own constructor, which cannot be called before the file is there.
-    """
+    """Return the file name and the SHA-256 under which tiktoken looks for the ranks of an encoding."""
+    # Both are constants of tiktoken's own constructor, which cannot be called before the file is there.
     constants = [c for c in ENCODING_CONSTRUCTORS[encoding].__code__.co_consts if isinstance(c, str)]
     addresses = [c for c in constants if c.endswith(f"/{encoding}.tiktoken")]
     hashes = [c for c in constants if re.fullmatch(r"[0-9a-f]{64}", c)]

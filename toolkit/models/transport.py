@@ -146,10 +146,8 @@ class ClientModel:
         return self.read(request, await self.post(self.path, body=body))
 
     def read(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-        """Return the reply in JSON, or that JSON as a reply without text where a library fails in reading it.
-
-        What came is paid for, and can be read again once it is saved.
-        """
+        """Return the reply in JSON, or that JSON as a reply without text where a library fails in reading it."""
+        # What came is paid for, and can be read again once it is saved.
         try:
             return self.reply(request, raw)
         except BaseException as error:
@@ -212,10 +210,8 @@ class ClientModel:
         return raw
 
     def error_in(self, raw: Mapping[str, Any]) -> ModelError | None:
-        """Return the failure that a body under status 200 holds, as proxies and routers send it.
-
-        An error beside a text is no failure: the text was paid for.
-        """
+        """Return the failure that a body under status 200 holds, as proxies and routers send it."""
+        # An error beside a text is no failure: the text was paid for.
         if (self.answer(raw) or ("",))[0]:
             return None
         choices = raw.get("choices")

@@ -99,10 +99,8 @@ def same_address(value: str) -> str:
 
 
 def scan(text: str) -> tuple[tuple[Mention, ...], str]:
-    """Return the mentions of a text, and the text, as long as it was, with them blanked out.
-
-    The kinds are looked for one after another, each in what the ones before it have left.
-    """
+    """Return the mentions of a text, and the text, as long as it was, with them blanked out."""
+    # The kinds are looked for one after another, each in what the ones before it have left.
     found: list[Mention] = []
     bare = text
     for kind, pattern in _COMPILED.items():

@@ -70,10 +70,8 @@ class Account:
         self._reserved += aud
 
     async def fits_still(self, more: float) -> bool:
-        """Return whether what is set aside, and as much more, is in the budget after all that any process has spent.
-
-        It is asked just before a call is sent: replies that cost more than their worst may have come meanwhile.
-        """
+        """Return whether what is set aside, and as much more, is in the budget after all that any process has spent."""
+        # It is asked just before a call is sent: replies that cost more than their worst may have come meanwhile.
         looks = self._looks
         async with self._asking:
             if self._looks == looks:  # of those who wait here, each look that begins later serves all
@@ -161,11 +159,9 @@ class Account:
         self._granted = granted[0]
 
     def _settled(self, alive: set[str]) -> float:
-        """Return what processes that have ended spent, may have spent, or left in flight.
-
-        What a living process does is in its grant, except what it took over from others, lost or in an open batch: that
-        was before.
-        """
+        """Return what processes that have ended spent, may have spent, or left in flight."""
+        # What a living process does is in its grant, except what it took over from others, lost or in an open batch:
+        # that was before.
         money = ("aud_cost", "unsure_aud", "inherited_aud", "worst_aud")
         fields = ("owner", "state", "sent", "provider", "model", *money)
         spent: list[float | None] = []

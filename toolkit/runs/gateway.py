@@ -269,10 +269,8 @@ class Gateway:
                 self._account.close()
 
     async def _claim(self, sending: Sending, purpose: str) -> Claim | Answer | Busy:
-        """Claim a call when it is soon to be sent, or return its answer, or that somebody else is at it.
-
-        A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
-        """
+        """Claim a call when it is soon to be sent, or return its answer, or that somebody else is at it."""
+        # A claim that comes when nobody waits for it any more is taken back, for nothing was sent.
         if sending.desk is None:
             await self._prepare(sending)
         # Of a batch its record in the store says that it is being sent, and marks its calls.
@@ -508,10 +506,8 @@ class Gateway:
             self._overrun[model] = max(self._overrun.get(model, 1.0), aud / sending.base_aud)
 
     async def _is_affordable(self, claim: Claim, sending: Sending, slot: Slot | None = None) -> bool:
-        """Return whether a request may be sent after all that replies have shown since its money was set aside.
-
-        Where it may not, its place and its money are given back.
-        """
+        """Return whether a request may be sent after all that replies have shown since its money was set aside."""
+        # Where it may not, its place and its money are given back.
         affordable = False
         try:
             while not affordable:

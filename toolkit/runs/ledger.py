@@ -378,10 +378,8 @@ def this_host() -> str:
 
 
 def _birth(pid: int) -> str:
-    """Return when a process of this machine started, or a word when it is gone.
-
-    A pid alone is not enough: pids are used again.
-    """
+    """Return when a process of this machine started, or a word when it is gone."""
+    # A pid alone is not enough: pids are used again.
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
         # A killed process stays listed until its parent asks for it, in a container without an init for ever.

@@ -217,11 +217,9 @@ class Dumpcap:
 
 @contextmanager
 def recording_into(path: Path, interface: str, bpf: str, packets: int | None) -> Iterator[Dumpcap]:
-    """Record into a file while the ``with`` lasts, and leave no dumpcap behind.
-
-    Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
-    packet in place of recording for ever.
-    """
+    """Record into a file while the ``with`` lasts, and leave no dumpcap behind."""
+    # Its packets come through a pipe, not straight into the file: a dumpcap whose toolkit was killed ends at the next
+    # packet in place of recording for ever.
     words = ["-q", "-i", interface, "-w", "-"]
     words += (["-f", bpf] if bpf else []) + (["-c", str(packets)] if packets else [])
     with path.open("wb") as sink, running("dumpcap", words) as (process, log):

@@ -407,10 +407,8 @@ def _call(new: _Document, known: _Document) -> _Operation | None:
 
 
 def _newest(new: _Document, known: _Document) -> _Operation | None:
-    """Return how the archive's version of a run or judgement comes in the store's place, where it is the later one.
-
-    One with an answer comes after one without, whenever that one was tried.
-    """
+    """Return how the archive's version of a run or judgement comes in the store's place, where it is the later one."""
+    # One with an answer comes after one without, whenever that one was tried.
     ranks = [
         (bool(one.get("answered")) or one.get("status") == "succeeded", one["updated_at"])
         for one in (new, known)

@@ -103,10 +103,8 @@ class Handler(NeoSQLiteHandler):
 
 
 def change_in_python() -> None:
-    """Have updates change a document here and write it whole; once a process.
-
-    In SQL a float of `$set` would come back with 15 digits, a date as a text and a truth value as a number.
-    """
+    """Have updates change a document here and write it whole; once a process."""
+    # In SQL a float of `$set` would come back with 15 digits, a date as a text and a truth value as a number.
     library_update, library_replace = QueryHelper._internal_update, Collection.replace_one
 
     def update(

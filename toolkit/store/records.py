@@ -124,11 +124,9 @@ def evaluation_fields(
 
 
 def _record(collection: str, key: Mapping[str, Any], about: Mapping[str, Any], **first: Any) -> Record:
-    """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards.
-
-    Built by hand: a document class takes four times as long, and there are many thousands. A test holds each kind of
-    record against its class.
-    """
+    """Return a record as `toolkit.store.documents` describes it; ``first`` is never changed afterwards."""
+    # Built by hand: a document class takes four times as long, and there are many thousands. A test holds each kind of
+    # record against its class.
     absent = [name for name in _OPTIONAL if about.get(name) is None] if collection == "runs" else []
     given = {name: value for name, value in about.items() if name not in absent}
     now = utc_now()
@@ -341,11 +339,9 @@ def differing_records(store: Store, rebuilt: Store, study: str, call_ids: Iterab
 def _differing_run(
     name: str, stored: _Judged, again: _Judged, paid_for: Mapping[str, set[str]]
 ) -> Iterator[str]:
-    """Yield what differs in one run and in what judges said of it.
-
-    A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an equal
-    request paid for it.
-    """
+    """Yield what differs in one run and in what judges said of it."""
+    # A study that was stopped before it came to a run, or to a judge of it, may lack what the ledger gives where an
+    # equal request paid for it.
     (run, judgements), (expected, rebuilt) = stored, again
 
     def is_shared(*call_ids: str) -> bool:
