@@ -210,9 +210,7 @@ def read_text(path: Path) -> str:
 
 def csv_records(path: Path, text: str) -> Iterator[tuple[int, list[Any]]]:
     """Yield every record of CSV with its line, its cells as they stand in the file."""
-    csv.field_size_limit(
-        max(csv.field_size_limit(), len(text) + 1)
-    )  # a reply may be longer than 131,072 signs
+    csv.field_size_limit(max(csv.field_size_limit(), len(text) + 1))  # a reply may have over 131,072 signs
     skipped, start = 0, text.lstrip("\r\n")
     if stated := _SEP_LINE.match(start):
         separator, skipped = stated[1], stated.end()

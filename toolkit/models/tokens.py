@@ -15,7 +15,6 @@ import json
 import os
 import re
 import tempfile
-import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -28,6 +27,7 @@ import tiktoken
 from tiktoken_ext.openai_public import ENCODING_CONSTRUCTORS  # type: ignore[import-untyped]
 
 from toolkit.errors import InputError, StoreError
+from toolkit.files import write_atomically
 
 _LARGEST: Final = 1 << 26
 """Bytes of unpacked ranks that are read: those of the two encodings have four million at most."""
@@ -78,10 +78,7 @@ def count_all(texts: Sequence[str], encoding: str = "o200k_base") -> list[int]:
             return known
     counts = [count_tokens(text, encoding) for text in texts]
     with contextlib.suppress(OSError):  # a cache that cannot be written is no loss
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_suffix(f".{uuid.uuid4().hex}.tmp")
-        draft.write_text(json.dumps(counts))
-        draft.replace(file)
+        write_atomically(file, json.dumps(counts).encode())
     return counts
 
 
@@ -154,10 +151,4 @@ def _unpack(folder: Path, encoding: str) -> None:
             f"the ranks of {encoding} in bpe-openai are not those that tiktoken expects: "
             "install the versions in constraints.txt"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f"{name}.{uuid.uuid4().hex}.tmp"
-    try:
-        unfinished.write_bytes(ranks)
-        unfinished.replace(folder / name)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_atomically(folder / name, ranks)

@@ -109,6 +109,10 @@ class ClientModel:
 
     sdk: ModuleType
     path: str
+    content: str
+    """What a reply must hold, in words."""
+    cache_beside: bool = False
+    """Whether tokens of the provider's cache are counted beside the input and not within it."""
 
     def __init__(self, spec: ModelSpec, *, key: str | None = None, limits: Limits = HTTP_LIMITS) -> None:
         self.spec = spec
@@ -134,9 +138,20 @@ class ClientModel:
         """Return text and finish reason of the JSON that was on the wire, or ``None`` where it holds no message."""
         raise NotImplementedError
 
-    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
-        """Return the reply in the JSON that was on the wire."""
+    def thoughts(self, raw: Mapping[str, Any]) -> str:
+        """Return what is shown of a model's reasoning beside its reply; it is billed as output."""
         raise NotImplementedError
+
+    def reply(self, request: ModelRequest, raw: Mapping[str, Any]) -> ModelReply:
+        """Return the reply in the JSON that was on the wire, or that a batch brought."""
+        if (error := self.error_in(raw)) is not None:
+            raise error
+        if (answer := self.answer(raw)) is None:
+            raise body_failure(self.spec, f"holds no {self.content}")
+        text, finish = answer
+        how: dict[str, Any] = {"cut_off": finish == "length", "cache_beside": self.cache_beside}
+        usage = usage_of(self.spec, request, raw.get("usage"), text=text, thoughts=self.thoughts(raw), **how)
+        return ModelReply(text, finish, usage, str(raw.get("model") or self.spec.model), raw)
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """Send one request, without retries."""

@@ -338,7 +338,7 @@ class Owner:
         while not self._stop.wait(HEARTBEAT_SECONDS):
             with contextlib.suppress(
                 PyMongoError
-            ):  # a store that is away for a moment; the lease outlasts several beats
+            ):  # it is away for a moment; the lease outlasts several beats
                 self._lease()
 
     def _lease(self) -> None:

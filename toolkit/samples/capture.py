@@ -151,9 +151,7 @@ def _run(asked: Sequence[str], dumpcap: Dumpcap, deadline: float) -> tuple[int |
             while time.monotonic() < settled and not over():
                 time.sleep(_LOOK)
         finally:  # with everything that it started
-            with suppress(
-                ProcessLookupError, PermissionError
-            ):  # all have ended; macOS says so with the second
+            with suppress(ProcessLookupError, PermissionError):  # all have ended; macOS says the second
                 os.killpg(asked_for.pid, signal.SIGKILL)
             asked_for.wait()
         if code is None:

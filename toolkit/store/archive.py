@@ -63,16 +63,10 @@ _SINCE: Final = ("settlements", "decisions")
 """Collections that older archives lack, and that are left out where they are empty: older versions read the rest."""
 """What names a document of each collection, in the order in which an import writes them: the ledger before what
 rests on it. Owners, accounts and batches are of the processes of one machine and are not among them."""
-UNPACKED_AT_MOST: Final = (
-    200  # times the file's size its parts may have together; those of studies have five to forty
-)
+UNPACKED_AT_MOST: Final = 200  # times the file's size its parts may have; those of studies have 5 to 40
 SMALL: Final = 100_000_000  # bytes of parts that are read however small the file is
-BLOCK: Final = (
-    4_000_000  # bytes of lines whose documents are in memory at the same time, with the last one of them
-)
-LONGEST: Final = (
-    1 << 29
-)  # bytes of a line: a document of 16 MB needs up to six times as much in JSON, and some are stored in parts
+BLOCK: Final = 4_000_000  # bytes of lines whose documents are in memory at once, with the last one of them
+LONGEST: Final = 1 << 29  # bytes of a line: 16 MB may be six times as much in JSON, and some are in parts
 _STEP: Final = 1 << 20
 _AGE: Final = (1980, 1, 1, 0, 0, 0)  # of every member: the same records are the same bytes
 # The last two are what bson says of a date that no calendar has, or of a number that is none.

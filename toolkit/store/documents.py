@@ -198,7 +198,7 @@ class Judgement(_Changing):
     call_id = me.StringField(required=True)
     call_ids = me.ListField(
         me.StringField()
-    )  # all that were answered, that one first; not kept of judgements before
+    )  # all that were answered, that one first; not of judgements before
     scores = me.DictField(null=True, validation=_scores)
     composite = me.FloatField(null=True, **_SCORE)
     composite_strict = me.FloatField(null=True, **_SCORE)
@@ -319,7 +319,7 @@ class Settlement(_Document):
     aud = me.FloatField(required=True, **_AUD)
     calls = me.ListField(
         me.DictField(validation=_fields(("call_id", "aud"), call_id=_text, aud=_aud)), required=True
-    )  # call_id, aud
+    )
     meta = {"collection": "settlements"}
 
 

@@ -294,9 +294,7 @@ def completed(store: Store, run: Stored, judgements: Sequence[Judgement]) -> lis
 
 def copy_ledger(store: Store, into: Store) -> None:
     """Copy every call that has ended into an empty store, those of other studies too: one may have paid for this."""
-    calls = store.database["calls"].find(
-        {"state": {"$in": ["done", "failed"]}}
-    )  # raw, from one ledger into the other
+    calls = store.database["calls"].find({"state": {"$in": ["done", "failed"]}})  # raw, into the other ledger
     while chunk := list(islice(calls, _CHUNK)):
         if small := [call for call in chunk if PARTS not in call]:
             into.database["calls"].insert_many(small)

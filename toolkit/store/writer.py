@@ -487,9 +487,7 @@ def _settle(entries: list[_Entry], failures: Mapping[int, Exception]) -> None:
         else:
             of_loop[entry.loop].append((entry.future, failures.get(place)))
     for loop, ended in of_loop.items():
-        with contextlib.suppress(
-            RuntimeError
-        ):  # the loop is closed: nobody waits any more, the write is done
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits, the write is done
             loop.call_soon_threadsafe(_resolve, ended)
 
 
