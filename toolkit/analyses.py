@@ -58,6 +58,19 @@ def _once(analysis: Callable[P, R]) -> Callable[P, R]:
     return kept
 
 
+def _frame(kind: str, meaning: str) -> cached_property[pd.DataFrame]:
+    def read(of: Analyses) -> pd.DataFrame:
+        import pandas as pd
+
+        frame = of._frames[kind]
+        if frame is None:
+            return pd.DataFrame()
+        return frame() if callable(frame) else frame
+
+    read.__doc__ = meaning
+    return cached_property(read)
+
+
 QUESTIONS: Final = {
     "reliability": "Agreement of the judges",
     "generalizability": "Variance components and generalizability",
@@ -141,30 +154,13 @@ class Analyses:
         self.unanswerable = unanswerable or {}
         self.made: dict[tuple[Any, ...], Any] = {}
 
-    @cached_property
-    def runs(self) -> pd.DataFrame:
-        """One row a run."""
-        return self._frame("runs")
-
-    @cached_property
-    def judgements(self) -> pd.DataFrame:
-        """One row a judgement."""
-        return self._frame("judgements")
-
-    @cached_property
-    def human(self) -> pd.DataFrame:
-        """One row a rating by a person."""
-        return self._frame("human")
-
-    @cached_property
-    def judged_otherwise(self) -> pd.DataFrame:
-        """One row a judgement of the other side of focus sentence prompting, where the runs have one."""
-        return self._frame("judged_otherwise")
-
-    @cached_property
-    def elements(self) -> pd.DataFrame:
-        """One row a run and judge that looked for the required elements of its base."""
-        return self._frame("elements")
+    runs = _frame("runs", "One row a run.")
+    judgements = _frame("judgements", "One row a judgement.")
+    human = _frame("human", "One row a rating by a person.")
+    judged_otherwise = _frame("judged_otherwise", "One row a judgement of the other side of focus sentences.")
+    elements = _frame(
+        "elements", "One row a run and judge that looked for the required elements of its base."
+    )
 
     @cached_property
     def judge_means(self) -> pd.DataFrame:
@@ -191,14 +187,6 @@ class Analyses:
         """Read every frame now, so that all show the study at one time."""
         _ = self.runs, self.judgements, self.human, self.judged_otherwise, self.elements
         return self
-
-    def _frame(self, kind: str) -> pd.DataFrame:
-        import pandas as pd
-
-        frame = self._frames[kind]
-        if frame is None:
-            return pd.DataFrame()
-        return frame() if callable(frame) else frame
 
     @_once
     def reliability(self) -> Reliability:

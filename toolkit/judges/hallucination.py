@@ -50,21 +50,15 @@ def hallucination_requests(
     """
     if not 1 <= k <= MOST_VOTES:
         raise InputError(f"k is {k}: a hallucination judge is asked 1 to {MOST_VOTES} times, 5 by default")
-    request = ModelRequest(
-        provider=judge.provider,
-        model=judge.model,
-        messages=conversation(item, mode, judge.seed),
-        temperature=None if judge.temperature is None else 0.5,
-        max_tokens=256,
-        top_p=None if judge.temperature is None else 1.0,
-        endpoint=judge.endpoint,
+    sampled = judge.temperature is not None
+    asked = replace(judge, temperature=0.5 if sampled else None, max_tokens=256)
+    messages, top_p, first = (
+        conversation(item, mode, judge.seed),
+        1.0 if sampled else None,
+        judge.repeat * MOST_VOTES,
     )
-    seed = judge.seed if judge.seed_supported else None
-    first = judge.repeat * MOST_VOTES
-    return tuple(
-        replace(request, repeat=repeat, seed=None if seed is None else seed + repeat)
-        for repeat in range(first, first + k)
-    )
+    requests = (replace(asked, repeat=n).request(messages) for n in range(first, first + k))
+    return tuple(replace(request, top_p=top_p) for request in requests)
 
 
 def conversation(item: LabelledItem, mode: Mode, seed: int | None = None) -> tuple[Message, ...]:
