@@ -37,7 +37,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_SCORE: Final = """
+
+        Parameters
+        ----------
+        score
+            composite_strict, composite, or one of the seven dimensions; that of the study by default."""
+
+
 def _once(analysis: Callable[P, R]) -> Callable[P, R]:
+    doc = analysis.__doc__ or ""
+    if "score" in signature(analysis).parameters and "Parameters" not in doc:
+        analysis.__doc__ = (
+            doc.replace(".\n", f".{_SCORE}\n", 1) if "\n" in doc else f"{doc}{_SCORE}\n        "
+        )
 
     @wraps(analysis)
     def kept(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -255,11 +268,6 @@ class Analyses:
     def length(self, score: str | None = None) -> LengthComparison:
         """Return the comparison of S, M and L within bases (RQ1).
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
-
         Returns
         -------
         LengthComparison
@@ -273,11 +281,6 @@ class Analyses:
     def length_by_model(self, score: str | None = None) -> Mapping[str, LengthComparison]:
         """Return the comparison of S, M and L within bases, of each model by itself.
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
-
         Returns
         -------
         dict of LengthComparison
@@ -288,11 +291,6 @@ class Analyses:
     @_once
     def compare_models(self, score: str | None = None) -> ModelComparison:
         """Return the models compared in pairs within prompts, clustered by base, Holm over all pairs (Miller 2024).
-
-        Parameters
-        ----------
-        score
-            Column to compare; `score` by default.
 
         Returns
         -------
@@ -308,11 +306,6 @@ class Analyses:
     @_once
     def focus(self, score: str | None = None) -> FocusContrast:
         """Return what focus sentences (FSP) do to scores: the same runs judged with them and without.
-
-        Parameters
-        ----------
-        score
-            Column to compare; `score` by default.
 
         Returns
         -------
@@ -349,11 +342,6 @@ class Analyses:
     def length_bias(self, score: str | None = None) -> LengthBias:
         """Return the slope of score on reply length, and what prompt length does in all and at equal reply length.
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
-
         Returns
         -------
         LengthBias
@@ -364,11 +352,6 @@ class Analyses:
     @_once
     def mixed_model(self, score: str | None = None) -> MixedModel:
         """Return the tests of length x scenario x model with bases as random blocks.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------
@@ -394,11 +377,6 @@ class Analyses:
     def missing(self, score: str | None = None) -> MissingData:
         """Return what has no score by model, length and judge, whether that is chance, and what it could change.
 
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
-
         Returns
         -------
         MissingData
@@ -409,11 +387,6 @@ class Analyses:
     @_once
     def ceiling(self, score: str | None = None) -> Ceiling:
         """Return how many scores the judges gave at either end of the scale, with a warning where they are many.
-
-        Parameters
-        ----------
-        score
-            composite_strict, composite, or one of the seven dimensions; `score` by default.
 
         Returns
         -------

@@ -21,13 +21,7 @@ REGISTRATION = "registration.md"
 
 
 def register(study: Study, pilot: Study | None = None, out: Path | None = None) -> Summary:
-    """Write the plan of a study as Markdown; power is that of a pilot, else of the study's own runs where it has some.
-
-    Raises
-    ------
-    InputError
-        When the study's test is not judged: its plan has no contrast.
-    """
+    """Write the plan of a study as Markdown, with the power that a pilot shows, or else the study's own runs."""
     plan = study.plan
     if not plan.test.judged:
         raise InputError(

@@ -171,11 +171,6 @@ class Study(Scores):
         ----------
         **filters
             As in `runs`, and a value or a list of values for judge (its role) or judge_model; True or False for failed.
-
-        Raises
-        ------
-        InputError
-            As `runs`.
         """
         from toolkit.filters import planned_judgements
 
@@ -206,11 +201,6 @@ class Study(Scores):
         ----------
         **filters
             A value or a list of values for purpose (run, judge or write), state, model or role.
-
-        Raises
-        ------
-        InputError
-            As `runs`.
         """
         from toolkit.filters import planned_calls
 

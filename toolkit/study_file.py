@@ -32,11 +32,11 @@ class _Strict(BaseModel):
 class Planted(_Strict):
     """The truth of a scripted model or judge, in score points and shares; see `toolkit.models.planted`."""
 
-    level: float = Field(3.0, ge=0, le=5)
-    m_minus_s: float = 0.0
+    level: float = Field(3.0, ge=0, le=5)  # mean quality at S
+    m_minus_s: float = 0.0  # what a longer prompt adds
     l_minus_m: float = 0.0
-    severity: float = 0.0
-    failures: float = Field(0.0, ge=0, le=1)
+    severity: float = 0.0  # what a judge takes off
+    failures: float = Field(0.0, ge=0, le=1)  # share of requests that fail
 
 
 Usd = Annotated[float, Field(ge=0, allow_inf_nan=False)]

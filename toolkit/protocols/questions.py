@@ -131,16 +131,15 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_field(value: Any) -> bool:
-    return isinstance(value, str | bool) or _is_number(value) or _is_list(value)
-
-
 _TAKES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "exact": (_is_text, "a text"),
     "number": (_is_number, "a finite number"),
     "set": (_is_list, "a list of texts or numbers"),
     "regex": (_is_text, "a text"),
-    "json": (_is_field, "a text, a number, true, false or a list"),
+    "json": (
+        lambda value: isinstance(value, str | bool) or _is_number(value) or _is_list(value),
+        "a text, a number, true, false or a list",
+    ),
     "judge": (_is_text, "a text"),
 }
 

@@ -339,7 +339,9 @@ class Gateway:
             await asyncio.shield(done)
             raise
         price, attempt = sending.endpoint.price, sending.attempts[-1]
-        self._note_overrun(sending, aud_cost(reply.usage, price, attempt["at"].date()))
+        if sending.base_aud > 0:
+            model, aud = sending.endpoint.key[:2], aud_cost(reply.usage, price, attempt["at"].date())
+            self._overrun[model] = max(self._overrun.get(model, 1.0), aud / sending.base_aud)
         if sending.in_batch:
             price = batch_price(price, claim.request.provider)
         spent = aud_cost(reply.usage, price, attempt["at"].date())
@@ -499,11 +501,6 @@ class Gateway:
         model = sending.endpoint.key[:2]
         earlier = self._account.overrun.get(model, 1.0) if self._account else 1.0
         return sending.base_aud * max(earlier, self._overrun.get(model, 1.0))
-
-    def _note_overrun(self, sending: Sending, aud: float) -> None:
-        model = sending.endpoint.key[:2]
-        if sending.base_aud > 0:
-            self._overrun[model] = max(self._overrun.get(model, 1.0), aud / sending.base_aud)
 
     async def _is_affordable(self, claim: Claim, sending: Sending, slot: Slot | None = None) -> bool:
         """Return whether a request may be sent after all that replies have shown since its money was set aside."""
