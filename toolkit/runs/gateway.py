@@ -55,11 +55,6 @@ class Endpoint:
         """What a request names this model by."""
         return self.spec.provider, self.spec.model, self.spec.endpoint
 
-    @cached_property
-    def room(self) -> tuple[str, str | None]:
-        """What shares limits."""
-        return self.spec.room
-
 
 def worst_aud(request: ModelRequest, endpoint: Endpoint) -> float:
     """Return what a request costs at worst, in AUD: all its text, and a reply as long as it may be."""
@@ -76,7 +71,7 @@ def limiters(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str | None], Limi
     """Return one limiter for each provider at one address, with the narrowest limits of the models it serves."""
     rooms: dict[tuple[str, str | None], list[Endpoint]] = {}
     for endpoint in endpoints:
-        rooms.setdefault(endpoint.room, []).append(endpoint)
+        rooms.setdefault(endpoint.spec.room, []).append(endpoint)
 
     def least(sharing: list[Endpoint], name: str) -> float | None:
         return min((limit for one in sharing if (limit := getattr(one, name)) is not None), default=None)
@@ -367,7 +362,7 @@ class Gateway:
             )
         finally:
             if not sending.in_batch:
-                self._limiters[sending.endpoint.room].kept()
+                self._limiters[sending.endpoint.spec.room].kept()
         if sending.in_batch and sending.desk:
             await sending.desk.kept(claim.call_id)
         if publishing:
@@ -428,7 +423,7 @@ class Gateway:
     async def _attempt(self, claim: Claim, sending: Sending) -> ModelReply:
         request, endpoint = sending.request, sending.endpoint
         self._refuse(endpoint)
-        limiter, slot = self._limiters[endpoint.room], None
+        limiter, slot = self._limiters[endpoint.spec.room], None
         while slot is None:
             prepared = await self._prepare(sending)
             if not sending.sent:
@@ -484,8 +479,8 @@ class Gateway:
 
     def _is_stopped_by(self, error: ModelError, endpoint: Endpoint) -> bool:
         if error.fatal_for_provider:
-            self._stopped[endpoint.room] = error
-        elif error.retry_after and not self._limiters[endpoint.room].waits_for(error.retry_after):
+            self._stopped[endpoint.spec.room] = error
+        elif error.retry_after and not self._limiters[endpoint.spec.room].waits_for(error.retry_after):
             error.retryable = False
             error.args = (
                 f"{error}; it asks to wait {duration(error.retry_after)}, and a run waits {duration(LONGEST_WAIT)} at "
@@ -520,7 +515,7 @@ class Gateway:
             if not affordable:
                 self._settle(sending, 0.0)
                 if slot is not None:
-                    self._limiters[sending.endpoint.room].leave(slot)
+                    self._limiters[sending.endpoint.spec.room].leave(slot)
         return True
 
     async def _prepare(self, sending: Sending) -> Slot:
@@ -529,7 +524,7 @@ class Gateway:
             return sending.prepared
         if self._turning_away is None:
             self._turning_away = asyncio.create_task(turn_away_when(self._stop, self._limiters.values()))
-        limiter = self._limiters[sending.endpoint.room]
+        limiter = self._limiters[sending.endpoint.spec.room]
         tokens = most_tokens(sending.request, sending.endpoint) if limiter.counts_tokens else 0.0
         prepared = sending.prepared = await limiter.prepare(tokens)
         self._refuse(sending.endpoint)
@@ -537,7 +532,7 @@ class Gateway:
 
     def _unprepare(self, sending: Sending) -> None:
         if sending.prepared is not None:
-            self._limiters[sending.endpoint.room].unprepare(sending.prepared)
+            self._limiters[sending.endpoint.spec.room].unprepare(sending.prepared)
             sending.prepared = None
 
     async def _reserve(self, sending: Sending) -> None:
@@ -568,7 +563,7 @@ class Gateway:
         """Refuse to send what nobody waits for any more, or a provider would refuse like the one before it."""
         if after_stop and self._stop.is_set():
             raise ModelError("stopped before it was sent", reason="stopped")
-        if stopped := self._stopped.get(endpoint.room) or self._stopped.get(endpoint.key):
+        if stopped := self._stopped.get(endpoint.spec.room) or self._stopped.get(endpoint.key):
             raise ModelError(f"{stopped} (not asked again)", reason=stopped.reason)
 
 
