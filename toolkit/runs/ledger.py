@@ -336,9 +336,8 @@ class Owner:
 
     def _renew(self) -> None:
         while not self._stop.wait(HEARTBEAT_SECONDS):
-            with contextlib.suppress(
-                PyMongoError
-            ):  # it is away for a moment; the lease outlasts several beats
+            # A store may be away for a moment; the lease outlasts several beats.
+            with contextlib.suppress(PyMongoError):
                 self._lease()
 
     def _lease(self) -> None:

@@ -196,9 +196,8 @@ class Judgement(_Changing):
     rubric = me.StringField(required=True)
     rubric_hash = me.StringField(required=True)
     call_id = me.StringField(required=True)
-    call_ids = me.ListField(
-        me.StringField()
-    )  # all that were answered, that one first; not of judgements before
+    # all that were answered, that one first; not kept of judgements before
+    call_ids = me.ListField(me.StringField())
     scores = me.DictField(null=True, validation=_scores)
     composite = me.FloatField(null=True, **_SCORE)
     composite_strict = me.FloatField(null=True, **_SCORE)
